@@ -1,7 +1,7 @@
 """The components of one agent in one factor, as solvers use them: dense rows, or sparse ones that are never copied."""
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ class SparseRows:
     width: int
 
     @property
-    def parts(self) -> tuple[Any, ...]:
+    def parts(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], Array]:
         """The arrays as the kernels expect them."""
         return self.starts, self.stops, self.indices, self.data
 
