@@ -1,3 +1,72 @@
 """Decentralized Bayesian inference: fit where the data lives, broadcast once, merge anywhere."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from decbayes.errors import DecbayesError as DecbayesError
+    from decbayes.files import load as load
+    from decbayes.files import save as save
+    from decbayes.merging import Alignment as Alignment
+    from decbayes.merging import Exhaustive as Exhaustive
+    from decbayes.merging import Hierarchical as Hierarchical
+    from decbayes.merging import Matching as Matching
+    from decbayes.merging import Swaps as Swaps
+    from decbayes.merging import align as align
+    from decbayes.merging import merge as merge
+    from decbayes.merging import objective as objective
+    from decbayes.merging import pad as pad
+    from decbayes.merging import product as product
+    from decbayes.merging import symmetrize as symmetrize
+    from decbayes.models.ascent import Ascent as Ascent
+    from decbayes.models.ascent import Fit as Fit
+    from decbayes.models.mean import GaussianMean as GaussianMean
+    from decbayes.models.mixture import GaussianMixture as GaussianMixture
+    from decbayes.posterior import Posterior as Posterior
+    from decbayes.structure import Structure as Structure
+    from decbayes.symmetry import CoupledSet as CoupledSet
+
+_HOME = {
+    "Alignment": "merging",
+    "Ascent": "models.ascent",
+    "CoupledSet": "symmetry",
+    "DecbayesError": "errors",
+    "Exhaustive": "merging",
+    "Fit": "models.ascent",
+    "GaussianMean": "models.mean",
+    "GaussianMixture": "models.mixture",
+    "Hierarchical": "merging",
+    "Matching": "merging",
+    "Posterior": "posterior",
+    "Structure": "structure",
+    "Swaps": "merging",
+    "align": "merging",
+    "errors": "",
+    "families": "",
+    "load": "files",
+    "merge": "merging",
+    "objective": "merging",
+    "pad": "merging",
+    "product": "merging",
+    "save": "files",
+    "symmetrize": "merging",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name on first use, so that importing decbayes costs nothing that is not used."""
+    if name not in _HOME:
+        raise AttributeError(f"decbayes has no '{name}'; it has {', '.join(__all__)}.")
+    if not _HOME[name]:
+        return import_module(f"decbayes.{name}")
+    value = getattr(import_module(f"decbayes.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,37 @@
+"""Everything decbayes raises on purpose, as one tree: catch `DecbayesError` to catch it all."""
+
+
+class DecbayesError(Exception):
+    """Anything that decbayes refuses to do, with the reason and the likely remedy."""
+
+
+class StructureMismatch(DecbayesError):
+    """Posteriors, files or data that do not belong to one and the same structure."""
+
+
+class InvalidStructure(DecbayesError):
+    """A structure that contradicts itself: coupled factors of different sizes, a prior outside its domain, …"""
+
+
+class InvalidPosterior(DecbayesError):
+    """A posterior with missing factors, wrong shapes or values that are not finite."""
+
+
+class OutOfDomain(InvalidPosterior):
+    """Natural parameters that no distribution of the family has, such as a negative variance."""
+
+
+class NothingToMerge(DecbayesError):
+    """A merge of no posteriors at all."""
+
+
+class TooManyRelabellings(DecbayesError):
+    """A sum or search over K! relabellings that would not end."""
+
+
+class InvalidFile(DecbayesError):
+    """A file that is not a posterior of ours, is damaged, or claims something it does not hold."""
+
+
+class InvalidData(DecbayesError):
+    """Observations that the model cannot have produced: NaN, a wrong dimension, negative counts, …"""

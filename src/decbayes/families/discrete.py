@@ -1,0 +1,82 @@
+"""Distributions of discrete latent variables, by their log-odds."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, logit, logsumexp, softmax
+
+from decbayes.families.family import Array, Family
+
+
+@dataclass(frozen=True)
+class Bernoulli(Family):
+    """One coin a row. Column: its log-odds. T(z) = z."""
+
+    parameters = ("probability",)
+
+    def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
+        return (np.asarray(expit(np.asarray(natural, dtype=np.float64)[..., 0])),)
+
+    def row_terms(self, natural: ArrayLike) -> Array:
+        return np.asarray(np.logaddexp(0.0, np.asarray(natural, dtype=np.float64)[..., 0]))
+
+    def mean(self, natural: ArrayLike) -> Array:
+        return self.columns(natural)[0][..., None]
+
+    def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
+        return np.asarray(np.isfinite(natural).all(axis=-1))
+
+    def natural(self, *, probability: ArrayLike) -> Array:
+        return np.asarray(logit(np.atleast_1d(np.asarray(probability, dtype=np.float64))))[:, None]
+
+    def expected(self, natural: ArrayLike) -> Array:
+        return self.columns(natural)[0]
+
+    def statistics(self, value: ArrayLike) -> Array:
+        return np.asarray(value, dtype=np.float64)[..., None]
+
+    def sample(self, natural: ArrayLike, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        (probability,) = self.columns(natural)
+        return (rng.random((size, *probability.shape)) < probability).astype(np.int64)
+
+    def check_width(self, width: int) -> None:
+        if width != 1:
+            raise ValueError(f"Bernoulli has one column, the log-odds; here are {width}.")
+
+
+@dataclass(frozen=True)
+class Categorical(Family):
+    """One die a row. Columns: log-odds of its C faces, up to a constant a row. T(z) = indicator of the face."""
+
+    parameters = ("probability",)
+
+    def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
+        return (np.asarray(softmax(np.asarray(natural, dtype=np.float64), axis=-1)),)
+
+    def row_terms(self, natural: ArrayLike) -> Array:
+        return np.asarray(logsumexp(np.asarray(natural, dtype=np.float64), axis=-1))
+
+    def mean(self, natural: ArrayLike) -> Array:
+        return self.columns(natural)[0]
+
+    def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
+        return np.asarray(np.isfinite(natural).all(axis=-1))
+
+    def natural(self, *, probability: ArrayLike) -> Array:
+        return np.log(np.atleast_2d(np.asarray(probability, dtype=np.float64)))
+
+    def expected(self, natural: ArrayLike) -> Array:
+        return self.columns(natural)[0]
+
+    def statistics(self, value: ArrayLike) -> Array:
+        return np.asarray(value, dtype=np.float64)
+
+    def sample(self, natural: ArrayLike, size: int, rng: np.random.Generator) -> Array:
+        matrix = np.asarray(natural, dtype=np.float64)
+        perturbed = matrix + rng.gumbel(size=(size, *matrix.shape))
+        return np.asarray(perturbed == perturbed.max(axis=-1, keepdims=True), dtype=np.float64)
+
+    def check_width(self, width: int) -> None:
+        if width < 1:
+            raise ValueError("A categorical distribution needs at least one column.")

@@ -1,0 +1,147 @@
+"""What every exponential family offers, and what follows from its log-partition alone."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+
+Array = NDArray[np.float64]
+Contribution: TypeAlias = Any  # an Array, or a csr_array where the structure says so; SciPy has no types to name
+
+# Rows of `rest` are combined with all rows of `own` in blocks of about this many numbers (8 MiB).
+BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Family(ABC):
+    """One exponential family; a natural parameter is a (K, d) matrix with one row a component.
+
+        q(θ) = Π_k h(θ_k) · exp(Σ_k ⟨λ_k, T(θ_k)⟩ − A(λ))
+
+    A(λ) is a sum of one term a row, plus at most a term that no permutation of the rows changes.
+    A family says which columns it has, its row terms and their gradient; the rest follows.
+    """
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    parameters: ClassVar[tuple[str, ...]]
+
+    @abstractmethod
+    def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
+        """The usual parameters that the columns stand for, in the order of `parameters`; unchecked."""
+
+    @abstractmethod
+    def row_terms(self, natural: ArrayLike) -> Array:
+        """The part of A(λ) that belongs to each row, (K,)."""
+
+    def shared_term(self, natural: ArrayLike) -> float:
+        """The part of A(λ) that belongs to no row."""
+        return 0.0
+
+    @abstractmethod
+    def mean(self, natural: ArrayLike) -> Array:
+        """∇A(λ) = E[T(θ)], (K, d)."""
+
+    @abstractmethod
+    def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
+        """Which rows are in the domain of the family, (K,)."""
+
+    @abstractmethod
+    def natural(self, *positional: Any, **usual: Any) -> Array:
+        """Natural parameters from the usual ones, the inverse of `usual`."""
+
+    def usual(self, natural: ArrayLike) -> dict[str, Array]:
+        """The usual parameters by name: `family.natural(**family.usual(λ))` is λ."""
+        return dict(zip(self.parameters, self.columns(natural), strict=True))
+
+    @abstractmethod
+    def expected(self, natural: ArrayLike) -> Any:
+        """E[θ] in the user's terms, as `sample` gives θ."""
+
+    @abstractmethod
+    def statistics(self, value: Any) -> Array:
+        """T(θ) of values as `sample` gives them, (…, K, d)."""
+
+    @abstractmethod
+    def sample(self, natural: ArrayLike, size: int, rng: np.random.Generator) -> Any:
+        """`size` independent draws of θ; the first axis counts the draws, the second the components."""
+
+    @abstractmethod
+    def check_width(self, width: int) -> None:
+        """Raise ValueError where no member of the family has that many columns."""
+
+    def log_base_measure(self, width: int) -> float:
+        """log h of one row, a constant in all families here."""
+        return 0.0
+
+    def contains(self, natural: ArrayLike) -> bool:
+        """Whether λ is in the domain: all rows are, and nothing is NaN or infinite."""
+        return bool(np.isfinite(natural).all() and self.contains_rows(natural).all())
+
+    def log_partition(self, natural: ArrayLike) -> float:
+        """A(λ) of the whole factor."""
+        return float(self.row_terms(natural).sum() + self.shared_term(natural))
+
+    def log_density(self, natural: ArrayLike, value: Any) -> Array:
+        """log q(θ) of values as `sample` gives them, one number a draw."""
+        rows, width = np.asarray(natural).shape
+        inner = np.sum(np.asarray(natural) * self.statistics(value), axis=(-2, -1))
+        return np.asarray(inner - self.log_partition(natural) + rows * self.log_base_measure(width))
+
+    def entropy(self, natural: ArrayLike) -> float:
+        """−E[log q(θ)] = A(λ) − ⟨λ, ∇A(λ)⟩ − E[log h]."""
+        rows, width = np.asarray(natural).shape
+        inner = float(np.sum(np.asarray(natural) * self.mean(natural)))
+        return float(self.log_partition(natural) - inner - rows * self.log_base_measure(width))
+
+    def kl(self, natural: ArrayLike, other: ArrayLike) -> float:
+        """KL(q_λ ‖ q_other) = A(other) − A(λ) − ⟨other − λ, ∇A(λ)⟩."""
+        step = np.asarray(other) - np.asarray(natural)
+        change = self.log_partition(other) - self.log_partition(natural)
+        return change - float(np.sum(step * self.mean(natural)))
+
+    def information(self, prior: ArrayLike, contribution: Contribution) -> float:
+        """KL(q_{λ0 + c} ‖ q_{λ0}): how much a contribution c has taught, in nats."""
+        start = np.asarray(prior, dtype=np.float64)
+        return float(self.kl(start + dense(contribution), start))
+
+    def gain(self, rest: ArrayLike, own: Contribution) -> Array:
+        """What A gains when row k' of `own` is added to row k of `rest`, as a (K, K') matrix.
+
+        Exact up to a constant that no permutation changes: Σ_k gain[k, p[k]] ranks permutations p as
+        A(rest + own[p]) does. NaN where the sum leaves the domain.
+        """
+        start = np.asarray(rest, dtype=np.float64)
+        added = dense(own)
+        block = max(1, BLOCK // max(1, added.size))
+        rows = [self._row_gains(start[k : k + block], added) for k in range(0, len(start), block)]
+        return np.concatenate(rows)
+
+    def _row_gains(self, rest: Array, own: Array) -> Array:
+        sums = (rest[:, None, :] + own[None, :, :]).reshape(-1, own.shape[1])
+        inside = self.contains_rows(sums)
+        terms = np.full(len(sums), np.nan)
+        terms[inside] = self.row_terms(sums[inside])
+        return terms.reshape(len(rest), len(own)) - self.row_terms(rest)[:, None]
+
+
+def dense(array: Contribution) -> Array:
+    """The array itself, or a sparse one written out."""
+    return np.asarray(array.toarray() if issparse(array) else array, dtype=np.float64)
+
+
+def split(natural: ArrayLike, parts: int) -> tuple[Array, ...]:
+    """The columns cut into so many blocks of equal width."""
+    matrix = np.asarray(natural, dtype=np.float64)
+    return tuple(np.split(matrix, parts, axis=-1))
+
+
+def whole_blocks(family: Family, width: int, parts: int) -> None:
+    """Raise ValueError unless the columns form that many blocks of equal, positive width."""
+    if width < parts or width % parts:
+        raise ValueError(f"{family.name} has {parts} columns a dimension; {width} columns are not a multiple of it.")

@@ -1,0 +1,186 @@
+"""Gaussians over R^D with an isotropic, a diagonal or a full covariance."""
+
+from dataclasses import dataclass
+from math import isqrt, log, pi
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from decbayes.families.family import Array, Family, split, whole_blocks
+
+
+@dataclass(frozen=True)
+class IsotropicGaussian(Family):
+    """N(m, σ²I) a row. Columns: η = m / σ² (D of them), ν = −1 / 2σ². T(x) = (x, |x|²)."""
+
+    parameters = ("mean", "variance")
+
+    def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
+        matrix = np.asarray(natural, dtype=np.float64)
+        eta, nu = matrix[..., :-1], matrix[..., -1]
+        return -0.5 * eta / nu[..., None], -0.5 / nu
+
+    def row_terms(self, natural: ArrayLike) -> Array:
+        matrix = np.asarray(natural, dtype=np.float64)
+        eta, nu = matrix[..., :-1], matrix[..., -1]
+        return np.asarray(-np.sum(eta**2, axis=-1) / (4 * nu) - 0.5 * eta.shape[-1] * np.log(-2 * nu))
+
+    def mean(self, natural: ArrayLike) -> Array:
+        mean, variance = self.columns(natural)
+        square = np.sum(mean**2, axis=-1) + mean.shape[-1] * variance
+        return np.concatenate([mean, square[..., None]], axis=-1)
+
+    def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
+        return np.asarray(np.asarray(natural)[..., -1] < 0)
+
+    def natural(self, *, mean: ArrayLike, variance: ArrayLike) -> Array:
+        centre = np.atleast_2d(np.asarray(mean, dtype=np.float64))
+        spread = np.broadcast_to(np.asarray(variance, dtype=np.float64), centre.shape[:-1])
+        return np.concatenate([centre / spread[..., None], -0.5 / spread[..., None]], axis=-1)
+
+    def expected(self, natural: ArrayLike) -> Array:
+        return self.columns(natural)[0]
+
+    def statistics(self, value: ArrayLike) -> Array:
+        point = np.asarray(value, dtype=np.float64)
+        return np.concatenate([point, np.sum(point**2, axis=-1, keepdims=True)], axis=-1)
+
+    def sample(self, natural: ArrayLike, size: int, rng: np.random.Generator) -> Array:
+        mean, variance = self.columns(natural)
+        return mean + np.sqrt(variance)[..., None] * rng.standard_normal((size, *mean.shape))
+
+    def check_width(self, width: int) -> None:
+        if width < 2:
+            raise ValueError(f"An isotropic Gaussian over R^D has D + 1 columns, at least 2; here are {width}.")
+
+    def log_base_measure(self, width: int) -> float:
+        return -0.5 * (width - 1) * log(2 * pi)
+
+
+@dataclass(frozen=True)
+class DiagonalGaussian(Family):
+    """N(m, diag(σ²)) a row. Columns: η = m / σ² (D), ν = −1 / 2σ² (D). T(x) = (x, x²)."""
+
+    parameters = ("mean", "variance")
+
+    def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
+        eta, nu = split(natural, 2)
+        return -0.5 * eta / nu, -0.5 / nu
+
+    def row_terms(self, natural: ArrayLike) -> Array:
+        eta, nu = split(natural, 2)
+        return np.asarray(np.sum(-(eta**2) / (4 * nu) - 0.5 * np.log(-2 * nu), axis=-1))
+
+    def mean(self, natural: ArrayLike) -> Array:
+        mean, variance = self.columns(natural)
+        return np.concatenate([mean, mean**2 + variance], axis=-1)
+
+    def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
+        return np.asarray((split(natural, 2)[1] < 0).all(axis=-1))
+
+    def natural(self, *, mean: ArrayLike, variance: ArrayLike) -> Array:
+        centre = np.atleast_2d(np.asarray(mean, dtype=np.float64))
+        spread = np.broadcast_to(np.asarray(variance, dtype=np.float64), centre.shape)
+        return np.concatenate([centre / spread, -0.5 / spread], axis=-1)
+
+    def expected(self, natural: ArrayLike) -> Array:
+        return self.columns(natural)[0]
+
+    def statistics(self, value: ArrayLike) -> Array:
+        point = np.asarray(value, dtype=np.float64)
+        return np.concatenate([point, point**2], axis=-1)
+
+    def sample(self, natural: ArrayLike, size: int, rng: np.random.Generator) -> Array:
+        mean, variance = self.columns(natural)
+        return mean + np.sqrt(variance) * rng.standard_normal((size, *mean.shape))
+
+    def check_width(self, width: int) -> None:
+        whole_blocks(self, width, 2)
+
+    def log_base_measure(self, width: int) -> float:
+        return -0.25 * width * log(2 * pi)
+
+
+@dataclass(frozen=True)
+class FullGaussian(Family):
+    """N(m, Σ) a row. Columns: Σ⁻¹m (D), −½Σ⁻¹ (D², row by row). T(x) = (x, xxᵀ).
+
+    Only the symmetric part of the D² columns has a meaning; `natural` writes a symmetric matrix.
+    """
+
+    parameters = ("mean", "covariance")
+
+    def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
+        shift, precision = self._shift_and_precision(natural)
+        covariance = np.asarray(np.linalg.inv(precision), dtype=np.float64)
+        return (covariance @ shift[..., None])[..., 0], covariance
+
+    def row_terms(self, natural: ArrayLike) -> Array:
+        shift, precision = self._shift_and_precision(natural)
+        square = np.sum(shift * np.linalg.solve(precision, shift[..., None])[..., 0], axis=-1)
+        return np.asarray(0.5 * square - 0.5 * np.linalg.slogdet(precision)[1])
+
+    def mean(self, natural: ArrayLike) -> Array:
+        mean, covariance = self.columns(natural)
+        return np.concatenate([mean, flat(covariance + outer(mean))], axis=-1)
+
+    def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
+        return positive_definite(self._shift_and_precision(natural)[1])
+
+    def natural(self, *, mean: ArrayLike, covariance: ArrayLike) -> Array:
+        centre = np.atleast_2d(np.asarray(mean, dtype=np.float64))
+        size = centre.shape[-1]
+        precision = np.linalg.inv(np.broadcast_to(np.asarray(covariance, dtype=np.float64), (len(centre), size, size)))
+        shift = (precision @ centre[..., None])[..., 0]
+        return np.concatenate([shift, flat(-0.5 * symmetric(precision))], axis=-1)
+
+    def expected(self, natural: ArrayLike) -> Array:
+        return self.columns(natural)[0]
+
+    def statistics(self, value: ArrayLike) -> Array:
+        point = np.asarray(value, dtype=np.float64)
+        return np.concatenate([point, flat(outer(point))], axis=-1)
+
+    def sample(self, natural: ArrayLike, size: int, rng: np.random.Generator) -> Array:
+        mean, covariance = self.columns(natural)
+        root = np.linalg.cholesky(covariance)
+        return mean + (root @ rng.standard_normal((size, *mean.shape))[..., None])[..., 0]
+
+    def check_width(self, width: int) -> None:
+        side = square_side(width, extra=0)
+        if side < 1:
+            raise ValueError(f"A full Gaussian over R^D has D + D² columns; {width} is no such number.")
+
+    def log_base_measure(self, width: int) -> float:
+        return -0.5 * square_side(width, extra=0) * log(2 * pi)
+
+    def _shift_and_precision(self, natural: ArrayLike) -> tuple[Array, Array]:
+        matrix = np.asarray(natural, dtype=np.float64)
+        side = square_side(matrix.shape[-1], extra=0)
+        block = matrix[..., side:].reshape(*matrix.shape[:-1], side, side)
+        return matrix[..., :side], -2.0 * symmetric(block)
+
+
+def square_side(width: int, *, extra: int) -> int:
+    """D where width = D + D² + extra, or 0 where there is none."""
+    side = (isqrt(max(0, 4 * (width - extra) + 1)) - 1) // 2
+    return side if side > 0 and side + side * side + extra == width else 0
+
+
+def symmetric(matrices: Array) -> Array:
+    return np.asarray(0.5 * (matrices + np.swapaxes(matrices, -1, -2)))
+
+
+def outer(vectors: Array) -> Array:
+    return vectors[..., :, None] * vectors[..., None, :]
+
+
+def flat(matrices: Array) -> Array:
+    return matrices.reshape(*matrices.shape[:-2], -1)
+
+
+def positive_definite(matrices: Array) -> NDArray[np.bool_]:
+    """Which of the symmetric matrices are finite and have only positive eigenvalues."""
+    finite = np.asarray(np.isfinite(matrices).all(axis=(-2, -1)))
+    settled = np.where(finite[..., None, None], matrices, -np.eye(matrices.shape[-1]))
+    return np.asarray(np.linalg.eigvalsh(settled)[..., 0] > 0)

@@ -1,0 +1,207 @@
+"""Distributions of unknown scales: Gamma, Normal-Gamma and Normal-Wishart."""
+
+from dataclasses import dataclass
+from math import log, pi
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import digamma, gammaln, multigammaln
+
+from decbayes.families.family import Array, Family, split, whole_blocks
+from decbayes.families.gaussian import flat, outer, positive_definite, square_side, symmetric
+
+
+class MeanAndPrecision(NamedTuple):
+    """A Gaussian's mean and precision (one number a dimension, or a matrix)."""
+
+    mean: Array
+    precision: Array
+
+
+@dataclass(frozen=True)
+class Gamma(Family):
+    """Independent Gamma(a, rate b) in each of D dimensions a row. Columns: a − 1 (D), −b (D). T(x) = (log x, x)."""
+
+    parameters = ("shape", "rate")
+
+    def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
+        first, second = split(natural, 2)
+        return first + 1.0, -second
+
+    def row_terms(self, natural: ArrayLike) -> Array:
+        shape, rate = self.columns(natural)
+        return np.asarray(np.sum(gammaln(shape) - shape * np.log(rate), axis=-1))
+
+    def mean(self, natural: ArrayLike) -> Array:
+        shape, rate = self.columns(natural)
+        return np.concatenate([digamma(shape) - np.log(rate), shape / rate], axis=-1)
+
+    def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
+        shape, rate = self.columns(natural)
+        return np.asarray(((shape > 0) & (rate > 0)).all(axis=-1))
+
+    def natural(self, *, shape: ArrayLike, rate: ArrayLike) -> Array:
+        first, second = np.broadcast_arrays(*(as_rows(part) for part in (shape, rate)))
+        return np.concatenate([first - 1.0, -second], axis=-1)
+
+    def expected(self, natural: ArrayLike) -> Array:
+        shape, rate = self.columns(natural)
+        return np.asarray(shape / rate)
+
+    def statistics(self, value: ArrayLike) -> Array:
+        draw = np.asarray(value, dtype=np.float64)
+        return np.concatenate([np.log(draw), draw], axis=-1)
+
+    def sample(self, natural: ArrayLike, size: int, rng: np.random.Generator) -> Array:
+        shape, rate = self.columns(natural)
+        return np.asarray(rng.standard_gamma(shape, size=(size, *shape.shape)) / rate)
+
+    def check_width(self, width: int) -> None:
+        whole_blocks(self, width, 2)
+
+
+@dataclass(frozen=True)
+class NormalGamma(Family):
+    """Unknown mean μ and precision τ in each of D dimensions a row: τ ~ Gamma(a, rate b), μ | τ ~ N(m, 1 / κτ).
+
+    Columns, D each: a − ½, −b − ½κm², κm, −½κ. T(μ, τ) = (log τ, τ, τμ, τμ²).
+    """
+
+    parameters = ("mean", "strength", "shape", "rate")
+
+    def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
+        first, second, third, fourth = split(natural, 4)
+        strength = -2.0 * fourth
+        mean = third / strength
+        return mean, strength, first + 0.5, -second - 0.5 * third * mean
+
+    def row_terms(self, natural: ArrayLike) -> Array:
+        _, strength, shape, rate = self.columns(natural)
+        return np.asarray(np.sum(gammaln(shape) - shape * np.log(rate) - 0.5 * np.log(strength), axis=-1))
+
+    def mean(self, natural: ArrayLike) -> Array:
+        mean, strength, shape, rate = self.columns(natural)
+        precision = shape / rate
+        blocks = [digamma(shape) - np.log(rate), precision, mean * precision, mean**2 * precision + 1 / strength]
+        return np.concatenate(blocks, axis=-1)
+
+    def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            _, strength, shape, rate = self.columns(natural)
+            return np.asarray(((strength > 0) & (shape > 0) & (rate > 0)).all(axis=-1))
+
+    def natural(self, *, mean: ArrayLike, strength: ArrayLike, shape: ArrayLike, rate: ArrayLike) -> Array:
+        m, kappa, a, b = np.broadcast_arrays(*(as_rows(part) for part in (mean, strength, shape, rate)))
+        return np.concatenate([a - 0.5, -b - 0.5 * kappa * m**2, kappa * m, -0.5 * kappa], axis=-1)
+
+    def expected(self, natural: ArrayLike) -> MeanAndPrecision:
+        mean, _, shape, rate = self.columns(natural)
+        return MeanAndPrecision(mean, shape / rate)
+
+    def statistics(self, value: MeanAndPrecision) -> Array:
+        mu, tau = value
+        return np.concatenate([np.log(tau), tau, tau * mu, tau * np.square(mu)], axis=-1)
+
+    def sample(self, natural: ArrayLike, size: int, rng: np.random.Generator) -> MeanAndPrecision:
+        mean, strength, shape, rate = self.columns(natural)
+        precision = rng.standard_gamma(shape, size=(size, *shape.shape)) / rate
+        return MeanAndPrecision(mean + rng.standard_normal(precision.shape) / np.sqrt(strength * precision), precision)
+
+    def check_width(self, width: int) -> None:
+        whole_blocks(self, width, 4)
+
+    def log_base_measure(self, width: int) -> float:
+        return -0.125 * width * log(2 * pi)
+
+
+@dataclass(frozen=True)
+class NormalWishart(Family):
+    """Unknown mean μ and precision matrix Λ a row: Λ ~ Wishart(n, V), μ | Λ ~ N(m, (κΛ)⁻¹).
+
+    Columns: n − D, −½(V⁻¹ + κmmᵀ) (D², row by row), κm (D), −½κ. T(μ, Λ) = (½ log|Λ|, Λ, Λμ, μᵀΛμ).
+    """
+
+    parameters = ("mean", "strength", "degrees", "inverse_scale")
+
+    def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
+        matrix = np.asarray(natural, dtype=np.float64)
+        side = square_side(matrix.shape[-1], extra=2)
+        shift, strength = matrix[..., -1 - side : -1], -2.0 * matrix[..., -1]
+        mean = shift / strength[..., None]
+        scatter = -2.0 * symmetric(matrix[..., 1 : 1 + side * side].reshape(*matrix.shape[:-1], side, side))
+        return mean, strength, matrix[..., 0] + side, scatter - strength[..., None, None] * outer(mean)
+
+    def row_terms(self, natural: ArrayLike) -> Array:
+        mean, strength, degrees, inverse_scale = self.columns(natural)
+        side = mean.shape[-1]
+        wishart = multigammaln(0.5 * degrees, side) - 0.5 * degrees * np.linalg.slogdet(inverse_scale)[1]
+        return np.asarray(0.5 * degrees * side * log(2) + wishart - 0.5 * side * np.log(strength))
+
+    def mean(self, natural: ArrayLike) -> Array:
+        mean, strength, degrees, inverse_scale = self.columns(natural)
+        precision = degrees[..., None, None] * np.linalg.inv(inverse_scale)
+        shift = (precision @ mean[..., None])[..., 0]
+        log_determinant = expected_log_determinant(degrees, inverse_scale)
+        square = mean.shape[-1] / strength + np.sum(mean * shift, axis=-1)
+        return np.concatenate([0.5 * log_determinant[..., None], flat(precision), shift, square[..., None]], axis=-1)
+
+    def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean, strength, degrees, inverse_scale = self.columns(natural)
+            return np.asarray((strength > 0) & (degrees > mean.shape[-1] - 1)) & positive_definite(inverse_scale)
+
+    def natural(self, *, mean: ArrayLike, strength: ArrayLike, degrees: ArrayLike, inverse_scale: ArrayLike) -> Array:
+        m = np.atleast_2d(np.asarray(mean, dtype=np.float64))
+        rows, side = m.shape
+        kappa, n = (np.broadcast_to(np.asarray(part, dtype=np.float64), rows)[:, None] for part in (strength, degrees))
+        spread = np.broadcast_to(np.asarray(inverse_scale, dtype=np.float64), (rows, side, side))
+        scatter = flat(spread + kappa[..., None] * outer(m))
+        return np.concatenate([n - side, -0.5 * scatter, kappa * m, -0.5 * kappa], axis=-1)
+
+    def expected(self, natural: ArrayLike) -> MeanAndPrecision:
+        mean, _, degrees, inverse_scale = self.columns(natural)
+        return MeanAndPrecision(mean, degrees[..., None, None] * np.linalg.inv(inverse_scale))
+
+    def statistics(self, value: MeanAndPrecision) -> Array:
+        mu, precision = value
+        shift = (precision @ mu[..., None])[..., 0]
+        log_determinant = np.linalg.slogdet(precision)[1]
+        square = np.sum(mu * shift, axis=-1)
+        return np.concatenate([0.5 * log_determinant[..., None], flat(precision), shift, square[..., None]], axis=-1)
+
+    def sample(self, natural: ArrayLike, size: int, rng: np.random.Generator) -> MeanAndPrecision:
+        mean, strength, degrees, inverse_scale = self.columns(natural)
+        root = np.linalg.cholesky(symmetric(np.asarray(np.linalg.inv(inverse_scale))))
+        factor = root @ bartlett_factors(degrees, mean.shape[-1], size, rng)
+        noise = np.linalg.solve(np.swapaxes(factor, -1, -2), rng.standard_normal((size, *mean.shape))[..., None])
+        drawn = mean + noise[..., 0] / np.sqrt(strength)[..., None]
+        return MeanAndPrecision(drawn, factor @ np.swapaxes(factor, -1, -2))
+
+    def check_width(self, width: int) -> None:
+        if square_side(width, extra=2) < 1:
+            raise ValueError(f"Normal-Wishart over R^D has D² + D + 2 columns; {width} is no such number.")
+
+    def log_base_measure(self, width: int) -> float:
+        return -0.5 * square_side(width, extra=2) * log(2 * pi)
+
+
+def as_rows(values: ArrayLike) -> Array:
+    """A (K, D) matrix; a vector is K components of one dimension."""
+    array = np.asarray(values, dtype=np.float64)
+    return array[:, None] if array.ndim == 1 else np.atleast_2d(array)
+
+
+def expected_log_determinant(degrees: Array, inverse_scale: Array) -> Array:
+    """E[log|Λ|] under Wishart(degrees, inverse_scale⁻¹)."""
+    side = inverse_scale.shape[-1]
+    digammas = digamma(0.5 * (degrees[..., None] - np.arange(side))).sum(axis=-1)
+    return np.asarray(digammas + side * log(2) - np.linalg.slogdet(inverse_scale)[1])
+
+
+def bartlett_factors(degrees: Array, side: int, size: int, rng: np.random.Generator) -> Array:
+    """Lower triangular factors L with LLᵀ ~ Wishart(degrees, I), by Bartlett's decomposition."""
+    factors = np.tril(rng.standard_normal((size, len(degrees), side, side)), -1)
+    diagonal = np.sqrt(rng.chisquare(degrees[:, None] - np.arange(side), size=(size, len(degrees), side)))
+    factors[..., np.arange(side), np.arange(side)] = diagonal
+    return np.asarray(factors)

@@ -1,0 +1,175 @@
+"""Posteriors as files: safetensors with one canonical JSON metadata key. Nothing is used before it is checked."""
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from decbayes.errors import DecbayesError, InvalidFile
+from decbayes.families import FAMILIES
+from decbayes.posterior import Posterior, arrays
+from decbayes.structure import Structure, canonical_json, smallest
+from decbayes.symmetry import CoupledSet
+
+FORMAT = "decbayes posterior 1"
+KEY = "decbayes"
+MOST_BYTES = 1 << 30
+DTYPES = {"F64": "<f8", "I32": "<i4"}
+
+Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+# Thousands of loaded posteriors share one structure object, not one copy of the vocabulary each.
+_known: "WeakValueDictionary[str, Structure]" = WeakValueDictionary()
+
+
+def save(posterior: Posterior, path: str | os.PathLike[str]) -> None:
+    """Write a posterior to a file, whole or not at all."""
+    write_whole(Path(path), to_bytes(posterior))
+
+
+def write_whole(target: Path, content: bytes) -> None:
+    """Replace a file's content in one step: readers see the old or the new, never half of it."""
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
+    try:
+        with temporary.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load(path: str | os.PathLike[str], *, most_bytes: int = MOST_BYTES) -> Posterior:
+    """Read a posterior from a file, checking its size, names, shapes, numbers, domain and fingerprint."""
+    source = Path(path)
+    size = source.stat().st_size
+    if size > most_bytes:
+        raise InvalidFile(f"{source} has {size:,} bytes, more than the {most_bytes:,} that are read.")
+    try:
+        return from_bytes(source.read_bytes())
+    except DecbayesError as error:
+        raise InvalidFile(f"{source}: {error}") from error
+
+
+def to_bytes(posterior: Posterior) -> bytes:
+    """The canonical bytes of a posterior: equal posteriors have equal bytes."""
+    from safetensors.numpy import save as serialize
+
+    structure = posterior.structure
+    tensors = {f"prior/{name}": np.array(smallest(prior), dtype="<f8") for name, prior in structure.prior.items()}
+    for name, contribution in posterior.contribution.items():
+        for part, array in arrays(contribution).items():
+            tensors[f"contribution/{name}/{part}"] = array
+    header = {"format": FORMAT, "fingerprint": structure.fingerprint, "structure": structure.description()}
+    return bytes(serialize(tensors, metadata={KEY: canonical_json(header).decode()}))
+
+
+def from_bytes(content: bytes) -> Posterior:
+    """The posterior that `to_bytes` wrote; anything else is refused."""
+    header, tensors = parse(content)
+    structure = structure_from(header, tensors)
+    return Posterior(structure, {name: contribution_from(tensors, name, structure) for name in structure.families})
+
+
+def parse(content: bytes) -> tuple[dict[str, Any], Arrays]:
+    """The metadata and the arrays of a safetensors file."""
+    from safetensors import SafetensorError, deserialize
+
+    try:
+        length = int.from_bytes(content[:8], "little")
+        header = json.loads(json.loads(content[8 : 8 + length])["__metadata__"][KEY])
+        views = dict(deserialize(content))  # type: ignore[no-untyped-call]
+    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InvalidFile(
+            f"This is not a posterior file, or it is damaged ({type(error).__name__}: {error})."
+        ) from None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise InvalidFile(f"The format is not '{FORMAT}'; the file may come from another version of decbayes.")
+    return header, {name: as_array(name, view) for name, view in views.items()}
+
+
+def as_array(name: str, view: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+    if view["dtype"] not in DTYPES:
+        raise InvalidFile(f"'{name}' holds {view['dtype']} values; only {', '.join(DTYPES)} are read.")
+    return np.frombuffer(view["data"], dtype=DTYPES[view["dtype"]]).reshape(view["shape"])
+
+
+def structure_from(header: Mapping[str, Any], tensors: Arrays) -> Structure:
+    """The structure a file describes, compared with the fingerprint it claims."""
+    known = _known.get(str(header.get("fingerprint")))
+    try:
+        described = header["structure"]
+        structure = Structure(
+            families={name: FAMILIES[family] for name, family in described["families"].items()},
+            prior={name: prior_from(tensors, name, shape) for name, shape in described["shapes"].items()},
+            symmetry=tuple(CoupledSet(tuple(factors)) for factors in described["symmetry"]),
+            labels={name: tuple(words) for name, words in described["labels"].items()},
+            sparse=frozenset(described["sparse"]),
+            model=described["model"],
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, MemoryError) as error:
+        raise InvalidFile(f"The structure is not described properly ({type(error).__name__}: {error}).") from None
+    if structure.fingerprint != header.get("fingerprint"):
+        raise InvalidFile("The fingerprint does not match the structure: the file was changed after it was written.")
+    check_names(structure, tensors)
+    return _known.setdefault(structure.fingerprint, known or structure)
+
+
+def prior_from(tensors: Arrays, name: str, shape: list[int]) -> np.ndarray[Any, Any]:
+    part = tensors[f"prior/{name}"]
+    if part.dtype != np.dtype("<f8") or len(shape) != 2 or not all(isinstance(size, int) for size in shape):
+        raise ValueError(f"the prior of '{name}' is not a matrix of numbers")
+    if 8 * shape[0] * shape[1] > MOST_BYTES:
+        raise ValueError(f"'{name}' claims {shape[0]:,} × {shape[1]:,} numbers, more than are read")
+    return np.broadcast_to(part, shape)
+
+
+def check_names(structure: Structure, tensors: Arrays) -> None:
+    parts = {
+        name: ("data", "indices", "indptr") if name in structure.sparse else ("data",) for name in structure.families
+    }
+    expected = {f"prior/{name}" for name in structure.families}
+    expected |= {f"contribution/{name}/{part}" for name in structure.families for part in parts[name]}
+    if expected != tensors.keys():
+        raise InvalidFile(f"The arrays {sorted(expected ^ tensors.keys())} are missing or unexpected.")
+
+
+def contribution_from(tensors: Arrays, name: str, structure: Structure) -> Any:
+    data = tensors[f"contribution/{name}/data"]
+    if name not in structure.sparse:
+        return data
+    return checked_csr(
+        data,
+        tensors[f"contribution/{name}/indices"],
+        tensors[f"contribution/{name}/indptr"],
+        structure.prior[name].shape,
+    )
+
+
+def checked_csr(data: Any, indices: Any, indptr: Any, shape: tuple[int, ...]) -> csr_array:
+    """A CSR matrix from parts that nobody vouches for."""
+    rows, columns = shape
+    well_formed = (
+        data.ndim == indices.ndim == indptr.ndim == 1
+        and (data.dtype, indices.dtype, indptr.dtype) == (np.dtype("<f8"), np.dtype("<i4"), np.dtype("<i4"))
+        and len(indptr) == rows + 1
+        and len(data) == len(indices)
+        and indptr[0] == 0
+        and indptr[-1] == len(data)
+        and (np.diff(indptr) >= 0).all()
+        and (not len(indices) or (indices.min() >= 0 and indices.max() < columns))
+    )
+    if not well_formed:
+        raise InvalidFile("A sparse contribution is inconsistent: its indices do not fit its shape.")
+    starts = np.zeros(len(indices), dtype=bool)
+    starts[indptr[:-1][indptr[:-1] < len(indices)]] = True
+    if not ((np.diff(indices) > 0) | starts[1:]).all():
+        raise InvalidFile("A sparse contribution is not in canonical order: columns must rise within each row.")
+    return csr_array((data, indices, indptr), shape=shape)

@@ -1,0 +1,25 @@
+"""Merging posteriors: the naive product, and AMPS, which aligns components first."""
+
+from decbayes.merging.align import Alignment, align, merge, objective
+from decbayes.merging.exhaustive import Exhaustive
+from decbayes.merging.hierarchical import Hierarchical
+from decbayes.merging.matching import Matching
+from decbayes.merging.pad import pad
+from decbayes.merging.product import product
+from decbayes.merging.swaps import Swaps
+from decbayes.merging.symmetrize import Symmetrized, symmetrize
+
+__all__ = [
+    "Alignment",
+    "Exhaustive",
+    "Hierarchical",
+    "Matching",
+    "Swaps",
+    "Symmetrized",
+    "align",
+    "merge",
+    "objective",
+    "pad",
+    "product",
+    "symmetrize",
+]

@@ -1,0 +1,181 @@
+"""AMPS: align everybody's components, then add (eq:combopt)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from decbayes.errors import StructureMismatch
+from decbayes.families import Array, dense
+from decbayes.merging.canonical import Canonical, canonical_order
+from decbayes.merging.matching import Matching
+from decbayes.merging.problem import Factor, Problem, Solution, Solver, best_permutation
+from decbayes.merging.product import Relabelling, common_structure, relabelled_product
+from decbayes.merging.sums import relabelled_sum
+from decbayes.posterior import Posterior
+from decbayes.symmetry import CoupledSet, Permutation, identity, inverse, is_permutation
+
+Relabellings = tuple[Mapping[CoupledSet, Permutation], ...]
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """The permutations that align posteriors, and J after each sweep of the solver, never falling.
+
+    `permutations[i][coupled][k]` is the component of posterior i that goes into slot k. The slots are labelled as in
+    the posterior with the most evidence.
+    """
+
+    permutations: Relabellings
+    objective: tuple[float, ...]
+    posteriors: tuple[Posterior, ...] = field(repr=False)
+    order: tuple[int, ...] = field(repr=False)
+
+    def merged(self) -> Posterior:
+        """λ0 + Σ_i P_i (λ_i − λ0)."""
+        return relabelled_product(self.posteriors, [by_factor(p) for p in self.permutations], self.order)
+
+    def margins(self) -> tuple[Mapping[CoupledSet, Array], ...]:
+        """For each posterior and slot: what J loses when that match is forbidden and the next best is taken.
+
+        All other posteriors keep their places. A margin near zero says that the component was matched by a hair;
+        infinity, that there is no other component.
+        """
+        margins: tuple[dict[CoupledSet, Array], ...] = tuple({} for _ in self.posteriors)
+        for coupled in self.posteriors[0].structure.symmetry:
+            problem = coupled_problem(self.posteriors, coupled)
+            assignments = np.array([permutation[coupled] for permutation in self.permutations])
+            totals = problem.totals(assignments)
+            for agent, permutation in enumerate(assignments):
+                problem.add(totals, agent, permutation, -1.0)
+                margins[agent][coupled] = next_best_losses(problem.gain(totals, agent), permutation)
+                problem.add(totals, agent, permutation)
+        return margins
+
+
+def merge(posteriors: Sequence[Posterior], *, solver: Solver | None = None) -> Posterior:
+    """Combine posteriors of separate data into the posterior of all of it, whatever their labels (AMPS).
+
+        λ = λ0 + Σ_i P_i (λ_i − λ0),   {P_i} = argmax Σ_j A_j(λ_j)                 (eq:combopt)
+
+    The result depends on the set of posteriors alone, not on their order. To withdraw a posterior, merge the others.
+    """
+    return align(posteriors, solver=solver).merged()
+
+
+def align(posteriors: Sequence[Posterior], *, solver: Solver | None = None) -> Alignment:
+    """Find which components of the posteriors belong together, for each coupled set on its own."""
+    structure = common_structure(posteriors)
+    order, readings = canonical_order(posteriors)
+    chosen = solver or Matching()
+    permutations: tuple[dict[CoupledSet, Permutation], ...] = tuple({} for _ in posteriors)
+    traces = []
+    for coupled in structure.symmetry:
+        solution = solve_canonically(posteriors, coupled, order, readings, chosen)
+        traces.append(solution.objective)
+        for agent, permutation in enumerate(solution.assignments):
+            permutations[agent][coupled] = permutation
+    objective = total_trace(traces, naive_constant(posteriors, order))
+    return Alignment(permutations, objective, tuple(posteriors), tuple(order))
+
+
+def objective(posteriors: Sequence[Posterior], permutations: Sequence[Mapping[CoupledSet, Permutation]]) -> float:
+    """J_AMPS = Σ_j A_j(λ0_j + Σ_i P_i (λ_ij − λ0_j)), over all factors of the structure (eq:combopt)."""
+    structure = common_structure(posteriors)
+    if len(permutations) != len(posteriors):
+        raise StructureMismatch(f"There are {len(posteriors)} posteriors and {len(permutations)} relabellings.")
+    for agent, relabelling in enumerate(permutations):
+        for coupled in structure.symmetry:
+            size = structure.components(coupled)
+            if coupled not in relabelling or not is_permutation(relabelling[coupled], size):
+                raise StructureMismatch(f"Relabelling {agent} has no permutation of {size} components for {coupled}.")
+    order, _ = canonical_order(posteriors)
+    return relabelled_product(posteriors, [by_factor(p) for p in permutations], order).log_partition()
+
+
+def coupled_problem(
+    posteriors: Sequence[Posterior], coupled: CoupledSet, components: Sequence[Permutation] | None = None
+) -> Problem:
+    """The alignment problem of one set, each agent's components in the given order."""
+    structure = posteriors[0].structure
+    orders = components or [identity(structure.components(coupled))] * len(posteriors)
+    return Problem(
+        tuple(
+            Factor(
+                structure.families[name],
+                structure.prior[name],
+                [posterior.contribution[name][order] for posterior, order in zip(posteriors, orders, strict=True)],
+            )
+            for name in coupled.factors
+        )
+    )
+
+
+def solve_canonically(
+    posteriors: Sequence[Posterior],
+    coupled: CoupledSet,
+    order: Sequence[int],
+    readings: Sequence[Canonical],
+    solver: Solver,
+) -> Solution:
+    """Solve one set in canonical order and labels; the answer is in the caller's order and everybody's own labels."""
+    components = [readings[agent].components[coupled] for agent in order]
+    problem = coupled_problem([posteriors[agent] for agent in order], coupled, components)
+    if problem.agents == 1:
+        # Bayes' rule needs no alignment of a single posterior: it is the answer.
+        own = identity(problem.components)[None]
+        return Solution(own, (problem.objective(problem.totals(inverse(components[0])[None])),))
+    solution = solver.solve(problem)
+    own = np.array([order_of[slots] for order_of, slots in zip(components, solution.assignments, strict=True)])
+    if problem.exchangeable:
+        own = own[:, inverse(own[0])]
+    assignments = np.empty_like(own)
+    assignments[list(order)] = own
+    return Solution(assignments, solution.objective)
+
+
+def by_factor(relabelling: Mapping[CoupledSet, Permutation]) -> Relabelling:
+    return {name: np.asarray(permutation) for coupled, permutation in relabelling.items() for name in coupled.factors}
+
+
+def naive_constant(posteriors: Sequence[Posterior], order: Sequence[int]) -> float:
+    """What the factors in no coupled set add to J."""
+    structure = posteriors[0].structure
+    relabelled = {name for coupled in structure.symmetry for name in coupled.factors}
+    total = 0.0
+    for name in structure.families:
+        if name not in relabelled:
+            parts = ((posteriors[i].contribution[name], identity(len(structure.prior[name]))) for i in order)
+            summed = relabelled_sum(parts, like=posteriors[0].contribution[name])
+            total += structure.families[name].log_partition(structure.prior[name] + dense(summed))
+    return total
+
+
+def total_trace(traces: Sequence[Sequence[float]], constant: float) -> tuple[float, ...]:
+    """J of the whole structure as one set after another was solved."""
+    current = [trace[0] for trace in traces]
+    total = [constant + sum(current)]
+    for index, trace in enumerate(traces):
+        for value in trace[1:]:
+            current[index] = value
+            total.append(constant + sum(current))
+    return tuple(total)
+
+
+def next_best_losses(gain: Array, permutation: Permutation) -> Array:
+    """For each slot, what is lost when its match is forbidden and all slots are assigned anew.
+
+    Around an optimal assignment the loss is the cheapest exchange of components along a cycle through the slot,
+    found for all slots at once from all-pairs shortest paths (Floyd and Warshall).
+    """
+    slots = np.arange(len(gain))
+    optimal = best_permutation(gain)
+    placed = gain[:, optimal]
+    step = np.diag(placed)[:, None] - placed
+    path = step.copy()
+    for via in slots:
+        path = np.minimum(path, path[:, [via]] + path[[via], :])
+    cycle = step + path.T
+    cycle[slots, slots] = np.inf
+    deficit = float((gain[slots, permutation] - gain[slots, optimal]).sum())
+    return np.where(optimal == permutation, np.maximum(cycle.min(axis=1), 0.0), 0.0) + deficit

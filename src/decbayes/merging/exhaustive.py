@@ -1,0 +1,58 @@
+"""Alignment by trying everything: exact, for a handful of agents and components."""
+
+from dataclasses import dataclass
+from itertools import permutations
+from math import factorial
+
+import numpy as np
+
+from decbayes.errors import TooManyRelabellings
+from decbayes.families import Array, dense
+from decbayes.merging.problem import Factor, Problem, Solution
+
+MOST_COMBINATIONS = 5_000_000
+
+
+@dataclass(frozen=True)
+class Exhaustive:
+    """Every combination of permutations, the best J; what other solvers are measured against."""
+
+    def solve(self, problem: Problem) -> Solution:
+        agents, components = problem.agents, problem.components
+        # Relabelling all agents alike changes nothing where the prior does not tell the components apart.
+        free = agents - problem.exchangeable
+        if factorial(components) ** free > MOST_COMBINATIONS:
+            raise TooManyRelabellings(
+                f"{agents} agents with {components} components have ({components}!)^{free} alignments, more than "
+                f"{MOST_COMBINATIONS:,} to try one by one. Use Matching()."
+            )
+        orders = np.array(list(permutations(range(components))), dtype=np.intp)
+        choices = [orders[:1]] * problem.exchangeable + [orders] * free
+        objective = combination_scores(slot_scores(problem), choices)
+        best = np.unravel_index(np.argmax(objective), objective.shape)
+        assignments = np.array([choice[index] for choice, index in zip(choices, best, strict=True)])
+        return Solution(assignments, (problem.objective(problem.totals(assignments)),))
+
+
+def combination_scores(scores: Array, choices: list[np.ndarray[tuple[int, int], np.dtype[np.intp]]]) -> Array:
+    """Σ_k of the slots' scores for every combination of the agents' choices, one axis an agent."""
+    total = np.zeros([len(choice) for choice in choices])
+    for slot, score in enumerate(scores):
+        total += score[np.ix_(*(choice[:, slot] for choice in choices))]
+    return total
+
+
+def slot_scores(problem: Problem) -> Array:
+    """(K, K, …, K): the row terms of slot k when the agents put components k_1, …, k_N there; −∞ outside the domain."""
+    return np.asarray(np.sum([factor_scores(factor) for factor in problem.factors], axis=0))
+
+
+def factor_scores(factor: Factor) -> Array:
+    sums = np.asarray(factor.prior)
+    for contribution in factor.contributions:
+        sums = sums[..., None, :] + dense(contribution)
+    rows = sums.reshape(-1, sums.shape[-1])
+    inside = factor.family.contains_rows(rows)
+    scores = np.full(len(rows), -np.inf)
+    scores[inside] = factor.family.row_terms(rows[inside])
+    return scores.reshape(sums.shape[:-1])

@@ -1,0 +1,40 @@
+"""Posteriors with fewer components than the others, completed with components that saw no data."""
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from decbayes.errors import StructureMismatch
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure
+
+
+def pad(posterior: Posterior, structure: Structure) -> Posterior:
+    """The same posterior under a structure with more components: the added ones are as the prior has them.
+
+    All else must agree: families, columns, labels, model, and the prior of the components there are.
+    """
+    own = posterior.structure
+    if truncated(structure, own) != own:
+        raise StructureMismatch(
+            f"{own} cannot be padded to {structure}: but for the number of components in the coupled sets they must be "
+            "equal, prior and labels included, and the larger one must be the target."
+        )
+    return Posterior(structure, {name: padded(posterior, name, structure) for name in structure.families})
+
+
+def padded(posterior: Posterior, name: str, structure: Structure) -> csr_array:
+    contribution = csr_array(posterior.contribution[name])
+    rows = len(structure.prior[name])
+    indptr = np.append(contribution.indptr, np.full(rows - contribution.shape[0], contribution.indptr[-1]))
+    return csr_array((contribution.data, contribution.indices, indptr), shape=structure.prior[name].shape)
+
+
+def truncated(structure: Structure, like: Structure) -> Structure | None:
+    """The structure with as many components as another has, where that makes sense."""
+    relabelled = {name for coupled in structure.symmetry for name in coupled.factors}
+    rows = {name: len(like.prior.get(name, ())) for name in structure.prior}
+    if any(rows[name] != len(prior) for name, prior in structure.prior.items() if name not in relabelled):
+        return None
+    if any(not 0 < rows[name] <= len(prior) for name, prior in structure.prior.items()):
+        return None
+    return structure.with_prior({name: prior[: rows[name]] for name, prior in structure.prior.items()})

@@ -1,0 +1,91 @@
+"""The symmetric posterior that a mean-field one stands for: the mixture of all its relabellings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import lgamma
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from decbayes.errors import TooManyRelabellings
+from decbayes.families import Array, MeanAndPrecision
+from decbayes.posterior import Posterior
+from decbayes.symmetry import CoupledSet
+
+# A density sums over K! relabellings in 2^K · K steps a draw; 16 components take about a million.
+MOST_COMPONENTS = 16
+
+
+def symmetrize(posterior: Posterior) -> "Symmetrized":
+    """The mixture of all K! relabellings of each coupled set, equally weighted."""
+    return Symmetrized(posterior)
+
+
+@dataclass(frozen=True)
+class Symmetrized:
+    """q̃(θ) = 1/K! Σ_P q_{Pλ}(θ), invariant to any relabelling of θ."""
+
+    posterior: Posterior
+
+    def sample(self, size: int, rng: np.random.Generator) -> dict[str, Any]:
+        """Draws of every factor, each draw relabelled at random."""
+        draws = self.posterior.sample(size, rng)
+        for coupled in self.posterior.structure.symmetry:
+            components = self.posterior.structure.components(coupled)
+            orders = rng.permuted(np.tile(np.arange(components), (size, 1)), axis=1)
+            for name in coupled.factors:
+                draws[name] = reordered(draws[name], orders)
+        return draws
+
+    def log_density(self, values: Mapping[str, Any]) -> Array:
+        """log q̃ of draws as `sample` gives them, one number a draw."""
+        structure = self.posterior.structure
+        relabelled = {name for coupled in structure.symmetry for name in coupled.factors}
+        plain = [
+            family.log_density(self.posterior.natural[name], values[name])
+            for name, family in structure.families.items()
+            if name not in relabelled
+        ]
+        coupled = [self._coupled_log_density(coupled, values) for coupled in structure.symmetry]
+        return np.asarray(np.sum([*plain, *coupled], axis=0))
+
+    def _coupled_log_density(self, coupled: CoupledSet, values: Mapping[str, Any]) -> Array:
+        structure = self.posterior.structure
+        components = structure.components(coupled)
+        if components > MOST_COMPONENTS:
+            raise TooManyRelabellings(
+                f"The density is a sum over {components}! relabellings, {2.0**components * components:.1e} steps a "
+                f"draw at best; up to {MOST_COMPONENTS} components are feasible. Samples can be drawn for any number."
+            )
+        scores: Any = 0.0
+        constant = -lgamma(components + 1)
+        for name in coupled.factors:
+            family, natural = structure.families[name], self.posterior.natural[name]
+            # scores[draw, k, l]: how well component l's parameters explain the value of component k
+            scores = scores + np.einsum("nkd,ld->nkl", family.statistics(values[name]), natural)
+            constant += components * family.log_base_measure(natural.shape[1]) - family.log_partition(natural)
+        return log_permanents(scores) + constant
+
+
+def log_permanents(scores: Array) -> Array:
+    """log Σ_P exp(Σ_k scores[:, k, P(k)]): row by row over sets of columns in use, so that all terms are positive."""
+    draws, components, _ = scores.shape
+    used = np.full((draws, 1 << components), -np.inf)
+    used[:, 0] = 0.0
+    sizes = np.array([index.bit_count() for index in range(1 << components)])
+    for k in range(components):
+        sets = np.flatnonzero(sizes == k + 1)
+        terms = [
+            np.where(sets >> column & 1, used[:, sets & ~(1 << column)] + scores[:, k, [column]], -np.inf)
+            for column in range(components)
+        ]
+        used[:, sets] = logsumexp(terms, axis=0)
+    return used[:, -1]
+
+
+def reordered(value: Any, orders: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> Any:
+    """Each draw's components in its own order."""
+    if isinstance(value, MeanAndPrecision):
+        return MeanAndPrecision(*(reordered(part, orders) for part in value))
+    return np.take_along_axis(value, orders.reshape(*orders.shape, *(1,) * (value.ndim - 2)), axis=1)

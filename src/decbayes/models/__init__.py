@@ -1,0 +1,1 @@
+"""Models: data → local posterior → prediction."""

@@ -1,0 +1,65 @@
+"""A Gaussian with unknown mean: the conjugate case, where the merge is exact (section 2.1)."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from decbayes.families import Array, IsotropicGaussian
+from decbayes.models.ascent import Fit, Pass, Progress
+from decbayes.models.likelihoods import KnownVariance
+from decbayes.models.points import as_points, check_structure
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure
+
+
+@dataclass(frozen=True)
+class GaussianMean:
+    """x ~ N(μ, variance · I) with μ ~ N(prior_mean, prior_variance · I)."""
+
+    variance: float = 1.0
+    prior_mean: Any = 0.0
+    prior_variance: float = 1.0
+    dimension: int = 1
+
+    @cached_property
+    def structure(self) -> Structure:
+        mean = np.broadcast_to(np.asarray(self.prior_mean, dtype=np.float64), (1, self.dimension))
+        return Structure(
+            families={"mean": IsotropicGaussian()},
+            prior={"mean": IsotropicGaussian().natural(mean=mean, variance=self.prior_variance)},
+            model={"name": "GaussianMean", "variance": float(self.variance)},
+        )
+
+    def fit(
+        self,
+        data: Any,
+        *,
+        rng: np.random.Generator | None = None,
+        prior: Posterior | None = None,
+        start: Posterior | None = None,
+        progress: Progress | None = None,
+    ) -> Fit:
+        """The exact posterior; `rng` and `start` are accepted, as every model does, and change nothing."""
+        points = as_points(data, self.dimension)
+        check_structure(prior, self.structure, "prior")
+        before = (prior or Posterior.of_prior(self.structure)).natural["mean"]
+        likelihood = KnownVariance(float(self.variance))
+        after = before + likelihood.statistics(np.ones((len(points), 1)), points)
+        bound = float(self._log_evidence(points, before, after))
+        if progress is not None:
+            progress(Pass(0, 1, bound))
+        return Fit(Posterior.from_natural(self.structure, {"mean": after}), (bound,), True)
+
+    def log_predictive(self, posterior: Posterior, data: Any) -> Array:
+        """log p(x | posterior), one value an observation, the mean integrated out."""
+        check_structure(posterior, self.structure, "posterior")
+        points = as_points(data, self.dimension)
+        return KnownVariance(float(self.variance)).log_predictive(posterior.natural["mean"], points)[:, 0]
+
+    def _log_evidence(self, points: Array, before: Array, after: Array) -> float:
+        """log p(x) = A(λ) − A(λ0) + log of the terms that do not depend on μ."""
+        family = IsotropicGaussian()
+        base = -0.5 * np.sum(points**2) / self.variance - 0.5 * points.size * np.log(2 * np.pi * self.variance)
+        return family.log_partition(after) - family.log_partition(before) + float(base)

@@ -1,0 +1,181 @@
+"""Gaussian mixtures: known variance as in the paper, or unknown diagonal or full covariances."""
+
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import cycle
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import logsumexp
+
+from decbayes.families import Array, NormalWishart, Weights
+from decbayes.models.ascent import Ascent, Fit, Progress, fit_best
+from decbayes.models.likelihoods import DiagonalCovariance, FullCovariance, KnownVariance, Likelihood, squared_distances
+from decbayes.models.points import as_points, check_structure
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure
+from decbayes.symmetry import CoupledSet
+
+Natural = dict[str, Array]
+Start = Literal["k-means++", "random"]
+
+# Rows of a block are weighed while they are still in the cache.
+BLOCK = 2048
+
+
+@dataclass(frozen=True)
+class GaussianMixture:
+    """x ~ Σ_k π_k N(μ_k, ·), with a Dirichlet prior on π and a conjugate prior on each component.
+
+    With `variance` the components share that known variance and μ_k ~ N(prior_mean, prior_variance I). Without it
+    `covariance` is "diagonal" (Normal-Gamma) or "full" (Normal-Wishart): the prior expects a variance of `prior_scale`
+    with the weight of `prior_degrees` observations, and a mean of `prior_mean` with the weight of `prior_strength`.
+
+    Restarts take turns among `starts`: "k-means++" finds well separated clusters, "random" responsibilities let several
+    near points share a component, which matters when there are hardly more points than components.
+    """
+
+    components: int
+    dimension: int = 1
+    variance: float | None = None
+    covariance: Literal["diagonal", "full"] | None = None
+    prior_mean: Any = 0.0
+    prior_variance: float = 1.0
+    prior_strength: float = 0.01
+    prior_degrees: float | None = None
+    prior_scale: Any = 1.0
+    weight_prior: float = 1.0
+    starts: tuple[Start, ...] = ("k-means++", "random")
+    ascent: Ascent = field(default=Ascent(restarts=4))
+
+    def __post_init__(self) -> None:
+        if (self.variance is None) == (self.covariance is None):
+            raise ValueError("Give either `variance` (known) or `covariance` ('diagonal' or 'full', unknown).")
+        if self.covariance not in (None, "diagonal", "full"):
+            raise ValueError(f"covariance is 'diagonal' or 'full', not {self.covariance!r}.")
+        if not self.starts or set(self.starts) - {"k-means++", "random"}:
+            raise ValueError(f"starts are 'k-means++' or 'random', not {self.starts!r}.")
+        if self.components < 1 or self.dimension < 1:
+            raise ValueError(f"{self.components} components in {self.dimension} dimensions: both must be at least 1.")
+
+    @cached_property
+    def structure(self) -> Structure:
+        described = {"name": "GaussianMixture", "covariance": self.covariance or "known", "variance": self.variance}
+        return Structure(
+            families={"weights": Weights(), "components": self.likelihood.family},
+            prior={
+                "weights": Weights().natural(alpha=np.full(self.components, self.weight_prior)),
+                "components": np.tile(self._component_prior(), (self.components, 1)),
+            },
+            symmetry=(CoupledSet(("weights", "components")),),
+            model=described,
+        )
+
+    @cached_property
+    def likelihood(self) -> Likelihood:
+        if self.variance is not None:
+            return KnownVariance(float(self.variance))
+        return DiagonalCovariance() if self.covariance == "diagonal" else FullCovariance()
+
+    def fit(
+        self,
+        data: Any,
+        *,
+        rng: np.random.Generator,
+        prior: Posterior | None = None,
+        start: Posterior | None = None,
+        progress: Progress | None = None,
+    ) -> Fit:
+        """The posterior of the data, on top of `prior` if given, climbing from `start` if given."""
+        points = as_points(data, self.dimension)
+        check_structure(prior, self.structure, "prior")
+        check_structure(start, self.structure, "start")
+        before = dict((prior or Posterior.of_prior(self.structure)).natural)
+        if not len(points):
+            return Fit(Posterior.from_natural(self.structure, before), (0.0,), True)
+        turns = cycle(self.starts)
+        begin = (
+            (lambda: self._begin(next(turns), points, before, rng)) if start is None else lambda: dict(start.natural)
+        )
+        ascent = self.ascent if start is None else Ascent(self.ascent.passes, self.ascent.tolerance)
+        return fit_best(
+            begin,
+            partial(self._pass, points, before),
+            partial(Posterior.from_natural, self.structure),
+            ascent=ascent,
+            observations=len(points),
+            progress=progress,
+        )
+
+    def responsibilities(self, posterior: Posterior, data: Any) -> Array:
+        """(N, K): the probability that each observation belongs to each component."""
+        check_structure(posterior, self.structure, "posterior")
+        scores = self._scores(dict(posterior.natural), as_points(data, self.dimension))
+        return np.asarray(np.exp(scores - logsumexp(scores, axis=1, keepdims=True)))
+
+    def log_predictive(self, posterior: Posterior, data: Any) -> Array:
+        """log p(x | posterior), one value an observation, all parameters integrated out."""
+        check_structure(posterior, self.structure, "posterior")
+        points = as_points(data, self.dimension)
+        density = self.likelihood.log_predictive(posterior.natural["components"], points)
+        return np.asarray(logsumexp(density + np.log(posterior.mean("weights")), axis=1))
+
+    def _component_prior(self) -> Array:
+        mean = np.broadcast_to(np.asarray(self.prior_mean, dtype=np.float64), (1, self.dimension))
+        if self.variance is not None:
+            return self.likelihood.family.natural(mean=mean, variance=self.prior_variance)
+        scale = np.asarray(self.prior_scale, dtype=np.float64)
+        if self.covariance == "diagonal":
+            degrees = 2.0 if self.prior_degrees is None else self.prior_degrees
+            rate = np.broadcast_to(0.5 * degrees * scale, (1, self.dimension))
+            return self.likelihood.family.natural(
+                mean=mean, strength=[[self.prior_strength]], shape=[[0.5 * degrees]], rate=rate
+            )
+        degrees = self.dimension + 2.0 if self.prior_degrees is None else self.prior_degrees
+        inverse_scale = degrees * (scale if scale.ndim == 2 else np.diag(np.broadcast_to(scale, self.dimension)))
+        return NormalWishart().natural(
+            mean=mean, strength=self.prior_strength, degrees=degrees, inverse_scale=inverse_scale
+        )
+
+    def _begin(self, kind: Start, points: Array, before: Natural, rng: np.random.Generator) -> Natural:
+        """A first posterior: every point belongs to its nearest centre, or to a random mix of components."""
+        if kind == "random":
+            responsibilities = rng.dirichlet(np.ones(self.components), size=len(points))
+        else:
+            centres = spread_out_centres(points, self.components, rng)
+            nearest = np.argmin(squared_distances(points, centres), axis=1)
+            responsibilities = np.eye(self.components)[nearest]
+        return self._add(before, points, responsibilities)
+
+    def _pass(self, points: Array, before: Natural, natural: Natural) -> tuple[Natural, float]:
+        """One pass over the data; the bound is that of the parameters it was given."""
+        families = self.structure.families
+        bound = -sum(families[name].kl(natural[name], before[name]) for name in families)
+        after = {name: prior.copy() for name, prior in before.items()}
+        for first in range(0, len(points), BLOCK):
+            block = points[first : first + BLOCK]
+            scores = self._scores(natural, block)
+            weight = logsumexp(scores, axis=1, keepdims=True)
+            bound += float(weight.sum())
+            after = self._add(after, block, np.exp(scores - weight))
+        return after, bound
+
+    def _scores(self, natural: Natural, points: Array) -> Array:
+        """(N, K): E[log π_k] + E[log p(x_n | θ_k)]."""
+        return self.likelihood.expected_log(natural["components"], points) + Weights().mean(natural["weights"]).T
+
+    def _add(self, natural: Natural, points: Array, responsibilities: Array) -> Natural:
+        return {
+            "weights": natural["weights"] + responsibilities.sum(axis=0)[:, None],
+            "components": natural["components"] + self.likelihood.statistics(responsibilities, points),
+        }
+
+
+def spread_out_centres(points: Array, count: int, rng: np.random.Generator) -> Array:
+    """Centres chosen among the points, each with probability proportional to its squared distance (k-means++)."""
+    chosen = [int(rng.integers(len(points)))]
+    distance = squared_distances(points, points[chosen])[:, 0]
+    while len(chosen) < min(count, len(points)) and distance.sum() > 0:
+        chosen.append(int(rng.choice(len(points), p=distance / distance.sum())))
+        distance = np.minimum(distance, squared_distances(points, points[chosen[-1:]])[:, 0])
+    return points[chosen]

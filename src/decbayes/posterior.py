@@ -1,0 +1,169 @@
+"""A prior, a local posterior and a merged posterior: all are contributions on top of one structure."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from decbayes.errors import InvalidPosterior, OutOfDomain
+from decbayes.families import Array, Contribution, dense
+from decbayes.structure import Structure, shape_text
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Posterior:
+    """What data has added to the prior: contributions λ − λ0 a factor, sparse where the structure says so."""
+
+    structure: Structure
+    contribution: Mapping[str, Contribution]
+
+    def __post_init__(self) -> None:
+        expected, given = self.structure.families.keys(), self.contribution.keys()
+        if expected != given:
+            raise InvalidPosterior(f"The structure has the factors {sorted(expected)}, the posterior {sorted(given)}.")
+        frozen = {name: self._checked(name, self.contribution[name]) for name in self.structure.families}
+        object.__setattr__(self, "contribution", MappingProxyType(frozen))
+
+    @classmethod
+    def from_natural(cls, structure: Structure, natural: Mapping[str, Array]) -> "Posterior":
+        """The posterior with the natural parameters λ."""
+        missing = structure.families.keys() - natural.keys()
+        if missing:
+            raise InvalidPosterior(f"Natural parameters are missing for {sorted(missing)}.")
+        shapes = {name: np.shape(natural[name]) for name in structure.families}
+        wrong = [name for name, shape in shapes.items() if shape != structure.prior[name].shape]
+        if wrong:
+            raise InvalidPosterior(wrong_shape(wrong[0], shapes[wrong[0]], structure.prior[wrong[0]].shape))
+        return cls(structure, {name: np.asarray(natural[name]) - structure.prior[name] for name in structure.families})
+
+    @classmethod
+    def of_prior(cls, structure: Structure) -> "Posterior":
+        """The posterior of no data."""
+        return cls(structure, {name: csr_array(prior.shape) for name, prior in structure.prior.items()})
+
+    @property
+    def natural(self) -> Mapping[str, Array]:
+        """λ = λ0 + contribution, written out on access."""
+        return Derived(self.structure.families, self._natural)
+
+    def mean(self, factor: str) -> Any:
+        """E[θ] in the user's terms: topic-word probabilities, cluster means, …"""
+        return self.structure.families[factor].expected(self.natural[factor])
+
+    def usual(self, factor: str) -> dict[str, Array]:
+        """The usual parameters of a factor: α, mean and variance, …"""
+        return self.structure.families[factor].usual(self.natural[factor])
+
+    def sample(self, size: int, rng: np.random.Generator) -> dict[str, Any]:
+        """Independent draws of every factor, the first axis counting the draws."""
+        return {name: family.sample(self.natural[name], size, rng) for name, family in self.structure.families.items()}
+
+    def log_partition(self) -> float:
+        """Σ_j A_j(λ_j), the objective of the merge that made this posterior."""
+        return sum(family.log_partition(self.natural[name]) for name, family in self.structure.families.items())
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the structure's fingerprint and the contributions' canonical bytes."""
+        digest = hashlib.sha256(bytes.fromhex(self.structure.fingerprint))
+        for contribution in self.contribution.values():
+            for part in arrays(contribution).values():
+                digest.update(part.tobytes())
+        return digest.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Posterior) and (self is other or self.digest == other.digest)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        lines = [self._factor_text(name) for name in self.structure.families]
+        return f"Posterior({'; '.join(lines)}; structure {self.structure.fingerprint[:12]})"
+
+    def _natural(self, name: str) -> Array:
+        return self.structure.prior[name] + dense(self.contribution[name])
+
+    def _factor_text(self, name: str) -> str:
+        contribution = self.contribution[name]
+        text = f"{name}: {self.structure.families[name].name} {shape_text(contribution.shape)}"
+        if issparse(contribution):
+            text += f", {contribution.nnz / np.prod(contribution.shape):.1%} non-zero"
+        return text
+
+    def _checked(self, name: str, contribution: Any) -> Contribution:
+        shape = self.structure.prior[name].shape
+        if np.shape(contribution) != shape:
+            raise InvalidPosterior(wrong_shape(name, np.shape(contribution), shape))
+        frozen = frozen_sparse(contribution) if name in self.structure.sparse else frozen_dense(contribution)
+        values = frozen.data if issparse(frozen) else frozen
+        if not np.isfinite(values).all():
+            raise InvalidPosterior(f"The contribution of '{name}' holds NaN or infinite values.")
+        family = self.structure.families[name]
+        outside = np.flatnonzero(~family.contains_rows(self.structure.prior[name] + dense(frozen)))
+        if len(outside):
+            raise OutOfDomain(
+                f"'{name}' is outside the domain of {family.name} in component {', '.join(map(str, outside[:10]))}: "
+                "no distribution has such natural parameters."
+            )
+        return frozen
+
+
+@dataclass(frozen=True)
+class Derived(Mapping[str, Array]):
+    """A mapping whose values are computed when they are asked for, and not kept."""
+
+    names: Mapping[str, Any]
+    value: Callable[[str], Array]
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self.names:
+            raise KeyError(f"There is no factor '{name}'; there are {list(self.names)}.")
+        return self.value(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def wrong_shape(name: str, seen: tuple[int, ...], expected: tuple[int, ...]) -> str:
+    return (
+        f"'{name}' is {shape_text(seen) or 'a number'}, the structure says {shape_text(expected)}. "
+        "A posterior with fewer components is padded with `pad` first."
+    )
+
+
+def frozen_dense(contribution: Any) -> Array:
+    # Adding zero turns −0.0 into 0.0, so that equal values have equal bytes.
+    matrix = np.ascontiguousarray(dense(contribution)) + 0.0
+    matrix.flags.writeable = False
+    return matrix
+
+
+def frozen_sparse(contribution: Any) -> csr_array:
+    """A CSR matrix with sorted indices, without duplicates or explicit zeros, read-only."""
+    matrix = csr_array(contribution, dtype=np.float64, copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    matrix.indptr, matrix.indices = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32)
+    for part in (matrix.data, matrix.indices, matrix.indptr):
+        part.flags.writeable = False
+    return matrix
+
+
+def arrays(contribution: Contribution) -> dict[str, np.ndarray[Any, Any]]:
+    """The little-endian arrays a contribution consists of: one when dense, three when sparse."""
+    if issparse(contribution):
+        return {
+            "data": contribution.data.astype("<f8"),
+            "indices": contribution.indices.astype("<i4"),
+            "indptr": contribution.indptr.astype("<i4"),
+        }
+    return {"data": np.asarray(contribution).astype("<f8")}

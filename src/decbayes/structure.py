@@ -1,0 +1,151 @@
+"""What agents must agree on before their posteriors can be merged."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from decbayes.errors import InvalidStructure
+from decbayes.families import Array, Family
+from decbayes.symmetry import CoupledSet
+
+EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """All that agents must agree on beforehand: families, prior λ0, symmetry, labels and the likelihood's settings.
+
+    `labels` names the columns of a factor (a vocabulary, say). `sparse` lists the factors whose contributions are
+    kept and sent as CSR matrices. `model` describes the likelihood (its name and known constants), because two
+    sites that assumed different noise variances must not merge. Everything is part of the fingerprint.
+    """
+
+    families: Mapping[str, Family]
+    prior: Mapping[str, Array]
+    symmetry: tuple[CoupledSet, ...] = ()
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    sparse: frozenset[str] = frozenset()
+    model: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        freeze = object.__setattr__
+        freeze(self, "families", MappingProxyType(dict(sorted(self.families.items()))))
+        freeze(self, "prior", MappingProxyType({name: compact(prior) for name, prior in sorted(self.prior.items())}))
+        freeze(self, "symmetry", tuple(sorted(self.symmetry, key=lambda coupled: coupled.factors)))
+        labels = {name: tuple(map(str, words)) for name, words in sorted(self.labels.items())}
+        freeze(self, "labels", MappingProxyType(labels))
+        freeze(self, "sparse", frozenset(self.sparse))
+        freeze(self, "model", MappingProxyType(dict(sorted(self.model.items()))))
+        check_factors(self)
+        check_symmetry(self)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical bytes: what people compare to know that they agree."""
+        digest = hashlib.sha256(canonical_json(self.description()))
+        for prior in self.prior.values():
+            digest.update(smallest(prior).astype("<f8").tobytes())
+        return digest.hexdigest()
+
+    def description(self) -> dict[str, Any]:
+        """Everything but the prior's numbers, as plain JSON values."""
+        return {
+            "families": {name: family.name for name, family in self.families.items()},
+            "shapes": {name: list(prior.shape) for name, prior in self.prior.items()},
+            "symmetry": [list(coupled.factors) for coupled in self.symmetry],
+            "labels": {name: list(words) for name, words in self.labels.items()},
+            "sparse": sorted(self.sparse),
+            "model": dict(self.model),
+        }
+
+    def components(self, coupled: CoupledSet) -> int:
+        """K, the number of components that the set relabels."""
+        return len(self.prior[coupled.factors[0]])
+
+    def exchangeable(self, coupled: CoupledSet) -> bool:
+        """Whether the prior treats all components of the set alike, so that their order means nothing."""
+        return all(len(np.unique(self.prior[name], axis=0)) == 1 for name in coupled.factors)
+
+    def with_prior(self, prior: Mapping[str, Array]) -> "Structure":
+        """The same agreement on another prior, such as the merged posterior of an earlier epoch."""
+        return Structure(self.families, prior, self.symmetry, self.labels, self.sparse, self.model)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Structure) and (self is other or self.fingerprint == other.fingerprint)
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def __repr__(self) -> str:
+        factors = ", ".join(
+            f"{name}: {family.name} {shape_text(self.prior[name].shape)}" for name, family in self.families.items()
+        )
+        return f"Structure({factors}; fingerprint {self.fingerprint[:12]})"
+
+
+def canonical_json(value: Any) -> bytes:
+    """One byte string for one value: sorted keys, no spaces, no NaN."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    return " × ".join(f"{size:,}" for size in shape)
+
+
+def compact(prior: Any) -> Array:
+    """A read-only matrix that holds equal rows or equal entries only once (a topic prior is one number, not K × W)."""
+    matrix = np.array(prior, dtype=np.float64, ndmin=2)
+    part = matrix[:1] if len(matrix) and (matrix == matrix[:1]).all() else matrix
+    part = part[:, :1] if part.size and (part == part[:, :1]).all() else part
+    return np.broadcast_to(np.ascontiguousarray(part) + 0.0, matrix.shape)
+
+
+def smallest(prior: Array) -> Array:
+    """The distinct part of what `compact` returned."""
+    return prior[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in prior.strides)]
+
+
+def check_factors(structure: Structure) -> None:
+    if not structure.families or structure.families.keys() != structure.prior.keys():
+        raise InvalidStructure(
+            f"families name the factors {list(structure.families)}, the prior {list(structure.prior)}. "
+            "Each factor needs one family and one prior matrix."
+        )
+    for name, family in structure.families.items():
+        prior = structure.prior[name]
+        if prior.ndim != 2 or not prior.size:
+            raise InvalidStructure(f"The prior of '{name}' has shape {prior.shape}; it must be (components, columns).")
+        try:
+            family.check_width(prior.shape[1])
+        except ValueError as error:
+            raise InvalidStructure(f"The prior of '{name}': {error}") from None
+        if not family.contains(prior):
+            raise InvalidStructure(
+                f"The prior of '{name}' is outside the domain of {family.name}. "
+                f"Natural parameters are expected; {family.name}().natural(…) makes them from the usual ones."
+            )
+        words = structure.labels.get(name)
+        if words is not None and family.name == "Dirichlet" and len(words) != prior.shape[1]:
+            raise InvalidStructure(f"'{name}' has {prior.shape[1]:,} columns and {len(words):,} labels.")
+    unknown = structure.sparse - structure.families.keys()
+    if unknown:
+        raise InvalidStructure(f"Sparse factors {sorted(unknown)} do not exist.")
+
+
+def check_symmetry(structure: Structure) -> None:
+    named = [name for coupled in structure.symmetry for name in coupled.factors]
+    unknown = sorted(set(named) - structure.families.keys())
+    if unknown:
+        raise InvalidStructure(f"The symmetry names factors that do not exist: {unknown}.")
+    if len(set(named)) != len(named) or not all(coupled.factors for coupled in structure.symmetry):
+        raise InvalidStructure("Coupled sets must be disjoint and not empty: one permutation relabels each factor.")
+    for coupled in structure.symmetry:
+        sizes = {name: len(structure.prior[name]) for name in coupled.factors}
+        if len(set(sizes.values())) > 1:
+            raise InvalidStructure(f"Coupled factors must have equally many components; here: {sizes}.")

@@ -1,0 +1,32 @@
+"""Which factors are relabelled together, and how a permutation acts on them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Permutation = NDArray[np.intp]
+"""Slot k is filled by the agent's own component `permutation[k]`; `matrix[permutation]` relabels rows."""
+
+
+@dataclass(frozen=True)
+class CoupledSet:
+    """The factors that one permutation relabels together, such as a mixture's means and weights."""
+
+    factors: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "factors", tuple(self.factors))
+
+
+def identity(size: int) -> Permutation:
+    return np.arange(size, dtype=np.intp)
+
+
+def inverse(permutation: Permutation) -> Permutation:
+    return np.argsort(permutation).astype(np.intp)
+
+
+def is_permutation(candidate: Sequence[int] | Permutation, size: int) -> bool:
+    return np.array_equal(np.sort(np.asarray(candidate)), np.arange(size))
