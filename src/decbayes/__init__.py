@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from decbayes.merging import symmetrize as symmetrize
     from decbayes.models.ascent import Ascent as Ascent
     from decbayes.models.ascent import Fit as Fit
+    from decbayes.models.features import LatentFeatures as LatentFeatures
     from decbayes.models.mean import GaussianMean as GaussianMean
     from decbayes.models.mixture import GaussianMixture as GaussianMixture
     from decbayes.posterior import Posterior as Posterior
@@ -38,6 +39,7 @@ _HOME = {
     "GaussianMean": "models.mean",
     "GaussianMixture": "models.mixture",
     "Hierarchical": "merging",
+    "LatentFeatures": "models.features",
     "Matching": "merging",
     "Posterior": "posterior",
     "Structure": "structure",

@@ -8,17 +8,17 @@ import numpy as np
 from scipy.special import betaln, digamma
 
 from decbayes.families import Array
-from decbayes.models.assignments import flip_pairs, row_bounds, sweep
+from decbayes.models.assignments import flip_pairs, infer, row_bounds, sweep
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Observations and prior. `data` and `shift` may be given in fewer coordinates than `dimension`; see `rotated`."""
+    """Observations and prior, in the coordinates of a `Span` that holds them all."""
 
-    data: Array  # (N, D) or (N, fewer)
-    dimension: int
+    data: Array  # (N, R)
+    dimension: int  # D ≥ R
     variance: float
-    shift: Array  # prior precision × prior mean of each feature, (K, D) or (K, fewer)
+    shift: Array  # prior precision × prior mean of each feature, (K, R)
     precision: Array  # prior precision of each feature, (K,)
     alpha: Array  # prior of the inclusion probabilities, (K,)
     beta: Array
@@ -33,25 +33,30 @@ class Problem:
 class State:
     """q(z) as probabilities (K, N), q(μ) as means and variances, q(π) as Beta parameters."""
 
+    problem: Problem
     assignments: Array
     means: Array
     variances: Array
     alpha: Array
     beta: Array
 
+    @cached_property
+    def evidence(self) -> tuple[Array, Array]:
+        """`alone` and `overlap` of the assignments' pairwise model, given q(μ) and q(π)."""
+        problem = self.problem
+        gram = self.means @ self.means.T
+        squares = np.diag(gram) + problem.dimension * self.variances
+        odds = digamma(self.alpha) - digamma(self.beta) - 0.5 * squares / problem.variance
+        alone = odds[:, None] + self.means @ problem.data.T / problem.variance
+        np.fill_diagonal(gram, 0.0)
+        return alone, gram[:, :, None] / problem.variance
 
-def rotated(problem: Problem) -> tuple[Problem, Array]:
-    """The same problem in coordinates that span the data and the prior means, and the basis (fewer, D).
-
-    Everything is isotropic, so a rotation changes nothing, and outside that span all means are zero. An agent with
-    100 images of 1,024 pixels then works in 110 dimensions.
-    """
-    rows = np.concatenate([problem.data, problem.shift])
-    if len(rows) >= problem.dimension:
-        return problem, np.eye(problem.dimension)
-    basis = np.linalg.qr(rows.T)[0].T
-    inside = {"data": problem.data @ basis.T, "shift": problem.shift @ basis.T}
-    return Problem(**{**problem.__dict__, **inside}), basis
+    @cached_property
+    def bound(self) -> float:
+        """The variational lower bound of log p(data)."""
+        explained = float(row_bounds(*self.evidence, self.assignments).sum())
+        absent = len(self.problem.data) * float((digamma(self.beta) - digamma(self.alpha + self.beta)).sum())
+        return self.problem.likelihood_constant + explained + absent - divergence(self)
 
 
 def state_of(problem: Problem, assignments: Array) -> State:
@@ -63,40 +68,31 @@ def state_of(problem: Problem, assignments: Array) -> State:
     together = assignments @ assignments.T
     np.fill_diagonal(together, counts)
     precision = together / problem.variance + np.diag(problem.precision)
-    means = np.linalg.solve(precision, problem.shift + assignments @ problem.data / problem.variance)
+    target = problem.shift + assignments @ problem.data / problem.variance
+    means = np.asarray(np.linalg.solve(precision, target), dtype=np.float64)
     unused = len(problem.data) - counts
-    return State(assignments, means, 1.0 / np.diag(precision), problem.alpha + counts, problem.beta + unused)
+    return State(problem, assignments, means, 1.0 / np.diag(precision), problem.alpha + counts, problem.beta + unused)
 
 
-def evidence(problem: Problem, state: State) -> tuple[Array, Array]:
-    """`alone` and `overlap` of the assignments' pairwise model, given q(μ) and q(π)."""
-    gram = state.means @ state.means.T
-    squares = np.diag(gram) + problem.dimension * state.variances
-    prior_odds = digamma(state.alpha) - digamma(state.beta) - 0.5 * squares / problem.variance
-    alone = prior_odds[:, None] + state.means @ problem.data.T / problem.variance
-    np.fill_diagonal(gram, 0.0)
-    return alone, gram[:, :, None] / problem.variance
-
-
-def improve(problem: Problem, state: State) -> State:
+def improved(state: State) -> State:
     """One pass of coordinate ascent over z, μ and π; the bound never falls."""
-    alone, overlap = evidence(problem, state)
     assignments = state.assignments.copy()
-    flip_pairs(alone, overlap, assignments)
-    sweep(alone, overlap, assignments)
-    sweep(alone, overlap, assignments)
-    return state_of(problem, assignments)
+    flip_pairs(*state.evidence, assignments)
+    # A second sweep costs little beside the features' update, and saves passes.
+    for _ in range(2):
+        sweep(*state.evidence, assignments)
+    return state_of(state.problem, assignments)
 
 
-def bound(problem: Problem, state: State) -> float:
-    """The variational lower bound of log p(data)."""
-    explained = float(row_bounds(*evidence(problem, state), state.assignments).sum())
-    absent = len(problem.data) * float((digamma(state.beta) - digamma(state.alpha + state.beta)).sum())
-    return problem.likelihood_constant + explained + absent - divergence(problem, state)
+def believing(problem: Problem, means: Array, variances: Array, alpha: Array, beta: Array) -> State:
+    """The state whose assignments follow from given q(μ) and q(π)."""
+    nothing = np.zeros((len(means), len(problem.data)))
+    return state_of(problem, infer(*State(problem, nothing, means, variances, alpha, beta).evidence))
 
 
-def divergence(problem: Problem, state: State) -> float:
+def divergence(state: State) -> float:
     """KL of q(μ) and q(π) from their priors."""
+    problem = state.problem
     ratio = state.variances * problem.precision
     distance = problem.precision * np.sum((state.means - problem.shift / problem.precision[:, None]) ** 2, axis=1)
     features = 0.5 * (problem.dimension * (ratio - 1.0 - np.log(ratio)) + distance)
@@ -105,3 +101,26 @@ def divergence(problem: Problem, state: State) -> float:
     inclusion += (state.alpha - problem.alpha) * (digamma(state.alpha) - total)
     inclusion += (state.beta - problem.beta) * (digamma(state.beta) - total)
     return float((features + inclusion).sum())
+
+
+@dataclass(frozen=True)
+class Span:
+    """Coordinates in which some vectors of R^D lie, as an orthonormal basis (R, D).
+
+    Everything in the model is isotropic, so a rotation changes nothing, and outside the span of data, prior and start
+    all means are zero. An agent with 100 images of 1,024 pixels works in some 110 dimensions.
+    """
+
+    basis: Array
+
+    @classmethod
+    def of(cls, *vectors: Array) -> "Span":
+        rows = np.concatenate(vectors)
+        count, dimension = rows.shape
+        return cls(np.eye(dimension) if count >= dimension else np.linalg.qr(rows.T)[0].T)
+
+    def inside(self, vectors: Array) -> Array:
+        return np.ascontiguousarray(vectors @ self.basis.T)
+
+    def outside(self, coordinates: Array) -> Array:
+        return np.asarray(coordinates @ self.basis)
