@@ -28,10 +28,12 @@ RECOMBINATIONS: tuple[Callable[[Array, Array], Array], ...] = (
 
 # Passes of coordinate ascent before a move is judged. One misses many good moves, four cost time and find few more.
 TRIAL_PASSES = 2
+# Moves tried in one pass: all of them up to eleven features, a random part of them beyond, where they are too many.
+MOVES = 500
 
 
 def repaired(state: State, rng: np.random.Generator, threshold: float) -> State:
-    """Try every move once, in random order, and keep each that raises the bound by more than `threshold`."""
+    """Try the moves once, in random order, and keep each that raises the bound by more than `threshold`."""
     for move in shuffled(moves(state.problem, rng), rng):
         trial = state_of(state.problem, move(state))
         for _ in range(TRIAL_PASSES):
@@ -64,7 +66,7 @@ def moves(problem: Problem, rng: np.random.Generator) -> Iterator[Move]:
 
 def shuffled(items: Iterator[Move], rng: np.random.Generator) -> list[Move]:
     every = list(items)
-    return [every[index] for index in rng.permutation(len(every))]
+    return [every[index] for index in rng.permutation(len(every))[:MOVES]]
 
 
 def exchangeable(problem: Problem) -> bool:
