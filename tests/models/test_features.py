@@ -144,6 +144,21 @@ def test_wide_data_is_fitted_like_any_other():
     np.testing.assert_allclose(means(posterior) @ outside.T, 0.0, atol=1e-10)
 
 
+def test_a_start_counts_in_full_where_few_observations_span_little():
+    """The start's feature is like the data but for a huge component that no observation has: none has the feature."""
+    data = np.zeros((3, 10))
+    data[:, 0] = 1.0
+    model = db.LatentFeatures(features=1)
+    start = np.zeros((1, 10))
+    start[0, [0, 9]] = 1.0, 100.0
+    natural = {
+        "features": IsotropicGaussian().natural(mean=start, variance=0.01),
+        "inclusion": db.families.Beta().natural(alpha=1.0, beta=1.0),
+    }
+    fit = model.fit(data, start=db.Posterior.from_natural(model.structure, natural), rng=np.random.default_rng(0))
+    assert fit.posterior.usual("inclusion")["alpha"] == pytest.approx(1.0, abs=1e-6)
+
+
 def test_more_features_than_observations_is_defined():
     data, _, _ = synthetic(0, observations=3)
     posterior = MODEL.fit(data, rng=np.random.default_rng(0)).posterior

@@ -1,7 +1,7 @@
 """Latent features: each observation is a sum of the features it has (section 3.3)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
 from typing import Any
@@ -124,11 +124,10 @@ class LatentFeatures:
 
     def _climb(self, begins: Iterator[State], restarts: int, progress: Progress | None) -> Climb[State]:
         first = next(begins)
-        ascent = Ascent(self.ascent.passes, self.ascent.tolerance, restarts)
         return best_climb(
             partial(next, chain([first], begins)),
             partial(measured, improved),
-            ascent=ascent,
+            ascent=replace(self.ascent, restarts=restarts),
             observations=len(first.problem.data),
             progress=progress,
         )
