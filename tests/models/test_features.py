@@ -106,6 +106,19 @@ def test_a_prior_that_knows_the_features_keeps_their_places(fitted):
     assert (after.usual("features")["variance"] < fit.posterior.usual("features")["variance"]).all()
 
 
+def test_a_fit_on_top_of_a_prior_begins_where_the_prior_is(fitted):
+    """After one pass the first of the starts is ahead of those that look at the new data alone."""
+    more, _, _ = synthetic(0, observations=200)
+    first = []
+    MODEL.fit(
+        more,
+        prior=fitted[3].posterior,
+        rng=np.random.default_rng(2),
+        progress=lambda reached: first.append(reached.bound) if reached.number == 1 else None,
+    )
+    assert first[0] > max(first[1:4])
+
+
 def test_a_vague_prior_does_not_stop_a_fit_from_finding_the_features():
     """Eight observations tell features apart, wrongly; hundreds more must still win."""
     data, truth, _ = synthetic(1, observations=500)
@@ -171,9 +184,9 @@ def test_constant_data_is_defined(value):
     assert np.isfinite(fit.bound).all()
 
 
-@pytest.mark.parametrize("phase", [0, 4])
+@pytest.mark.parametrize("phase", [0, 1, 4])
 def test_interruption_keeps_the_best_state(phase):
-    """Phase 0 is the first start, phase 4 the moves after four starts."""
+    """Phases 0 and 1 are the first starts, phase 4 is the moves after four starts."""
     data, _, _ = synthetic(0, observations=100)
 
     def stop(reached):
