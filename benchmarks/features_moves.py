@@ -119,7 +119,6 @@ SEARCHES: dict[str, Search] = {
     "pair flips, moves": partial(moved, flipped, ()),
     "  without recombination": partial(moved, flipped, ("recombined",)),
     "  without reseeding": partial(moved, flipped, ("reseeded",)),
-    "  without complements": partial(moved, flipped, ("complemented",)),
     "  without reassignment": partial(moved, flipped, ("reassigned",)),
     "components, pair flips": components,
     "components, flips, moves (the library)": partial(moved, components, ()),
