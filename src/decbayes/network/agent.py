@@ -3,8 +3,8 @@
 The rules, all of them:
 
 - Own evidence becomes a new version only when a neighbour has told what it holds (`heard`): after a lost disk the
-  agent thus learns its own highest version and goes above it. Each start of an agent counts its versions from a random
-  point above all it knows of, so that a version nobody near remembers is not used again either.
+  agent thus learns its own highest version and goes above it. It goes a random distance above it, at each start and
+  whenever it is reminded of a forgotten version, so that versions that nobody near remembers are not used again either.
 - A version is persisted, then counted, then sent. Never in another order.
 - What is new is told to neighbours in short listings; they pull what they lack. Everything heard is relayed.
 - At every tick, and when a neighbour appears, one hash is compared; where it differs, so are the listings.
@@ -24,7 +24,7 @@ from decbayes.network.charter import Charter
 from decbayes.network.effects import Effect, Peer, Persist, Report, Saved, Send
 from decbayes.network.evidence import Evidence, Learned, learn, reconcile, relearn, shard_id
 from decbayes.network.gossip import Gossip
-from decbayes.network.keys import Identity, short
+from decbayes.network.keys import AgentId, Identity, short
 from decbayes.network.messages import Batch, Digest, Listing, Pull
 from decbayes.network.pool import Change, Merged, Pool, Proof
 from decbayes.network.record import HIGHEST_VERSION, Record, SignedHeader, sign_record
@@ -66,6 +66,7 @@ class Agent:
         self._shards: dict[str, Any] = {}
         self._budgets = Budgets(charter.limits)
         self._gossip = Gossip(charter, self.pool, rng)
+        self._unsaved: dict[AgentId, Record | Proof] = {}
         self._pending: Record | None = None
         self._unpublished = False
         self._highest = 0
@@ -151,7 +152,9 @@ class Agent:
     def on_tick(self) -> list[Effect]:
         """Tell the news, compare hashes with one random neighbour, try again what has failed."""
         self._budgets.refill()
-        return [*self._gossip.tick(), *self._publish()]
+        again = [Persist(item) for item in self._unsaved.values()]
+        self._unsaved.clear()
+        return [*self._gossip.tick(), *again, *self._publish()]
 
     def on_bytes(self, peer: Peer, content: bytes) -> list[Effect]:
         """A message from a neighbour, whatever it holds."""
@@ -227,6 +230,8 @@ class Agent:
         """The disk is full or broken: publish nothing new, serve what there is, try again at each tick."""
         if item is self._pending:
             self._pending, self._unpublished = None, True
+        else:
+            self._unsaved[item.origin] = item
         self.trouble = why
         return [Report("store_failed", {"why": why})]
 
@@ -253,8 +258,12 @@ class Agent:
         self._unpublished = self.own is not published
 
     def _remembered(self, record: Record) -> list[Effect]:
-        """Others know a version of ours that we have forgotten: a lost disk, or an old copy of it."""
+        """Others know a version of ours that we have forgotten: a lost disk, or an old copy of it.
+
+        Versions just above it may have been used as well, though nobody near has heard of them: leap again.
+        """
         self._adopt(record)
+        self._leap = int(self.rng.integers(1, LEAP))
         return [Report("remembered", {"version": record.version}), *self._heard()]
 
     def _heard(self) -> list[Effect]:
