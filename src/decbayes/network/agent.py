@@ -24,7 +24,7 @@ from decbayes.network.charter import Charter
 from decbayes.network.effects import Effect, Peer, Persist, Report, Saved, Send
 from decbayes.network.evidence import Evidence, Learned, learn, reconcile, relearn, shard_id
 from decbayes.network.gossip import Gossip
-from decbayes.network.keys import AgentId, Identity, short
+from decbayes.network.keys import Identity, short
 from decbayes.network.messages import Batch, Digest, Listing, Pull
 from decbayes.network.pool import Change, Merged, Pool, Proof
 from decbayes.network.record import HIGHEST_VERSION, Record, SignedHeader, sign_record
@@ -66,7 +66,7 @@ class Agent:
         self._shards: dict[str, Any] = {}
         self._budgets = Budgets(charter.limits)
         self._gossip = Gossip(charter, self.pool, rng)
-        self._unsaved: dict[AgentId, Record | Proof] = {}
+        self._unsaved: dict[bytes, Record | Proof] = {}
         self._pending: Record | None = None
         self._unpublished = False
         self._highest = 0
@@ -228,10 +228,7 @@ class Agent:
 
     def on_persist_failed(self, item: Record | Proof, why: str) -> list[Effect]:
         """The disk is full or broken: publish nothing new, serve what there is, try again at each tick."""
-        if item is self._pending:
-            self._pending, self._unpublished = None, True
-        else:
-            self._unsaved[item.origin] = item
+        self._unsaved[item.digest] = item
         self.trouble = why
         return [Report("store_failed", {"why": why})]
 

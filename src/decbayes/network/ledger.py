@@ -64,19 +64,25 @@ class Ledger:
     def check(self, site: "Site") -> None:
         assert site.agent is not None
         pool, seen = site.agent.pool, self._seen[site.number]
-        for origin, version, digest in pool.entries():
-            if version < seen.versions.get(origin, 0):
-                raise Violation(f"site {site.number} went back from version {seen.versions[origin]} to {version}")
-            if (origin, version, digest) not in self._genuine:
-                raise Violation(f"site {site.number} holds version {version} of {short(origin)}, never made durable")
-            seen.versions[origin] = version
+        for origin, record in pool.records.items():
+            if seen.newest.get(origin) is not record:
+                self._check_record(site, record, seen)
         if pool.proofs.keys() - self.traitors:
             raise Violation(f"site {site.number} has excluded an honest origin")
         if seen.excluded - pool.proofs.keys():
             raise Violation(f"site {site.number} has taken an excluded origin back")
         seen.excluded |= pool.proofs.keys()
+        if pool.records.keys() & pool.proofs.keys():
+            raise Violation(f"site {site.number} counts an excluded origin")
         if seen.versions.keys() - pool.records.keys() - seen.excluded:
             raise Violation(f"site {site.number} has lost what it knew of an origin")
+
+    def _check_record(self, site: "Site", record: Record, seen: "Sight") -> None:
+        if record.version < seen.versions.get(record.origin, 0):
+            raise Violation(f"site {site.number} went back to version {record.version} of {short(record.origin)}")
+        if (record.origin, record.version, record.digest) not in self._genuine:
+            raise Violation(f"site {site.number} holds a version of {short(record.origin)} that was never made durable")
+        seen.versions[record.origin], seen.newest[record.origin] = record.version, record
 
 
 @dataclass
@@ -85,6 +91,7 @@ class Sight:
 
     versions: dict[AgentId, int] = field(default_factory=dict)
     excluded: set[AgentId] = field(default_factory=set)
+    newest: dict[AgentId, Record] = field(default_factory=dict)
 
     def add(self, item: Record | Proof) -> None:
         if isinstance(item, Proof):

@@ -11,12 +11,13 @@ from decbayes.network.charter import Charter, Limits
 from decbayes.network.keys import Identity
 from decbayes.network.ledger import Violation, check_agreement
 from decbayes.network.messages import batches
-from decbayes.network.record import sign_record
+from decbayes.network.record import Record, sign_record
 from decbayes.network.simulator import MakeAgent, Simulation, Site, Weather
 from decbayes.network.topology import TOPOLOGIES, groups
 
 # In so many rounds after the last fault everybody who is connected must agree: a line of eight needs about as many.
 ROUNDS_TO_AGREE = 40
+ROUGH = Weather(loss=0.1, duplication=0.2, delay=4)
 SHARDS = 3
 POINTS = 4
 
@@ -28,7 +29,7 @@ class Plan:
     agents: int = 8
     steps: int = 200
     topology: str = "random"
-    weather: Weather = Weather(loss=0.1, duplication=0.05, delay=4)
+    weather: Weather = ROUGH
     faults: bool = True
     traitors: bool = False
     heal: bool = True
@@ -61,7 +62,7 @@ class History:
         action = self._draw_action()
         self.last = action.__name__.removeprefix("_")
         action(self, sites[int(self.rng.integers(len(sites)))])
-        for number in np.flatnonzero(self.rng.random(len(sites)) < 0.3):
+        for number in np.flatnonzero(self.rng.random(len(sites)) < 0.2):
             self.simulation.tick(sites[number])
         self.simulation.advance()
 
@@ -78,13 +79,13 @@ class History:
 
     def agree(self) -> int:
         """Rounds until all connected sites agree, checked; a violation if they never do."""
-        for number in range(ROUNDS_TO_AGREE):
-            if self._settled():
-                break
+        rounds = 0
+        while rounds < ROUNDS_TO_AGREE and not self._settled():
             self.simulation.round()
+            rounds += 1
         for group in self._groups():
             check_agreement(group, self.simulation.sites, self.simulation.ledger)
-        return number
+        return rounds
 
     def _settled(self) -> bool:
         return all(
@@ -122,7 +123,8 @@ def observe(history: History, site: Site) -> None:
 
 
 def refine(history: History, site: Site) -> None:
-    if site.agent is not None:
+    # A traitor that has been reminded of what it invented has no data for it.
+    if site.agent is not None and site.agent.own.shards <= site.shards.keys():
         history.simulation.perform(site, site.agent.refine(rng=history.rng))
 
 
@@ -179,22 +181,33 @@ def forge(history: History, site: Site) -> None:
 
 
 def betray(history: History, site: Site) -> None:
-    """A traitor signs something else under a version that it has used, and tells it to somebody."""
-    own = site.disk.newest()
-    if site.number or own is None or own.posterior is None:
+    """A traitor signs something else under a version that it has used, and tells it to somebody.
+
+    Where it can, to somebody who has not heard of the first; then nobody but all of them together can know.
+    """
+    simulation, traitor = history.simulation, history.simulation.sites[0]
+    own = traitor.disk.newest()
+    if own is None or own.posterior is None:
         return
-    simulation = history.simulation
-    other = sign_record(
+    unaware = [s for s in simulation.running if s.agent is not None and s.agent.pool.version(own.origin) < own.version]
+    listeners = unaware or simulation.running
+    if listeners and (unaware or history.rng.random() < 0.1):
+        record = another_record(simulation, traitor, own)
+        simulation.ledger.betray(record)
+        message = batches([record], [], simulation.charter)[0]
+        simulation.inject(listeners[int(history.rng.integers(len(listeners)))], message)
+
+
+def another_record(simulation: Simulation, traitor: Site, own: Record) -> Record:
+    """A record with the version of one there is, and another content."""
+    return sign_record(
         simulation.charter,
-        site.identity,
+        traitor.identity,
         own.version,
         posterior=own.posterior,
         shards=frozenset({*own.header.shards, "invented"}),
         observations=own.header.observations,
     )
-    simulation.ledger.betray(other)
-    listener = simulation.sites[int(history.rng.integers(len(simulation.sites)))]
-    simulation.inject(listener, batches([other], [], simulation.charter)[0])
 
 
 def weighted(weights: dict[Action, float]) -> tuple[list[Action], np.ndarray[tuple[int], np.dtype[np.float64]]]:
@@ -240,7 +253,7 @@ def simulated_charter(keys: list[Identity]) -> Charter:
 def plan_for(seed: int, *, agents: int = 8, steps: int = 200) -> Plan:
     """The plan of the seed's history: topologies, weather, traitors and healing take turns."""
     kinds = [*sorted(TOPOLOGIES), "changing"]
-    weathers = [Weather(), Weather(loss=0.3), Weather(delay=8), Weather(loss=0.1, duplication=0.2, delay=4)]
+    weathers = [Weather(), Weather(loss=0.3), Weather(delay=8), ROUGH]
     return Plan(
         agents=agents,
         steps=steps,

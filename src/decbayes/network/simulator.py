@@ -38,6 +38,9 @@ class Weather:
     delay: int = 0
 
 
+CALM = Weather()
+
+
 class Disk:
     """A site's disk: keeps what was put, unless it is full or wiped."""
 
@@ -98,7 +101,7 @@ class Simulation:
         identities: Iterable[Identity],
         *,
         rng: np.random.Generator,
-        weather: Weather = Weather(),
+        weather: Weather = CALM,
         make_agent: MakeAgent = Agent,
     ) -> None:
         self.charter, self.rng, self.weather = charter, rng, weather

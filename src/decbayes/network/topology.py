@@ -25,7 +25,7 @@ def tree(count: int, rng: np.random.Generator) -> set[Edge]:
     return {(int(rng.integers(b)), b) for b in range(1, count)}
 
 
-def sparse(count: int, rng: np.random.Generator, *, degree: int = 8) -> set[Edge]:
+def sparse(count: int, rng: np.random.Generator, *, degree: int = 4) -> set[Edge]:
     """A connected random graph in which everybody has about `degree` neighbours."""
     edges = tree(count, rng)
     wanted = min(count * degree // 2, count * (count - 1) // 2)
