@@ -251,8 +251,10 @@ class Agent:
         """Take a published version of our own for what we stand for."""
         posterior = record.posterior or Posterior.of_prior(self.charter.structure)
         published = Evidence(posterior, frozenset(record.header.shards), record.header.observations)
-        self.retracted = self.retracted or record.retraction
-        self.own = published if record.retraction else reconcile(self.own, published)
+        if record.retraction:
+            self.own, self.retracted = published, True
+        elif not self.retracted:
+            self.own = reconcile(self.own, published)
         self._published = published
 
     def _remembered(self, record: Record) -> list[Effect]:
