@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from decbayes.errors import Refused
 from decbayes.merging import product
 from decbayes.network import agent as agent_module
 from decbayes.network import gossip as gossip_module
@@ -17,6 +18,7 @@ from decbayes.network.ledger import Violation
 from decbayes.network.pool import Change, Pool
 from decbayes.network.publisher import Publisher
 from decbayes.network.schedule import run_history, simulated_identities
+from decbayes.network.validation import open_record
 
 # Histories with a traitor, and all of them.
 TREASON = range(4, 600, 5)
@@ -24,7 +26,7 @@ ALL = range(120)
 # The unbroken originals.
 ON_PULL, ON_DISCONNECT, FAILED = Agent.on_pull, Agent.on_disconnect, Agent.on_persist_failed
 PUBLISH, INIT = Publisher.publish, Publisher.__init__
-WANTS, LISTING, ADD = Gossip._wants, messages.listing, Pool.add
+WANTS, LISTING, ADD, OPEN = Gossip._wants, messages.listing, Pool.add, open_record
 
 Patch = pytest.MonkeyPatch
 MUTANTS: dict[str, tuple[Callable[[Patch], None], range]] = {}
@@ -169,7 +171,13 @@ def retractions_are_dropped_once_heard(patch):
 
 @mutant
 def retractions_are_not_believed(patch):
-    patch.setattr(Pool, "add", lambda self, record: Change.KNOWN if record.retraction else ADD(self, record))
+    def open_but_retractions(content, charter):
+        sealed = OPEN(content, charter)
+        if not sealed.signed.header.shards:
+            raise Refused("evidence", "a retraction")
+        return sealed
+
+    patch.setattr(agent_module, "open_record", open_but_retractions)
 
 
 @mutant
