@@ -8,13 +8,13 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
-import decbayes
 from decbayes.errors import DecbayesError, InvalidCharter
 from decbayes.files import write_whole
 from decbayes.models.model import Model
@@ -22,7 +22,12 @@ from decbayes.network.keys import PUBLIC_BYTES, AgentId, agent_id, public_key
 from decbayes.structure import EMPTY, Structure, canonical_json
 
 PROTOCOL = 1
-MODELS = ("GaussianMean", "GaussianMixture", "LatentDirichletAllocation", "LatentFeatures")
+MODELS = {
+    "GaussianMean": "decbayes.models.mean",
+    "GaussianMixture": "decbayes.models.mixture",
+    "LatentDirichletAllocation": "decbayes.models.lda",
+    "LatentFeatures": "decbayes.models.features",
+}
 MOST_CHARTER_BYTES = 16 << 20
 
 
@@ -102,7 +107,7 @@ class Charter:
         """The model that every member fits."""
         words = {"vocabulary": self.vocabulary} if self.vocabulary else EMPTY
         try:
-            model: Model = getattr(decbayes, self.model_name)(**self.settings, **words)
+            model: Model = getattr(import_module(MODELS[self.model_name]), self.model_name)(**self.settings, **words)
             _ = model.structure
         except (TypeError, ValueError, DecbayesError) as error:
             raise InvalidCharter(f"{self.model_name} cannot be built from the charter's settings: {error}") from None
