@@ -87,7 +87,7 @@ def place_gains(
     that two calls may run at the same time unless they share a slot.
     """
     most = longest(starts, stops)
-    buffer, taken_alpha, taken_table = np.empty(most), np.empty(most), np.empty(most)
+    buffer, taken_alpha, taken_table = np.empty((2, most)), np.empty(most), np.empty(most)
     for place in range(len(slots)):
         slot, row = slots[place], held[place]
         total, wrong = sums[slot], outside[slot]
@@ -95,10 +95,10 @@ def place_gains(
         if row >= 0:
             total -= row_sums[row]
             own, entries = indices[first:last], data[first:last]
-            wrong += _take_out(start[slot], added[slot], alpha[slot], own, entries, buffer, taken_alpha)
+            wrong += _take_out(start[slot], added[slot], alpha[slot], own, entries, buffer[0], taken_alpha)
             for entry in range(len(own)):
                 taken_table[entry] = table[slot, own[entry]]
-            write_table(table[slot], own, buffer[: len(own)])
+            write_table(table[slot], own, buffer[0, : len(own)])
         rows = starts, stops, indices, data, row_sums
         _gains(alpha[slot], table[slot], total, wrong, rows, buffer, gain[place], defined[place])
         for entry in range(last - first):
@@ -132,28 +132,30 @@ def _gains(
 ) -> None:
     """What one slot gains from each component."""
     starts, stops, indices, data, row_sums = rows
-    before = lgamma(total) if total > 0.0 else 0.0
+    of_total = lgamma(total) if total > 0.0 else 0.0
     for component in range(len(starts)):
         summed = total + row_sums[component]
         columns = indices[starts[component] : stops[component]]
         entries = data[starts[component] : stops[component]]
-        after = buffer[: len(entries)]
-        _gather(alpha, columns, entries, after)
+        after, before = buffer[0, : len(entries)], buffer[1, : len(entries)]
+        _gather(alpha, table, columns, entries, after, before)
         inside = summed > 0.0 and _smallest(after) > 0.0
         if outside > 0:
             inside = inside and _mended(alpha, columns, after) == outside
         defined[component] = inside
-        gain[component] = _difference(after, table, columns) - lgamma(summed) + before
+        gain[component] = _difference(after, before) - lgamma(summed) + of_total
 
 
 # The steps below are loops of their own because one loop that does it all does not vectorise.
 
 
 @_inlined
-def _gather(alpha: Array, columns: Any, entries: Array, after: Array) -> None:
-    """after = α + c in the columns of the entries c."""
+def _gather(alpha: Array, table: Array, columns: Any, entries: Array, after: Array, before: Array) -> None:
+    """α + c and lnΓ(α) in the columns of the entries c."""
     for entry in range(len(entries)):
         after[entry] = alpha[columns[entry]] + entries[entry]
+    for entry in range(len(entries)):
+        before[entry] = table[columns[entry]]
 
 
 @_inlined
@@ -165,14 +167,12 @@ def _smallest(values: Array) -> float:
 
 
 @_inlined
-def _difference(after: Array, table: Array, columns: Any) -> float:
+def _difference(after: Array, before: Array) -> float:
     """Σ lnΓ(α + c) − lnΓ(α)."""
-    value, subtracted = 0.0, 0.0
+    value = 0.0
     for entry in range(len(after)):
-        value = _plus(value, lgamma(after[entry]))
-    for entry in range(len(after)):
-        subtracted = _plus(subtracted, table[columns[entry]])
-    return value - subtracted
+        value = _plus(value, lgamma(after[entry]) - before[entry])
+    return value
 
 
 @_inlined
