@@ -67,16 +67,19 @@ def ensemble(posteriors):
     expected = np.concatenate([posterior.mean("topics") for posterior in posteriors])
     columns = np.empty_like(expected)
     columns[:, order] = expected
-    model = EnsembleLda(id2word=dictionary, num_models=0, min_samples=2, random_state=0)
+    model = EnsembleLda(id2word=dictionary, num_models=0, random_state=0)
     model.add_model(columns.astype(np.float32), num_new_models=len(posteriors))
-    model.recluster()
-    found = (
-        np.asarray(model.get_topics())[:TOPICS] if model.get_topics() is not None else np.empty((0, len(vocabulary)))
-    )
+    found = max((clusters(model, eps) for eps in (0.1, 0.2, 0.3)), key=len)[:TOPICS]
     counts = np.zeros((TOPICS, len(vocabulary)))
     words = sum(posterior.contribution["topics"].sum() for posterior in posteriors)
     counts[: len(found)] = found[:, order] * words / max(1, len(found))
     return db.Posterior(posteriors[0].structure, {"topics": counts})
+
+
+def clusters(model, eps):
+    """The stable topics at one setting; `ensemble` takes the one that finds most, in the peer's favour."""
+    model.recluster(eps=eps, min_samples=2, min_cores=1)
+    return np.asarray(model.get_topics())
 
 
 def scores(agents, split, cache):

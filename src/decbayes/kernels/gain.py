@@ -46,7 +46,7 @@ def dirichlet_gain(rest: Array, own: Any) -> Array:
     sums, outside = rest.sum(axis=1) + rest.shape[1], np.count_nonzero(rest <= -1.0, axis=1)
     rows = own.indptr[:-1], own.indptr[1:], position.astype(np.int32), own.data, np.asarray(own.sum(axis=1)).ravel()
     slots, nothing = np.arange(len(rest)), np.full(len(rest), -1)
-    place_gains(alpha, alpha, alpha, table, sums, outside, *rows, slots, nothing, gain, defined)
+    place_gains(alpha, alpha, alpha, table, sums, np.zeros(len(rest)), outside, *rows, slots, nothing, gain, defined)
     gain[~defined] = np.nan
     return gain
 
@@ -68,7 +68,8 @@ def place_gains(
     added: Array,
     alpha: Array,
     table: Array,
-    sums: Array,
+    start_sums: Array,
+    added_sums: Array,
     outside: Any,
     starts: Any,
     stops: Any,
@@ -82,18 +83,18 @@ def place_gains(
 ) -> None:
     """Row i of the result: what slot slots[i] gains from each component once row held[i] has been taken out of it.
 
-    α = start + added, `table` holds its lnΓ, `sums` its row sums, and `outside` counts the columns out of the domain:
-    a component is allowed in a slot if it mends all of them. Slots are changed for a moment and left as they were, so
-    that two calls may run at the same time unless they share a slot.
+    α = start + added and so are its row sums, `table` holds its lnΓ, and `outside` counts the columns out of the
+    domain: a component is allowed in a slot if it mends all of them. Slots are changed for a moment and left as they
+    were, so that two calls may run at the same time unless they share a slot.
     """
     most = longest(starts, stops)
     buffer, taken_alpha, taken_table = np.empty((2, most)), np.empty(most), np.empty(most)
     for place in range(len(slots)):
         slot, row = slots[place], held[place]
-        total, wrong = sums[slot], outside[slot]
+        total, wrong = start_sums[slot] + added_sums[slot], outside[slot]
         first, last = (starts[row], stops[row]) if row >= 0 else (0, 0)
         if row >= 0:
-            total -= row_sums[row]
+            total = start_sums[slot] + (added_sums[slot] - row_sums[row])
             own, entries = indices[first:last], data[first:last]
             wrong += _take_out(start[slot], added[slot], alpha[slot], own, entries, buffer[0], taken_alpha)
             for entry in range(len(own)):

@@ -14,8 +14,8 @@ from decbayes.merging.workers import jobs
 MOST_SWEEPS = 1000
 
 
-# A sweep of more evaluations than this takes too long to be repeated without being asked to (about 10 ms).
-CHEAP = 1_000_000
+# A sweep of more evaluations than this takes too long to be repeated without being asked to (about 40 ms).
+CHEAP = 8_000_000
 CHEAP_RESTARTS = 8
 
 
