@@ -32,6 +32,7 @@ message: hashes are compared again at every tick. Nothing that an agent sends wa
 from decbayes.network.agent import Agent
 from decbayes.network.charter import Charter, Limits
 from decbayes.network.effects import Effect, Peer, Persist, Report, Saved, Send, Store, settle
+from decbayes.network.epoch import Epoch
 from decbayes.network.evidence import Evidence, Learned
 from decbayes.network.keys import AgentId, Identity, agent_id, short
 from decbayes.network.messages import message_bytes
@@ -48,6 +49,7 @@ __all__ = [
     "Charter",
     "Effect",
     "Entry",
+    "Epoch",
     "Evidence",
     "Header",
     "Identity",
