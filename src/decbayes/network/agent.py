@@ -178,7 +178,10 @@ class Agent:
 
     def on_digest(self, peer: Peer, message: Digest) -> list[Effect]:
         """A neighbour's hash of everything: if it equals ours, it knows no version of ours that we do not."""
-        return self._heard() if message.root == self.pool.root else [self._gossip.list_all(peer)]
+        if message.root == self.pool.root:
+            return self._heard()
+        everything = self._gossip.list_all(peer)
+        return [everything] if self._budgets.spend(peer, len(everything.message)) else []
 
     def on_listing(self, peer: Peer, message: Listing) -> list[Effect]:
         """What a neighbour holds: pull what we lack, tell what it lacks."""

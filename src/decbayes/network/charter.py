@@ -1,10 +1,8 @@
 """What all members of a group agree on, in one TOML file that each of them holds."""
 
 import hashlib
-import json
 import os
 import secrets
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,10 +14,12 @@ from typing import Any
 import msgspec
 
 from decbayes.errors import DecbayesError, InvalidCharter
-from decbayes.files import load, to_bytes, write_whole
+from decbayes.files import to_bytes, write_whole
 from decbayes.models.model import Model
 from decbayes.network.epoch import Epoch
 from decbayes.network.keys import PUBLIC_BYTES, AgentId, agent_id, public_key
+from decbayes.network.limits import Limits
+from decbayes.network.toml import CharterFile, read_epoch, read_tables, read_words, table_text, words_digest
 from decbayes.posterior import Posterior
 from decbayes.structure import EMPTY, Structure, canonical_json
 
@@ -30,65 +30,6 @@ MODELS = {
     "LatentDirichletAllocation": "decbayes.models.lda",
     "LatentFeatures": "decbayes.models.features",
 }
-MOST_CHARTER_BYTES = 16 << 20
-
-
-class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What one member may ask of the others. All members check the same limits, so that all accept the same records.
-
-    `members` is the most agents there will ever be: a contribution must leave the merge proper even if all of them sent
-    it. `versions` bounds the signed headers that are kept of one agent, `refinements` the refits of one start of an
-    agent. The last two bound what one neighbour may send, or have sent, between two ticks.
-    """
-
-    members: int = 1000
-    record_bytes: int = 64 << 20
-    observations: int = 10**12
-    magnitude: float = 1e15
-    shards: int = 10_000
-    versions: int = 100_000
-    refinements: int = 20
-    tick_bytes: int = 256 << 20
-    tick_messages: int = 10_000
-
-    def __post_init__(self) -> None:
-        low = [name for name in self.__struct_fields__ if not getattr(self, name) > 0]
-        if low:
-            raise ValueError(f"limits must be positive: {', '.join(low)}")
-
-
-class GroupTable(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    id: str
-    protocol: int
-    structure: str
-
-
-class ModelTable(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    settings: dict[str, Any] = {}
-
-
-class VocabularyTable(msgspec.Struct, forbid_unknown_fields=True):
-    digest: str
-    file: str | None = None
-
-
-class EpochTable(msgspec.Struct, forbid_unknown_fields=True):
-    digest: str
-    file: str
-    counted: dict[str, tuple[str, ...]] = {}
-
-
-class CharterFile(msgspec.Struct, forbid_unknown_fields=True):
-    """The tables of the TOML file, exactly these."""
-
-    group: GroupTable
-    model: ModelTable
-    members: dict[str, str]
-    limits: Limits = Limits()
-    vocabulary: VocabularyTable | None = None
-    epoch: EpochTable | None = None
 
 
 @dataclass(frozen=True)
@@ -210,14 +151,7 @@ class Charter:
     def load(cls, path: str | os.PathLike[str], *, vocabulary: str | os.PathLike[str] | None = None) -> "Charter":
         """Read a charter; its vocabulary comes from the file it names, or from another copy of that file."""
         source = Path(path)
-        if source.stat().st_size > MOST_CHARTER_BYTES:
-            raise InvalidCharter(
-                f"{source} has more than {MOST_CHARTER_BYTES:,} bytes; a charter is a small text file."
-            )
-        try:
-            content = msgspec.convert(tomllib.loads(source.read_text(encoding="utf-8")), CharterFile)
-        except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
-            raise InvalidCharter(f"{source}: {error}") from None
+        content = read_tables(source)
         words = read_words(content.vocabulary, source, vocabulary)
         return cls.from_tables(content, words, read_epoch(content.epoch, source))
 
@@ -256,6 +190,8 @@ def check(charter: Charter) -> None:
         raise InvalidCharter("The epoch's prior is a posterior of another model.")
     if charter.epoch is not None and not charter.epoch.counted.keys() <= charter.members.keys():
         raise InvalidCharter("The epoch's prior counts shards of somebody who is not a member.")
+    if any("\n" in word for word in charter.vocabulary):
+        raise InvalidCharter("The vocabulary holds words with line breaks; its file has one word a line.")
     for text in (charter.group, charter.id, *charter.members):
         if not text or not text.isprintable():
             raise InvalidCharter(f"{text!r} is not a name: names are not empty and hold printable characters only.")
@@ -270,51 +206,3 @@ def member_key(name: str, text: str) -> bytes:
         raise InvalidCharter(f"The key of '{name}' is not {2 * PUBLIC_BYTES} hexadecimal digits.")
     public_key(public)
     return public
-
-
-def words_digest(words: tuple[str, ...]) -> str:
-    return hashlib.sha256("".join(f"{word}\n" for word in words).encode()).hexdigest()
-
-
-def read_words(table: VocabularyTable | None, charter: Path, given: str | os.PathLike[str] | None) -> tuple[str, ...]:
-    """The vocabulary, one word a line, compared with the charter's digest."""
-    if table is None:
-        return ()
-    if given is None and table.file is None:
-        raise InvalidCharter(f"{charter} names its vocabulary by digest only; say which file holds it.")
-    source = Path(given) if given is not None else charter.parent / str(table.file)
-    words = tuple(source.read_text(encoding="utf-8").splitlines())
-    if words_digest(words) != table.digest:
-        raise InvalidCharter(f"{source} is not the vocabulary that the charter was made with: its digest differs.")
-    return words
-
-
-def read_epoch(table: EpochTable | None, charter: Path) -> Epoch | None:
-    """The epoch's prior, compared with the charter's digest."""
-    if table is None:
-        return None
-    prior = load(charter.parent / table.file)
-    if prior.digest != table.digest:
-        raise InvalidCharter(f"{table.file} is not the prior that the charter was made with: its digest differs.")
-    return Epoch(prior, table.counted)
-
-
-def table_text(name: str, table: Mapping[str, Any]) -> str:
-    rows = [f"{key_text(key)} = {value_text(key, value)}\n" for key, value in table.items()]
-    return f"[{name}]\n{''.join(rows)}"
-
-
-def key_text(key: str) -> str:
-    bare = key.isascii() and key.replace("-", "").replace("_", "").isalnum()
-    return key if bare else json.dumps(key, ensure_ascii=False)
-
-
-def value_text(key: str, value: Any) -> str:
-    """A TOML value; JSON's strings, numbers and lists of them are TOML's too."""
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(value_text(key, part) for part in value)}]"
-    if isinstance(value, float):
-        return repr(value)
-    if isinstance(value, bool | int | str):
-        return json.dumps(value, ensure_ascii=False)
-    raise InvalidCharter(f"The setting '{key}' is {value!r}; a charter holds numbers, texts and lists of them.")

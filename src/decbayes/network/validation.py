@@ -58,10 +58,9 @@ def open_record(content: bytes, charter: Charter) -> Sealed:
         envelope = _envelopes.decode(content)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise Refused("envelope", f"not a record ({error}).") from None
-    sealed = Sealed(open_header(envelope.header, envelope.signature, charter), envelope.body)
     if msgspec.msgpack.encode(envelope) != content:
         raise Refused("envelope", "not the canonical bytes of a record.")
-    return sealed
+    return Sealed(open_header(envelope.header, envelope.signature, charter), envelope.body)
 
 
 def open_header(content: bytes, signature: bytes, charter: Charter) -> SignedHeader:
