@@ -8,7 +8,7 @@ import pytest
 from groups import gaussian_charter, identities
 
 import decbayes as db
-from decbayes.errors import InvalidData
+from decbayes.errors import InvalidData, StoreFailed
 from decbayes.network import Agent, Charter, Limits, Persist, Report, Send, settle, sign_record
 from decbayes.network import agent as agent_module
 from decbayes.network.evidence import shard_id
@@ -232,3 +232,23 @@ def test_a_neighbour_that_compares_without_end_is_not_answered_without_end(rng):
         agent.on_record("somebody", record.content)
     answers = [agent.on_digest("restless", Digest(b"\0" * 32)) for _ in range(20)]
     assert 1 <= sum(map(len, answers)) < 5
+
+
+class FullDisk:
+    def put(self, item):
+        raise StoreFailed("no space left")
+
+
+def test_what_waits_for_a_full_disk_does_not_pile_up(rng):
+    charter = gaussian_charter(MEMBERS)
+    agent = Agent(charter, MEMBERS[0], rng=rng)
+    posterior = charter.model.fit([1.0], rng=rng).posterior
+    for version in range(1, 50):
+        record = sign_record(charter, MEMBERS[1], version, posterior=posterior, shards=frozenset("a"), observations=1)
+        settle(agent, agent.on_record("somebody", record.content), FullDisk())
+    assert agent.trouble == "no space left"
+    assert agent.pool.version(MEMBERS[1].id) == 49
+    store = Writes()
+    settle(agent, agent.on_tick(), store)
+    assert [item.version for item in store.items] == [49]
+    assert agent.trouble is None

@@ -235,7 +235,8 @@ class Agent:
 
     def on_persist_failed(self, item: Record | Proof, why: str) -> list[Effect]:
         """The disk is full or broken: publish nothing new, serve what there is, try again at each tick."""
-        self._unsaved[item.digest] = item
+        # Of others the newest is enough; an own version that waits for the disk is never dropped.
+        self._unsaved[item.digest if item.origin == self.id else item.origin] = item
         self.trouble = why
         return [Report("store_failed", {"why": why})]
 
