@@ -89,11 +89,13 @@ class History:
         return rounds
 
     def _settled(self) -> bool:
-        return all(
-            len({site.agent.pool.root for site in group if site.agent is not None}) == 1
-            and (len(group) == 1 or not any(site.agent.waiting for site in group if site.agent is not None))
-            for group in self._groups()
-        )
+        """Whether all connected sites hold the same, and nobody who is listened to has more to say."""
+        for group in self._groups():
+            agents = [site.agent for site in group if site.agent is not None]
+            speaking = [agent for agent in agents if agent.waiting and agent.id not in agent.pool.proofs]
+            if len({agent.pool.root for agent in agents}) > 1 or (speaking and len(group) > 1):
+                return False
+        return True
 
     def _groups(self) -> list[list[Site]]:
         simulation = self.simulation
