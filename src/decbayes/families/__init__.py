@@ -4,7 +4,7 @@ from decbayes.families.dirichlet import Beta, Dirichlet, Weights
 from decbayes.families.discrete import Bernoulli, Categorical
 from decbayes.families.family import Array, Contribution, Family, dense
 from decbayes.families.gaussian import DiagonalGaussian, FullGaussian, IsotropicGaussian
-from decbayes.families.precision import Gamma, MeanAndPrecision, NormalGamma, NormalWishart
+from decbayes.families.precision import Gamma, IsotropicNormalGamma, MeanAndPrecision, NormalGamma, NormalWishart
 
 FAMILIES: dict[str, Family] = {
     family.name: family
@@ -17,6 +17,7 @@ FAMILIES: dict[str, Family] = {
         FullGaussian(),
         Gamma(),
         IsotropicGaussian(),
+        IsotropicNormalGamma(),
         NormalGamma(),
         NormalWishart(),
         Weights(),
@@ -36,6 +37,7 @@ __all__ = [
     "FullGaussian",
     "Gamma",
     "IsotropicGaussian",
+    "IsotropicNormalGamma",
     "MeanAndPrecision",
     "NormalGamma",
     "NormalWishart",

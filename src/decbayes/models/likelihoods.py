@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from scipy.special import gammaln
 
-from decbayes.families import Array, Family, IsotropicGaussian, NormalGamma, NormalWishart
+from decbayes.families import Array, Family, IsotropicGaussian, IsotropicNormalGamma, NormalGamma, NormalWishart
 from decbayes.families.precision import expected_log_determinant
 
 LOG_2_PI = log(2 * pi)
@@ -88,6 +88,34 @@ class DiagonalCovariance:
             square = np.log1p((points - mean[k]) ** 2 / (2 * scale[k]))
             density[:, k] = np.sum(constant[k] - (shape[k] + 0.5) * square, axis=1)
         return density
+
+
+@dataclass(frozen=True)
+class SphericalCovariance:
+    """x ~ N(μ_k, I / τ_k), both unknown: a Normal-Gamma posterior with one precision for all dimensions."""
+
+    @property
+    def family(self) -> IsotropicNormalGamma:
+        return IsotropicNormalGamma()
+
+    def expected_log(self, natural: Array, points: Array) -> Array:
+        mean, strength, *_ = self.family.columns(natural)
+        log_precision, precision = self.family.mean(natural)[:, :2].T
+        constant = mean.shape[1] * (log_precision - 1 / strength - LOG_2_PI)
+        return np.asarray(0.5 * (constant - precision * squared_distances(points, mean)))
+
+    def statistics(self, responsibilities: Array, points: Array) -> Array:
+        counts = responsibilities.sum(axis=0)
+        squares = responsibilities.T @ np.sum(points**2, axis=1)
+        first = [0.5 * points.shape[1] * counts, -0.5 * squares]
+        return np.column_stack([*first, responsibilities.T @ points, -0.5 * counts])
+
+    def log_predictive(self, natural: Array, points: Array) -> Array:
+        mean, strength, shape, rate = self.family.columns(natural)
+        half = 0.5 * mean.shape[1]
+        scale = 2 * rate * (1 + 1 / strength)  # as for one dimension, but the density has D of them at once
+        constant = gammaln(shape + half) - gammaln(shape) - half * np.log(pi * scale)
+        return np.asarray(constant - (shape + half) * np.log1p(squared_distances(points, mean) / scale))
 
 
 @dataclass(frozen=True)

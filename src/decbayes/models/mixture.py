@@ -10,7 +10,14 @@ from scipy.special import logsumexp
 
 from decbayes.families import Array, NormalWishart, Weights
 from decbayes.models.ascent import Ascent, Fit, Progress, fit_best
-from decbayes.models.likelihoods import DiagonalCovariance, FullCovariance, KnownVariance, Likelihood, squared_distances
+from decbayes.models.likelihoods import (
+    DiagonalCovariance,
+    FullCovariance,
+    KnownVariance,
+    Likelihood,
+    SphericalCovariance,
+    squared_distances,
+)
 from decbayes.models.points import as_points, check_structure
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
@@ -18,9 +25,16 @@ from decbayes.symmetry import CoupledSet
 
 Natural = dict[str, Array]
 Start = Literal["k-means++", "random"]
+Covariance = Literal["spherical", "diagonal", "full"]
 
 # Rows of a block are weighed while they are still in the cache.
 BLOCK = 2048
+
+UNKNOWN: dict[str, Likelihood] = {
+    "spherical": SphericalCovariance(),
+    "diagonal": DiagonalCovariance(),
+    "full": FullCovariance(),
+}
 
 
 @dataclass(frozen=True)
@@ -28,8 +42,9 @@ class GaussianMixture:
     """x ~ Σ_k π_k N(μ_k, ·), with a Dirichlet prior on π and a conjugate prior on each component.
 
     With `variance` the components share that known variance and μ_k ~ N(prior_mean, prior_variance I). Without it
-    `covariance` is "diagonal" (Normal-Gamma) or "full" (Normal-Wishart): the prior expects a variance of `prior_scale`
-    with the weight of `prior_degrees` observations, and a mean of `prior_mean` with the weight of `prior_strength`.
+    `covariance` is "spherical" or "diagonal" (Normal-Gamma) or "full" (Normal-Wishart): the prior expects a variance of
+    `prior_scale` with the weight of `prior_degrees` observations, and a mean of `prior_mean` with the weight of
+    `prior_strength`. `columns` names the dimensions; sites that name them differently do not merge.
 
     Restarts take turns among `starts`: "k-means++" finds well separated clusters, "random" responsibilities let several
     near points share a component, which matters when there are hardly more points than components.
@@ -38,21 +53,24 @@ class GaussianMixture:
     components: int
     dimension: int = 1
     variance: float | None = None
-    covariance: Literal["diagonal", "full"] | None = None
+    covariance: Covariance | None = None
     prior_mean: Any = 0.0
     prior_variance: float = 1.0
     prior_strength: float = 0.01
     prior_degrees: float | None = None
     prior_scale: Any = 1.0
     weight_prior: float = 1.0
+    columns: tuple[str, ...] = ()
     starts: tuple[Start, ...] = ("k-means++", "random")
     ascent: Ascent = field(default=Ascent(restarts=4))
 
     def __post_init__(self) -> None:
         if (self.variance is None) == (self.covariance is None):
-            raise ValueError("Give either `variance` (known) or `covariance` ('diagonal' or 'full', unknown).")
-        if self.covariance not in (None, "diagonal", "full"):
-            raise ValueError(f"covariance is 'diagonal' or 'full', not {self.covariance!r}.")
+            raise ValueError("Give either `variance` (known) or `covariance` ('spherical', 'diagonal' or 'full').")
+        if self.covariance not in (None, *UNKNOWN):
+            raise ValueError(f"covariance is 'spherical', 'diagonal' or 'full', not {self.covariance!r}.")
+        if len(self.columns) not in (0, self.dimension):
+            raise ValueError(f"{len(self.columns)} column names for {self.dimension} dimensions.")
         if not self.starts or set(self.starts) - {"k-means++", "random"}:
             raise ValueError(f"starts are 'k-means++' or 'random', not {self.starts!r}.")
         if self.components < 1 or self.dimension < 1:
@@ -68,6 +86,7 @@ class GaussianMixture:
                 "components": np.tile(self._component_prior(), (self.components, 1)),
             },
             symmetry=(CoupledSet(("weights", "components")),),
+            labels={"components": tuple(self.columns)} if self.columns else {},
             model=described,
         )
 
@@ -75,7 +94,7 @@ class GaussianMixture:
     def likelihood(self) -> Likelihood:
         if self.variance is not None:
             return KnownVariance(float(self.variance))
-        return DiagonalCovariance() if self.covariance == "diagonal" else FullCovariance()
+        return UNKNOWN[self.covariance or "full"]
 
     def fit(
         self,
@@ -125,6 +144,11 @@ class GaussianMixture:
         if self.variance is not None:
             return self.likelihood.family.natural(mean=mean, variance=self.prior_variance)
         scale = np.asarray(self.prior_scale, dtype=np.float64)
+        if self.covariance == "spherical":
+            weight = 0.5 * self.dimension * (2.0 if self.prior_degrees is None else self.prior_degrees)
+            return self.likelihood.family.natural(
+                mean=mean, strength=self.prior_strength, shape=weight, rate=weight * scale
+            )
         if self.covariance == "diagonal":
             degrees = 2.0 if self.prior_degrees is None else self.prior_degrees
             rate = np.broadcast_to(0.5 * degrees * scale, (1, self.dimension))
