@@ -35,3 +35,11 @@ class InvalidFile(DecbayesError):
 
 class InvalidData(DecbayesError):
     """Observations that the model cannot have produced: NaN, a wrong dimension, negative counts, …"""
+
+
+class NotConvertible(DecbayesError):
+    """A fitted model of another library, or a posterior of ours, that has no counterpart on the other side."""
+
+
+class MissingExtra(DecbayesError, ImportError):
+    """A library that is only needed for this task and is not installed."""

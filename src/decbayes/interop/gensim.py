@@ -1,0 +1,48 @@
+"""gensim's `LdaModel` in and out."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from decbayes.extras import require
+from decbayes.interop.topics import symmetric_prior, topic_parameters, topic_posterior
+from decbayes.posterior import Posterior
+
+
+def from_gensim(
+    model: Any, *, vocabulary: Iterable[str] | None = None, document_prior: float | None = None
+) -> Posterior:
+    """The posterior over topics that a fitted `LdaModel` holds: its sufficient statistics on top of its eta.
+
+    Words come from `vocabulary`, else from the model's `id2word`. With alpha="auto" or "asymmetric" topics have
+    different document priors, which no permutation may mix up: state one `document_prior` for the merged model then.
+    gensim computes in float32 unless told otherwise, so its priors are float32 numbers too (1/20 becomes
+    0.0500000007…); models merge if they have the same.
+    """
+    prior = np.asarray(model.eta, dtype=np.float64)
+    words = [model.id2word[index] for index in range(model.num_terms)] if vocabulary is None else vocabulary
+    return topic_posterior(
+        np.asarray(model.state.sstats, dtype=np.float64),
+        topic_prior=prior,
+        document_prior=symmetric_prior(model.alpha, document_prior, "Fit with alpha='symmetric'"),
+        vocabulary=words,
+    )
+
+
+def to_gensim(posterior: Posterior) -> Any:
+    """An `LdaModel` (in float64) that holds the posterior, for `show_topics`, `get_document_topics` and so on."""
+    models = require("gensim.models", extra="gensim", task="A gensim model")
+    alpha, prior, document_prior = topic_parameters(posterior)
+    words = posterior.structure.labels["topics"]
+    model = models.LdaModel(
+        id2word=dict(enumerate(words)),
+        num_topics=len(alpha),
+        alpha=np.full(len(alpha), document_prior),
+        eta=prior if (prior != prior[0]).any() else np.array(prior[0]),
+        dtype=np.float64,
+        random_state=0,
+    )
+    model.state.sstats = np.asarray(alpha - prior)
+    model.sync_state()
+    return model
