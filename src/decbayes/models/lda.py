@@ -159,7 +159,8 @@ class LatentDirichletAllocation:
         chosen = rng.choice(candidates, self.topics, replace=len(candidates) < self.topics)
         for topic, number in enumerate(chosen):
             columns, data = counts.document(number)
-            statistics[columns, topic] += DISTINCTION * counts.tokens / self.topics * data / data.sum()
+            # Drawn around the document's frequencies: two topics that get the same document could not part otherwise.
+            statistics[columns, topic] += DISTINCTION * counts.tokens / self.topics * rng.dirichlet(10.0 * data)
         return Evidence(statistics, self._fresh(counts))
 
     def _resume(self, counts: Counts, before: Topics, start: Posterior) -> Evidence:
