@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from decbayes.errors import NotConvertible
 from decbayes.extras import require
-from decbayes.interop.topics import symmetric_prior, topic_parameters, topic_posterior
+from decbayes.interop.topics import on_vocabulary, symmetric_prior, topic_parameters, topic_posterior
 from decbayes.posterior import Posterior
 
 
@@ -15,19 +16,30 @@ def from_gensim(
 ) -> Posterior:
     """The posterior over topics that a fitted `LdaModel` holds: its sufficient statistics on top of its eta.
 
-    Words come from `vocabulary`, else from the model's `id2word`. With alpha="auto" or "asymmetric" topics have
+    Columns follow the model's `id2word`, or `vocabulary` where sites have different dictionaries. With alpha="auto" or "asymmetric" topics have
     different document priors, which no permutation may mix up: state one `document_prior` for the merged model then.
     gensim computes in float32 unless told otherwise, so its priors are float32 numbers too (1/20 becomes
     0.0500000007…); models merge if they have the same.
     """
     prior = np.asarray(model.eta, dtype=np.float64)
-    words = [model.id2word[index] for index in range(model.num_terms)] if vocabulary is None else vocabulary
+    statistics = np.asarray(model.state.sstats, dtype=np.float64)
+    own = [str(model.id2word[index]) for index in range(model.num_terms)]
+    shared = own if vocabulary is None else list(vocabulary)
+    if shared != own:
+        statistics = on_vocabulary(statistics, own, shared)
+        prior = one_number(prior)
     return topic_posterior(
-        np.asarray(model.state.sstats, dtype=np.float64),
+        statistics,
         topic_prior=prior,
         document_prior=symmetric_prior(model.alpha, document_prior, "Fit with alpha='symmetric'"),
-        vocabulary=words,
+        vocabulary=shared,
     )
+
+
+def one_number(prior: Any) -> float:
+    if (prior != prior.flat[0]).any():
+        raise NotConvertible("eta differs between words, so the model has no prior for a word that it does not know.")
+    return float(prior.flat[0])
 
 
 def to_gensim(posterior: Posterior) -> Any:

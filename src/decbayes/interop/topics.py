@@ -1,9 +1,10 @@
 """What the topic models of all libraries share: expected counts of words in topics on top of a symmetric prior."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.sparse import coo_array, csr_array
 
 from decbayes.errors import NotConvertible
 from decbayes.families import Array, Contribution
@@ -21,6 +22,20 @@ def topic_posterior(
         raise NotConvertible(f"The model has {words:,} words, the vocabulary {len(names):,}.")
     model = LatentDirichletAllocation(topics, names, float(document_prior), topic_prior)
     return Posterior(model.structure, {"topics": contribution})
+
+
+def on_vocabulary(contribution: Array, own: Sequence[str], shared: Sequence[str]) -> csr_array:
+    """The same counts with their columns in the order of a shared vocabulary, which must hold all words that count."""
+    places = {word: place for place, word in enumerate(shared)}
+    entries = coo_array(contribution)
+    missing = sorted({own[column] for column in entries.col} - places.keys())
+    if missing:
+        raise NotConvertible(
+            f"{len(missing):,} words of the model are not in the vocabulary: {', '.join(missing[:5])}… "
+            "Use a vocabulary that holds the words of all models."
+        )
+    columns = np.array([places[own[column]] for column in entries.col], dtype=np.int32)
+    return csr_array((entries.data, (entries.row, columns)), shape=(contribution.shape[0], len(shared)))
 
 
 def symmetric_prior(alpha: Any, stated: float | None, remedy: str) -> float:
