@@ -63,6 +63,15 @@ class Posterior:
         """Independent draws of every factor, the first axis counting the draws."""
         return {name: family.sample(self.natural[name], size, rng) for name, family in self.structure.families.items()}
 
+    def summary(self, *, top: int = 20) -> list[dict[str, Any]]:
+        """Mean and standard deviation of every parameter, as rows that `pandas.DataFrame` takes.
+
+        Of a component with more than `top` columns (a topic, say) only the largest are listed.
+        """
+        from decbayes.summary import summary_rows
+
+        return summary_rows(self, top=top)
+
     def log_partition(self) -> float:
         """Σ_j A_j(λ_j), the objective of the merge that made this posterior."""
         return sum(family.log_partition(self.natural[name]) for name, family in self.structure.families.items())
