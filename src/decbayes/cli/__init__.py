@@ -15,6 +15,10 @@ app = App(
     version=decbayes.__version__,
     suppress_keyboard_interrupt=False,
 )
+app.command("decbayes.cli.fit:app", name="fit")
+app.command("decbayes.cli.merge:merge", name="merge")
+app.command("decbayes.cli.show:show", name="show")
+app.command("decbayes.cli.score:score", name="score")
 app.command("decbayes.cli.demo:demo", name="demo")
 app.register_install_completion_command()
 

@@ -1,0 +1,192 @@
+"""`decbayes fit`: the posterior of one site's data."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from cyclopts import App, Parameter
+
+from decbayes.cli.documents import Documents, read_documents, read_vocabulary
+from decbayes.cli.inputs import Table, read_table
+from decbayes.cli.terminal import fitting, messages
+from decbayes.errors import InvalidStructure, StructureMismatch
+from decbayes.files import load, save
+from decbayes.models.ascent import FitInterrupted
+from decbayes.models.features import LatentFeatures
+from decbayes.models.lda import LatentDirichletAllocation
+from decbayes.models.mean import GaussianMean
+from decbayes.models.mixture import Covariance, GaussianMixture
+from decbayes.models.registry import Shipped, model_for
+
+app = App(name="fit", help="Fit a model to one site's data and write its posterior.")
+
+Output = Annotated[Path, Parameter(name=["--output", "-o"])]
+Like = Annotated[Path | None, Parameter(help="Take model, prior and names from another site's posterior.")]
+Columns = Annotated[str, Parameter(help="Columns to use, separated by commas; all of them if not given.")]
+
+
+@app.command
+def mixture(
+    data: Path,
+    *,
+    output: Output,
+    components: int = 3,
+    variance: float | None = None,
+    covariance: Covariance = "full",
+    prior_mean: float = 0.0,
+    prior_variance: float = 1.0,
+    prior_strength: float = 0.01,
+    prior_scale: float = 1.0,
+    weight_prior: float = 1.0,
+    columns: Columns = "",
+    like: Like = None,
+    seed: int = 0,
+) -> None:
+    """Clusters of points: a Gaussian mixture.
+
+    With --variance all clusters share that known variance; else --covariance says what is learned.
+
+    Example: decbayes fit mixture geyser.csv --columns duration,waiting --components 2 -o site-a.posterior
+    """
+
+    def build(table: Table) -> GaussianMixture:
+        return GaussianMixture(
+            components,
+            table.values.shape[1],
+            variance=variance,
+            covariance=None if variance is not None else covariance,
+            prior_mean=prior_mean,
+            prior_variance=prior_variance,
+            prior_strength=prior_strength,
+            prior_scale=prior_scale,
+            weight_prior=weight_prior,
+            columns=table.columns,
+        )
+
+    table = points(data, columns)
+    fit_and_save(agreed(GaussianMixture, like, build, table), table.values, output, seed)
+
+
+@app.command
+def mean(
+    data: Path,
+    *,
+    output: Output,
+    variance: float = 1.0,
+    prior_mean: float = 0.0,
+    prior_variance: float = 1.0,
+    columns: Columns = "",
+    like: Like = None,
+    seed: int = 0,
+) -> None:
+    """The mean of points with known variance, where a merge is exact.
+
+    Example: decbayes fit mean heights.csv --variance 50 --prior-mean 170 --prior-variance 400 -o site-a.posterior
+    """
+
+    def build(table: Table) -> GaussianMean:
+        return GaussianMean(variance, prior_mean, prior_variance, table.values.shape[1])
+
+    table = points(data, columns)
+    fit_and_save(agreed(GaussianMean, like, build, table), table.values, output, seed)
+
+
+@app.command
+def topics(
+    data: Path,
+    *,
+    output: Output,
+    topics: int = 20,
+    document_prior: float = 0.1,
+    topic_prior: float = 0.01,
+    vocabulary: Annotated[Path | None, Parameter(help="The words that all sites count, one a line.")] = None,
+    least_documents: Annotated[int, Parameter(help="Without a vocabulary: words in fewer documents are left out.")] = 5,
+    like: Like = None,
+    seed: int = 0,
+) -> None:
+    """Topics of documents: latent Dirichlet allocation of texts (JSON lines) or of word counts.
+
+    Sites must count the same words: give all the same --vocabulary, or the later ones --like the first.
+
+    Example: decbayes fit topics letters.jsonl --topics 20 --vocabulary words.txt -o site-a.posterior
+    """
+
+    def build(documents: Documents) -> LatentDirichletAllocation:
+        return LatentDirichletAllocation(topics, documents.vocabulary, document_prior, topic_prior)
+
+    words = read_vocabulary(vocabulary) if vocabulary is not None else ()
+    if like is not None:
+        words = load(like).structure.labels.get("topics", ())
+    documents = read_documents(data, words, least_documents=least_documents)
+    if documents.unknown:
+        messages().print(f"{documents.unknown:,} words of the texts are not in the vocabulary and do not count.")
+    fit_and_save(agreed(LatentDirichletAllocation, like, build, documents), documents.counts, output, seed)
+
+
+@app.command
+def features(
+    data: Path,
+    *,
+    output: Output,
+    features: int = 5,
+    variance: float = 0.04,
+    prior_variance: float = 1.0,
+    columns: Columns = "",
+    like: Like = None,
+    seed: int = 0,
+) -> None:
+    """Features that points or images share: a latent feature model.
+
+    Example: decbayes fit features faces.npy --features 10 --variance 0.01 -o site-a.posterior
+    """
+
+    def build(table: Table) -> LatentFeatures:
+        return LatentFeatures(features, table.values.shape[1], variance, prior_variance)
+
+    table = points(data, columns)
+    fit_and_save(agreed(LatentFeatures, like, build, table), table.values, output, seed)
+
+
+def points(data: Path, columns: str) -> Table:
+    """A table of points: images become rows, a single column stays one."""
+    table = read_table(data, [name.strip() for name in columns.split(",") if name.strip()])
+    values = np.asarray(table.values.toarray() if hasattr(table.values, "toarray") else table.values)
+    return Table(values.reshape(len(values), -1) if values.size else values.reshape(0, 1), table.columns)
+
+
+def agreed(kind: type[Any], like: Path | None, build: Callable[[Any], Shipped], data: Any) -> Shipped:
+    """The model of another site's posterior, or a new one."""
+    if like is None:
+        try:
+            return build(data)
+        except ValueError as error:
+            raise InvalidStructure(str(error)) from None
+    model = model_for(load(like).structure)
+    if not isinstance(model, kind):
+        raise StructureMismatch(f"{like} is a posterior of {type(model).__name__}, not of {kind.__name__}.")
+    names = model.structure.labels.get("components", ())
+    if isinstance(data, Table) and data.columns and names and data.columns != names:
+        raise StructureMismatch(f"{like} has the columns {', '.join(names)}; these data {', '.join(data.columns)}.")
+    return model
+
+
+def fit_and_save(model: Shipped, data: Any, output: Path, seed: int) -> None:
+    """Fit with a progress bar and write the posterior; on Ctrl-C the best state so far is written."""
+    rng = np.random.default_rng(seed)
+    starts = model.ascent.restarts + 1 if hasattr(model, "ascent") else 1
+    try:
+        with fitting(starts) as report:
+            fit = model.fit(data, rng=rng, progress=report)
+    except FitInterrupted as interruption:
+        save(interruption.fit.posterior, output)
+        messages().print(f"Interrupted; the best state so far is in {output}.")
+        raise
+    save(fit.posterior, output)
+    end = "converged" if fit.converged else "not converged yet"
+    messages().print(
+        f"{output}: {data.shape[0]:,} observations, bound {fit.bound[-1]:,.2f} after {len(fit.bound)} passes, {end}; "
+        f"structure {model.structure.fingerprint[:12]}"
+    )
+
+

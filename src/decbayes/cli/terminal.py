@@ -1,0 +1,34 @@
+"""What commands share of the terminal: two consoles, and a bar for fits."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from decbayes.models.ascent import Pass
+from decbayes.models.ascent import Progress as Report
+
+
+def output() -> Console:
+    """Results, on standard output."""
+    return Console(highlight=False)
+
+
+def messages() -> Console:
+    """Everything else, on standard error, so that results can be piped."""
+    return Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def fitting(starts: int) -> Iterator[Report]:
+    """A bar over the starts of a fit, which shows the pass and the bound; it is gone when the fit ends."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=messages(), transient=True) as bar:
+        task = bar.add_task("fitting", total=starts)
+
+        def report(state: Pass) -> None:
+            text = f"start {state.restart + 1}, pass {state.number}, bound {state.bound:,.1f}"
+            bar.update(task, completed=min(state.restart, starts), description=text)
+
+        yield report
