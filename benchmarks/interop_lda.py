@@ -3,8 +3,8 @@
     python benchmarks/interop_lda.py --quick
 
 20 Newsgroups is split at random into five shards. Scores are log-likelihoods per held-out word: a tenth of the words of
-1,000 other documents, given the other nine tenths. "refined" goes on from the merge with our own model: each site refits
-its documents once against the others' evidence and publishes again, scikit-learn no longer needed.
+1,000 other documents, given the other nine tenths. "refined" goes on from the merge with our own model: each site
+refits its documents against the others' evidence and publishes again, once a round, scikit-learn no longer needed.
 """
 
 import argparse

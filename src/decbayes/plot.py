@@ -33,7 +33,8 @@ def alignment(found: Alignment, *, names: Sequence[str] | None = None, axes: Axe
     axes = axes if axes is not None else new_axes(1.5 + 0.4 * labels.shape[1], 1.2 + 0.35 * len(labels))
     image = axes.imshow(finite(sureness), norm=margin_scale(sureness), cmap="viridis", aspect="auto")
     for agent, slot in np.ndindex(labels.shape):
-        axes.text(slot, agent, str(labels[agent, slot]), ha="center", va="center", color="white", fontsize=8)
+        ink = "black" if image.norm(finite(sureness)[agent, slot]) > 0.6 else "white"
+        axes.text(slot, agent, str(labels[agent, slot]), ha="center", va="center", color=ink, fontsize=8)
     axes.set(xlabel="slot", ylabel="agent", yticks=range(len(labels)))
     axes.set_yticklabels(names if names is not None else range(len(labels)))
     axes.figure.colorbar(image, ax=axes, label="margin (nats)")
@@ -83,7 +84,9 @@ def mixture(
     pair = list(dimensions)
     if points is not None:
         axes.scatter(*points[:, pair].T, s=6, color="0.7", linewidths=0)
-    for number, (weight, mean, covariance) in enumerate(zip(posterior.mean("weights"), means, covariances, strict=True)):
+    for number, (weight, mean, covariance) in enumerate(
+        zip(posterior.mean("weights"), means, covariances, strict=True)
+    ):
         outline = ellipse(mean[pair], covariance[np.ix_(pair, pair)])
         axes.plot(*outline.T, color=f"C{number % 10}", linewidth=0.5 + 4 * weight)
         axes.annotate(str(number), mean[pair], ha="center", va="center")
@@ -92,7 +95,9 @@ def mixture(
     return axes
 
 
-def simplex(shares: ArrayLike, *, colours: Any = None, labels: Sequence[str] = ("1", "2", "3"), axes: Axes = None) -> Axes:
+def simplex(
+    shares: ArrayLike, *, colours: Any = None, labels: Sequence[str] = ("1", "2", "3"), axes: Axes = None
+) -> Axes:
     """Probability vectors of three entries as points of a triangle, such as samples of a mixture's weights."""
     points = np.asarray(shares, dtype=np.float64)
     if points.ndim != 2 or points.shape[1] != 3:
@@ -108,10 +113,8 @@ def simplex(shares: ArrayLike, *, colours: Any = None, labels: Sequence[str] = (
     return axes
 
 
-def network(
-    links: Iterable[tuple[str, str]], *, values: Mapping[str, float] | None = None, axes: Axes = None
-) -> Axes:
-    """Agents on a circle and who speaks with whom; `values` colours them (scores, say) and adds agents without links."""
+def network(links: Iterable[tuple[str, str]], *, values: Mapping[str, float] | None = None, axes: Axes = None) -> Axes:
+    """Agents on a circle and who speaks with whom; `values` (scores, say) colours them, also those without links."""
     pairs = list(links)
     agents = sorted({agent for pair in pairs for agent in pair} | set(values or ()))
     place = {agent: circle(index, len(agents)) for index, agent in enumerate(agents)}

@@ -37,7 +37,7 @@ def test_statistics_and_priors_survive_the_round_trip(dtype, rng):
 
 def test_the_exported_model_works_in_gensim(rng):
     model = to_gensim(from_gensim(fitted(counts(rng))))
-    (topic, words) = model.show_topics(num_topics=1, num_words=3, formatted=False)[0]
+    _, words = model.show_topics(num_topics=1, num_words=3, formatted=False)[0]
     assert {word for word, _ in words} <= set(VOCABULARY)
     shares = model.get_document_topics([(0, 5), (1, 5)], minimum_probability=0.0)
     assert sum(share for _, share in shares) == pytest.approx(1.0, abs=1e-5)

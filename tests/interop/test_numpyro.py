@@ -118,7 +118,7 @@ def test_sites_without_natural_parameters_are_refused():
 
     with pytest.raises(NotConvertible, match="'scale' is TransformedDistribution"):
         from_numpyro(scaled, AutoNormal(scaled), {}, name="scaled")
-    with pytest.raises(NotConvertible, match=r"compare \['offset'\]"):
+    with pytest.raises(NotConvertible, match=r"see \['offset'\]"):
         from_numpyro(observed, numpyro.handlers.block(guide, hide=["offset"]), PARAMS, np.zeros((5, D)))
     with pytest.raises(NotConvertible, match="same latent sites"):
         from_numpyro(observed, guide, PARAMS, np.zeros((5, D)), coupled=[("weights", "sizes")])
@@ -133,5 +133,5 @@ def test_a_guide_of_another_family_than_its_prior_is_refused():
             observed(points)
         numpyro.sample("rates", dist.Normal(np.zeros(K), 1.0))
 
-    with pytest.raises(NotConvertible, match="'rates' is Gamma .* in the guide and DiagonalGaussian"):
+    with pytest.raises(NotConvertible, match=r"'rates' is Gamma .* in the guide and DiagonalGaussian"):
         from_numpyro(prior, other, PARAMS, np.zeros((5, D)))

@@ -57,7 +57,9 @@ def mixture_table(posterior: Posterior, top: int) -> Table:
     table = Table("component", "weight", f"mean ({names})" if names else "mean", "standard deviation", box=None)
     for component, weight in enumerate(posterior.mean("weights")):
         spread = [posterior.structure.model["variance"] ** 0.5] if known else spreads(expected.precision[component])
-        table.add_row(str(component), f"{weight:.3f}", number_text(means[component]), number_text(np.atleast_1d(spread)))
+        table.add_row(
+            str(component), f"{weight:.3f}", number_text(means[component]), number_text(np.atleast_1d(spread))
+        )
     return table
 
 

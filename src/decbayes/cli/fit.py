@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from cyclopts import App, Parameter
@@ -21,27 +21,32 @@ from decbayes.models.registry import Shipped, model_for
 
 app = App(name="fit", help="Fit a model to one site's data and write its posterior.")
 
-Output = Annotated[Path, Parameter(name=["--output", "-o"])]
+Data = Annotated[Path, Parameter(help="A .csv, .tsv, .parquet, .npy, .npz or .mtx file; CSV may have a header.")]
+Output = Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the posterior.")]
 Like = Annotated[Path | None, Parameter(help="Take model, prior and names from another site's posterior.")]
+PriorMean = Annotated[float, Parameter(help="The prior mean, in every dimension.")]
+PriorVariance = Annotated[float, Parameter(help="The prior variance of a (known-variance) mean.")]
+Seed = Annotated[int, Parameter(help="The same seed gives the same fit.")]
 Columns = Annotated[str, Parameter(help="Columns to use, separated by commas; all of them if not given.")]
 
 
 @app.command
 def mixture(
-    data: Path,
+    data: Data,
+    /,
     *,
     output: Output,
-    components: int = 3,
-    variance: float | None = None,
-    covariance: Covariance = "full",
-    prior_mean: float = 0.0,
-    prior_variance: float = 1.0,
-    prior_strength: float = 0.01,
-    prior_scale: float = 1.0,
-    weight_prior: float = 1.0,
+    components: Annotated[int, Parameter(help="How many clusters.")] = 3,
+    variance: Annotated[float | None, Parameter(help="The clusters' known variance.")] = None,
+    covariance: Annotated[Covariance, Parameter(help="What is learned of each cluster's shape.")] = "full",
+    prior_mean: PriorMean = 0.0,
+    prior_variance: PriorVariance = 1.0,
+    prior_strength: Annotated[float, Parameter(help="How many observations the prior mean weighs.")] = 0.01,
+    prior_scale: Annotated[float, Parameter(help="The variance that the prior expects of a cluster.")] = 1.0,
+    weight_prior: Annotated[float, Parameter(help="α of the clusters' weights.")] = 1.0,
     columns: Columns = "",
     like: Like = None,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> None:
     """Clusters of points: a Gaussian mixture.
 
@@ -70,15 +75,16 @@ def mixture(
 
 @app.command
 def mean(
-    data: Path,
+    data: Data,
+    /,
     *,
     output: Output,
-    variance: float = 1.0,
-    prior_mean: float = 0.0,
-    prior_variance: float = 1.0,
+    variance: Annotated[float, Parameter(help="The known variance of the points.")] = 1.0,
+    prior_mean: PriorMean = 0.0,
+    prior_variance: PriorVariance = 1.0,
     columns: Columns = "",
     like: Like = None,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> None:
     """The mean of points with known variance, where a merge is exact.
 
@@ -94,16 +100,17 @@ def mean(
 
 @app.command
 def topics(
-    data: Path,
+    data: Annotated[Path, Parameter(help="Texts (.jsonl), or documents × words counts (.mtx, .npz, .csv, …).")],
+    /,
     *,
     output: Output,
-    topics: int = 20,
-    document_prior: float = 0.1,
-    topic_prior: float = 0.01,
+    topics: Annotated[int, Parameter(help="How many topics.")] = 20,
+    document_prior: Annotated[float, Parameter(help="α of the topics in a document.")] = 0.1,
+    topic_prior: Annotated[float, Parameter(help="α of the words in a topic.")] = 0.01,
     vocabulary: Annotated[Path | None, Parameter(help="The words that all sites count, one a line.")] = None,
     least_documents: Annotated[int, Parameter(help="Without a vocabulary: words in fewer documents are left out.")] = 5,
     like: Like = None,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> None:
     """Topics of documents: latent Dirichlet allocation of texts (JSON lines) or of word counts.
 
@@ -126,15 +133,16 @@ def topics(
 
 @app.command
 def features(
-    data: Path,
+    data: Data,
+    /,
     *,
     output: Output,
-    features: int = 5,
-    variance: float = 0.04,
-    prior_variance: float = 1.0,
+    features: Annotated[int, Parameter(help="How many features.")] = 5,
+    variance: Annotated[float, Parameter(help="The known variance of the noise.")] = 0.04,
+    prior_variance: PriorVariance = 1.0,
     columns: Columns = "",
     like: Like = None,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> None:
     """Features that points or images share: a latent feature model.
 
@@ -155,7 +163,7 @@ def points(data: Path, columns: str) -> Table:
     return Table(values.reshape(len(values), -1) if values.size else values.reshape(0, 1), table.columns)
 
 
-def agreed(kind: type[Any], like: Path | None, build: Callable[[Any], Shipped], data: Any) -> Shipped:
+def agreed(kind: type[Shipped], like: Path | None, build: Callable[[Any], Shipped], data: Any) -> Shipped:
     """The model of another site's posterior, or a new one."""
     if like is None:
         try:
@@ -188,5 +196,3 @@ def fit_and_save(model: Shipped, data: Any, output: Path, seed: int) -> None:
         f"{output}: {data.shape[0]:,} observations, bound {fit.bound[-1]:,.2f} after {len(fit.bound)} passes, {end}; "
         f"structure {model.structure.fingerprint[:12]}"
     )
-
-

@@ -32,7 +32,7 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> Table:
     if not path.stat().st_size:
         raise InvalidData(f"{path} is empty.")
     try:
-        return chosen(READERS[suffix](path, columns), columns)
+        return READERS[suffix](path, columns)
     except (ValueError, KeyError, TypeError, EOFError) as error:
         raise InvalidData(f"{path}: not a readable .{suffix} file ({error}).") from None
     except InvalidData as error:
@@ -47,9 +47,20 @@ def read_csv(path: Path, columns: Sequence[str]) -> Table:
         rows = [row for row in csv.reader(file, delimiter=delimiter) if row]
     first = [cell.strip() for cell in rows[0]]
     names = () if all(is_number(cell) for cell in first) else tuple(first)
-    kept = [place for place, name in enumerate(names) if name in columns] if names and columns else range(len(first))
+    kept = places(names, columns) if columns else range(len(first))
     cells = [[row[place] for place in kept] for row in same_width(rows, len(first))]
-    return Table(numbers(cells[bool(names) :], [names[place] for place in kept] if names else []), kept_names(names, kept))
+    chosen = tuple(names[place] for place in kept) if names else ()
+    return Table(numbers(cells[bool(names) :], chosen), chosen)
+
+
+def places(names: Sequence[str], columns: Sequence[str]) -> list[int]:
+    """Where the columns asked for are."""
+    unknown = [name for name in columns if name not in names]
+    if unknown:
+        raise InvalidData(
+            f"there is no column {', '.join(unknown)}; there are {', '.join(names) or 'none with names'}."
+        )
+    return [list(names).index(name) for name in columns]
 
 
 def same_width(rows: list[list[str]], width: int) -> list[list[str]]:
@@ -57,10 +68,6 @@ def same_width(rows: list[list[str]], width: int) -> list[list[str]]:
         if len(row) != width:
             raise InvalidData(f"row {number} has {len(row)} columns, the first has {width}.")
     return rows
-
-
-def kept_names(names: Sequence[str], kept: Sequence[int]) -> tuple[str, ...]:
-    return tuple(names[place] for place in kept) if names else ()
 
 
 def numbers(cells: list[list[str]], names: Sequence[str]) -> Any:
@@ -89,8 +96,9 @@ def read_parquet(path: Path, columns: Sequence[str]) -> Table:
         table = parquet.read_table(path)
     except require("pyarrow", extra="parquet", task="Reading Parquet files").ArrowInvalid as error:
         raise InvalidData(f"not a Parquet file ({error}).") from None
-    names = tuple(name for name in table.column_names if not columns or name in columns)
-    parts = [table.column(name).to_numpy() for name in names]
+    kept = places(table.column_names, columns) if columns else range(table.num_columns)
+    names = tuple(table.column_names[place] for place in kept)
+    parts = [table.column(place).to_numpy() for place in kept]
     wrong = [name for name, part in zip(names, parts, strict=True) if part.dtype.kind not in "buif"]
     if wrong:
         raise InvalidData(f"the columns {', '.join(wrong)} hold no numbers; choose others: --columns name1,name2")
@@ -98,18 +106,22 @@ def read_parquet(path: Path, columns: Sequence[str]) -> Table:
 
 
 def read_array(path: Path, columns: Sequence[str]) -> Table:
+    places((), columns)
     return Table(np.load(path, allow_pickle=False))
 
 
 def read_arrays(path: Path, columns: Sequence[str]) -> Table:
     """One dense array, or the parts of a CSR matrix, with the words of a `vocab` if there is one."""
+    places((), columns)
     with np.load(path, allow_pickle=False) as stored:
         names = tuple(map(str, stored["vocab"])) if "vocab" in stored else ()
         if "indptr" in stored:
             return Table(csr_from(stored), names)
         arrays = [name for name in stored.files if name != "vocab"]
         if len(arrays) != 1:
-            raise InvalidData(f"it holds {len(arrays)} arrays ({', '.join(arrays)}); one, or a sparse matrix, is expected.")
+            raise InvalidData(
+                f"it holds {len(arrays)} arrays ({', '.join(arrays)}); one, or a sparse matrix, is expected."
+            )
         return Table(stored[arrays[0]], names)
 
 
@@ -123,6 +135,7 @@ def csr_from(stored: Mapping[str, Any]) -> csr_array:
 def read_market(path: Path, columns: Sequence[str]) -> Table:
     from scipy.io import mmread
 
+    places((), columns)
     matrix = mmread(path)
     return Table(csr_array(matrix) if issparse(matrix) else matrix)
 
@@ -135,16 +148,6 @@ READERS: dict[str, Callable[[Path, Sequence[str]], Table]] = {
     "npz": read_arrays,
     "mtx": read_market,
 }
-
-
-def chosen(table: Table, columns: Sequence[str]) -> Table:
-    """The columns asked for, in that order."""
-    unknown = [name for name in columns if name not in table.columns]
-    if unknown:
-        raise InvalidData(f"there is no column {', '.join(unknown)}; there are {', '.join(table.columns) or 'no names'}.")
-    if not columns:
-        return table
-    return Table(table.values[:, [table.columns.index(name) for name in columns]], tuple(columns))
 
 
 def read_texts(path: Path) -> Iterator[str]:

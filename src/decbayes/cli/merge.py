@@ -19,23 +19,25 @@ from decbayes.merging.product import difference
 from decbayes.posterior import Posterior
 from decbayes.symmetry import CoupledSet
 
+Solvers = Literal["matching", "swaps", "exhaustive", "hierarchical"]
+
 CLOSE = 3.0  # nats: the next best assignment is less than twenty times as improbable
 
 
 def merge(
-    posteriors: list[Path],
+    posteriors: Annotated[list[Path], Parameter(negative="", help="The posterior files of all sites.")],
+    /,
     *,
-    output: Annotated[Path, Parameter(name=["--output", "-o"])],
-    naive: Annotated[bool, Parameter(negative="", help="Add components as they are labelled, without alignment.")] = False,
-    solver: Literal["matching", "swaps", "exhaustive", "hierarchical"] = "matching",
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the merged posterior.")],
+    naive: Annotated[
+        bool, Parameter(negative="", help="Add components as they are labelled, without alignment.")
+    ] = False,
+    solver: Annotated[Solvers, Parameter(help="How the alignment is searched for.")] = "matching",
     restarts: Annotated[int, Parameter(help="Further starts of the matching; the best one wins.")] = 8,
     explain: Annotated[bool, Parameter(negative="", help="Say which component went where, and how surely.")] = False,
     picture: Annotated[Path | None, Parameter(help="Draw the alignment into this file (.png, .svg, .pdf).")] = None,
 ) -> None:
-    """Merge the posteriors of separate data into the posterior of all of it, whatever their labels.
-
-    Example: decbayes merge site-a.posterior site-b.posterior site-c.posterior -o merged.posterior --explain
-    """
+    """Merge the posteriors of separate data into the posterior of all of it, whatever their labels."""
     read = read_all(posteriors)
     if naive:
         save(product(read), output)

@@ -21,20 +21,17 @@ from decbayes.posterior import Posterior
 
 
 def score(
-    data: Path,
-    posteriors: list[Path],
+    data: Annotated[Path, Parameter(help="Data of the kind that was fitted, in any of its formats.")],
+    posteriors: Annotated[list[Path], Parameter(negative="", help="The posterior files to compare.")],
+    /,
     *,
-    columns: Annotated[str, Parameter(help="Columns to use, separated by commas; the posterior's if it names them.")] = "",
+    columns: Annotated[
+        str, Parameter(help="Columns to use, separated by commas; the posterior's if it names them.")
+    ] = "",
     held_out: Annotated[float, Parameter(help="Topics, features: the share of each observation to predict.")] = 0.1,
     seed: Annotated[int, Parameter(help="Topics, features: which part that is.")] = 0,
 ) -> None:
-    """Print each posterior's mean log predictive density of held-out data; higher is better.
-
-    Points are scored whole. Of documents and of feature vectors a part is predicted from the rest: the score is per
-    word, or per component.
-
-    Example: decbayes score held-out.csv site-a.posterior merged.posterior
-    """
+    """Print each posterior's mean log predictive density of held-out data; higher is better."""
     if not posteriors:
         raise InvalidData("Name the posteriors to score after the data.")
     table = Table("posterior", "log predictive", box=None)

@@ -14,16 +14,14 @@ from decbayes.posterior import Posterior
 
 
 def show(
-    posterior: Path,
+    posterior: Annotated[Path, Parameter(help="A posterior file.")],
+    /,
     *,
     top: Annotated[int, Parameter(help="How many words, or other entries, of each component.")] = 10,
     picture: Annotated[Path | None, Parameter(help="Also draw it into this file (.png, .svg, .pdf).")] = None,
     as_json: Annotated[bool, Parameter(name="--json", negative="", help="One JSON object a parameter.")] = False,
 ) -> None:
-    """Print a posterior: topics with their words, a mixture's means, features as images.
-
-    Example: decbayes show merged.posterior --top 15 --picture topics.png
-    """
+    """Print a posterior: topics with their words, a mixture's means, features as images."""
     read = load(posterior)
     if picture is not None:
         save_picture(draw(read), picture)
@@ -33,7 +31,9 @@ def show(
         return
     structure = read.structure
     console = output()
-    settings = ", ".join(f"{key} {value}" for key, value in structure.model.items() if key != "name" and value is not None)
+    settings = ", ".join(
+        f"{key} {value}" for key, value in structure.model.items() if key != "name" and value is not None
+    )
     console.print(f"{structure.model.get('name') or 'A model without a name'} ({settings or 'no settings'})")
     console.print(f"structure {structure.fingerprint[:12]}, posterior {read.digest[:12]}", style="dim")
     console.print(describe(read, top=top))

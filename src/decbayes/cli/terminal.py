@@ -12,19 +12,20 @@ from decbayes.models.ascent import Progress as Report
 
 def output() -> Console:
     """Results, on standard output."""
-    return Console(highlight=False)
+    return Console(highlight=False, soft_wrap=True)
 
 
 def messages() -> Console:
     """Everything else, on standard error, so that results can be piped."""
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 @contextmanager
 def fitting(starts: int) -> Iterator[Report]:
     """A bar over the starts of a fit, which shows the pass and the bound; it is gone when the fit ends."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=messages(), transient=True) as bar:
+    console = messages()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("fitting", total=starts)
 
         def report(state: Pass) -> None:

@@ -4,7 +4,8 @@ from decbayes.families.dirichlet import Beta, Dirichlet, Weights
 from decbayes.families.discrete import Bernoulli, Categorical
 from decbayes.families.family import Array, Contribution, Family, dense
 from decbayes.families.gaussian import DiagonalGaussian, FullGaussian, IsotropicGaussian
-from decbayes.families.precision import Gamma, IsotropicNormalGamma, MeanAndPrecision, NormalGamma, NormalWishart
+from decbayes.families.isotropic_precision import IsotropicNormalGamma
+from decbayes.families.precision import Gamma, MeanAndPrecision, NormalGamma, NormalWishart
 
 FAMILIES: dict[str, Family] = {
     family.name: family

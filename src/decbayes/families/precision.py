@@ -124,76 +124,6 @@ class NormalGamma(Family):
 
 
 @dataclass(frozen=True)
-class IsotropicNormalGamma(Family):
-    """Unknown mean μ in R^D and one precision τ for all dimensions a row: τ ~ Gamma(a, rate b), μ | τ ~ N(m, I / κτ).
-
-    Columns: a − 1 + ½D, −b − ½κ|m|², κm (D), −½κ. T(μ, τ) = (log τ, τ, τμ, τ|μ|²).
-    """
-
-    parameters = ("mean", "strength", "shape", "rate")
-
-    def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
-        matrix = np.asarray(natural, dtype=np.float64)
-        shift, strength = matrix[..., 2:-1], -2.0 * matrix[..., -1]
-        mean = shift / strength[..., None]
-        rate = -matrix[..., 1] - 0.5 * np.sum(shift * mean, axis=-1)
-        return mean, strength, matrix[..., 0] + 1.0 - 0.5 * mean.shape[-1], rate
-
-    def row_terms(self, natural: ArrayLike) -> Array:
-        mean, strength, shape, rate = self.columns(natural)
-        return np.asarray(gammaln(shape) - shape * np.log(rate) - 0.5 * mean.shape[-1] * np.log(strength))
-
-    def mean(self, natural: ArrayLike) -> Array:
-        mean, strength, shape, rate = self.columns(natural)
-        precision = shape / rate
-        square = np.sum(mean**2, axis=-1) * precision + mean.shape[-1] / strength
-        first = np.stack([digamma(shape) - np.log(rate), precision], axis=-1)
-        return np.concatenate([first, mean * precision[..., None], square[..., None]], axis=-1)
-
-    def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            _, strength, shape, rate = self.columns(natural)
-            return np.asarray((strength > 0) & (shape > 0) & (rate > 0))
-
-    def natural(self, *, mean: ArrayLike, strength: ArrayLike, shape: ArrayLike, rate: ArrayLike) -> Array:
-        m = np.atleast_2d(np.asarray(mean, dtype=np.float64))
-        rows, side = m.shape
-        kappa, a, b = (
-            np.broadcast_to(np.asarray(part, dtype=np.float64), rows)[:, None] for part in (strength, shape, rate)
-        )
-        square = np.sum(m**2, axis=-1, keepdims=True)
-        return np.concatenate([a - 1.0 + 0.5 * side, -b - 0.5 * kappa * square, kappa * m, -0.5 * kappa], axis=-1)
-
-    def expected(self, natural: ArrayLike) -> MeanAndPrecision:
-        mean, _, shape, rate = self.columns(natural)
-        return MeanAndPrecision(mean, shape / rate)
-
-    def deviation(self, natural: ArrayLike) -> MeanAndPrecision:
-        mean, strength, shape, rate = self.columns(natural)
-        centre = np.sqrt(over_positive(rate, strength * (shape - 1.0)))
-        return MeanAndPrecision(np.broadcast_to(centre[..., None], mean.shape), np.sqrt(shape) / rate)
-
-    def statistics(self, value: MeanAndPrecision) -> Array:
-        mu, tau = value
-        first = np.stack([np.log(tau), tau], axis=-1)
-        square = tau * np.sum(np.square(mu), axis=-1)
-        return np.concatenate([first, tau[..., None] * mu, square[..., None]], axis=-1)
-
-    def sample(self, natural: ArrayLike, size: int, rng: np.random.Generator) -> MeanAndPrecision:
-        mean, strength, shape, rate = self.columns(natural)
-        precision = rng.standard_gamma(shape, size=(size, *shape.shape)) / rate
-        noise = rng.standard_normal((size, *mean.shape)) / np.sqrt(strength * precision)[..., None]
-        return MeanAndPrecision(mean + noise, precision)
-
-    def check_width(self, width: int) -> None:
-        if width < 4:
-            raise ValueError(f"An isotropic Normal-Gamma over R^D has D + 3 columns, at least 4; here are {width}.")
-
-    def log_base_measure(self, width: int) -> float:
-        return -0.5 * (width - 3) * log(2 * pi)
-
-
-@dataclass(frozen=True)
 class NormalWishart(Family):
     """Unknown mean μ and precision matrix Λ a row: Λ ~ Wishart(n, V), μ | Λ ~ N(m, (κΛ)⁻¹).
 
@@ -243,7 +173,7 @@ class NormalWishart(Family):
 
     def deviation(self, natural: ArrayLike) -> MeanAndPrecision:
         mean, strength, degrees, inverse_scale = self.columns(natural)
-        scale = np.linalg.inv(inverse_scale)
+        scale = np.asarray(np.linalg.inv(inverse_scale), dtype=np.float64)
         spread = scale**2 + diagonal(scale)[..., :, None] * diagonal(scale)[..., None, :]
         freedom = strength * (degrees - mean.shape[-1] - 1.0)
         centre = np.sqrt(over_positive(diagonal(inverse_scale), freedom[..., None]))
@@ -280,7 +210,9 @@ def as_rows(values: ArrayLike) -> Array:
 
 def over_positive(numerator: Array, denominator: Array) -> Array:
     """The quotient, infinite where the denominator is not positive: a variance that does not exist."""
-    return np.divide(numerator, denominator, out=np.full(numerator.shape, np.inf), where=denominator > 0)
+    quotient = np.full(numerator.shape, np.inf)
+    np.divide(numerator, denominator, out=quotient, where=denominator > 0)
+    return quotient
 
 
 def expected_log_determinant(degrees: Array, inverse_scale: Array) -> Array:

@@ -16,8 +16,9 @@ def from_gensim(
 ) -> Posterior:
     """The posterior over topics that a fitted `LdaModel` holds: its sufficient statistics on top of its eta.
 
-    Columns follow the model's `id2word`, or `vocabulary` where sites have different dictionaries. With alpha="auto" or "asymmetric" topics have
-    different document priors, which no permutation may mix up: state one `document_prior` for the merged model then.
+    Columns follow the model's `id2word`, or `vocabulary` where sites have different dictionaries. With alpha="auto" or
+    "asymmetric" topics have different document priors, which no permutation may mix up: state one `document_prior` for
+    the merged model then.
     gensim computes in float32 unless told otherwise, so its priors are float32 numbers too (1/20 becomes
     0.0500000007…); models merge if they have the same.
     """
@@ -27,7 +28,7 @@ def from_gensim(
     shared = own if vocabulary is None else list(vocabulary)
     if shared != own:
         statistics = on_vocabulary(statistics, own, shared)
-        prior = one_number(prior)
+        prior = np.array(one_number(prior))
     return topic_posterior(
         statistics,
         topic_prior=prior,

@@ -40,7 +40,7 @@ def from_numpyro(
     relabelled = {site for coupled_set in symmetry for site in coupled_set.factors}
     missing = (guided.keys() ^ stated.keys()) | (relabelled - guided.keys())
     if missing:
-        raise NotConvertible(f"Model, guide and coupled sets must name the same latent sites; compare {sorted(missing)}.")
+        raise NotConvertible(f"Model, guide and coupled sets must name the same latent sites; see {sorted(missing)}.")
     after = {site: converted(site, fn, site in relabelled) for site, fn in guided.items()}
     before = {site: converted(site, fn, site in relabelled) for site, fn in stated.items()}
     check_families(before, after)
@@ -75,8 +75,8 @@ def converted(site: str, distribution: Any, relabelled: bool) -> Site:
     if kind not in CONVERSIONS:
         raise NotConvertible(
             f"The site '{site}' is {kind}; a merge adds natural parameters and knows them for "
-            f"{', '.join(CONVERSIONS)}. For a constrained site write the guide by hand (AutoNormal makes it a transformed "
-            "Normal, which the prior is not)."
+            f"{', '.join(CONVERSIONS)}. For a constrained site write the guide by hand: AutoNormal makes it a "
+            "transformed Normal, which the prior is not."
         )
     return CONVERSIONS[kind](base, shape, relabelled)
 
@@ -132,6 +132,6 @@ def check_families(before: Mapping[str, Site], after: Mapping[str, Site]) -> Non
         stated, prior = before[site]
         if family != stated or natural.shape != prior.shape:
             raise NotConvertible(
-                f"The site '{site}' is {family.name} {natural.shape} in the guide and {stated.name} {prior.shape} in the "
-                "model. Counting the prior once needs both in the same family."
+                f"The site '{site}' is {family.name} {natural.shape} in the guide and {stated.name} {prior.shape} in "
+                "the model. Counting the prior once needs both in the same family."
             )

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.errors import NothingToMerge, NotConvertible, StructureMismatch
+from decbayes.errors import NotConvertible, NothingToMerge, StructureMismatch
 from decbayes.interop.sklearn_mixture import mixture_estimator, mixture_posterior
 from decbayes.interop.topics import topic_parameters, topic_posterior
 from decbayes.merging import merge
@@ -132,5 +132,5 @@ def topic_estimator(posterior: Posterior) -> Any:
     estimator.doc_topic_prior_, estimator.topic_word_prior_ = document_prior, float(prior[0, 0])
     estimator.n_features_in_ = alpha.shape[1]
     estimator.n_iter_, estimator.n_batch_iter_, estimator.bound_ = 0, 1, np.nan
-    estimator.random_state_ = np.random.RandomState(0)  # noqa: NPY002 (the kind that scikit-learn keeps)
+    estimator.random_state_ = np.random.RandomState(0)
     return estimator

@@ -84,16 +84,14 @@ def mixture_posterior(estimator: Any) -> Posterior:
     """The posterior of a fitted `BayesianGaussianMixture`, with the estimator's own prior."""
     if estimator.weight_concentration_prior_type != "dirichlet_distribution":
         raise NotConvertible(
-            "The weights of a 'dirichlet_process' mixture are not exchangeable, so its components cannot be relabelled. "
+            "The weights of a 'dirichlet_process' mixture are not exchangeable: its components cannot be relabelled. "
             "Fit with weight_concentration_prior_type='dirichlet_distribution'."
         )
     if estimator.covariance_type not in CONVENTIONS:
         raise NotConvertible("'tied' covariances are not supported; fit with 'full', 'diag' or 'spherical'.")
     convention = CONVENTIONS[estimator.covariance_type]
     structure = prior_model(estimator, convention.covariance).structure
-    fitted = Wishart(
-        estimator.means_, estimator.mean_precision_, estimator.degrees_of_freedom_, estimator.covariances_
-    )
+    fitted = Wishart(estimator.means_, estimator.mean_precision_, estimator.degrees_of_freedom_, estimator.covariances_)
     natural = {
         "weights": structure.families["weights"].natural(alpha=estimator.weight_concentration_),
         "components": structure.families["components"].natural(**convention.usual(fitted)),

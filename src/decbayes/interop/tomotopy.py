@@ -9,7 +9,6 @@ from decbayes.errors import NotConvertible
 from decbayes.interop.topics import on_vocabulary, symmetric_prior, topic_posterior
 from decbayes.posterior import Posterior
 
-
 ROUNDING = 1e-4  # more than float32 and less than any weight
 
 
@@ -19,9 +18,9 @@ def from_tomotopy(
     """The posterior over topics given the counts of a trained `LDAModel`.
 
     tomotopy samples an assignment of every token to a topic; given the assignment topics are Dirichlet with the counts
-    on top of eta, and that is what is taken. It is one draw, so it is more certain of itself than a variational
-    posterior. tomotopy orders words by frequency; pass the `vocabulary` that all sites share. It also tunes a document prior for each topic (unless optim_interval is 0); state one
-    `document_prior` for the merged model then.
+    on top of eta, and that is what is taken: one draw, not an average over many. tomotopy orders words by
+    frequency, so pass the `vocabulary` that all sites share. It also tunes a document prior for each topic, unless
+    optim_interval is 0; state one `document_prior` for the merged model then.
     """
     raw = np.array([model.get_topic_word_dist(topic, normalize=False) for topic in range(model.k)], dtype=np.float64)
     eta = float(model.eta)

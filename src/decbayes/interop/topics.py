@@ -45,7 +45,7 @@ def symmetric_prior(alpha: Any, stated: float | None, remedy: str) -> float:
     values = np.ravel(np.asarray(alpha, dtype=np.float64))
     if (values != values[0]).any():
         raise NotConvertible(
-            f"The document prior differs between topics (from {values.min():.3g} to {values.max():.3g}), so relabelling "
+            f"The document prior differs between topics (from {values.min():.3g} to {values.max():.3g}): relabelling "
             f"topics would change the model. {remedy}, or pass document_prior=… to state the prior of the merged model."
         )
     return float(values[0])
