@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
+from corpus import TOPICS, VOCABULARY, counts, texts
 
 import decbayes as db
 from decbayes.errors import NotConvertible
 from decbayes.interop import from_gensim, to_gensim
-
-from .corpus import TOPICS, VOCABULARY, counts, texts
 
 gensim = pytest.importorskip("gensim", reason="needs the gensim extra")
 

@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
+from corpus import TOPICS, VOCABULARY, counts
 
 import decbayes as db
 from decbayes.errors import NotConvertible, StructureMismatch
 from decbayes.interop import from_sklearn, merge_sklearn, to_sklearn
-
-from .corpus import TOPICS, VOCABULARY, counts
 
 pandas = pytest.importorskip("pandas", reason="needs the interop extra")
 decomposition = pytest.importorskip("sklearn.decomposition", reason="needs the interop extra")

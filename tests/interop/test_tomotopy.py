@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
+from corpus import TOPICS, VOCABULARY, counts, texts
 
 import decbayes as db
 from decbayes.errors import NotConvertible
 from decbayes.interop import from_tomotopy
-
-from .corpus import TOPICS, VOCABULARY, counts, texts
 
 tomotopy = pytest.importorskip("tomotopy", reason="needs the tomotopy extra")
 
