@@ -13,6 +13,7 @@ from scipy.sparse import csr_array, issparse
 from decbayes.errors import InvalidPosterior, OutOfDomain
 from decbayes.families import Array, Contribution, dense
 from decbayes.structure import Structure, shape_text
+from decbayes.summary import factor_rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,9 +69,11 @@ class Posterior:
 
         Of a component with more than `top` columns (a topic, say) only the largest are listed.
         """
-        from decbayes.summary import summary_rows
-
-        return summary_rows(self, top=top)
+        return [
+            row
+            for name, family in self.structure.families.items()
+            for row in factor_rows(name, family, self.natural[name], self.structure.labels.get(name, ()), top=top)
+        ]
 
     def log_partition(self) -> float:
         """Σ_j A_j(λ_j), the objective of the merge that made this posterior."""

@@ -1,24 +1,17 @@
 """A posterior in numbers: one plain row for each parameter."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from decbayes.families import Array, MeanAndPrecision
-from decbayes.posterior import Posterior
+from decbayes.families import Array, Family, MeanAndPrecision
 
 Row = dict[str, Any]
 
 
-def summary_rows(posterior: Posterior, *, top: int) -> list[Row]:
-    """See `Posterior.summary`."""
-    return [row for factor in posterior.structure.families for row in factor_rows(posterior, factor, top)]
-
-
-def factor_rows(posterior: Posterior, factor: str, top: int) -> Iterator[Row]:
-    family, natural = posterior.structure.families[factor], posterior.natural[factor]
-    labels = posterior.structure.labels.get(factor, ())
+def factor_rows(factor: str, family: Family, natural: Array, labels: Sequence[str], *, top: int) -> Iterator[Row]:
+    """Mean and deviation of each entry of each component; of long rows only the largest `top` entries."""
     for quantity, mean, deviation in quantities(family.expected(natural), family.deviation(natural)):
         for component in range(len(mean)):
             for entry in entries(mean[component], top):
@@ -48,5 +41,5 @@ def entries(values: Any, top: int) -> list[tuple[int, ...]]:
     return [(int(index),) for index in np.argsort(-values, kind="stable")[:top]]
 
 
-def entry_name(entry: tuple[int, ...], labels: tuple[str, ...]) -> str:
+def entry_name(entry: tuple[int, ...], labels: Sequence[str]) -> str:
     return ", ".join(labels[index] if index < len(labels) else str(index) for index in entry)

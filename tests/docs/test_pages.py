@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-PAGES = sorted((Path(__file__).parents[2] / "docs").rglob("*.md"))
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
