@@ -1,6 +1,9 @@
 """Every Python block of every page runs, in order, and says what the page says."""
 
+import contextlib
+import importlib
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +11,18 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+OPTIONAL = ("gensim", "tomotopy", "numpyro")
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def optional_libraries():
+    """Imported beforehand: some warn on import, which would be an error here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in OPTIONAL:
+            with contextlib.suppress(ModuleNotFoundError):
+                importlib.import_module(name)
 
 
 def executed(page):
@@ -16,7 +30,12 @@ def executed(page):
     names = {"__name__": "__page__"}
     for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
         line = page.read_text(encoding="utf-8")[: block.start(1)].count("\n")
-        exec(compile("\n" * line + block[1], str(page), "exec"), names)
+        try:
+            exec(compile("\n" * line + block[1], str(page), "exec"), names)
+        except ModuleNotFoundError as error:
+            # A block about a library that is not installed is left out, and only that block.
+            if error.name not in OPTIONAL:
+                raise
     return names
 
 

@@ -10,6 +10,9 @@ C (covariances_), where ν C is the scatter that its updates add up. In D dimens
 so that its updates are exactly the conjugate ones (its reg_covar counts as data) and E[precision] = 1 / C. For "full"
 its responsibilities are ours as well. For "diag" and "spherical" it takes E[log precision] from a Wishart distribution
 over full matrices, for D > 1 a slightly different number: `predict_proba` and `score_samples` then differ from ours.
+
+Natural parameters hold second moments around the origin: data at a distance of r standard deviations from it lose
+2 log10(r) of the sixteen digits of a covariance on the way.
 """
 
 from collections.abc import Callable
