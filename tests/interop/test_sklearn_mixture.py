@@ -88,7 +88,7 @@ def test_the_same_responsibilities_give_the_same_posterior_there_and_here(kind, 
     posterior = from_sklearn(fitted)
     assert posterior.structure == model.structure
     responsibilities = fitted.predict_proba(data)
-    added = model.likelihood.statistics(responsibilities, data)
+    added = model.likelihood.contribution(responsibilities.T @ model.likelihood.features(data))
     np.testing.assert_allclose(posterior.contribution["components"], added, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(posterior.contribution["weights"][:, 0], responsibilities.sum(axis=0), rtol=1e-6)
 

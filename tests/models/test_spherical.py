@@ -21,7 +21,8 @@ def test_the_predictive_density_is_a_multivariate_student_t(rng):
 def test_the_expected_log_density_is_that_of_samples(rng):
     parameters, points = natural("IsotropicNormalGamma", rng, 2, 3), rng.normal(size=(4, 3))
     drawn = SphericalCovariance().family.sample(parameters, 100_000, rng)
-    for k, expected in enumerate(SphericalCovariance().expected_log(parameters, points).T):
+    likelihood = SphericalCovariance()
+    for k, expected in enumerate((likelihood.features(points) @ likelihood.coefficients(parameters)).T):
         spread = 1 / np.sqrt(drawn.precision[:, k, None])
         sampled = [stats.norm.logpdf(point, drawn.mean[:, k], spread).sum(axis=1) for point in points]
         error = 6 * np.std(sampled, axis=1) / np.sqrt(100_000)
@@ -49,7 +50,10 @@ def test_the_bound_never_falls_and_responsibilities_add_up_in_the_posterior(seed
 
 def test_what_each_point_adds_is_what_a_diagonal_mixture_sums_over_dimensions(rng):
     shares, points = rng.dirichlet(np.ones(2), size=7), rng.normal(size=(7, 3))
-    spherical = SphericalCovariance().statistics(shares, points)
-    count, square, shift, strength = np.split(DiagonalCovariance().statistics(shares, points), 4, axis=1)
+    spherical, diagonal = (
+        likelihood.contribution(shares.T @ likelihood.features(points))
+        for likelihood in (SphericalCovariance(), DiagonalCovariance())
+    )
+    count, square, shift, strength = np.split(diagonal, 4, axis=1)
     parts = [count.sum(axis=1), square.sum(axis=1), shift, strength[:, 0]]
     np.testing.assert_allclose(spherical, np.column_stack(parts))

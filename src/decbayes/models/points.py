@@ -33,3 +33,10 @@ def check_structure(posterior: Posterior | None, structure: Structure, role: str
     """Refuse a prior, a start or a posterior that belongs to another model."""
     if posterior is not None and posterior.structure != structure:
         raise StructureMismatch(f"The {role} belongs to {posterior.structure}, the model has {structure}.")
+
+
+def check_positive(**settings: Any) -> None:
+    """Refuse variances, strengths and concentrations that are not positive numbers; None is a setting left out."""
+    for name, value in settings.items():
+        if value is not None and not (np.isfinite(value).all() and (np.asarray(value) > 0).all()):
+            raise ValueError(f"{name} must be positive, not {value}.")
