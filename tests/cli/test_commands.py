@@ -108,6 +108,27 @@ def test_means_merge_exactly(run, tmp_path, rng):
     assert "mean" in run("show m.posterior")[1]
 
 
+def test_what_others_wrote_into_a_file_cannot_steer_the_terminal(run, tmp_path):
+    words = ("\x1b[2Jgone", "[red]", "[/]", "plum")
+    posterior = db.Posterior.of_prior(db.LatentDirichletAllocation(2, words).structure)
+    db.save(posterior, tmp_path / "a.posterior")
+    for line in ("show a.posterior", "merge a.posterior a.posterior -o m.posterior --explain"):
+        status, shown, _ = run(line)
+        assert (status, "\x1b" in shown, "[red]" in shown) == (0, False, True)
+
+
+def test_a_posterior_of_an_unknown_model_is_shown_and_merged_all_the_same(run, tmp_path):
+    for model in ({"name": "GaussianMixture"}, {"name": ["no", "name"]}, {}):
+        prior = {"rate": [[0.5, -1.0], [0.5, -1.0]]}
+        own = db.Structure({"rate": db.families.Gamma()}, prior, (db.CoupledSet(("rate",)),), model=model)
+        db.save(db.Posterior(own, {"rate": [[3.0, -1.0], [9.0, -1.0]]}), tmp_path / "a.posterior")
+        assert run("merge a.posterior a.posterior -o m.posterior --explain")[0] == 0
+        status, shown, _ = run("show m.posterior")
+        assert (status, "rate" in shown) == (0, True)
+        status, _, errors = run("score a.csv m.posterior")
+        assert (status, errors.startswith("decbayes: ")) == (1, True)
+
+
 def test_json_lines_are_the_summary(run, sites):
     run("fit mixture a.csv --components 2 --columns x,y -o a.posterior")
     rows = [json.loads(line) for line in run("show a.posterior --json")[1].splitlines()]
@@ -127,6 +148,7 @@ ERRORS = {
     "show first.posterior --picture a.docx": "docx",
     "score a.csv first.posterior --columns x": "the model expects (observations, 2)",
     "score missing.csv first.posterior": "No such file",
+    "fit mixture empty.csv -o a.posterior": "empty.csv holds no observations",
 }
 
 
@@ -136,6 +158,7 @@ def test_what_goes_wrong_is_told_in_one_line_with_status_1(line, run, sites):
         "first": db.GaussianMixture(2, 2, covariance="full", columns=("x", "y")),
         "other": db.GaussianMixture(3, 2, covariance="full"),
     }
+    (sites / "empty.csv").write_text("x,y\n", encoding="utf-8")
     for name, model in models.items():
         db.save(db.Posterior.of_prior(model.structure), f"{name}.posterior")
     status, _, errors = run(line)

@@ -6,7 +6,13 @@ from math import isqrt
 import numpy as np
 from rich.table import Table
 
+from decbayes.cli.terminal import plain
+from decbayes.errors import StructureMismatch
 from decbayes.families import Array, MeanAndPrecision
+from decbayes.models.features import LatentFeatures
+from decbayes.models.lda import LatentDirichletAllocation
+from decbayes.models.mixture import GaussianMixture
+from decbayes.models.registry import model_for
 from decbayes.posterior import Posterior
 
 SHADES = " ░▒▓█"
@@ -27,7 +33,7 @@ def captions(posterior: Posterior, factor: str) -> list[str]:
 
 def top_words(shares: Array, labels: tuple[str, ...], top: int) -> list[str]:
     order = np.argsort(-shares, kind="stable")[:top]
-    return [labels[column] if labels else str(column) for column in order]
+    return [plain(labels[column]) if labels else str(column) for column in order]
 
 
 def number_text(values: Array) -> str:
@@ -37,7 +43,11 @@ def number_text(values: Array) -> str:
 
 def describe(posterior: Posterior, *, top: int) -> Table:
     """The table that suits the posterior's model, or one that suits them all."""
-    return TABLES.get(posterior.structure.model.get("name", ""), any_table)(posterior, top)
+    try:
+        model = model_for(posterior.structure)
+    except StructureMismatch:
+        return any_table(posterior, top)
+    return TABLES.get(type(model), any_table)(posterior, top)
 
 
 def topic_table(posterior: Posterior, top: int) -> Table:
@@ -53,7 +63,7 @@ def mixture_table(posterior: Posterior, top: int) -> Table:
     expected = posterior.mean("components")
     known = not isinstance(expected, MeanAndPrecision)
     means = expected if known else expected.mean
-    names = ", ".join(posterior.structure.labels.get("components", ()))
+    names = ", ".join(map(plain, posterior.structure.labels.get("components", ())))
     table = Table("component", "weight", f"mean ({names})" if names else "mean", "standard deviation", box=None)
     for component, weight in enumerate(posterior.mean("weights")):
         spread = [posterior.structure.model["variance"] ** 0.5] if known else spreads(expected.precision[component])
@@ -91,12 +101,12 @@ def any_table(posterior: Posterior, top: int) -> Table:
     table = Table("factor", "component", "quantity", "entry", "mean", "deviation", box=None)
     for row in posterior.summary(top=top):
         numbers = (f"{row[name]:.4g}" for name in ("mean", "deviation"))
-        table.add_row(row["factor"], str(row["component"]), row["quantity"], row["entry"], *numbers)
+        table.add_row(plain(row["factor"]), str(row["component"]), row["quantity"], plain(row["entry"]), *numbers)
     return table
 
 
-TABLES: dict[str, Callable[[Posterior, int], Table]] = {
-    "LatentDirichletAllocation": topic_table,
-    "GaussianMixture": mixture_table,
-    "LatentFeatures": feature_table,
+TABLES: dict[type, Callable[[Posterior, int], Table]] = {
+    LatentDirichletAllocation: topic_table,
+    GaussianMixture: mixture_table,
+    LatentFeatures: feature_table,
 }

@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 from decbayes.cli.documents import Documents, read_documents, read_vocabulary
 from decbayes.cli.inputs import Table, read_table
 from decbayes.cli.terminal import fitting, messages
-from decbayes.errors import InvalidStructure, StructureMismatch
+from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.files import load, save
 from decbayes.models.ascent import FitInterrupted
 from decbayes.models.features import LatentFeatures
@@ -160,7 +160,9 @@ def points(data: Path, columns: str) -> Table:
     """A table of points: images become rows, a single column stays one."""
     table = read_table(data, [name.strip() for name in columns.split(",") if name.strip()])
     values = np.asarray(table.values.toarray() if hasattr(table.values, "toarray") else table.values)
-    return Table(values.reshape(len(values), -1) if values.size else values.reshape(0, 1), table.columns)
+    if not values.size:
+        raise InvalidData(f"{data} holds no observations.")
+    return Table(np.atleast_1d(values).reshape(len(np.atleast_1d(values)), -1), table.columns)
 
 
 def agreed(kind: type[Shipped], like: Path | None, build: Callable[[Any], Shipped], data: Any) -> Shipped:

@@ -7,10 +7,11 @@ import numpy as np
 from cyclopts import Parameter
 from rich.progress import track
 from rich.table import Table
+from rich.text import Text
 
 from decbayes.cli.describe import captions
 from decbayes.cli.show import save_picture
-from decbayes.cli.terminal import messages, output
+from decbayes.cli.terminal import messages, output, plain
 from decbayes.errors import NothingToMerge, StructureMismatch
 from decbayes.files import load, save
 from decbayes.merging import Alignment, Exhaustive, Hierarchical, Matching, Swaps, align, product
@@ -95,7 +96,7 @@ def alignment_table(
 ) -> Table:
     described = next((name for name in coupled.factors if merged.structure.families[name].name != "Weights"), None)
     texts = captions(merged, described or coupled.factors[0])
-    table = Table("slot", *names, "merged", title=" + ".join(coupled.factors), box=None)
+    table = Table("slot", *map(plain, names), "merged", title=plain(" + ".join(coupled.factors)), box=None)
     for slot, text in enumerate(texts):
         cells = [
             cell(int(permutation[coupled][slot]), float(sureness[agent, slot]))
@@ -105,6 +106,6 @@ def alignment_table(
     return table
 
 
-def cell(component: int, margin: float) -> str:
+def cell(component: int, margin: float) -> Text:
     text = f"{component} ({margin:,.1f})" if np.isfinite(margin) else f"{component} (only one)"
-    return f"[yellow]{text}[/yellow]" if margin < CLOSE else text
+    return Text(text, style="yellow" if margin < CLOSE else "")

@@ -7,9 +7,13 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from decbayes.cli.describe import describe
-from decbayes.cli.terminal import output
+from decbayes.cli.terminal import output, plain
 from decbayes.errors import DecbayesError
 from decbayes.files import load
+from decbayes.models.features import LatentFeatures
+from decbayes.models.lda import LatentDirichletAllocation
+from decbayes.models.mixture import GaussianMixture
+from decbayes.models.registry import model_for
 from decbayes.posterior import Posterior
 
 
@@ -34,7 +38,8 @@ def show(
     settings = ", ".join(
         f"{key} {value}" for key, value in structure.model.items() if key != "name" and value is not None
     )
-    console.print(f"{structure.model.get('name') or 'A model without a name'} ({settings or 'no settings'})")
+    name = structure.model.get("name") or "A model without a name"
+    console.print(plain(f"{name} ({settings or 'no settings'})"))
     console.print(f"structure {structure.fingerprint[:12]}, posterior {read.digest[:12]}", style="dim")
     console.print(describe(read, top=top))
 
@@ -43,15 +48,15 @@ def draw(posterior: Posterior) -> Any:
     """The figure that suits the posterior's model."""
     from decbayes import plot
 
-    name = posterior.structure.model.get("name")
-    if name == "LatentDirichletAllocation":
+    model = model_for(posterior.structure)
+    if isinstance(model, LatentDirichletAllocation):
         return plot.topics(posterior)
-    if name == "GaussianMixture":
+    if isinstance(model, GaussianMixture):
         return plot.mixture(posterior).figure
-    if name == "LatentFeatures":
-        side = round(posterior.structure.prior["features"].shape[1] ** 0.5)
+    if isinstance(model, LatentFeatures):
+        side = round(model.dimension**0.5)
         return plot.features(posterior, (side, side))
-    raise DecbayesError(f"There is no picture for {name or 'a model without a name'}; decbayes.plot has the parts.")
+    raise DecbayesError(f"There is no picture for {type(model).__name__}; decbayes.plot has the parts.")
 
 
 def save_picture(figure: Any, path: Path) -> None:

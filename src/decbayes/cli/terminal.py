@@ -12,12 +12,17 @@ from decbayes.models.ascent import Progress as Report
 
 def output() -> Console:
     """Results, on standard output."""
-    return Console(highlight=False, soft_wrap=True)
+    return Console(markup=False, highlight=False, soft_wrap=True)
 
 
 def messages() -> Console:
     """Everything else, on standard error, so that results can be piped."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
+
+
+def plain(text: str) -> str:
+    """Text from a file that somebody else wrote, without the characters that steer a terminal."""
+    return text if text.isprintable() else ascii(text)
 
 
 @contextmanager

@@ -16,10 +16,9 @@ Shipped = GaussianMean | GaussianMixture | LatentDirichletAllocation | LatentFea
 def model_for(structure: Structure) -> Shipped:
     """The model whose structure this is, with the settings of its likelihood and exactly this prior.
 
-    What is not part of the agreement (restarts, passes and so on) has its default; `dataclasses.replace` would also
-    reset the prior to what the model's arguments say, so set those before fitting instead.
+    What is no part of the agreement (restarts, passes and so on) has its default.
     """
-    name = structure.model.get("name")
+    name = str(structure.model.get("name", ""))
     if name not in BUILDERS:
         raise StructureMismatch(
             f"The posterior belongs to {name or 'a model without a name'}, which decbayes does not ship "
