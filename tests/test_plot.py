@@ -105,4 +105,5 @@ def test_a_network_has_a_dot_for_every_agent_and_a_line_for_every_link(tmp_path)
     axes = db.plot.network([("a", "b"), ("b", "c")], values={"a": 1.0, "d": 2.0})
     assert sorted(text.get_text() for text in axes.texts) == ["a", "b", "c", "d"]
     assert (len(axes.collections[0].get_offsets()), len(axes.lines)) == (4, 2)
+    assert all(abs(np.array(text.xy)).max() < axes.get_xlim()[1] for text in axes.texts)
     assert drawn(axes, tmp_path) > 1000

@@ -128,6 +128,7 @@ def network(links: Iterable[tuple[str, str]], *, values: Mapping[str, float] | N
         axes.annotate(agent, 1.15 * np.array(place[agent]), ha="center", va="center", fontsize=8)
     if values:
         axes.figure.colorbar(dots, ax=axes)
+    axes.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3))  # labels outside the limits would not be drawn
     axes.set_aspect("equal")
     axes.axis("off")
     return axes
