@@ -14,6 +14,7 @@ from decbayes.extras import require
     ("module", "extra", "task"),
     [
         ("gensim.models", "gensim", lambda posterior: db.interop.to_gensim(posterior)),
+        ("sklearn.decomposition", "interop", lambda posterior: db.interop.to_sklearn(posterior)),
         ("arviz_base", "interop", lambda posterior: db.interop.to_arviz(posterior, rng=np.random.default_rng(0))),
         ("numpyro", "numpyro", lambda posterior: db.interop.from_numpyro(print, print, {})),
         ("matplotlib.figure", "plot", lambda posterior: db.plot.topics(posterior)),

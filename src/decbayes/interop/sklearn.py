@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from decbayes.errors import NotConvertible, NothingToMerge, StructureMismatch
+from decbayes.extras import require
 from decbayes.interop.sklearn_mixture import mixture_estimator, mixture_posterior
 from decbayes.interop.topics import topic_parameters, topic_posterior
 from decbayes.merging import merge
@@ -36,7 +37,7 @@ def from_sklearn(estimator: Any, *, vocabulary: Iterable[str] | None = None) -> 
     `mixture_posterior` says how their parameters correspond.
     """
     check_fitted(estimator)
-    if type(estimator).__name__ == "LatentDirichletAllocation":
+    if isinstance(estimator, library("decomposition").LatentDirichletAllocation):
         names = getattr(estimator, "feature_names_in_", None) if vocabulary is None else vocabulary
         prior = float(estimator.topic_word_prior_)
         return topic_posterior(
@@ -45,7 +46,7 @@ def from_sklearn(estimator: Any, *, vocabulary: Iterable[str] | None = None) -> 
             document_prior=estimator.doc_topic_prior_,
             vocabulary=names,
         )
-    if type(estimator).__name__ == "BayesianGaussianMixture":
+    if isinstance(estimator, library("mixture").BayesianGaussianMixture):
         return mixture_posterior(estimator)
     raise NotConvertible(
         f"{type(estimator).__name__} has no posterior that decbayes can merge; LatentDirichletAllocation and "
@@ -90,6 +91,10 @@ def merge_sklearn(
     return to_sklearn(merged, named=hasattr(estimators[0], "feature_names_in_"))
 
 
+def library(part: str) -> Any:
+    return require(f"sklearn.{part}", extra="interop", task="An estimator's posterior")
+
+
 def check_fitted(estimator: Any) -> None:
     if not hasattr(estimator, "n_features_in_"):
         raise NotConvertible(f"This {type(estimator).__name__} is not fitted yet; call its `fit` first.")
@@ -119,12 +124,10 @@ def brief(value: Any) -> str:
 
 
 def topic_estimator(posterior: Posterior) -> Any:
-    from sklearn.decomposition import LatentDirichletAllocation
-
     alpha, prior, document_prior = topic_parameters(posterior)
     if (prior != prior[0, 0]).any():
         raise NotConvertible("scikit-learn's topic_word_prior is one number; this posterior's prior has several.")
-    estimator = LatentDirichletAllocation(
+    estimator = library("decomposition").LatentDirichletAllocation(
         len(alpha), doc_topic_prior=document_prior, topic_word_prior=float(prior[0, 0])
     )
     estimator.components_ = alpha

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from decbayes.errors import NotConvertible
+from decbayes.extras import require
 from decbayes.families import Array
 from decbayes.models.mixture import Covariance, GaussianMixture
 from decbayes.posterior import Posterior
@@ -137,8 +138,7 @@ def mixture_estimator(posterior: Posterior) -> Any:
 
 def unfitted(kind: str, components: int, prior: Wishart, weight_prior: float) -> Any:
     """An estimator with the prior both as its arguments and as what a fit would have made of them."""
-    from sklearn.mixture import BayesianGaussianMixture
-
+    mixtures = require("sklearn.mixture", extra="interop", task="An estimator")
     settings = {
         "weight_concentration_prior": weight_prior,
         "mean_precision_prior": float(prior.strength[0]),
@@ -146,7 +146,7 @@ def unfitted(kind: str, components: int, prior: Wishart, weight_prior: float) ->
         "degrees_of_freedom_prior": float(prior.degrees[0]),
         "covariance_prior": prior.degrees[0] * prior.covariance[0],
     }
-    estimator = BayesianGaussianMixture(
+    estimator = mixtures.BayesianGaussianMixture(
         n_components=components,
         covariance_type=kind,
         weight_concentration_prior_type="dirichlet_distribution",
