@@ -1,8 +1,8 @@
 """Moves out of poor optima: rebuild one feature from others or from what is left unexplained.
 
-Typical poor optima hold a feature that is the sum or the difference of true ones, a complement, or one that explains
-nothing. Each move rewrites the assignments of one feature; coordinate ascent then finds the means that belong to
-them. A move is kept only if the bound rises.
+Typical poor optima hold a feature that is the sum or the difference of true ones, or one that explains nothing. Each
+move rewrites the assignments, mostly of one feature; coordinate ascent then finds the means that belong to them. A move
+is kept only if the bound rises. benchmarks/features_moves.py shows what each kind gains.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,10 +28,12 @@ RECOMBINATIONS: tuple[Callable[[Array, Array], Array], ...] = (
 
 # Passes of coordinate ascent before a move is judged. One misses many good moves, four cost time and find few more.
 TRIAL_PASSES = 2
+# Moves tried in one pass: all of them up to eleven features, a random part of them beyond, where they are too many.
+MOVES = 500
 
 
 def repaired(state: State, rng: np.random.Generator, threshold: float) -> State:
-    """Try every move once, in random order, and keep each that raises the bound by more than `threshold`."""
+    """Try the moves once, in random order, and keep each that raises the bound by more than `threshold`."""
     for move in shuffled(moves(state.problem, rng), rng):
         trial = state_of(state.problem, move(state))
         for _ in range(TRIAL_PASSES):
@@ -55,7 +57,6 @@ def moves(problem: Problem, rng: np.random.Generator) -> Iterator[Move]:
     for (own, other), combine in product(permutations(features, 2), RECOMBINATIONS):
         yield partial(recombined, own, other, combine)
     for own in features:
-        yield partial(complemented, own)
         yield partial(reseeded, own, rng)
     yield reassigned
     if not exchangeable(problem):
@@ -64,7 +65,7 @@ def moves(problem: Problem, rng: np.random.Generator) -> Iterator[Move]:
 
 def shuffled(items: Iterator[Move], rng: np.random.Generator) -> list[Move]:
     every = list(items)
-    return [every[index] for index in rng.permutation(len(every))]
+    return [every[index] for index in rng.permutation(len(every))[:MOVES]]
 
 
 def exchangeable(problem: Problem) -> bool:
@@ -75,10 +76,6 @@ def exchangeable(problem: Problem) -> bool:
 
 def recombined(own: int, other: int, combine: Callable[[Array, Array], Array], state: State) -> Array:
     return replaced(state, own, combine(state.assignments[own], state.assignments[other]))
-
-
-def complemented(own: int, state: State) -> Array:
-    return replaced(state, own, 1.0 - state.assignments[own])
 
 
 def reseeded(own: int, rng: np.random.Generator, state: State) -> Array:

@@ -10,8 +10,11 @@ from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
 
-def as_points(data: Any, dimension: int) -> Array:
-    """Observations as a finite (N, D) matrix; a vector is N observations of one dimension."""
+def as_points(data: Any, dimension: int, *, unseen: bool = False) -> Array:
+    """Observations as a finite (N, D) matrix; a vector is N observations of one dimension.
+
+    With `unseen` a component may be NaN: nobody saw it.
+    """
     try:
         points = np.asarray(data, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -20,7 +23,7 @@ def as_points(data: Any, dimension: int) -> Array:
         points = points.reshape(-1, dimension)
     if points.ndim != 2 or points.shape[1] != dimension:
         raise InvalidData(f"Observations have shape {points.shape}; the model expects (observations, {dimension}).")
-    wrong = np.flatnonzero(~np.isfinite(points).all(axis=1))
+    wrong = np.flatnonzero((np.isinf(points) if unseen else ~np.isfinite(points)).any(axis=1))
     if len(wrong):
         raise InvalidData(
             f"{len(wrong)} of {len(points)} observations hold NaN or infinite values, first number {wrong[0]}. "
