@@ -55,3 +55,11 @@ class Refused(DecbayesError):
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(f"{reason}: {text}")
         self.reason = reason
+
+
+class NotConvertible(DecbayesError):
+    """A fitted model of another library, or a posterior of ours, that has no counterpart on the other side."""
+
+
+class MissingExtra(DecbayesError, ImportError):
+    """A library that is only needed for this task and is not installed."""
