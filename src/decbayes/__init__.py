@@ -7,6 +7,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from decbayes.errors import DecbayesError as DecbayesError
+    from decbayes.files import Library as Library
     from decbayes.files import load as load
     from decbayes.files import save as save
     from decbayes.merging import Alignment as Alignment
@@ -52,6 +53,7 @@ _HOME = {
     "Hierarchical": "merging",
     "LatentDirichletAllocation": "models.lda",
     "LatentFeatures": "models.features",
+    "Library": "files",
     "Matching": "merging",
     "Posterior": "posterior",
     "Refinement": "streaming",

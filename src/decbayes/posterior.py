@@ -117,7 +117,7 @@ class Posterior:
         if not np.isfinite(values).all():
             raise InvalidPosterior(f"The contribution of '{name}' holds NaN or infinite values.")
         family = self.structure.families[name]
-        outside = np.flatnonzero(~family.contains_rows(self.structure.prior[name] + dense(frozen)))
+        outside = np.flatnonzero(~family.contains_sum(self.structure.prior[name], frozen))
         if len(outside):
             raise OutOfDomain(
                 f"'{name}' is outside the domain of {family.name} in component {', '.join(map(str, outside[:10]))}: "

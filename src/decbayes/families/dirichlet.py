@@ -31,6 +31,13 @@ class Dirichlet(Family):
         (alpha,) = self.columns(natural)
         return np.asarray((alpha > 0).all(axis=-1))
 
+    def contains_sum(self, prior: ArrayLike, contribution: Contribution) -> NDArray[np.bool_]:
+        if not issparse(contribution):
+            return super().contains_sum(prior, contribution)
+        rows = np.repeat(np.arange(contribution.shape[0]), np.diff(contribution.indptr))
+        inside = np.asarray(prior)[rows, contribution.indices] + contribution.data > -1.0
+        return np.asarray(np.bincount(rows[~inside], minlength=contribution.shape[0]) == 0)
+
     def natural(self, *, alpha: ArrayLike) -> Array:
         return np.atleast_2d(np.asarray(alpha, dtype=np.float64)) - 1.0
 
