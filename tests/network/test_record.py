@@ -5,6 +5,7 @@ import hashlib
 import msgspec
 import numpy as np
 import pytest
+from groups import gaussian_charter, identities
 from scipy.sparse import csr_array
 
 from decbayes.errors import Refused
@@ -13,7 +14,6 @@ from decbayes.files import write_arrays
 from decbayes.network import REASONS, Agent, Charter, Identity, Limits, open_record, sign_record, verify
 from decbayes.network.record import Envelope, Header, Record, SignedHeader, body_of
 from decbayes.posterior import Posterior
-from tests.network.groups import gaussian_charter, identities
 
 MEMBERS = identities(3)
 CHARTER = gaussian_charter(MEMBERS)

@@ -28,7 +28,7 @@ from decbayes.network.keys import Identity, short
 from decbayes.network.messages import Batch, Digest, Listing, Pull
 from decbayes.network.pool import Change, Merged, Pool, Proof
 from decbayes.network.record import HIGHEST_VERSION, Record, SignedHeader, sign_record
-from decbayes.network.validation import Sealed, open_header, open_record, verify, verify_signature
+from decbayes.network.validation import Sealed, check_proof, open_header, open_record, verify
 from decbayes.posterior import Posterior
 
 # The first version of each start lies up to this far above the highest one known.
@@ -59,7 +59,8 @@ class Agent:
         self.refused: Counter[str] = Counter()
         self.heard = False
         self.trouble: str | None = None
-        self.own = Evidence(Posterior.of_prior(charter.structure))
+        # What the agent stands for, and what its newest published version says.
+        self.own = self._published = Evidence(Posterior.of_prior(charter.structure))
         self.retracted = False
         self.refinements = 0
         self._verify = verify
@@ -67,8 +68,7 @@ class Agent:
         self._budgets = Budgets(charter.limits)
         self._gossip = Gossip(charter, self.pool, rng)
         self._unsaved: dict[bytes, Record | Proof] = {}
-        self._pending: Record | None = None
-        self._unpublished = False
+        self._pending: tuple[Record, Evidence] | None = None
         self._highest = 0
         self._leap = int(rng.integers(1, LEAP))
         self._restore(saved)
@@ -108,12 +108,12 @@ class Agent:
             return [Report("not_published", {"why": "this agent has retracted its evidence for good"})]
         if learned.replaces != self.own.shards:
             return [Report("not_published", {"why": "the agent's evidence changed during the fit; fit again"})]
-        self.own, self._unpublished = learned.evidence, True
+        self.own = learned.evidence
         return self._publish()
 
     def retract(self) -> list[Effect]:
         """Withdraw the agent's evidence everywhere, for good."""
-        self.own, self.retracted, self._unpublished = Evidence(Posterior.of_prior(self.charter.structure)), True, True
+        self.own, self.retracted = Evidence(Posterior.of_prior(self.charter.structure)), True
         return self._publish()
 
     def merged(self) -> Merged:
@@ -136,7 +136,7 @@ class Agent:
     @property
     def waiting(self) -> bool:
         """Whether own evidence is not yet published: no neighbour was heard so far, or the disk is full."""
-        return self._unpublished or self._pending is not None
+        return self.own is not self._published
 
     # What the transport tells it
 
@@ -219,12 +219,13 @@ class Agent:
     def on_persisted(self, item: Record | Proof) -> list[Effect]:
         """The item is durable. If it is our own new version, it now counts and may be sent."""
         self.trouble = None
-        if item is not self._pending or not isinstance(item, Record):
+        if self._pending is None or item is not self._pending[0]:
             return []
-        self._pending = None
-        self.pool.add(item)
+        (record, evidence), self._pending = self._pending, None
+        if self.pool.add(record) is Change.NEWER:
+            self._published = evidence
         self._gossip.news.add(self.id)
-        return [Report("published", {"version": item.version}), *self._gossip.tell_news(), *self._publish()]
+        return [Report("published", {"version": record.version}), *self._gossip.tell_news(), *self._publish()]
 
     def on_persist_failed(self, item: Record | Proof, why: str) -> list[Effect]:
         """The disk is full or broken: publish nothing new, serve what there is, try again at each tick."""
@@ -250,9 +251,11 @@ class Agent:
         """Take a published version of our own for what we stand for."""
         posterior = record.posterior or Posterior.of_prior(self.charter.structure)
         published = Evidence(posterior, frozenset(record.header.shards), record.header.observations)
-        self.retracted = self.retracted or record.retraction
-        self.own = published if self.retracted else reconcile(self.own, published)
-        self._unpublished = self.own is not published
+        if record.retraction:
+            self.own, self.retracted = published, True
+        elif not self.retracted:
+            self.own = reconcile(self.own, published)
+        self._published = published
 
     def _remembered(self, record: Record) -> list[Effect]:
         """Others know a version of ours that we have forgotten: a lost disk, or an old copy of it.
@@ -269,13 +272,13 @@ class Agent:
 
     def _publish(self) -> list[Effect]:
         """Sign the next version and have it persisted, unless it must wait."""
-        if not (self._unpublished and self.heard) or self._pending is not None or self.id in self.pool.proofs:
+        if not (self.waiting and self.heard) or self._pending is not None or self.id in self.pool.proofs:
             return []
         self._highest = max(self._highest, self.version) + self._leap
         if self._highest > HIGHEST_VERSION:
             return [Report("not_published", {"why": "there are no higher versions; this agent needs a new key"})]
         self._leap = 1
-        self._pending = sign_record(
+        record = sign_record(
             self.charter,
             self.identity,
             self._highest,
@@ -283,8 +286,8 @@ class Agent:
             shards=self.own.shards,
             observations=self.own.observations,
         )
-        self._unpublished = False
-        return [Persist(self._pending)]
+        self._pending = record, self.own
+        return [Persist(record)]
 
     def _check_new(self, sealed: Sealed) -> None:
         signed = sealed.signed
@@ -306,11 +309,3 @@ class Agent:
 
 def accepted(record: Record) -> Report:
     return Report("accepted", {"origin": record.origin.hex(), "version": record.version})
-
-
-def check_proof(proof: Proof, charter: Charter) -> None:
-    first, second = proof.first, proof.second
-    if (first.origin, first.version) != (second.origin, second.version) or first.digest == second.digest:
-        raise Refused("proof", "the two headers do not contradict each other.")
-    verify_signature(first, charter)
-    verify_signature(second, charter)

@@ -122,6 +122,8 @@ def check_complete(site: "Site", record: Record | None) -> None:
         raise Violation(f"the newest durable version of site {site.number} is not what counts")
     if record is None and site.shards:
         raise Violation(f"site {site.number} has observed data that nobody has heard of")
+    if site.agent is not None and site.agent.retracted and not (record is not None and record.retraction):
+        raise Violation(f"site {site.number} has retracted its evidence, and it still counts")
     if record is not None and not record.retraction and set(record.header.shards) != site.shards.keys():
         raise Violation(f"site {site.number} counts {len(record.header.shards)} of {len(site.shards)} shards")
 

@@ -5,6 +5,7 @@ without their disks; links are cut. A `Ledger` checks after every single event t
 """
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
@@ -25,6 +26,7 @@ from decbayes.network.validation import Sealed, verify
 
 # One message in so many is overheard.
 OVERHEAR = 5
+LAST_REPORTS = 10_000
 
 MakeAgent = Callable[..., Agent]
 
@@ -110,9 +112,9 @@ class Simulation:
         self.links: set[Edge] = set()
         self.time = 0
         self.traffic = Traffic()
-        self.reports: list[tuple[int, int, Report]] = []
+        self.reports: deque[tuple[int, int, Report]] = deque(maxlen=LAST_REPORTS)
         # Some of what went over the links, for those who replay and forge.
-        self.overheard: list[bytes] = []
+        self.overheard: deque[bytes] = deque(maxlen=LAST_REPORTS)
         self._make_agent = make_agent
         self._underway: list[tuple[int, int, int, int, bytes]] = []
         self._sequence = count()

@@ -17,7 +17,7 @@ from decbayes.network.charter import Charter
 from decbayes.network.effects import Saved
 from decbayes.network.pool import Proof
 from decbayes.network.record import Envelope, Record, SignedHeader
-from decbayes.network.validation import open_header, open_record, verify, verify_signature
+from decbayes.network.validation import check_proof, open_header, open_record, verify
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS agreement (charter_group TEXT NOT NULL, structure TEXT NOT NULL);
@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS versions (
 """
 INSERT = "INSERT OR IGNORE INTO versions VALUES (?, ?, ?, ?, ?, ?)"
 DROP_OLD_BODIES = "UPDATE versions SET body = NULL WHERE origin = ? AND version < ? AND body IS NOT NULL"
-ROWS = "SELECT origin, version, header, signature, body FROM versions ORDER BY origin, version, digest"
+ROWS = "SELECT origin, version, header, signature, body, digest FROM versions ORDER BY origin, version, digest"
 
 
 class SqliteStore:
@@ -112,16 +112,23 @@ class SqliteStore:
         """The rows of one version: mostly one; two are a proof."""
         try:
             if len(rows) > 1:
-                return [Proof(self._header(rows[0]), self._header(rows[1]))]
+                return [self._proof(rows)]
             return [self._header(rows[0]) if rows[0][4] is None else self._record(rows[0])]
         except Refused:
             self.damaged += 1
             return []
 
     def _header(self, row: tuple[Any, ...]) -> SignedHeader:
+        """A header of the past. Its signature was checked when it came in; there may be many thousands of them."""
         signed = open_header(row[2], row[3], self.charter)
-        verify_signature(signed, self.charter)
+        if signed.digest != row[5]:
+            raise Refused("digest", "the row is damaged.")
         return signed
+
+    def _proof(self, rows: list[tuple[Any, ...]]) -> Proof:
+        proof = Proof(self._header(rows[0]), self._header(rows[1]))
+        check_proof(proof, self.charter)
+        return proof
 
     def _record(self, row: tuple[Any, ...]) -> Record:
         content = msgspec.msgpack.encode(Envelope(row[2], row[3], row[4]))

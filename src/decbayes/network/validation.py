@@ -18,6 +18,7 @@ from decbayes.families import Contribution, dense
 from decbayes.files import contribution_from, read_arrays
 from decbayes.network.charter import PROTOCOL, Charter
 from decbayes.network.keys import short, signed_by
+from decbayes.network.pool import Proof
 from decbayes.network.record import HIGHEST_VERSION, Envelope, Header, Record, SignedHeader, body_of
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure, smallest
@@ -172,3 +173,12 @@ def check_evidence(header: Header, posterior: Posterior | None, charter: Charter
         raise Refused("evidence", f"{header.observations:,} observations in {len(header.shards):,} shards.")
     if not header.shards and (header.observations or posterior is not None):
         raise Refused("evidence", "a retraction holds nothing.")
+
+
+def check_proof(proof: Proof, charter: Charter) -> None:
+    """Refuse a pair of headers that does not prove an equivocation."""
+    first, second = proof.first, proof.second
+    if (first.origin, first.version) != (second.origin, second.version) or first.digest == second.digest:
+        raise Refused("proof", "the two headers do not contradict each other.")
+    verify_signature(first, charter)
+    verify_signature(second, charter)
