@@ -15,7 +15,11 @@ app = App(
     version=decbayes.__version__,
     suppress_keyboard_interrupt=False,
 )
+app.command("decbayes.cli.agent:agent", name="agent")
+app.command("decbayes.cli.charter:app", name="charter")
 app.command("decbayes.cli.demo:demo", name="demo")
+app.command("decbayes.cli.keygen:keygen", name="keygen")
+app.command("decbayes.cli.posterior:posterior", name="posterior")
 app.command("decbayes.cli.simulate:simulate", name="simulate")
 app.register_install_completion_command()
 

@@ -2,14 +2,17 @@
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import zenoh
 
-from decbayes.errors import TransportFailed
+from decbayes.errors import StoreFailed, TransportFailed
 from decbayes.files import MOST_BYTES, from_bytes
 from decbayes.network.charter import Charter
+from decbayes.network.keys import AgentId
 from decbayes.network.links import Links
 from decbayes.network.pool import Merged, Pool
 from decbayes.network.store import SqliteStore
@@ -42,7 +45,7 @@ class Inquiry:
         return Answer(from_bytes(payload), description)
 
     def close(self) -> None:
-        self._session.close()
+        self._session.close()  # type: ignore[no-untyped-call]
 
     def __enter__(self) -> "Inquiry":
         return self
@@ -58,17 +61,28 @@ class Inquiry:
             raise TransportFailed(explain(str(error), ())) from None
         for reply in replies:
             if reply.ok is not None:
-                return bytes(reply.ok.payload), json.loads(bytes(reply.ok.attachment))
-        if replies:
-            raise TransportFailed(f"The agent at {self._endpoint} says: {replies[0].err.payload.to_string()}")
-        raise TransportFailed(
-            f"No agent of the group '{self._charter.group}' answers at {self._endpoint}. Is it running, with this charter?"
-        )
+                return bytes(reply.ok.payload), json.loads(bytes(reply.ok.attachment or b"{}"))
+            if reply.err is not None:
+                raise TransportFailed(f"The agent at {self._endpoint} says: {reply.err.payload.to_string()}")
+        group = self._charter.group
+        raise TransportFailed(f"No agent of '{group}' answers at {self._endpoint}. Is it running, with this charter?")
 
 
-def stored(path: str | os.PathLike[str], charter: Charter) -> Merged:
+def stored(path: str | os.PathLike[str], charter: Charter) -> Answer:
     """The merged posterior of what an agent's store holds, whether the agent runs or not."""
+    if not Path(path).exists():
+        raise StoreFailed(f"There is no store {path}.")
     pool = Pool(charter.structure)
     with SqliteStore(path, charter, read_only=True) as store:
         pool.restore(store.load())
-    return pool.merged()
+    merged = pool.merged()
+    return Answer(merged.posterior, describe(merged, charter.names))
+
+
+def describe(merged: Merged, names: Mapping[AgentId, str]) -> dict[str, Any]:
+    """Which set a merged posterior was made from."""
+    return {
+        "counted": {names[origin]: version for origin, version, _ in merged.entries},
+        "observations": merged.observations,
+        "set": merged.set_hash,
+    }

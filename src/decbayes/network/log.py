@@ -4,25 +4,45 @@ import json
 import os
 import re
 import sys
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections import Counter, deque
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from threading import Thread
 from typing import IO, Any
+
+from decbayes.network.keys import AgentId
 
 # What zenoh itself has to say about links that it refuses; the rest of its talk is for its developers.
 ZENOH_LEVELS = "error,zenoh_link_tls=warn,zenoh_link_tcp=warn,zenoh_link_commons=warn,zenoh_transport=warn"
 ZENOH_LINE = re.compile(r"\S+\s+(?:WARN|ERROR)\s.*?(?P<module>zenoh\w*)(?:::\w+)*: (?P<text>.*)")
 # zenoh gives this hint for every failed handshake, whatever its cause.
 MISLEADING = " Hint: increase the system open file limit."
+MOST_WARNINGS = 1000
 
 
 class Log:
     """Lines to a stream. A stream that is full or gone loses lines, never the agent."""
 
-    def __init__(self, stream: IO[str], names: Mapping[bytes, str]) -> None:
+    def __init__(self, stream: IO[str], names: Mapping[AgentId, str]) -> None:
         self._stream, self._names = stream, names
         self._repeated: Counter[str] = Counter()
+        # What zenoh says about links that it has refused, for the agent to count.
+        self.warnings: deque[str] = deque(maxlen=MOST_WARNINGS)
+
+    @classmethod
+    def on_stdout(cls, names: Mapping[AgentId, str]) -> "Log":
+        """Standard output for the log alone: zenoh writes its warnings there too, and these are diverted."""
+        import zenoh
+
+        sys.stdout.flush()
+        log = cls(os.fdopen(os.dup(1), "w", encoding="utf-8"), names)
+        reading, writing = os.pipe()
+        os.dup2(writing, 1)
+        os.close(writing)
+        os.environ["NO_COLOR"] = "1"
+        zenoh.init_log_from_env_or(ZENOH_LEVELS)
+        Thread(target=divert, args=(reading, log.warnings), daemon=True).start()
+        return log
 
     def __call__(self, event: str, **fields: Any) -> None:
         if event == "refused":
@@ -48,27 +68,9 @@ class Log:
             return
 
 
-def own_stdout(on_zenoh: Callable[[str], None]) -> IO[str]:
-    """Standard output for the log alone: zenoh writes its warnings there too, and these are diverted.
-
-    `on_zenoh` is called from another thread with what zenoh has said about a link.
-    """
-    import zenoh
-
-    sys.stdout.flush()
-    mine = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    reading, writing = os.pipe()
-    os.dup2(writing, 1)
-    os.close(writing)
-    os.environ["NO_COLOR"] = "1"
-    zenoh.init_log_from_env_or(ZENOH_LEVELS)
-    Thread(target=divert, args=(reading, on_zenoh), daemon=True).start()
-    return mine
-
-
-def divert(reading: int, on_zenoh: Callable[[str], None]) -> None:
+def divert(reading: int, warnings: deque[str]) -> None:
     with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
         for line in lines:
             match = ZENOH_LINE.match(line.strip())
             if match is not None:
-                on_zenoh(match["text"].replace(MISLEADING, ""))
+                warnings.append(match["text"].replace(MISLEADING, ""))

@@ -12,12 +12,12 @@ import numpy as np
 from decbayes.errors import DecbayesError
 from decbayes.files import to_bytes
 from decbayes.network.agent import Agent
-from decbayes.network.charter import Charter
+from decbayes.network.ask import describe
 from decbayes.network.effects import Effect, Send, Store, settle
 from decbayes.network.links import Links
 from decbayes.network.log import Log
 from decbayes.network.messages import message_bytes
-from decbayes.network.pool import Entry, Merged
+from decbayes.network.pool import Entry
 from decbayes.network.queues import Inbox
 from decbayes.network.transport import Question, Transport
 
@@ -33,9 +33,11 @@ class Service:
     Fits run in a thread of their own, answers in another: messages are handled and relayed all the while.
     """
 
-    def __init__(self, agent: Agent, store: Store, links: Links, log: Log, *, refinements: int = 0) -> None:
+    def __init__(
+        self, agent: Agent, store: Store, links: Links, log: Log, *, rng: np.random.Generator, refinements: int = 0
+    ) -> None:
         self.agent, self.log = agent, log
-        self._store, self._refinements = store, refinements
+        self._store, self._rng, self._refinements = store, rng, refinements
         self._inbox = Inbox(4 * message_bytes(agent.charter))
         self._fits, self._answers = Worker(), Worker()
         self._failure: DecbayesError | None = None
@@ -52,11 +54,11 @@ class Service:
             version=agent.version,
         )
 
-    def observe(self, data: Any, *, shard: str | None = None, rng: np.random.Generator) -> None:
+    def observe(self, data: Any) -> None:
         """Fit data beside the talk, and publish the result."""
-        self._fit(partial(self.agent.learn, data, shard=shard, rng=rng))
+        self._fit(partial(self.agent.learn, data, rng=self._rng))
 
-    def run(self, stop: Event, *, rng: np.random.Generator) -> None:
+    def run(self, stop: Event) -> None:
         """Serve until `stop` is set; raise what made a fit impossible."""
         due = time.monotonic() + TICK_SECONDS
         while not stop.is_set() and self._failure is None:
@@ -64,7 +66,7 @@ class Service:
             if call is not None:
                 self._perform(call() or [])
             if time.monotonic() >= due:
-                self._tick(rng)
+                self._tick()
                 due = time.monotonic() + TICK_SECONDS
         if self._failure is not None:
             raise self._failure
@@ -73,10 +75,6 @@ class Service:
         """Leave: close the links. What was published still counts with the others."""
         self.transport.close()
         self.log("stopped", version=self.agent.version)
-
-    def refuse_link(self, text: str) -> None:
-        """Somebody was refused a link; may be called from any thread."""
-        self._inbox.post(partial(self._refuse, "link", text))
 
     # In the agent's thread
 
@@ -87,12 +85,13 @@ class Service:
             else:
                 self.log(effect.event, **effect.fields)
 
-    def _tick(self, rng: np.random.Generator) -> None:
+    def _tick(self) -> None:
         self._perform(self.agent.on_tick())
         self._look_around()
         self._report_losses()
+        self._report_refusals()
         if self._refinements and self._quiet >= QUIET_TICKS and not self.agent.waiting:
-            self._refine(rng)
+            self._refine()
         self.log.end_tick()
 
     def _look_around(self) -> None:
@@ -104,12 +103,12 @@ class Service:
             waiting = " Nothing is published before one answers." if self.agent.waiting else ""
             self.log("alone", text=f"No neighbour is there.{waiting}")
 
-    def _refine(self, rng: np.random.Generator) -> None:
+    def _refine(self) -> None:
         """Refit against the others' evidence, once for each time that it has changed."""
         if self._others and self._others != self._refined_against:
             self._refinements -= 1
             self._refined_against = self._others
-            self._fit(partial(self.agent.relearn, rng=rng))
+            self._fit(partial(self.agent.relearn, rng=self._rng))
 
     def _fit(self, job: Callable[[], Any]) -> None:
         self._fits.submit(partial(self._fitted, job))
@@ -120,9 +119,14 @@ class Service:
         if dropped > self._dropped:
             self.log("dropped", messages=dropped - self._dropped)
         self._dropped = dropped
-        for _ in range(min(self.transport.strangers - self._strangers, QUIET_TICKS)):
+
+    def _report_refusals(self) -> None:
+        """Count what was refused before it came to the agent: links without a proper certificate, and strangers."""
+        while self.log.warnings:
+            self._refuse("link", self.log.warnings.popleft())
+        for _ in range(self.transport.strangers - self._strangers):
+            self._strangers += 1
             self._refuse("stranger", "a message from somebody who is no neighbour.")
-        self._strangers = self.transport.strangers
 
     def _refuse(self, reason: str, text: str) -> None:
         self.agent.refused[reason] += 1
@@ -173,7 +177,7 @@ class Service:
         except DecbayesError as error:
             question.refuse(str(error))
         else:
-            question.answer(to_bytes(merged.posterior), describe(merged, self.agent.charter))
+            question.answer(to_bytes(merged.posterior), describe(merged, self.agent.charter.names))
 
 
 class Worker:
@@ -189,12 +193,3 @@ class Worker:
     def _run(self) -> None:
         while True:
             self._jobs.get()()
-
-
-def describe(merged: Merged, charter: Charter) -> dict[str, Any]:
-    """Which set a merged posterior was made from."""
-    return {
-        "counted": {charter.names[origin]: version for origin, version, _ in merged.entries},
-        "observations": merged.observations,
-        "set": merged.set_hash,
-    }

@@ -103,7 +103,7 @@ class Transport:
     def close(self) -> None:
         for outbox in list(self._outboxes.values()):
             outbox.close()
-        self.session.close()
+        self.session.close()  # type: ignore[no-untyped-call]
 
     # Called by zenoh's threads
 
