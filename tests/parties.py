@@ -1,0 +1,65 @@
+"""Groups of real agent processes on loopback, and what to expect of them."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+from groups import gaussian_charter, identities
+
+from decbayes.network.ask import Answer, Inquiry, stored
+from decbayes.network.links import Links
+from decbayes.network.spawn import AgentProcess, Party
+
+DIMENSION = 3
+POINTS = 20
+
+
+class Means(Party):
+    """Agents that estimate one mean from their own points: whatever happened, the merge must equal batch."""
+
+    def __init__(self, folder: Path, count: int, **limits: int) -> None:
+        members = identities(count)
+        super().__init__(folder, gaussian_charter(members, dimension=DIMENSION, **limits))
+        self.identities = {self.charter.names[member.id]: member for member in members}
+        self.prepare(self.identities)
+        self.points: dict[str, list[np.ndarray]] = {}
+
+    def join(self, name: str, *arguments: str, neighbours: tuple[str, ...] = (), **options: tuple[str, ...]) -> AgentProcess:
+        """Start a member with new points of its own beside those it had before."""
+        shards = self.points.setdefault(name, [])
+        rng = np.random.default_rng([*name.encode(), len(shards)])
+        shards.append(rng.normal(2.0, 1.0, size=(POINTS, DIMENSION)))
+        files = [self.folder / f"{name}-{number}.npy" for number in range(len(shards))]
+        np.save(files[-1], shards[-1])
+        data = [argument for file in files for argument in ("--data", str(file))]
+        links = [argument for one in neighbours for argument in ("--connect", self.agents[one].endpoint())]
+        return self.start(name, *data, *links, *arguments, **options)
+
+    def check_batch(self, answer: Answer, names: set[str]) -> None:
+        """The merged posterior is that of all the members' points at once, each counted once."""
+        assert answer.description["counted"].keys() == names
+        points = np.concatenate([shard for name in sorted(names) for shard in self.points[name]])
+        batch = self.charter.model.fit(points).posterior
+        assert answer.description["observations"] == len(points)
+        np.testing.assert_allclose(answer.posterior.natural["mean"], batch.natural["mean"], rtol=0, atol=1e-9)
+
+    def agreement(self, live: list[str], everybody: set[str], *, timeout: float) -> float:
+        """Wait until the live agents have heard of everybody and hold the same set; the seconds it took."""
+        start = time.monotonic()
+        inquiries = [Inquiry(self.charter, Links(listen=(), connect=(self.agents[n].endpoint(),))) for n in live]
+        try:
+            while time.monotonic() < start + timeout:
+                known = [inquiry.status() for inquiry in inquiries]
+                if len({s["root"] for s in known}) == 1 and known[0]["heard"].keys() == everybody:
+                    answers = [inquiry.posterior() for inquiry in inquiries]
+                    assert len({answer.posterior.digest for answer in answers}) == 1, "one set, one posterior, bit by bit"
+                    self.check_batch(answers[0], everybody)
+                    return time.monotonic() - start
+                time.sleep(0.1)
+        finally:
+            for inquiry in inquiries:
+                inquiry.close()
+        raise AssertionError(f"no agreement after {timeout} s: {[(s['agent'], sorted(s['heard'])) for s in known]}")
+
+    def stored(self, name: str) -> Answer:
+        return stored(self.folder / f"{name}.store", self.charter)
