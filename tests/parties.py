@@ -10,16 +10,16 @@ from decbayes.network.ask import Answer, Inquiry, stored
 from decbayes.network.links import Links
 from decbayes.network.spawn import AgentProcess, Party
 
-DIMENSION = 3
 POINTS = 20
 
 
 class Means(Party):
     """Agents that estimate one mean from their own points: whatever happened, the merge must equal batch."""
 
-    def __init__(self, folder: Path, count: int, **limits: int) -> None:
+    def __init__(self, folder: Path, count: int, *, dimension: int = 3, **limits: int) -> None:
         members = identities(count)
-        super().__init__(folder, gaussian_charter(members, dimension=DIMENSION, **limits))
+        super().__init__(folder, gaussian_charter(members, dimension=dimension, **limits))
+        self.dimension = dimension
         self.identities = {self.charter.names[member.id]: member for member in members}
         self.prepare(self.identities)
         self.points: dict[str, list[np.ndarray]] = {}
@@ -28,7 +28,7 @@ class Means(Party):
         """Start a member with new points of its own beside those it had before."""
         shards = self.points.setdefault(name, [])
         rng = np.random.default_rng([*name.encode(), len(shards)])
-        shards.append(rng.normal(2.0, 1.0, size=(POINTS, DIMENSION)))
+        shards.append(rng.normal(2.0, 1.0, size=(POINTS, self.dimension)))
         files = [self.folder / f"{name}-{number}.npy" for number in range(len(shards))]
         np.save(files[-1], shards[-1])
         data = [argument for file in files for argument in ("--data", str(file))]
