@@ -24,7 +24,9 @@ class Means(Party):
         self.prepare(self.identities)
         self.points: dict[str, list[np.ndarray]] = {}
 
-    def join(self, name: str, *arguments: str, neighbours: tuple[str, ...] = (), **options: tuple[str, ...]) -> AgentProcess:
+    def join(
+        self, name: str, *arguments: str, neighbours: tuple[str, ...] = (), **options: tuple[str, ...]
+    ) -> AgentProcess:
         """Start a member with new points of its own beside those it had before."""
         shards = self.points.setdefault(name, [])
         rng = np.random.default_rng([*name.encode(), len(shards)])
@@ -52,7 +54,9 @@ class Means(Party):
                 known = [inquiry.status() for inquiry in inquiries]
                 if len({s["root"] for s in known}) == 1 and known[0]["heard"].keys() == everybody:
                     answers = [inquiry.posterior() for inquiry in inquiries]
-                    assert len({answer.posterior.digest for answer in answers}) == 1, "one set, one posterior, bit by bit"
+                    assert len({answer.posterior.digest for answer in answers}) == 1, (
+                        "one set, one posterior, bit by bit"
+                    )
                     self.check_batch(answers[0], everybody)
                     return time.monotonic() - start
                 time.sleep(0.1)

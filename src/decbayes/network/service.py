@@ -41,7 +41,7 @@ class Service:
         self._inbox = Inbox(4 * message_bytes(agent.charter))
         self._fits, self._answers = Worker(), Worker()
         self._failure: DecbayesError | None = None
-        self._others: list[Entry] = []
+        self._root = b""
         self._refined_against: list[Entry] = []
         self._quiet = self._ticks_alone = self._dropped = self._strangers = 0
         self.transport = Transport(agent, links, self._inbox, self._answer)
@@ -95,9 +95,9 @@ class Service:
         self.log.end_tick()
 
     def _look_around(self) -> None:
-        others = [entry for entry in self.agent.pool.entries() if entry[0] != self.agent.id]
-        self._quiet = self._quiet + 1 if others == self._others else 0
-        self._others = others
+        root = self.agent.pool.root
+        self._quiet = self._quiet + 1 if root == self._root else 0
+        self._root = root
         self._ticks_alone = 0 if self.agent.peers else self._ticks_alone + 1
         if self._ticks_alone == ALONE_TICKS:
             waiting = " Nothing is published before one answers." if self.agent.waiting else ""
@@ -105,9 +105,10 @@ class Service:
 
     def _refine(self) -> None:
         """Refit against the others' evidence, once for each time that it has changed."""
-        if self._others and self._others != self._refined_against:
+        others = [entry for entry in self.agent.pool.entries() if entry[0] != self.agent.id]
+        if others and others != self._refined_against:
             self._refinements -= 1
-            self._refined_against = self._others
+            self._refined_against = others
             self._fit(partial(self.agent.relearn, rng=self._rng))
 
     def _fit(self, job: Callable[[], Any]) -> None:
