@@ -22,8 +22,8 @@ from decbayes.network.queues import Inbox
 from decbayes.network.transport import Question, Transport
 
 TICK_SECONDS = 0.2
-# Nothing new for so many ticks: time to refine, or to say that nobody is there.
-QUIET_TICKS = 5
+# So long without news, and it is time to refine; so long without a neighbour, and it is time to say so.
+QUIET_TICKS = 15
 ALONE_TICKS = 25
 
 
