@@ -5,25 +5,28 @@ from functools import partial
 
 import pytest
 
+from decbayes.errors import Refused
 from decbayes.merging import product
 from decbayes.network import agent as agent_module
 from decbayes.network import gossip as gossip_module
 from decbayes.network import messages, pool, validation
 from decbayes.network.agent import Agent
+from decbayes.network.effects import Persist
 from decbayes.network.evidence import Evidence, Learned, learn, relearn
 from decbayes.network.gossip import Gossip
 from decbayes.network.ledger import Violation
 from decbayes.network.pool import Change, Pool
-from decbayes.network.record import Record
+from decbayes.network.publisher import Publisher
 from decbayes.network.schedule import run_history, simulated_identities
+from decbayes.network.validation import open_record
 
 # Histories with a traitor, and all of them.
 TREASON = range(4, 600, 5)
 ALL = range(120)
 # The unbroken originals.
-ON_PULL, PUBLISH, INIT, REMEMBERED = Agent.on_pull, Agent._publish, Agent.__init__, Agent._remembered
-ON_DISCONNECT, FAILED = Agent.on_disconnect, Agent.on_persist_failed
-WANTS, LISTING, ADD = Gossip._wants, messages.listing, Pool.add
+ON_PULL, ON_DISCONNECT, FAILED = Agent.on_pull, Agent.on_disconnect, Agent.on_persist_failed
+PUBLISH, INIT = Publisher.publish, Publisher.__init__
+WANTS, LISTING, ADD, OPEN = Gossip._wants, messages.listing, Pool.add, open_record
 
 Patch = pytest.MonkeyPatch
 MUTANTS: dict[str, tuple[Callable[[Patch], None], range]] = {}
@@ -62,7 +65,7 @@ def nobody_relays(patch):
 def a_shard_counts_twice(patch):
     def learn_again(self, data, *, shard=None, rng):
         self._shards[shard] = data
-        return learn(self.charter.model, self.own, shard, data, rng)
+        return learn(self.charter, self.own, shard, data, rng)
 
     patch.setattr(Agent, "learn", learn_again)
 
@@ -71,29 +74,25 @@ def a_shard_counts_twice(patch):
 def a_version_is_sent_before_it_is_durable(patch):
     def publish(self):
         effects = PUBLISH(self)
-        return [*self.on_persisted(effects[0].item), *effects] if effects else effects
+        if effects and isinstance(effects[0], Persist):
+            self.persisted(effects[0].item)
+        return effects
 
-    patch.setattr(Agent, "_publish", publish)
+    patch.setattr(Publisher, "publish", publish)
 
 
 @mutant
 def a_lost_disk_starts_over(patch):
     def begin(self, *args, **keywords):
         INIT(self, *args, **keywords)
-        self.heard, self._leap = True, 1
+        self.heard, self._step = True, 1
 
-    patch.setattr(Agent, "__init__", begin)
+    patch.setattr(Publisher, "__init__", begin)
 
 
 @mutant
 def a_forgotten_version_is_followed_by_the_next_number(patch):
-    def remembered(self, record):
-        effects = REMEMBERED(self, record)
-        self._leap = 1
-        return effects
-
-    patch.setattr(agent_module, "LEAP", 2)
-    patch.setattr(Agent, "_remembered", remembered)
+    patch.setattr(Publisher, "_leap", lambda self: 1)
 
 
 @mutant
@@ -171,9 +170,14 @@ def retractions_are_dropped_once_heard(patch):
 
 
 @mutant
-def retractions_are_ignored(patch):
-    patch.setattr(Record, "retraction", property(lambda self: False))
-    patch.setattr(Agent, "_remembered", lambda self, record: self._heard())
+def retractions_are_not_believed(patch):
+    def open_but_retractions(content, charter):
+        sealed = OPEN(content, charter)
+        if not sealed.signed.header.shards:
+            raise Refused("evidence", "a retraction")
+        return sealed
+
+    patch.setattr(agent_module, "open_record", open_but_retractions)
 
 
 @mutant
@@ -193,8 +197,8 @@ def a_restart_forgets_everything(patch):
 
 @mutant
 def refining_adds_instead_of_replacing(patch):
-    def doubled(model, own, shards, others, rng):
-        refined = relearn(model, own, shards, others, rng)
+    def doubled(charter, own, shards, others, rng):
+        refined = relearn(charter, own, shards, others, rng)
         posterior = product([own.posterior, refined.evidence.posterior])
         return Learned(Evidence(posterior, own.shards, own.observations), own.shards)
 

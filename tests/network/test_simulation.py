@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from decbayes.network.schedule import History, Plan, plan_for, run_history
-from decbayes.network.simulator import Weather
+from decbayes.network.ledger import check_agreement
+from decbayes.network.schedule import History, Plan, plan_for, run_history, simulated_charter, simulated_identities
+from decbayes.network.simulator import Simulation, Weather
 from decbayes.network.topology import TOPOLOGIES, groups, sparse
 
 HISTORIES = 1000
@@ -122,3 +123,39 @@ def test_plans_take_turns():
     plans = [plan_for(seed) for seed in range(200)]
     assert {plan.topology for plan in plans} == {*TOPOLOGIES, "changing"}
     assert {plan.heal for plan in plans} == {plan.traitors for plan in plans} == {True, False}
+
+
+def test_two_hundred_agents_agree_in_a_few_rounds():
+    """`benchmarks/network_scale.py` does the same with a thousand."""
+    rng, count = np.random.default_rng(0), 200
+    keys = simulated_identities(count)
+    simulation = Simulation(simulated_charter(keys), keys, rng=rng, weather=Weather(loss=0.05))
+    simulation.links = sparse(count, rng, degree=8)
+    for site in simulation.sites:
+        site.shards["own"] = rng.normal(size=1)
+        simulation.start(site)
+    rounds = 0
+    while rounds < 20 and not all(len(site.agent.pool.records) == count for site in simulation.sites):
+        simulation.round()
+        rounds += 1
+    print(f"{rounds} rounds, {simulation.traffic}")
+    check_agreement(simulation.sites[:3], simulation.sites, simulation.ledger)
+    assert len({site.agent.pool.root for site in simulation.sites}) == 1
+
+
+def test_the_command_shows_a_history_and_ends_in_agreement(capsys):
+    from decbayes.cli import main
+
+    with pytest.raises(SystemExit) as end:
+        main(["simulate", "--agents", "4", "--steps", "20", "--pause", "0", "--topology", "ring"])
+    assert end.value.code == 0
+    assert "Every site holds the same bits" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_command_checks_many_histories(capsys):
+    from decbayes.cli import main
+
+    with pytest.raises(SystemExit) as end:
+        main(["simulate", "--agents", "3", "--steps", "10", "--histories", "3"])
+    assert end.value.code == 0
+    assert "all guarantees held" in " ".join(capsys.readouterr().out.split())

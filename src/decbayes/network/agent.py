@@ -12,7 +12,7 @@ The rules, all of them:
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,19 +22,15 @@ from decbayes.network import messages
 from decbayes.network.budget import Budgets
 from decbayes.network.charter import Charter
 from decbayes.network.effects import Effect, Peer, Persist, Report, Saved, Send
-from decbayes.network.evidence import Evidence, Learned, learn, reconcile, relearn, shard_id
+from decbayes.network.evidence import Evidence, Learned, learn, relearn, shard_id, whole
 from decbayes.network.gossip import Gossip
 from decbayes.network.keys import Identity, short
 from decbayes.network.messages import Batch, Digest, Listing, Pull
 from decbayes.network.pool import Change, Merged, Pool, Proof
-from decbayes.network.record import HIGHEST_VERSION, Record, SignedHeader, sign_record
+from decbayes.network.publisher import Publisher, Verify
+from decbayes.network.record import Record, SignedHeader
 from decbayes.network.validation import Sealed, check_proof, open_header, open_record, verify
 from decbayes.posterior import Posterior
-
-# The first version of each start lies up to this far above the highest one known.
-LEAP = 1 << 32
-
-Verify = Callable[[Sealed, Charter], Record]
 
 
 class Agent:
@@ -57,20 +53,14 @@ class Agent:
         self.id = identity.id
         self.pool = Pool(charter.structure)
         self.refused: Counter[str] = Counter()
-        self.heard = False
         self.trouble: str | None = None
-        # What the agent stands for, and what its newest published version says.
-        self.own = self._published = Evidence(Posterior.of_prior(charter.structure))
-        self.retracted = False
         self.refinements = 0
         self._verify = verify
         self._shards: dict[str, Any] = {}
         self._budgets = Budgets(charter.limits)
         self._gossip = Gossip(charter, self.pool, rng)
         self._unsaved: dict[bytes, Record | Proof] = {}
-        self._pending: tuple[Record, Evidence] | None = None
-        self._highest = 0
-        self._leap = int(rng.integers(1, LEAP))
+        self._publisher = Publisher(charter, identity, self.pool, rng, verify)
         self._restore(saved)
 
     # What the agent's owner asks of it
@@ -87,7 +77,9 @@ class Agent:
         """Fit new data on top of own earlier data; None if it counts already. Publishes nothing."""
         name = shard if shard is not None else shard_id(data)
         self._shards[name] = data
-        return None if name in self.own.shards else learn(self.charter.model, self.own, name, data, rng)
+        if name in self.own.shards or name in self.charter.counted.get(self.id, ()):
+            return None
+        return learn(self.charter, self.own, name, data, rng)
 
     def refine(self, *, rng: np.random.Generator) -> list[Effect]:
         """Fit all own data again with everybody else's evidence as prior, and publish what that adds instead."""
@@ -100,7 +92,7 @@ class Agent:
             return None
         self.refinements += 1
         others = [r.posterior for r in self.pool.counted() if r.origin != self.id and r.posterior is not None]
-        return relearn(self.charter.model, self.own, self._shards, others, rng)
+        return relearn(self.charter, self.own, self._shards, others, rng)
 
     def publish(self, learned: Learned) -> list[Effect]:
         """Replace the agent's evidence; it goes out as soon as it may."""
@@ -108,20 +100,30 @@ class Agent:
             return [Report("not_published", {"why": "this agent has retracted its evidence for good"})]
         if learned.replaces != self.own.shards:
             return [Report("not_published", {"why": "the agent's evidence changed during the fit; fit again"})]
-        self.own = learned.evidence
-        return self._publish()
+        self._publisher.own = learned.evidence
+        return self._publisher.publish()
 
     def retract(self) -> list[Effect]:
         """Withdraw the agent's evidence everywhere, for good."""
-        self.own, self.retracted = Evidence(Posterior.of_prior(self.charter.structure)), True
-        return self._publish()
+        self._publisher.retract()
+        return self._publisher.publish()
 
     def merged(self) -> Merged:
         """The posterior of all evidence heard of, and the set of versions it was made from."""
         return self.pool.merged()
 
     def posterior(self) -> Posterior:
-        return self.pool.posterior()
+        """The posterior of all evidence heard of, that of earlier epochs included, as the model knows it."""
+        return whole(self.charter, self.pool.posterior())
+
+    @property
+    def own(self) -> Evidence:
+        """What the agent's own data has to say, published or not."""
+        return self._publisher.own
+
+    @property
+    def retracted(self) -> bool:
+        return self._publisher.retracted
 
     @property
     def peers(self) -> Sequence[Peer]:
@@ -136,7 +138,7 @@ class Agent:
     @property
     def waiting(self) -> bool:
         """Whether own evidence is not yet published: no neighbour was heard so far, or the disk is full."""
-        return self.own is not self._published
+        return self._publisher.waiting
 
     # What the transport tells it
 
@@ -154,7 +156,7 @@ class Agent:
         self._budgets.refill()
         again = [Persist(item) for item in self._unsaved.values()]
         self._unsaved.clear()
-        return [*self._gossip.tick(), *again, *self._publish()]
+        return [*self._gossip.tick(), *again, *self._publisher.publish()]
 
     def on_bytes(self, peer: Peer, content: bytes) -> list[Effect]:
         """A message from a neighbour, whatever it holds."""
@@ -176,7 +178,10 @@ class Agent:
 
     def on_digest(self, peer: Peer, message: Digest) -> list[Effect]:
         """A neighbour's hash of everything: if it equals ours, it knows no version of ours that we do not."""
-        return self._heard() if message.root == self.pool.root else [self._gossip.list_all(peer)]
+        if message.root == self.pool.root:
+            return self._heard()
+        everything = self._gossip.list_all(peer)
+        return [everything] if self._budgets.spend(peer, len(everything.message)) else []
 
     def on_listing(self, peer: Peer, message: Listing) -> list[Effect]:
         """What a neighbour holds: pull what we lack, tell what it lacks."""
@@ -205,7 +210,9 @@ class Agent:
             return [self._refuse(peer, Refused(change.value, f"version {record.version} of {short(record.origin)}"))]
         self._gossip.news.add(record.origin)
         taken: list[Effect] = [Persist(record), accepted(record)]
-        return taken + (self._remembered(record) if record.origin == self.id else [])
+        if record.origin == self.id:
+            taken += [self._publisher.remind(record), *self._heard()]
+        return taken
 
     def on_proof(self, peer: Peer, pair: tuple[messages.SignedBytes, messages.SignedBytes]) -> list[Effect]:
         """Check a proof of equivocation: two versions with one number, both signed by the same member."""
@@ -219,17 +226,17 @@ class Agent:
     def on_persisted(self, item: Record | Proof) -> list[Effect]:
         """The item is durable. If it is our own new version, it now counts and may be sent."""
         self.trouble = None
-        if self._pending is None or item is not self._pending[0]:
+        published = self._publisher.persisted(item)
+        if published is None:
             return []
-        (record, evidence), self._pending = self._pending, None
-        if self.pool.add(record) is Change.NEWER:
-            self._published = evidence
         self._gossip.news.add(self.id)
-        return [Report("published", {"version": record.version}), *self._gossip.tell_news(), *self._publish()]
+        report = Report("published", {"version": published.version})
+        return [report, *self._gossip.tell_news(), *self._publisher.publish()]
 
     def on_persist_failed(self, item: Record | Proof, why: str) -> list[Effect]:
         """The disk is full or broken: publish nothing new, serve what there is, try again at each tick."""
-        self._unsaved[item.digest] = item
+        # Of others the newest is enough; an own version that waits for the disk is never dropped.
+        self._unsaved[item.digest if item.origin == self.id else item.origin] = item
         self.trouble = why
         return [Report("store_failed", {"why": why})]
 
@@ -245,49 +252,12 @@ class Agent:
                 case Proof():
                     self.pool.exclude(item)
         if self.id in self.pool.records:
-            self._adopt(self.pool.records[self.id])
-
-    def _adopt(self, record: Record) -> None:
-        """Take a published version of our own for what we stand for."""
-        posterior = record.posterior or Posterior.of_prior(self.charter.structure)
-        published = Evidence(posterior, frozenset(record.header.shards), record.header.observations)
-        if record.retraction:
-            self.own, self.retracted = published, True
-        elif not self.retracted:
-            self.own = reconcile(self.own, published)
-        self._published = published
-
-    def _remembered(self, record: Record) -> list[Effect]:
-        """Others know a version of ours that we have forgotten: a lost disk, or an old copy of it.
-
-        Versions just above it may have been used as well, though nobody near has heard of them: leap again.
-        """
-        self._adopt(record)
-        self._leap = int(self.rng.integers(1, LEAP))
-        return [Report("remembered", {"version": record.version}), *self._heard()]
+            self._publisher.adopt(self.pool.records[self.id])
 
     def _heard(self) -> list[Effect]:
-        self.heard = True
-        return self._publish()
-
-    def _publish(self) -> list[Effect]:
-        """Sign the next version and have it persisted, unless it must wait."""
-        if not (self.waiting and self.heard) or self._pending is not None or self.id in self.pool.proofs:
-            return []
-        self._highest = max(self._highest, self.version) + self._leap
-        if self._highest > HIGHEST_VERSION:
-            return [Report("not_published", {"why": "there are no higher versions; this agent needs a new key"})]
-        self._leap = 1
-        record = sign_record(
-            self.charter,
-            self.identity,
-            self._highest,
-            posterior=None if self.retracted else self.own.posterior,
-            shards=self.own.shards,
-            observations=self.own.observations,
-        )
-        self._pending = record, self.own
-        return [Persist(record)]
+        """A neighbour has told what it holds, and we know all of it that is our own."""
+        self._publisher.heard = True
+        return self._publisher.publish()
 
     def _check_new(self, sealed: Sealed) -> None:
         signed = sealed.signed

@@ -11,7 +11,7 @@ from decbayes.network.pool import Entry, Pool
 from decbayes.network.record import Record
 
 # A record that was asked for and has not come is asked for again after so many ticks.
-PATIENCE = 3
+PATIENCE = 2
 # News goes to so many neighbours at once; the others hear of it from these, or by comparing hashes.
 FANOUT = 8
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from decbayes.network.agent import Agent
-from decbayes.network.charter import Charter, Limits
+from decbayes.network.charter import Charter
 from decbayes.network.keys import Identity
 from decbayes.network.ledger import Violation, check_agreement
+from decbayes.network.limits import Limits
 from decbayes.network.messages import batches
 from decbayes.network.record import Record, sign_record
 from decbayes.network.simulator import MakeAgent, Simulation, Site, Weather
