@@ -34,10 +34,7 @@ def agent(
     seed: Annotated[int, Parameter(help="Of the fits.")] = 0,
     stop_with_stdin: Annotated[bool, Parameter(help="Stop when standard input ends.", negative="")] = False,
 ) -> None:
-    """Join a group: fit own data, publish it, relay and merge everybody's. Logs JSON lines; SIGTERM or Ctrl-C ends it.
-
-    Example: decbayes agent group.toml --key a.key --store a.store --data a.npy --connect 127.0.0.1:7447
-    """
+    """Join a group: fit own data, publish it, relay and merge everybody's."""
     agreed, identity = Charter.load(charter), Identity.load(key)
     check_member(identity, agreed, key)
     links = Links(listen, connect, discovery, tls_of(tls_authority, tls_certificate, tls_key), plain)

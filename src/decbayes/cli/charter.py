@@ -10,7 +10,8 @@ import msgspec
 from cyclopts import App, Parameter
 
 from decbayes.errors import InvalidCharter
-from decbayes.network.charter import MODELS, Charter, Limits, member_key
+from decbayes.network.charter import MODELS, Charter, member_key
+from decbayes.network.limits import Limits
 
 app = App(name="charter", help="Write, extend or show what a group agrees on.")
 
@@ -35,10 +36,7 @@ def new(
     Example: decbayes charter new group.toml --group digits --model GaussianMixture --set components=10
     --set dimension=64 --set variance=20 --member a=$(decbayes keygen a.key) --member b=$(decbayes keygen b.key)
     """
-    if file.exists():
-        raise InvalidCharter(
-            f"{file} exists; a charter is not overwritten. Use `decbayes charter add` for new members."
-        )
+    refuse_existing(file)
     words = tuple(vocabulary.read_text(encoding="utf-8").splitlines()) if vocabulary is not None else ()
     charter = Charter(
         group=group,
@@ -68,10 +66,40 @@ def add(file: File, /, *, members: Members) -> None:
     describe(extended)
 
 
+@app.command(name="next")
+def next_epoch(
+    file: File,
+    /,
+    *,
+    store: Annotated[Path, Parameter(help="The store of an agent that has heard of everybody.")],
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the new charter.")],
+) -> None:
+    """Begin a new epoch: what is merged so far becomes the prior, and its data count no more.
+
+    All members need the new file, and a new store each.
+
+    Example: decbayes charter next group.toml --store site-a.store -o group-2.toml
+    """
+    from decbayes.network.ask import stored_pool
+
+    refuse_existing(output)
+    charter = Charter.load(file)
+    pool = stored_pool(store, charter)
+    shards = {record.origin: record.header.shards for record in pool.counted()}
+    following = charter.next_epoch(pool.posterior(), shards)
+    following.save(output)
+    describe(following)
+
+
 @app.command
 def show(file: File, /) -> None:
     """Show a charter and its fingerprint, which all members should find to be the same."""
     describe(Charter.load(file))
+
+
+def refuse_existing(file: Path) -> None:
+    if file.exists():
+        raise InvalidCharter(f"{file} exists, and a charter is not overwritten. Members are added with `charter add`.")
 
 
 def describe(charter: Charter) -> None:
@@ -79,6 +107,8 @@ def describe(charter: Charter) -> None:
     print(f"group        {charter.group}")
     print(f"model        {charter.model_name} ({settings})")
     print(f"members      {', '.join(charter.members)}")
+    if charter.epoch is not None:
+        print(f"prior        earlier evidence of {', '.join(charter.epoch.counted)}")
     print(f"fingerprint  {charter.short_fingerprint}")
 
 

@@ -12,14 +12,7 @@ def demo(
     seed: Annotated[int, Parameter(help="Another seed deals the images out differently.")] = 0,
     out: Annotated[Path, Parameter(help="Folder for the picture.")] = Path("demo"),
 ) -> None:
-    """Eight real agents on this machine share handwritten digits: watch them find each other and agree.
-
-    Each holds a hundred images and fits a mixture of ten clusters. They tell each other what they have learned, never
-    the images. One is killed on the way and one joins late. It ends with a picture of the clusters that a site alone,
-    the naive merge, AMPS, and a fit of all images in one place have found, and their scores on held-out images.
-
-    Example: decbayes demo --out demo
-    """
+    """Run the agents, show them, and draw the outcome."""
     from rich.console import Console
 
     from decbayes.cli.demonstration.digits import Digits, Story

@@ -13,10 +13,7 @@ def keygen(
     key: Annotated[Path, Parameter(help="Where to write the private key; it stays on this machine.")],
     /,
 ) -> None:
-    """Make an agent's key, and print its public half for the charter.
-
-    Example: decbayes keygen site-a.key
-    """
+    """Make an agent's key, and print its public half for the charter."""
     identity = Identity.generate()
     try:
         identity.save(key)

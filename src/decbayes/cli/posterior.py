@@ -24,10 +24,7 @@ def posterior(
     tls_key: CertificateKey = None,
     plain: Plain = False,
 ) -> None:
-    """The merged posterior of all evidence that an agent has heard of, and the set it was made from.
-
-    Example: decbayes posterior group.toml --agent 127.0.0.1:7447 -o merged.posterior
-    """
+    """The merged posterior of all evidence that an agent has heard of, and the set it was made from."""
     from decbayes.network.ask import Inquiry, stored
 
     agreed = Charter.load(charter)
@@ -40,7 +37,8 @@ def posterior(
         with Inquiry(agreed, Links(listen=(), connect=(str(agent),), tls=tls, plain=plain)) as inquiry:
             answer = inquiry.posterior()
     if output is not None:
-        save(answer.posterior, output)
+        whole = answer.posterior if agreed.epoch is None else agreed.epoch.whole(answer.posterior)
+        save(whole, output)
     describe(answer.description, agreed)
 
 

@@ -70,13 +70,17 @@ class Inquiry:
 
 def stored(path: str | os.PathLike[str], charter: Charter) -> Answer:
     """The merged posterior of what an agent's store holds, whether the agent runs or not."""
+    merged = stored_pool(path, charter).merged()
+    return Answer(merged.posterior, describe(merged, charter.names))
+
+
+def stored_pool(path: str | os.PathLike[str], charter: Charter) -> Pool:
     if not Path(path).exists():
         raise StoreFailed(f"There is no store {path}.")
     pool = Pool(charter.structure)
     with SqliteStore(path, charter, read_only=True) as store:
         pool.restore(store.load())
-    merged = pool.merged()
-    return Answer(merged.posterior, describe(merged, charter.names))
+    return pool
 
 
 def describe(merged: Merged, names: Mapping[AgentId, str]) -> dict[str, Any]:
