@@ -39,8 +39,8 @@ def agent(
     check_member(identity, agreed, key)
     links = Links(listen, connect, discovery, tls_of(tls_authority, tls_certificate, tls_key), plain)
     shards = [read_shard(path) for path in data]
-    stop = stopping(stop_with_stdin)
     with SqliteStore(store, agreed) as opened:
+        stop = stopping(stop_with_stdin)
         serve(agreed, identity, opened, links, shards, stop, refinements=refine, rng=np.random.default_rng(seed))
 
 
