@@ -46,10 +46,18 @@ def test_everything_reaches_the_end_of_a_line_through_relays_and_a_dead_agent_st
             party.join(later, neighbours=(earlier,))
         party.agreement(everybody[:4], set(everybody[:4]), timeout=AGREEMENT_SECONDS)
         party.agents[everybody[0]].kill()
+        party.join(everybody[4], shards=3, neighbours=(everybody[3],))
+        party.agreement(everybody[1:], set(everybody), timeout=AGREEMENT_SECONDS)
+
+        last = party.agents[everybody[4]]
+        assert last.stop() == 0
+        version = last.events("stopped")[0]["version"]
+        for file in tmp_path.glob(f"{everybody[4]}.store*"):
+            file.unlink()
         party.join(everybody[4], neighbours=(everybody[3],))
         party.agreement(everybody[1:], set(everybody), timeout=AGREEMENT_SECONDS)
-        assert party.agents[everybody[4]].stop() == 0
         answer = party.stored(everybody[4])
+        assert answer.description["counted"][everybody[4]] > version, "a lost disk never leads to a version used twice"
     party.check_batch(answer, set(everybody))
 
 

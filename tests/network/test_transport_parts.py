@@ -4,6 +4,7 @@ import io
 import json
 import threading
 import time
+from collections import Counter
 
 import pytest
 
@@ -11,7 +12,7 @@ from decbayes.errors import TransportFailed
 from decbayes.network.links import Links, settings, settled
 from decbayes.network.log import ZENOH_LINE, Log
 from decbayes.network.messages import Digest, encode
-from decbayes.network.queues import Inbox, Outbox
+from decbayes.network.queues import CALL_BYTES, Inbox, Outbox
 from decbayes.network.transport import explain
 
 
@@ -55,16 +56,24 @@ def test_a_body_that_is_larger_than_the_outbox_is_sent_all_the_same():
     assert sent == [b"x" * 50]
 
 
-def test_the_inbox_holds_so_many_bytes_and_no_more():
-    inbox = Inbox(100)
-    for number in range(5):
-        inbox.post(lambda number=number: number, size=30)
-    inbox.post(lambda: "no bytes, always room")
-    calls = [inbox.take(0) for _ in range(5)]
-    assert [call() for call in calls if call is not None] == [0, 1, 2, "no bytes, always room"]
-    assert inbox.dropped == 2
-    inbox.post(lambda: "room again", size=90)
-    assert inbox.take(0)() == "room again"
+def test_a_flood_from_one_neighbour_leaves_the_others_their_room():
+    inbox = Inbox(4 * 10 * CALL_BYTES)
+    for _ in range(10_000):
+        inbox.post(lambda: "flood", source="loud")
+    inbox.post(lambda: "heard", source="quiet", size=5 * CALL_BYTES)
+    inbox.post(lambda: "our own")
+    said = Counter(call() for call in iter(lambda: inbox.take(0), None))
+    assert said == {"flood": 10, "heard": 1, "our own": 1}
+    assert inbox.dropped == 9_990
+    inbox.post(lambda: "again", source="loud", size=20 * CALL_BYTES)
+    assert inbox.take(0)() == "again", "one large message of a neighbour that has nothing else waiting"
+
+
+def test_the_inbox_holds_so_many_bytes_of_all_and_no_more():
+    inbox = Inbox(100 * CALL_BYTES)
+    for number in range(50):
+        inbox.post(lambda: None, source=f"neighbour {number}", size=9 * CALL_BYTES)
+    assert inbox.dropped == 40
 
 
 @pytest.mark.parametrize("endpoint", ["", "host", "1.2.3.4:", ":80", "127.0.0.1:65536", "tcp/127.0.0.1:80", "a b:1"])

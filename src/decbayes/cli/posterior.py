@@ -37,8 +37,7 @@ def posterior(
         with Inquiry(agreed, Links(listen=(), connect=(str(agent),), tls=tls, plain=plain)) as inquiry:
             answer = inquiry.posterior()
     if output is not None:
-        whole = answer.posterior if agreed.epoch is None else agreed.epoch.whole(answer.posterior)
-        save(whole, output)
+        save(answer.posterior, output)
     describe(answer.description, agreed)
 
 

@@ -12,6 +12,7 @@ import zenoh
 from decbayes.errors import StoreFailed, TransportFailed
 from decbayes.files import MOST_BYTES, from_bytes
 from decbayes.network.charter import Charter
+from decbayes.network.evidence import whole
 from decbayes.network.keys import AgentId
 from decbayes.network.links import Links
 from decbayes.network.pool import Merged, Pool
@@ -24,7 +25,7 @@ TIMEOUT_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Answer:
-    """A merged posterior, and what the agent says about the set it was made from."""
+    """A merged posterior, earlier epochs included, and which set of this epoch's records it was made from."""
 
     posterior: Posterior
     description: dict[str, Any]
@@ -71,7 +72,7 @@ class Inquiry:
 def stored(path: str | os.PathLike[str], charter: Charter) -> Answer:
     """The merged posterior of what an agent's store holds, whether the agent runs or not."""
     merged = stored_pool(path, charter).merged()
-    return Answer(merged.posterior, describe(merged, charter.names))
+    return Answer(whole(charter, merged.posterior), describe(merged, charter.names))
 
 
 def stored_pool(path: str | os.PathLike[str], charter: Charter) -> Pool:

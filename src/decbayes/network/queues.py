@@ -1,6 +1,6 @@
 """Between the network's threads and the agent's: bounded, so that neither can fill the memory or stall the other."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from threading import Condition, Lock, Thread
@@ -11,33 +11,47 @@ from decbayes.network import messages
 # How every digest begins. Only the newest one is worth sending.
 DIGEST = messages.encode(messages.Digest(bytes(32)))[:2]
 
+# Even an empty message costs memory while it waits.
+CALL_BYTES = 1024
+SHARES = 4
+
 Call = Callable[[], Any]
 
 
 class Inbox:
-    """Calls that wait for the agent's one thread. Those that hold more bytes than there is room for are dropped."""
+    """Calls that wait for the agent's one thread.
+
+    What finds no room is dropped. One source may take a quarter of the room: a flood from one neighbour leaves the
+    others theirs. Calls without a source are our own and always find room.
+    """
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes, self.dropped = most_bytes, 0
-        self._calls: SimpleQueue[tuple[Call, int]] = SimpleQueue()
-        self._bytes, self._lock = 0, Lock()
+        self._calls: SimpleQueue[tuple[Call, str, int]] = SimpleQueue()
+        self._held: Counter[str] = Counter()
+        self._lock = Lock()
 
-    def post(self, call: Call, *, size: int = 0) -> None:
+    def post(self, call: Call, *, source: str = "", size: int = 0) -> None:
+        cost = size + CALL_BYTES if source else 0
         with self._lock:
-            if size and self._bytes + size > self.most_bytes:
+            # A message that is too large for a quarter may still come when nothing else of its source waits.
+            crowded = self._held[source] and self._held[source] + cost > self.most_bytes // SHARES
+            if source and (crowded or self._held.total() + cost > self.most_bytes):
                 self.dropped += 1
                 return
-            self._bytes += size
-        self._calls.put((call, size))
+            self._held[source] += cost
+        self._calls.put((call, source, cost))
 
     def take(self, timeout: float) -> Call | None:
         """The next call; None if there is none in time."""
         try:
-            call, size = self._calls.get(timeout=max(timeout, 0.0))
+            call, source, cost = self._calls.get(timeout=max(timeout, 0.0))
         except Empty:
             return None
         with self._lock:
-            self._bytes -= size
+            self._held[source] -= cost
+            if not self._held[source]:
+                del self._held[source]
         return call
 
 

@@ -9,22 +9,26 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.errors import DecbayesError
+from decbayes.errors import DecbayesError, InvalidData
 from decbayes.files import to_bytes
 from decbayes.network.agent import Agent
 from decbayes.network.ask import describe
 from decbayes.network.effects import Effect, Send, Store, settle
+from decbayes.network.evidence import Learned, whole
 from decbayes.network.links import Links
 from decbayes.network.log import Log
 from decbayes.network.messages import message_bytes
 from decbayes.network.pool import Entry
-from decbayes.network.queues import Inbox
-from decbayes.network.transport import Question, Transport
+from decbayes.network.queues import SHARES, Inbox
+from decbayes.network.transport import SLACK, Question, Transport
 
 TICK_SECONDS = 0.2
 # So long without news, and it is time to refine; so long without a neighbour, and it is time to say so.
 QUIET_TICKS = 15
 ALONE_TICKS = 25
+MOST_QUESTIONS = 64
+
+Fit = Callable[[], Learned | None]
 
 
 class Service:
@@ -38,12 +42,13 @@ class Service:
     ) -> None:
         self.agent, self.log = agent, log
         self._store, self._rng, self._refinements = store, rng, refinements
-        self._inbox = Inbox(4 * message_bytes(agent.charter))
+        self._inbox = Inbox(SHARES * (message_bytes(agent.charter) + SLACK))
         self._fits, self._answers = Worker(), Worker()
         self._failure: DecbayesError | None = None
+        self._data: list[Any] = []
         self._root = b""
         self._refined_against: list[Entry] = []
-        self._quiet = self._ticks_alone = self._dropped = self._strangers = 0
+        self._quiet = self._ticks_alone = self._dropped = 0
         self.transport = Transport(agent, links, self._inbox, self._answer)
         log(
             "listening",
@@ -56,6 +61,7 @@ class Service:
 
     def observe(self, data: Any) -> None:
         """Fit data beside the talk, and publish the result."""
+        self._data.append(data)
         self._fit(partial(self.agent.learn, data, rng=self._rng))
 
     def run(self, stop: Event) -> None:
@@ -82,10 +88,19 @@ class Service:
         for effect in settle(self.agent, effects, self._store):
             if isinstance(effect, Send):
                 self.transport.send(effect.peer, effect.message)
-            else:
-                self.log(effect.event, **effect.fields)
+                continue
+            self.log(effect.event, **effect.fields)
+            if effect.event == "remembered":
+                self._observe_again()
+
+    def _observe_again(self) -> None:
+        """After a lost disk the agent may stand for a part of its data; what counts already is not counted twice."""
+        for data in self._data:
+            self._fit(partial(self.agent.learn, data, rng=self._rng))
 
     def _tick(self) -> None:
+        if not (self._fits.alive and self._answers.alive):
+            raise RuntimeError("A thread of this agent has failed; the traceback above says why.")
         self._perform(self.agent.on_tick())
         self._look_around()
         self._report_losses()
@@ -109,35 +124,42 @@ class Service:
         if others and others != self._refined_against:
             self._refinements -= 1
             self._refined_against = others
-            self._fit(partial(self.agent.relearn, rng=self._rng))
+            self._fit(self._relearn)
 
-    def _fit(self, job: Callable[[], Any]) -> None:
-        self._fits.submit(partial(self._fitted, job))
+    def _fit(self, job: Fit) -> None:
+        self._fits.submit(partial(self._run_fit, job))
+
+    def _publish(self, job: Fit, learned: Learned, done: Event) -> list[Effect]:
+        """Publish what was learned, or fit again if the agent's own evidence has changed meanwhile."""
+        effects: list[Effect] = []
+        if learned.replaces != self.agent.own.shards and not self.agent.retracted:
+            self._fit(job)
+        else:
+            effects = self.agent.publish(learned)
+        done.set()
+        return effects
 
     def _report_losses(self) -> None:
-        """Say when messages are lost for want of room; they will be repeated."""
+        """Say when messages were dropped; what matters in them will be repeated."""
         dropped = self._inbox.dropped + self.transport.dropped
         if dropped > self._dropped:
             self.log("dropped", messages=dropped - self._dropped)
         self._dropped = dropped
 
     def _report_refusals(self) -> None:
-        """Count what was refused before it came to the agent: links without a proper certificate, and strangers."""
+        """Count what was refused before it came to the agent: links without a proper certificate."""
         while self.log.warnings:
-            self._refuse("link", self.log.warnings.popleft())
-        for _ in range(self.transport.strangers - self._strangers):
-            self._strangers += 1
-            self._refuse("stranger", "a message from somebody who is no neighbour.")
-
-    def _refuse(self, reason: str, text: str) -> None:
-        self.agent.refused[reason] += 1
-        self.log("refused", reason=reason, text=text)
+            self.agent.refused["link"] += 1
+            self.log("refused", reason="link", text=self.log.warnings.popleft())
 
     def _fail(self, error: DecbayesError) -> None:
         self._failure = error
 
     def _answer(self, question: Question) -> None:
         """Answer a question: what is known at once, what must be computed beside the talk."""
+        if self._answers.waiting > MOST_QUESTIONS:
+            self.log("not_answered", question=question.text, why="too many questions")
+            return
         match question.text:
             case "status":
                 self._answers.submit(partial(question.answer, b"", self._status()))
@@ -163,14 +185,25 @@ class Service:
 
     # In the workers' threads
 
-    def _fitted(self, job: Callable[[], Any]) -> None:
+    def _relearn(self) -> Learned | None:
+        """Refining is optional: if some of the data is not at hand, the agent goes on without."""
+        try:
+            return self.agent.relearn(rng=self._rng)
+        except InvalidData as error:
+            self._inbox.post(partial(self.log, "not_refined", why=str(error)))
+            return None
+
+    def _run_fit(self, job: Fit) -> None:
         try:
             learned = job()
         except DecbayesError as error:
             self._inbox.post(partial(self._fail, error))
-        else:
-            if learned is not None:
-                self._inbox.post(partial(self.agent.publish, learned))
+            return
+        if learned is not None:
+            # The next fit builds on this one: it must not begin before this one is taken over.
+            done = Event()
+            self._inbox.post(partial(self._publish, job, learned, done))
+            done.wait()
 
     def _answer_merged(self, question: Question) -> None:
         try:
@@ -178,7 +211,8 @@ class Service:
         except DecbayesError as error:
             question.refuse(str(error))
         else:
-            question.answer(to_bytes(merged.posterior), describe(merged, self.agent.charter.names))
+            posterior = whole(self.agent.charter, merged.posterior)
+            question.answer(to_bytes(posterior), describe(merged, self.agent.charter.names))
 
 
 class Worker:
@@ -186,7 +220,16 @@ class Worker:
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        Thread(target=self._run, daemon=True).start()
+        self._thread = Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
+    def waiting(self) -> int:
+        return self._jobs.qsize()
 
     def submit(self, job: Callable[[], None]) -> None:
         self._jobs.put(job)

@@ -78,7 +78,7 @@ class Transport:
         self._outboxes: dict[Peer, Outbox] = {}
         limits = member.charter.limits
         self._most_peers, self._most_bytes = limits.members, limits.tick_bytes
-        self.strangers = 0
+        self._strangers = self._departed = 0
         self.session, self.endpoints = open_session(links, most_bytes=message_bytes(member.charter) + SLACK)
         self.name = str(self.session.info.zid())
         self._root = root_key(member.charter)
@@ -98,7 +98,8 @@ class Transport:
 
     @property
     def dropped(self) -> int:
-        return sum(outbox.dropped for outbox in list(self._outboxes.values()))
+        """Messages that found no room on the way out, or came from nobody known."""
+        return self._strangers + self._departed + sum(outbox.dropped for outbox in list(self._outboxes.values()))
 
     def close(self) -> None:
         for outbox in list(self._outboxes.values()):
@@ -110,10 +111,11 @@ class Transport:
     def _on_message(self, sample: "Sample") -> None:
         peer = last(sample.key_expr)
         if peer not in self._outboxes:
-            self.strangers += 1
+            # Its token has not come yet, or it is no neighbour.
+            self._strangers += 1
             return
         content = bytes(sample.payload)
-        self._inbox.post(partial(self._member.on_bytes, peer, content), size=len(content))
+        self._inbox.post(partial(self._member.on_bytes, peer, content), source=peer, size=len(content))
 
     def _on_token(self, sample: "Sample") -> None:
         peer = last(sample.key_expr)
@@ -122,7 +124,9 @@ class Transport:
         if sample.kind == zenoh.SampleKind.PUT:
             self._meet(peer)
         elif peer in self._outboxes:
-            self._outboxes.pop(peer).close()
+            outbox = self._outboxes.pop(peer)
+            outbox.close()
+            self._departed += outbox.dropped
             self._inbox.post(partial(self._member.on_disconnect, peer))
 
     def _meet(self, peer: Peer) -> None:
@@ -133,7 +137,7 @@ class Transport:
 
     def _on_question(self, query: "Query") -> None:
         question = Question(query, f"{self._root}/ask/{self.name}")
-        self._inbox.post(partial(self._answer, question), size=QUESTION_BYTES)
+        self._inbox.post(partial(self._answer, question), source="questions", size=QUESTION_BYTES)
 
     # Called by the outboxes' threads
 
