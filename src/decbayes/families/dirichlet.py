@@ -45,6 +45,10 @@ class Dirichlet(Family):
         (alpha,) = self.columns(natural)
         return np.asarray(alpha / alpha.sum(axis=-1, keepdims=True))
 
+    def deviation(self, natural: ArrayLike) -> Array:
+        (alpha,) = self.columns(natural)
+        return share_deviation(self.expected(natural), alpha.sum(axis=-1, keepdims=True))
+
     def statistics(self, value: ArrayLike) -> Array:
         return np.asarray(np.log(value))
 
@@ -109,6 +113,9 @@ class Weights(Family):
         (alpha,) = self.columns(natural)
         return np.asarray(alpha / alpha.sum())
 
+    def deviation(self, natural: ArrayLike) -> Array:
+        return share_deviation(self.expected(natural), self.columns(natural)[0].sum())
+
     def statistics(self, value: ArrayLike) -> Array:
         return np.asarray(np.log(value))[..., None]
 
@@ -150,6 +157,10 @@ class Beta(Family):
         alpha, beta = self.columns(natural)
         return np.asarray(alpha / (alpha + beta))
 
+    def deviation(self, natural: ArrayLike) -> Array:
+        alpha, beta = self.columns(natural)
+        return share_deviation(self.expected(natural), alpha + beta)
+
     def statistics(self, value: ArrayLike) -> Array:
         share = np.asarray(value, dtype=np.float64)
         return np.stack([np.log(share), np.log1p(-share)], axis=-1)
@@ -162,6 +173,11 @@ class Beta(Family):
     def check_width(self, width: int) -> None:
         if width != 2:
             raise ValueError(f"Beta has two columns, α − 1 and β − 1; here are {width}.")
+
+
+def share_deviation(share: Array, total: ArrayLike) -> Array:
+    """The deviation of a Dirichlet's coordinate with that mean, where the α add up to `total`."""
+    return np.sqrt(share * (1.0 - share) / (np.asarray(total) + 1.0))
 
 
 def log_gamma_variates(shape: Array, size: int, rng: np.random.Generator) -> Array:

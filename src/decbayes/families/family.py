@@ -68,6 +68,10 @@ class Family(ABC):
         """E[θ] in the user's terms, as `sample` gives θ."""
 
     @abstractmethod
+    def deviation(self, natural: ArrayLike) -> Any:
+        """The standard deviation of θ, entry by entry, as `expected` gives its mean; infinite where there is none."""
+
+    @abstractmethod
     def statistics(self, value: Any) -> Array:
         """T(θ) of values as `sample` gives them, (…, K, d)."""
 
