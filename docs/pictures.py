@@ -13,7 +13,7 @@ from decbayes.families import Array
 
 FOLDER = Path(__file__).parent / "pictures"
 GRID = np.linspace(-3, 5, 600)
-SPLIT_SEED = 0
+SPLIT_SEED = 70  # one agent splits a cluster here
 
 
 def bell(grid: Array, mean: float, variance: float) -> Array:
@@ -114,13 +114,13 @@ def split() -> Figure:
         "batch": each.batch,
         "one broadcast": each.rounds[0],
         "one round more": each.rounds[1],
-        "five rounds more": each.rounds[-1],
+        "ten rounds more": each.rounds[-1],
     }
     for panel, (name, posterior) in zip(axes, shown.items(), strict=True):
         panel.fill_between(GRID, truth, color="0.85", lw=0)
         panel.plot(GRID, np.exp(MODEL.log_predictive(posterior, GRID)), color="C0")
         panel.plot(each.shards.ravel(), np.full(each.shards.size, -0.03), "|", color="0.3", ms=6)
-        panel.set_title(f"{name}: {each.score(posterior):.2f}", fontsize=9)
+        panel.set_title(f"{name}: {each.score(posterior):.2f}".replace("-", "−"), fontsize=9)
         panel.set(xlabel="x", yticks=[], ylim=(-0.07, 1.0))
     return figure
 
@@ -130,7 +130,7 @@ def tail() -> Figure:
     figure, axes = panels(3, width=3.2, height=2.8)
     for panel, points in zip(axes, (3, 10, 30), strict=True):
         losses = gaps(100, points)
-        for round_, label in ((0, "one broadcast"), (1, "one round more"), (losses.shape[1] - 1, "five rounds more")):
+        for round_, label in ((0, "one broadcast"), (1, "one round more"), (losses.shape[1] - 1, "ten rounds more")):
             panel.plot(np.arange(1, 101), np.sort(losses[:, round_]), label=label, lw=1.5)
         panel.axhline(0, color="0.7", lw=0.6)
         panel.set_title(f"{points} points an agent", fontsize=9)
