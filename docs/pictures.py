@@ -40,6 +40,30 @@ def draw_means(axes: Axes, posterior: db.Posterior, title: str) -> None:
     axes.set(xlabel="cluster mean", yticks=[])
 
 
+def draw_predictions(figure: Figure, axes: list[Axes], posteriors: dict[str, db.Posterior], points: Array) -> Figure:
+    """Predictive densities over the true density, the points below."""
+    truth = bell(GRID[:, None], MEANS, VARIANCE) @ WEIGHTS
+    for panel, (name, posterior) in zip(axes, posteriors.items(), strict=True):
+        panel.fill_between(GRID, truth, color="0.85", lw=0)
+        panel.plot(GRID, np.exp(MODEL.log_predictive(posterior, GRID)), color="C0")
+        panel.plot(points, np.full(points.size, -0.03), "|", color="0.3", ms=6)
+        panel.set_title(name, fontsize=9)
+        panel.set(xlabel="x", yticks=[])
+    return figure
+
+
+def mixture() -> Figure:
+    """The picture of the README: one agent, the naive merge, the merge, all data in one place."""
+    each = trial(0, rounds=0)
+    posteriors = {
+        "one agent alone": each.agents[0],
+        "naive merge": db.product(each.agents),
+        "AMPS merge": each.rounds[0],
+        "all data in one place": each.batch,
+    }
+    return draw_predictions(*panels(4), posteriors, each.shards.ravel())
+
+
 def labels() -> Figure:
     """Three agents with labels of their own; the naive merge; the merge."""
     rng = np.random.default_rng(2)
@@ -106,23 +130,12 @@ def alignment() -> Figure:
 
 
 def split() -> Figure:
-    """A seed at which agents split a cluster: the points, the merge, and what refinement makes of it."""
+    """A seed at which an agent splits a cluster: batch, merge, and refinement, with their scores."""
     each = trial(SPLIT_SEED)
-    truth = bell(GRID[:, None], MEANS, VARIANCE) @ WEIGHTS
-    figure, axes = panels(4)
-    shown = {
-        "batch": each.batch,
-        "one broadcast": each.rounds[0],
-        "one round more": each.rounds[1],
-        "ten rounds more": each.rounds[-1],
-    }
-    for panel, (name, posterior) in zip(axes, shown.items(), strict=True):
-        panel.fill_between(GRID, truth, color="0.85", lw=0)
-        panel.plot(GRID, np.exp(MODEL.log_predictive(posterior, GRID)), color="C0")
-        panel.plot(each.shards.ravel(), np.full(each.shards.size, -0.03), "|", color="0.3", ms=6)
-        panel.set_title(f"{name}: {each.score(posterior):.2f}".replace("-", "−"), fontsize=9)
-        panel.set(xlabel="x", yticks=[], ylim=(-0.07, 1.0))
-    return figure
+    shown = {"batch": each.batch, "one broadcast": each.rounds[0], "one round more": each.rounds[1]}
+    shown["ten rounds more"] = each.rounds[-1]
+    named = {f"{name}: {each.score(posterior):.2f}".replace("-", "−"): posterior for name, posterior in shown.items()}
+    return draw_predictions(*panels(4), named, each.shards.ravel())
 
 
 def tail() -> Figure:
@@ -140,7 +153,7 @@ def tail() -> Figure:
     return figure
 
 
-PICTURES: tuple[Callable[[], Figure], ...] = (labels, overlap, gain, alignment, split, tail)
+PICTURES: tuple[Callable[[], Figure], ...] = (mixture, labels, overlap, gain, alignment, split, tail)
 
 
 def main() -> None:
