@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from pages import OPTIONAL, Reader
 
-import decbayes
+from decbayes import _HOME as HOME
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -125,10 +125,11 @@ def test_every_page_is_in_the_navigation():
 
 
 def test_the_reference_names_everything_public():
-    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-    assert not [
-        name for name in decbayes.__all__ if not re.search(rf"^::: decbayes\.(\w+\.)*{name}$", page, re.MULTILINE)
-    ]
+    """Each public name, or the module it is in."""
+    shown = set(re.findall(r"^::: ([\w.]+)$", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), re.MULTILINE))
+    for name, home in HOME.items():
+        inside = [path for path in shown if path.startswith(f"decbayes.{home}") and path.endswith(f".{name}")]
+        assert inside or f"decbayes.{home or name}" in shown, name
 
 
 def test_links_between_pages_lead_somewhere():
