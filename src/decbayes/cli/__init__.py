@@ -94,6 +94,13 @@ app.command(
 
     Example: decbayes simulate --agents 8 --topology ring""",
 )
+app.command(
+    "decbayes.cli.bench:bench",
+    name="bench",
+    help="""Run the repository's benchmarks: ratios against other libraries, measured in one run.
+
+    Example: decbayes bench --quick --only lda""",
+)
 app.register_install_completion_command()
 
 # What a user can do something about is told in one line; anything else is a defect and shows its traceback.
