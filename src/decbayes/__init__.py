@@ -22,9 +22,16 @@ if TYPE_CHECKING:
     from decbayes.merging import symmetrize as symmetrize
     from decbayes.models.ascent import Ascent as Ascent
     from decbayes.models.ascent import Fit as Fit
+    from decbayes.models.ascent import FitInterrupted as FitInterrupted
+    from decbayes.models.gibbs import gibbs as gibbs
     from decbayes.models.mean import GaussianMean as GaussianMean
     from decbayes.models.mixture import GaussianMixture as GaussianMixture
     from decbayes.posterior import Posterior as Posterior
+    from decbayes.streaming import Refinement as Refinement
+    from decbayes.streaming import epochs as epochs
+    from decbayes.streaming import merge_batches as merge_batches
+    from decbayes.streaming import refine as refine
+    from decbayes.streaming import sda_bayes as sda_bayes
     from decbayes.structure import Structure as Structure
     from decbayes.symmetry import CoupledSet as CoupledSet
 
@@ -35,22 +42,29 @@ _HOME = {
     "DecbayesError": "errors",
     "Exhaustive": "merging",
     "Fit": "models.ascent",
+    "FitInterrupted": "models.ascent",
     "GaussianMean": "models.mean",
     "GaussianMixture": "models.mixture",
     "Hierarchical": "merging",
     "Matching": "merging",
     "Posterior": "posterior",
+    "Refinement": "streaming",
     "Structure": "structure",
     "Swaps": "merging",
     "align": "merging",
+    "epochs": "streaming",
     "errors": "",
     "families": "",
+    "gibbs": "models.gibbs",
     "load": "files",
     "merge": "merging",
+    "merge_batches": "streaming",
     "objective": "merging",
     "pad": "merging",
     "product": "merging",
+    "refine": "streaming",
     "save": "files",
+    "sda_bayes": "streaming",
     "symmetrize": "merging",
 }
 
