@@ -16,6 +16,7 @@ app = App(
     suppress_keyboard_interrupt=False,
 )
 app.command("decbayes.cli.demo:demo", name="demo")
+app.command("decbayes.cli.figure:figure", name="figure")
 app.register_install_completion_command()
 
 # What a user can do something about is told in one line; anything else is a defect and shows its traceback.

@@ -1,9 +1,12 @@
 """The figures by name; each experiment is loaded when it is asked for."""
 
+from collections.abc import Mapping
+from dataclasses import fields
 from importlib import import_module
 from typing import Any
 
 from decbayes.errors import DecbayesError
+from decbayes.experiments.experiment import Experiment
 
 HOMES = {
     "gaussian": ("gaussian", "Gaussian"),
@@ -21,8 +24,27 @@ class NoSuchFigure(DecbayesError):
     """A name that is no figure's."""
 
 
+class NoSuchOption(DecbayesError):
+    """An option that this figure does not have."""
+
+
 def experiment_class(name: str) -> Any:
     if name not in HOMES:
         raise NoSuchFigure(f"There is no figure '{name}'; there are {', '.join(NAMES)}, and 'all'.")
     module, kind = HOMES[name]
     return getattr(import_module(f"decbayes.experiments.{module}"), kind)
+
+
+def build(name: str, options: Mapping[str, Any], *, strictly: bool = True) -> Experiment:
+    """The experiment of that name with the given options; an option that it does not have is refused.
+
+    For a run of all figures an option goes to those that have it, which is what `strictly=False` says.
+    """
+    kind = experiment_class(name)
+    known = {field.name for field in fields(kind)}
+    # The folder of the data sets may be given for a figure that needs none.
+    unknown = sorted(options.keys() - known - {"data"})
+    if unknown and strictly:
+        raise NoSuchOption(f"Figure '{name}' has no option --{unknown[0]}; it has {', '.join(sorted(known))}.")
+    experiment: Experiment = kind(**{option: value for option, value in options.items() if option in known})
+    return experiment

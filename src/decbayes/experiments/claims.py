@@ -62,7 +62,8 @@ def sides(first: Compared, verb: str, second: Compared, digits: int) -> str:
     return f"{first.who} {number(first.value, digits)} {verb} {second.who} {number(second.value, digits)}"
 
 
-def always(sentence: str, values: "list[float] | np.ndarray[tuple[int], np.dtype[np.float64]]",
-           test: Callable[[float], bool]) -> Claim:
+def always(
+    sentence: str, values: "list[float] | np.ndarray[tuple[int], np.dtype[np.float64]]", test: Callable[[float], bool]
+) -> Claim:
     """A statement about each of several numbers; false of none at all."""
     return Claim(sentence, holds=len(values) > 0 and all(test(float(value)) for value in values))

@@ -10,7 +10,7 @@ import numpy as np
 
 from decbayes.experiments.claims import Claim
 from decbayes.experiments.experiment import Task, settings_of
-from decbayes.experiments.style import AMPS, BATCH, FULL, GREY, canvas
+from decbayes.experiments.style import BATCH, FULL, GREY, canvas
 from decbayes.experiments.table import Measurement, Table
 from decbayes.families import Array
 from decbayes.merging import merge
@@ -103,7 +103,7 @@ def agent_colours(agents: int) -> list[Any]:
 
 
 def draw_histogram(axes: "Axes", shards: list[Array], colours: list[Any]) -> None:
-    axes.hist(shards, bins=list(np.linspace(-2, 4, 19)), density=True, stacked=True, color=colours, alpha=0.45)
+    axes.hist(shards, bins=list(np.linspace(-2, 4, 19)), density=True, stacked=True, color=colours, alpha=0.5)
 
 
 def draw_posterior(axes: "Axes", table: Table, colour: Any, width: float) -> None:
@@ -122,4 +122,4 @@ def label_panels(left: "Axes", right: "Axes") -> None:
     left.text(1.6, 3.2, "posterior of μ", color=BATCH)
     left.text(2.4, 0.45, "observations", color=GREY)
     right.text(1.6, 3.2, "merged", color="black")
-    right.text(2.05, 1.0, "agents", color=AMPS)
+    right.text(2.1, 1.0, "agents", color=agent_colours(10)[4])

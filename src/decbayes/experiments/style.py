@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 COLUMN, FULL = 3.4, 7.0  # widths in inches of one and of both columns of a paper
@@ -55,8 +54,3 @@ def save(figure: "Figure", folder: Path, name: str) -> tuple[Path, Path]:
     figure.savefig(picture, dpi=200)
     figure.savefig(drawing, metadata={"Date": None})
     return picture, drawing
-
-
-def bare(axes: "Axes") -> None:
-    """Nothing but what is drawn: no frame, no ticks."""
-    axes.set_axis_off()

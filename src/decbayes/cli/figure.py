@@ -1,0 +1,95 @@
+"""`decbayes figure`: a figure of the paper, made by this code, with the paper's claims checked."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from decbayes.experiments.catalogue import NAMES, build
+from decbayes.experiments.claims import Claim
+from decbayes.experiments.experiment import Experiment, redraw, run
+from decbayes.experiments.report import write_report
+from decbayes.experiments.style import save, styled
+from decbayes.experiments.table import Table
+
+CLAIM_FAILED = 1
+
+
+def figure(
+    name: str,
+    *,
+    trials: Annotated[
+        int | None, Parameter(help="Repetitions; by default what takes a few minutes, 20 is the paper's.")
+    ] = None,
+    seed: int = 0,
+    data: Annotated[Path | None, Parameter(help="Folder of the data sets; DECBAYES_DATA by default.")] = None,
+    out: Path = Path("out"),
+    strict: Annotated[bool, Parameter(help="Exit with status 1 if a claim does not hold.", negative="")] = False,
+    agents: Annotated[tuple[int, ...] | None, Parameter(help="lda: numbers of agents.", consume_multiple=True)] = None,
+    split: Annotated[Literal["random", "by-group"] | None, Parameter(help="lda: who holds which documents.")] = None,
+    redraw_only: Annotated[
+        bool, Parameter(name="--redraw", help="Draw from the CSV; compute nothing.", negative="")
+    ] = False,
+) -> None:
+    """Run an experiment of the paper, draw its figure and check its claims.
+
+    Writes NAME.csv, NAME.png and NAME.svg. A run that is stopped goes on with the same command. NAME "all" runs every
+    figure and writes report.html.
+
+    Parameters
+    ----------
+    name
+        gaussian, mixture-true, mixture-naive, mixture-restarts, mixture-symmetrized, mixture-agents, mixture-amps,
+        lda, sda, features-synthetic, features-faces, or all.
+    seed
+        Seed of all random numbers.
+    out
+        Folder for tables, pictures and the report.
+    """
+    asked = {"trials": trials, "seed": seed, "data": data, "agents": agents, "split": split}
+    given = {option: value for option, value in asked.items() if value is not None}
+    names = NAMES if name == "all" else (name,)
+    experiments = [build(each, given, strictly=name != "all") for each in names]
+    console = Console()
+    checked = [make(experiment, out, console, redraw_only=redraw_only) for experiment in experiments]
+    if name == "all":
+        console.print(f"{write_report(experiments, out)}", highlight=False, soft_wrap=True)
+    if strict and not all(claim.holds for claims in checked for claim in claims):
+        sys.exit(CLAIM_FAILED)
+
+
+def make(experiment: Experiment, out: Path, console: Console, *, redraw_only: bool) -> list[Claim]:
+    """Run or recall one experiment, save its pictures, print its claims."""
+    table = redraw(experiment, out) if redraw_only else run_with_bar(experiment, out, console)
+    with styled():
+        picture, drawing = save(experiment.draw(table), out, experiment.name)
+    claims = experiment.claims(table)
+    console.print(
+        f"[bold]{experiment.name}[/bold]  {out / (experiment.name + '.csv')}, {picture}, {drawing}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    for claim in claims:
+        console.print(f"  {claim}", style="" if claim.holds else "bold red", highlight=False, soft_wrap=True)
+    return claims
+
+
+def run_with_bar(experiment: Experiment, out: Path, console: Console) -> Table:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task(experiment.name, total=len(experiment.tasks()))
+        try:
+            return run(
+                experiment,
+                out,
+                lambda done, total, task: progress.update(
+                    bar, completed=done, total=total, description=f"{experiment.name}: {task}"
+                ),
+            )
+        except KeyboardInterrupt:
+            progress.stop()
+            console.print(f"Stopped. Finished tasks are in {out}; the same command goes on from there.")
+            raise
