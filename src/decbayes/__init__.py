@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from decbayes.models.ascent import Fit as Fit
     from decbayes.models.ascent import FitInterrupted as FitInterrupted
     from decbayes.models.gibbs import gibbs as gibbs
+    from decbayes.models.holdout import hold_out as hold_out
+    from decbayes.models.lda import LatentDirichletAllocation as LatentDirichletAllocation
     from decbayes.models.mean import GaussianMean as GaussianMean
     from decbayes.models.mixture import GaussianMixture as GaussianMixture
     from decbayes.posterior import Posterior as Posterior
@@ -46,6 +48,7 @@ _HOME = {
     "GaussianMean": "models.mean",
     "GaussianMixture": "models.mixture",
     "Hierarchical": "merging",
+    "LatentDirichletAllocation": "models.lda",
     "Matching": "merging",
     "Posterior": "posterior",
     "Refinement": "streaming",
@@ -56,6 +59,7 @@ _HOME = {
     "errors": "",
     "families": "",
     "gibbs": "models.gibbs",
+    "hold_out": "models.holdout",
     "load": "files",
     "merge": "merging",
     "merge_batches": "streaming",

@@ -45,12 +45,14 @@ class FitInterrupted(KeyboardInterrupt):
 class Ascent:
     """How long to climb: until a pass gains less than `tolerance` nats an observation, at most `passes` times.
 
-    With `restarts` the fit begins again from so many further random starts; the best bound wins.
+    With `restarts` the fit begins again from so many further random starts; the best bound wins. The first `warm_up`
+    passes are a search in which the bound may fall; the climb, and the test of whether it has ended, begin after them.
     """
 
     passes: int = 200
     tolerance: float = 1e-5
     restarts: int = 0
+    warm_up: int = 0
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def climb(
             state, value = step(state)
             bound.append(value)
             report(len(bound), value)
-            if len(bound) > 1 and abs(value - bound[-2]) <= ascent.tolerance * max(observations, 1):
+            if len(bound) > ascent.warm_up + 1 and abs(value - bound[-2]) <= ascent.tolerance * max(observations, 1):
                 return Climb(state, tuple(bound), converged=True)
     except KeyboardInterrupt:
         return Climb(state, tuple(bound), converged=False, interrupted=True)

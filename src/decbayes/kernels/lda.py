@@ -1,0 +1,187 @@
+"""Variational updates of latent Dirichlet allocation on a sparse count matrix.
+
+Arrays over topics and words are word-major, (W, K), so that a word's K values are contiguous. For document d with
+counts n_w, document topics q(θ) = Dirichlet(γ) and topics q(β_k) = Dirichlet(λ_k):
+
+    φ_wk ∝ exp(E[log θ_k] + E[log β_kw]),     γ_k = α_k + Σ_w n_w φ_wk,     λ_kw = λ0_kw + Σ_d n_dw φ_dwk
+
+φ is never stored. A word's exp E[log β] may be scaled by any constant without changing φ; each is scaled to a largest
+value of 1, so a word that no topic has seen (ψ of a tiny prior underflows in exp) needs no special care.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.kernels.special import FASTMATH, digamma, exp, exp_digamma, lgamma, log
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int32]
+
+TINY = 1e-280  # keeps n / Σ_k φ finite when every term underflows; such a word then counts for no topic
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _compiled(function: _Function) -> _Function:
+    compiled: _Function = numba.njit(fastmath=FASTMATH, error_model="numpy", nogil=True, cache=True)(function)
+    return compiled
+
+
+def _inlined(function: _Function) -> _Function:
+    # Long sums may be reordered by the compiler (always in the same way), which is what lets them vectorise.
+    flags = FASTMATH | {"reassoc"}
+    compiled: _Function = numba.njit(fastmath=flags, error_model="numpy", forceinline=True, cache=True)(function)
+    return compiled
+
+
+@_compiled
+def expect_topics(topics: Floats, totals: Floats, weights: Floats, scales: Floats) -> None:
+    """Write exp(E[log β_kw] − s_w) into `weights` and s_w = max_k E[log β_kw] into `scales`."""
+    words, components = topics.shape
+    total_digamma = np.empty(components)
+    for k in range(components):
+        total_digamma[k] = digamma(totals[k])
+    for w in range(words):
+        scale = -np.inf
+        for k in range(components):
+            weights[w, k] = digamma(topics[w, k]) - total_digamma[k]
+        for k in range(components):
+            scale = max(scale, weights[w, k])
+        for k in range(components):
+            weights[w, k] = exp(weights[w, k] - scale)
+        scales[w] = scale
+
+
+@_inlined
+def _divergence(after: Floats, before: Floats) -> float:
+    bound = 0.0
+    for i in range(after.size):
+        bound += (before[i] - after[i]) * digamma(after[i]) + lgamma(after[i]) - lgamma(before[i])
+    return bound
+
+
+@_compiled
+def topic_bound(topics: Floats, totals: Floats, prior: Floats, prior_totals: Floats) -> float:
+    """E[log p(β)] − E[log q(β)], where the words left out have the same parameter in q and in the prior."""
+    return _divergence(topics.ravel(), prior.ravel()) - _divergence(totals, prior_totals)
+
+
+@_inlined
+def _gather(counts: Integers, indices: Integers, weights: Floats, local_counts: Floats, local: Floats) -> None:
+    """A document's counts and its words' weights, topic by topic, zero in the padding."""
+    size, components = counts.size, weights.shape[1]
+    local[components:] = 0.0
+    local_counts[size:] = 0.0
+    for i in range(size):
+        local_counts[i] = counts[i]
+    for k in range(components):
+        row = local[k]
+        row[size:] = 0.0
+        for i in range(size):
+            row[i] = weights[indices[i], k]
+
+
+@_inlined
+def _normalise(weights: Floats, proportions: Floats, norm: Floats) -> None:
+    """norm_w = Σ_k weights_kw proportions_k, four topics at a time: `weights` has a multiple of four rows."""
+    norm[:] = TINY
+    for k in range(0, weights.shape[0], 4):
+        first, second, third, fourth = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
+        p, q, r, s = proportions[k], proportions[k + 1], proportions[k + 2], proportions[k + 3]
+        for i in range(norm.size):
+            norm[i] += p * first[i] + q * second[i] + r * third[i] + s * fourth[i]
+
+
+@_inlined
+def _four_dots(ratio: Floats, weights: Floats, k: int, sums: Floats) -> None:
+    first, second, third, fourth = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    for i in range(ratio.size):
+        a += ratio[i] * first[i]
+        b += ratio[i] * second[i]
+        c += ratio[i] * third[i]
+        d += ratio[i] * fourth[i]
+    sums[k], sums[k + 1], sums[k + 2], sums[k + 3] = a, b, c, d
+
+
+@_inlined
+def _update_document(
+    counts: Floats, weights: Floats, prior: Floats, gamma: Floats, proportions: Floats, norm: Floats, sums: Floats
+) -> float:
+    """One coordinate step on φ and γ; returns the summed absolute change of γ."""
+    _normalise(weights, proportions, norm)
+    for i in range(norm.size):
+        norm[i] = counts[i] / norm[i]
+    for k in range(0, weights.shape[0], 4):
+        _four_dots(norm, weights, k, sums)
+    change = 0.0
+    for k in range(gamma.size):
+        updated = prior[k] + proportions[k] * sums[k]
+        change += abs(updated - gamma[k])
+        gamma[k] = updated
+        proportions[k] = exp_digamma(updated)
+    return change
+
+
+@_inlined
+def _document_bound(counts: Floats, norm: Floats, prior: Floats, gamma: Floats) -> float:
+    """A document's part of the bound but for the words' scales; the terms in ψ(Σγ) cancel after one step or more."""
+    bound = lgamma(prior.sum()) - lgamma(gamma.sum()) + _divergence(gamma, prior)
+    for i in range(norm.size):
+        bound += counts[i] * log(norm[i])
+    return bound
+
+
+@_compiled
+def update_documents(
+    counts: Integers,
+    indices: Integers,
+    offsets: NDArray[np.int64],
+    weights: Floats,
+    scales: Floats,
+    prior: Floats,
+    gamma: Floats,
+    statistics: Floats,
+    bound: Floats,
+    tolerance: float,
+    most_steps: int,
+) -> int:
+    """Update γ of the documents offsets[d]:offsets[d + 1] from where it is; add up statistics; return the steps taken.
+
+    A document stops when the mean absolute change of its γ is below `tolerance`, or after `most_steps` (one or more).
+    `statistics` gains Σ_d n_dw φ_dwk / weights_wk, and bound[d] is the document's part of the bound.
+    """
+    documents, components = gamma.shape
+    rows = (components + 3) // 4 * 4
+    longest = 8 * (np.diff(offsets).max() // 8 + 1) if documents else 0
+    gathered, count_buffer, norm_buffer = np.empty(rows * longest), np.empty(longest), np.empty(longest)
+    proportions, sums = np.zeros(rows), np.empty(rows)
+    steps = 0
+    for d in range(documents):
+        start, size = offsets[d], offsets[d + 1] - offsets[d]
+        padded = (size + 7) // 8 * 8  # spares the compiler's scalar remainder loops; a padding word has count 0
+        # One contiguous block per document, however long the longest is: rows far apart would share cache sets.
+        local = gathered[: rows * padded].reshape((rows, padded))
+        n, norm = count_buffer[:padded], norm_buffer[:padded]
+        _gather(counts[start : start + size], indices[start : start + size], weights, n, local)
+        for k in range(components):
+            proportions[k] = exp_digamma(gamma[d, k])
+        for _ in range(most_steps):
+            steps += 1
+            change = _update_document(n, local, prior, gamma[d], proportions, norm, sums)
+            if change < tolerance * components:
+                break
+        _normalise(local, proportions, norm)
+        bound[d] = _document_bound(n, norm, prior, gamma[d])
+        for i in range(size):
+            word, ratio = indices[start + i], n[i] / norm[i]
+            bound[d] += n[i] * scales[word]
+            for k in range(components):
+                statistics[word, k] += ratio * proportions[k]
+    return steps

@@ -1,0 +1,104 @@
+"""Word counts of documents: checked on the way in."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+
+from decbayes.errors import InvalidData
+
+LARGEST = np.iinfo(np.int32).max
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Documents as a CSR matrix over the words that occur in them.
+
+    `words` are the vocabulary's numbers of these words: what a fit costs depends on its data, not on the vocabulary.
+    """
+
+    data: NDArray[np.int32]
+    columns: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    words: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @cached_property
+    def tokens(self) -> int:
+        return int(self.data.sum(dtype=np.int64))
+
+    def frequencies(self) -> NDArray[np.float64]:
+        """How often each of the words occurs."""
+        return np.bincount(self.columns, weights=self.data, minlength=len(self.words)).astype(np.float64)
+
+    def document(self, number: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The columns and the counts of one document."""
+        span = slice(self.offsets[number], self.offsets[number + 1])
+        return self.columns[span], self.data[span]
+
+    def lengths(self) -> NDArray[np.int64]:
+        """How many different words each document has."""
+        return np.diff(self.offsets)
+
+
+def as_counts(data: Any, vocabulary: int) -> Counts:
+    """Documents × words counts, sparse or dense, as `Counts`; refuses what no document can hold."""
+    matrix = checked_matrix(data, vocabulary)
+    words, columns = present_words(matrix.indices, vocabulary)
+    return Counts(matrix.data.astype(np.int32, copy=False), columns, matrix.indptr.astype(np.int64), words)
+
+
+def checked_matrix(data: Any, vocabulary: int) -> csr_array:
+    """A CSR matrix of positive whole numbers without duplicate entries."""
+    try:
+        matrix = csr_array(data)
+    except (TypeError, ValueError) as error:
+        raise InvalidData(f"Counts must be a matrix of numbers, one row a document: {error}") from None
+    check_columns(matrix, vocabulary)
+    check_values(matrix)
+    if not matrix.has_canonical_format or not matrix.data.all():
+        matrix = matrix.copy() if issparse(data) else matrix
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+    return matrix
+
+
+def check_columns(matrix: csr_array, vocabulary: int) -> None:
+    if matrix.ndim != 2 or matrix.shape[1] != vocabulary:
+        raise InvalidData(
+            f"The counts have shape {matrix.shape}; the model expects (documents, {vocabulary}), one column a word of "
+            "its vocabulary. Count the words of new documents with that same vocabulary."
+        )
+    if matrix.nnz and not 0 <= matrix.indices.min() <= matrix.indices.max() < vocabulary:
+        raise InvalidData(
+            f"The counts name the word number {matrix.indices.max()}; the vocabulary has {vocabulary} words."
+        )
+
+
+def check_values(matrix: csr_array) -> None:
+    values = matrix.data
+    if values.dtype.kind not in "buif":
+        raise InvalidData(f"Counts must be whole numbers, not {values.dtype}.")
+    if not len(values):
+        return
+    if not np.isfinite(values).all():
+        raise InvalidData("The counts hold NaN or infinite values.")
+    if values.min() < 0 or values.max() > LARGEST:
+        raise InvalidData(f"Counts must be between 0 and {LARGEST}; found {values.min()} to {values.max()}.")
+    if values.dtype.kind == "f" and (values != np.rint(values)).any():
+        raise InvalidData("Counts must be whole numbers; weighted words (tf-idf, say) are not counts of anything.")
+
+
+def present_words(indices: NDArray[Any], vocabulary: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The words that occur, in order, and each index's place among them."""
+    occurs = np.zeros(vocabulary, dtype=bool)
+    occurs[indices] = True
+    words = np.flatnonzero(occurs)
+    places = np.zeros(vocabulary, dtype=np.int32)
+    places[words] = np.arange(len(words), dtype=np.int32)
+    return words, places[indices]

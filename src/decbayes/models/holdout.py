@@ -1,0 +1,58 @@
+"""Set a part of each observation aside, to be predicted from the rest."""
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from decbayes.errors import InvalidData
+from decbayes.families import Array
+from decbayes.models.counts import checked_matrix
+
+
+def hold_out(data: Any, *, share: float = 0.1, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Split each observation in two: (observed, held).
+
+    A sparse matrix holds word counts: of each document's n tokens round(share · n), at least one, are drawn without
+    replacement; observed + held is the input. A document of fewer than two tokens is observed whole.
+    A dense matrix holds vectors: the same share of each vector's components is drawn, and NaN marks in `observed` the
+    components that were held out, in `held` those that were not.
+    """
+    if not 0.0 < share < 1.0:
+        raise ValueError(f"share is the part held out, between 0 and 1; not {share}.")
+    return hold_out_tokens(data, share, rng) if issparse(data) else hold_out_components(data, share, rng)
+
+
+def hold_out_tokens(data: Any, share: float, rng: np.random.Generator) -> tuple[csr_array, csr_array]:
+    counts = checked_matrix(data, data.shape[1])
+    values = counts.data.astype(np.int64)
+    drawn = np.zeros_like(values)
+    for first, last in zip(counts.indptr, counts.indptr[1:], strict=False):
+        document = values[first:last]
+        size = held_size(int(document.sum()), share)
+        drawn[first:last] = rng.multivariate_hypergeometric(document, size) if size else 0
+    return with_values(counts, values - drawn), with_values(counts, drawn)
+
+
+def hold_out_components(data: Any, share: float, rng: np.random.Generator) -> tuple[Array, Array]:
+    vectors = np.asarray(data, dtype=np.float64)
+    if vectors.ndim != 2:
+        raise InvalidData(f"Vectors must be the rows of a matrix; the shape is {vectors.shape}.")
+    if not np.isfinite(vectors).all():
+        raise InvalidData("The vectors hold NaN or infinite values; NaN is what marks a component as held out.")
+    size = held_size(vectors.shape[1], share)
+    order = rng.permuted(np.tile(np.arange(vectors.shape[1]), (len(vectors), 1)), axis=1)
+    taken = order < size
+    return np.where(taken, np.nan, vectors), np.where(taken, vectors, np.nan)
+
+
+def held_size(size: int, share: float) -> int:
+    """How many of `size` are held out: at least one, and never all."""
+    return min(max(1, round(share * size)), size - 1) if size > 1 else 0
+
+
+def with_values(counts: csr_array, values: Any) -> csr_array:
+    """The same matrix with other values, zeros left out."""
+    matrix = csr_array((values, counts.indices.copy(), counts.indptr.copy()), shape=counts.shape)
+    matrix.eliminate_zeros()
+    return matrix

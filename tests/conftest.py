@@ -1,0 +1,26 @@
+"""Shared fixtures: seeded generators, and where the data sets are."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+settings.register_profile("decbayes", deadline=None, derandomize=True, max_examples=30)
+settings.load_profile("decbayes")
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20140723)
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder with real data: DECBAYES_DATA, or shared/data beside the checkout."""
+    candidates = [os.environ.get("DECBAYES_DATA"), Path(__file__).parents[2] / "shared" / "data"]
+    for candidate in candidates:
+        if candidate and Path(candidate).is_dir():
+            return Path(candidate)
+    pytest.skip("no data: set DECBAYES_DATA, or put it into ../shared/data")
