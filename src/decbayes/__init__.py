@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from decbayes.models.ascent import Ascent as Ascent
     from decbayes.models.ascent import Fit as Fit
     from decbayes.models.ascent import FitInterrupted as FitInterrupted
+    from decbayes.models.features import LatentFeatures as LatentFeatures
     from decbayes.models.gibbs import gibbs as gibbs
     from decbayes.models.holdout import hold_out as hold_out
     from decbayes.models.lda import LatentDirichletAllocation as LatentDirichletAllocation
@@ -49,6 +50,7 @@ _HOME = {
     "GaussianMixture": "models.mixture",
     "Hierarchical": "merging",
     "LatentDirichletAllocation": "models.lda",
+    "LatentFeatures": "models.features",
     "Matching": "merging",
     "Posterior": "posterior",
     "Refinement": "streaming",

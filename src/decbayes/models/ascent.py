@@ -1,7 +1,7 @@
 """The one variational loop: coordinate ascent on the bound, restarts that keep the best, and nothing lost on Ctrl-C."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -83,16 +83,37 @@ def fit_best(
     progress: Progress | None,
 ) -> Fit:
     """Climb from `restarts` + 1 starts and keep the best bound; on Ctrl-C raise `FitInterrupted` with it."""
-    climbs: list[Climb[State]] = []
-    for restart in range(ascent.restarts + 1):
-        report = partial(announce, progress, restart)
-        climbs.append(climb(start(), step, ascent, observations, report))
-        best = max(climbs, key=lambda reached: reached.height)
-        fit = Fit(finish(best.state), best.bound, best.converged)
-        if climbs[-1].interrupted:
-            raise FitInterrupted(fit)
-        climbs = [best]
+    return fit_of(best_climb(start, step, ascent=ascent, observations=observations, progress=progress), finish)
+
+
+def fit_of(reached: Climb[State], finish: Callable[[State], Posterior]) -> Fit:
+    """The fit that a climb has led to; an interrupted one is raised."""
+    fit = Fit(finish(reached.state), reached.bound, reached.converged)
+    if reached.interrupted:
+        raise FitInterrupted(fit)
     return fit
+
+
+def best_climb(
+    start: Callable[[], State],
+    step: Step[State],
+    *,
+    ascent: Ascent,
+    observations: int,
+    progress: Progress | None,
+) -> Climb[State]:
+    """The climb with the best bound from `restarts` + 1 starts; marked interrupted if Ctrl-C ended the last one."""
+
+    def attempt(restart: int) -> Climb[State]:
+        return climb(start(), step, ascent, observations, partial(announce, progress, restart))
+
+    best = attempt(0)
+    for restart in range(1, ascent.restarts + 1):
+        if best.interrupted:
+            break
+        latest = attempt(restart)
+        best = replace(max(best, latest, key=lambda reached: reached.height), interrupted=latest.interrupted)
+    return best
 
 
 def climb(

@@ -1,0 +1,73 @@
+"""Prediction of unseen components of a vector from the others, under a posterior over features."""
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from scipy.special import logsumexp
+
+from decbayes.families import Array
+from decbayes.models.assignments import infer
+
+# So many features are summed over exactly, the least certain ones of each observation; 2^10 combinations.
+SUMMED = 10
+
+
+@dataclass(frozen=True)
+class Believed:
+    """q(μ) and q(π), and the noise variance."""
+
+    means: Array  # (K, D)
+    variances: Array  # (K,)
+    alpha: Array
+    beta: Array
+    noise: float
+
+    @property
+    def inclusion(self) -> Array:
+        return self.alpha / (self.alpha + self.beta)
+
+
+def assignments_given(believed: Believed, observed: Array) -> Array:
+    """q(z = 1), (N, K), from those components that are not NaN."""
+    seen = ~np.isnan(observed)
+    values = np.where(seen, observed, 0.0)
+    features = len(believed.means)
+    products = np.einsum("id,jd->ijd", believed.means, believed.means).reshape(features**2, -1)
+    overlap = (products @ seen.T).reshape(features, features, -1) / believed.noise
+    own = overlap[range(features), range(features)] + np.outer(believed.variances, seen.sum(axis=1)) / believed.noise
+    odds = np.log(believed.inclusion) - np.log1p(-believed.inclusion)
+    alone = odds[:, None] + believed.means @ values.T / believed.noise - 0.5 * own
+    overlap[range(features), range(features)] = 0.0
+    return infer(alone, overlap).T
+
+
+def held_log_densities(believed: Believed, observed: Array, held: Array) -> Array:
+    """log p(held component | observed components of its vector), for every component held, row by row."""
+    rows = np.flatnonzero(~np.isnan(held).all(axis=1))
+    assignments = assignments_given(believed, observed[rows])
+    parts = [row_densities(believed, *row) for row in zip(assignments, observed[rows], held[rows], strict=True)]
+    return np.concatenate(parts)
+
+
+def row_densities(believed: Believed, assignment: Array, observed: Array, held: Array) -> Array:
+    """Σ_z p(z | observed) N(held; Σ_k z_k m_k, σ² + Σ_k z_k v_k), μ and π integrated out.
+
+    The sum runs over the least certain features; the others keep their mean field, as a mean and a variance.
+    """
+    order = np.argsort(np.abs(assignment - 0.5), kind="stable")
+    summed, rest = order[:SUMMED], order[SUMMED:]
+    choices = np.array(list(product((0.0, 1.0), repeat=len(summed))))
+    mean = assignment[rest] @ believed.means[rest] + choices @ believed.means[summed]
+    doubt = (assignment * (1.0 - assignment))[rest] @ believed.means[rest] ** 2
+    spread = believed.noise + assignment[rest] @ believed.variances[rest] + choices @ believed.variances[summed]
+    value = np.where(np.isnan(held), observed, held)
+    density = log_normal(value, mean, spread[:, None] + doubt)
+    chance = believed.inclusion[summed]
+    weight = choices @ np.log(chance) + (1.0 - choices) @ np.log1p(-chance)
+    weight += np.sum(density, axis=1, where=~np.isnan(observed))
+    return np.asarray(logsumexp((weight - logsumexp(weight))[:, None] + density[:, ~np.isnan(held)], axis=0))
+
+
+def log_normal(value: Array, mean: Array, variance: Array) -> Array:
+    return np.asarray(-0.5 * (np.log(2 * np.pi * variance) + (value - mean) ** 2 / variance))

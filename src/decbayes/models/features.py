@@ -1,0 +1,182 @@
+"""Latent features: each observation is a sum of the features it has (section 3.3)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from decbayes.errors import InvalidData
+from decbayes.families import Array, Beta, IsotropicGaussian
+from decbayes.models.ascent import Ascent, Climb, Fit, Progress, announce, best_climb, climb, fit_of
+from decbayes.models.feature_moves import exchangeable, repaired
+from decbayes.models.feature_prediction import Believed, assignments_given, held_log_densities
+from decbayes.models.feature_starts import starts
+from decbayes.models.feature_state import Problem, Span, State, believing, improved, state_of
+from decbayes.models.points import as_points, check_structure
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure
+from decbayes.symmetry import CoupledSet
+
+
+@dataclass(frozen=True)
+class LatentFeatures:
+    """y ~ N(Σ_k z_k μ_k, variance · I) with z_k ~ Bernoulli(π_k), π_k ~ Beta, μ_k ~ N(0, prior_variance · I).
+
+    Observations are vectors of `dimension` numbers, or arrays (images) of as many.
+
+    A fit climbs from 1 + `ascent.restarts` starts, of which the first three are independent components of the data
+    and the fourth is random; the best is then repaired by moves until none raises the bound.
+    """
+
+    features: int = 5
+    dimension: int = 10
+    variance: float = 0.04
+    prior_variance: float = 1.0
+    inclusion_prior: tuple[float, float] = (1.0, 1.0)
+    ascent: Ascent = field(default=Ascent(restarts=3))
+
+    def __post_init__(self) -> None:
+        if self.features < 1 or self.dimension < 1:
+            raise ValueError(f"{self.features} features in {self.dimension} dimensions: both must be at least 1.")
+        if not (self.variance > 0 and self.prior_variance > 0 and min(self.inclusion_prior) > 0):
+            raise ValueError(
+                f"variance {self.variance}, prior_variance {self.prior_variance} and inclusion_prior "
+                f"{self.inclusion_prior} must be positive."
+            )
+
+    @cached_property
+    def structure(self) -> Structure:
+        alpha, beta = (np.full(self.features, value) for value in self.inclusion_prior)
+        origin = np.zeros((self.features, self.dimension))
+        return Structure(
+            families={"features": IsotropicGaussian(), "inclusion": Beta()},
+            prior={
+                "features": IsotropicGaussian().natural(mean=origin, variance=self.prior_variance),
+                "inclusion": Beta().natural(alpha=alpha, beta=beta),
+            },
+            symmetry=(CoupledSet(("features", "inclusion")),),
+            model={"name": "LatentFeatures", "variance": float(self.variance)},
+        )
+
+    def fit(
+        self,
+        data: Any,
+        *,
+        rng: np.random.Generator,
+        prior: Posterior | None = None,
+        start: Posterior | None = None,
+        progress: Progress | None = None,
+    ) -> Fit:
+        """The posterior of the data, on top of `prior` if given.
+
+        With `start` the fit is one plain ascent from there, without restarts and moves, so that features keep their
+        places. Features that no observation needs stay at the prior, as do all if there are more features than data.
+        """
+        points = as_points(flattened(data), self.dimension)
+        check_structure(prior, self.structure, "prior")
+        check_structure(start, self.structure, "start")
+        before = prior or Posterior.of_prior(self.structure)
+        if not len(points):
+            return Fit(before, (0.0,), True)
+        span = Span.of(points, before.mean("features"), *([] if start is None else [start.mean("features")]))
+        problem = self._problem(points, before, span)
+        if start is None:
+            reached = self._search(problem, rng, progress)
+        else:
+            reached = self._climb(iter([self._believing(problem, start, span)]), 0, progress)
+        return fit_of(reached, partial(self._posterior, span))
+
+    def transform(self, posterior: Posterior, data: Any) -> Array:
+        """(N, K): the probability that each observation has each feature. Components that are NaN count as unseen."""
+        check_structure(posterior, self.structure, "posterior")
+        return assignments_given(self._believed(posterior), partial_points(data, self.dimension))
+
+    def log_predictive(self, posterior: Posterior, observed: Any, held: Any) -> float:
+        """Mean log density of a held-out component given the observed ones of the same vector.
+
+        Both arrays have the data's shape, with NaN where a value is not in that part; what is in neither is unseen.
+        Features and inclusion probabilities are integrated out. The sum over assignments is exact up to ten features;
+        beyond that it is exact over the ten least certain of each observation and mean field in the others.
+        """
+        check_structure(posterior, self.structure, "posterior")
+        seen, unseen = (partial_points(part, self.dimension) for part in (observed, held))
+        if seen.shape != unseen.shape:
+            raise InvalidData(f"Observed values have shape {seen.shape}, held-out values {unseen.shape}.")
+        if not np.isfinite(unseen).any():
+            raise InvalidData("No component is held out, so there is nothing to predict.")
+        return float(held_log_densities(self._believed(posterior), seen, unseen).mean())
+
+    def _search(self, problem: Problem, rng: np.random.Generator, progress: Progress | None) -> Climb[State]:
+        """The best of several starts, then moves until none of them raises the bound."""
+        reached = self._climb(self._starts(problem, rng), self.ascent.restarts, progress)
+        if reached.interrupted:
+            return reached
+        observations = len(problem.data)
+        threshold = self.ascent.tolerance * observations
+        # The moves report as one start more.
+        report = partial(announce, progress, self.ascent.restarts + 1)
+        step = partial(measured, partial(repaired, rng=rng, threshold=threshold))
+        moved = climb(reached.state, step, self.ascent, observations, report)
+        return Climb(moved.state, reached.bound + moved.bound, moved.converged, moved.interrupted)
+
+    def _climb(self, begins: Iterator[State], restarts: int, progress: Progress | None) -> Climb[State]:
+        first = next(begins)
+        ascent = Ascent(self.ascent.passes, self.ascent.tolerance, restarts)
+        return best_climb(
+            partial(next, chain([first], begins)),
+            partial(measured, improved),
+            ascent=ascent,
+            observations=len(first.problem.data),
+            progress=progress,
+        )
+
+    def _starts(self, problem: Problem, rng: np.random.Generator) -> Iterator[State]:
+        """What the prior already knows, if it tells features apart, then starts from the data."""
+        if not exchangeable(problem):
+            means = problem.shift / problem.precision[:, None]
+            yield believing(problem, means, 1.0 / problem.precision, problem.alpha, problem.beta)
+        yield from (state_of(problem, start) for start in starts(problem.data, self.features, rng))
+
+    def _problem(self, points: Array, before: Posterior, span: Span) -> Problem:
+        mean, variance = before.usual("features").values()
+        shift = span.inside(mean) / variance[:, None]
+        return Problem(
+            span.inside(points), self.dimension, self.variance, shift, 1.0 / variance, **before.usual("inclusion")
+        )
+
+    def _believing(self, problem: Problem, start: Posterior, span: Span) -> State:
+        mean, variance = start.usual("features").values()
+        return believing(problem, span.inside(mean), variance, **start.usual("inclusion"))
+
+    def _believed(self, posterior: Posterior) -> Believed:
+        mean, variance = posterior.usual("features").values()
+        return Believed(mean, variance, **posterior.usual("inclusion"), noise=self.variance)
+
+    def _posterior(self, span: Span, state: State) -> Posterior:
+        natural = {
+            "features": IsotropicGaussian().natural(mean=span.outside(state.means), variance=state.variances),
+            "inclusion": Beta().natural(alpha=state.alpha, beta=state.beta),
+        }
+        return Posterior.from_natural(self.structure, natural)
+
+
+def measured(step: Any, state: State) -> tuple[State, float]:
+    """A pass and the bound it reached."""
+    following: State = step(state)
+    return following, following.bound
+
+
+def flattened(data: Any) -> Any:
+    """Images (N, height, width) as vectors; anything else as it is."""
+    array = np.asarray(data)
+    return array.reshape(len(array), -1) if array.ndim > 2 else array
+
+
+def partial_points(data: Any, dimension: int) -> Array:
+    """Observations (N, D) of which some components may be NaN, for unseen."""
+    array = np.asarray(flattened(data), dtype=np.float64)
+    points = as_points(np.where(np.isnan(array), 0.0, array), dimension)
+    return np.where(np.isnan(array.reshape(points.shape)), np.nan, points)
