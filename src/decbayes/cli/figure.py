@@ -91,5 +91,5 @@ def run_with_bar(experiment: Experiment, out: Path, console: Console) -> Table:
             )
         except KeyboardInterrupt:
             progress.stop()
-            console.print(f"Stopped. Finished tasks are in {out}; the same command goes on from there.")
+            console.print(f"Stopped. Finished tasks are in {out}; the same command goes on from there.", soft_wrap=True)
             raise

@@ -8,15 +8,22 @@ from typing import Any
 from decbayes.errors import DecbayesError
 from decbayes.experiments.experiment import Experiment
 
-HOMES = {
-    "gaussian": ("gaussian", "Gaussian"),
-    "mixture-true": ("mixture_true", "MixtureTrue"),
-    "mixture-naive": ("mixture_naive", "MixtureNaive"),
-    "mixture-restarts": ("mixture_restarts", "MixtureRestarts"),
-    "mixture-symmetrized": ("mixture_symmetrized", "MixtureSymmetrized"),
-    "mixture-agents": ("mixture_agents", "MixtureAgents"),
-    "mixture-amps": ("mixture_amps", "MixtureAmps"),
+HOMES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "gaussian": ("gaussian", "Gaussian", {}),
+    "mixture-true": ("mixture_true", "MixtureTrue", {}),
+    "mixture-naive": ("mixture_naive", "MixtureNaive", {}),
+    "mixture-restarts": ("mixture_restarts", "MixtureRestarts", {}),
+    "mixture-symmetrized": ("mixture_symmetrized", "MixtureSymmetrized", {}),
+    "mixture-agents": ("mixture_agents", "MixtureAgents", {}),
+    "mixture-amps": ("mixture_amps", "MixtureAmps", {}),
+    "lda": ("lda", "Lda", {}),
+    "lda-by-group": ("lda", "Lda", {"split": "by-group", "agents": (10,)}),
+    "sda": ("sda", "Sda", {}),
+    "features-synthetic": ("features_synthetic", "FeaturesSynthetic", {}),
+    "features-faces": ("features_faces", "FeaturesFaces", {}),
 }
+"""The module, the class and the options of each figure."""
+
 NAMES = tuple(HOMES)
 
 
@@ -28,23 +35,20 @@ class NoSuchOption(DecbayesError):
     """An option that this figure does not have."""
 
 
-def experiment_class(name: str) -> Any:
-    if name not in HOMES:
-        raise NoSuchFigure(f"There is no figure '{name}'; there are {', '.join(NAMES)}, and 'all'.")
-    module, kind = HOMES[name]
-    return getattr(import_module(f"decbayes.experiments.{module}"), kind)
-
-
 def build(name: str, options: Mapping[str, Any], *, strictly: bool = True) -> Experiment:
     """The experiment of that name with the given options; an option that it does not have is refused.
 
     For a run of all figures an option goes to those that have it, which is what `strictly=False` says.
     """
-    kind = experiment_class(name)
+    if name not in HOMES:
+        raise NoSuchFigure(f"There is no figure '{name}'; there are {', '.join(NAMES)}, and 'all'.")
+    module, class_name, preset = HOMES[name]
+    kind = getattr(import_module(f"decbayes.experiments.{module}"), class_name)
     known = {field.name for field in fields(kind)}
     # The folder of the data sets may be given for a figure that needs none.
     unknown = sorted(options.keys() - known - {"data"})
     if unknown and strictly:
         raise NoSuchOption(f"Figure '{name}' has no option --{unknown[0]}; it has {', '.join(sorted(known))}.")
-    experiment: Experiment = kind(**{option: value for option, value in options.items() if option in known})
+    chosen = {option: value for option, value in options.items() if option in known}
+    experiment: Experiment = kind(**{**chosen, **preset} if not strictly else {**preset, **chosen})
     return experiment

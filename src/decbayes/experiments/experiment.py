@@ -26,9 +26,11 @@ class Task:
 class Experiment(Protocol):
     """A figure of the paper: frozen settings, and what to compute, draw and claim."""
 
-    name: ClassVar[str]
     label: ClassVar[str]
     caption: ClassVar[str]
+
+    @property
+    def name(self) -> str: ...
 
     @property
     def trials(self) -> int: ...
@@ -48,6 +50,10 @@ class Experiment(Protocol):
 
 class OtherSettings(DecbayesError):
     """A table in the way, made with other settings."""
+
+
+class NotRunYet(DecbayesError):
+    """A drawing asked for before there is a table."""
 
 
 Progress = Callable[[int, int, str], None]
@@ -81,7 +87,10 @@ def run(experiment: Experiment, folder: Path, progress: Progress | None = None) 
 
 def redraw(experiment: Experiment, folder: Path) -> Table:
     """The rows that the folder already holds for this experiment; nothing is computed."""
-    return of_tasks(earlier_rows(experiment, folder / f"{experiment.name}.csv"), experiment.tasks())
+    path = folder / f"{experiment.name}.csv"
+    if not path.is_file():
+        raise NotRunYet(f"There is no {path} to draw from. Run the experiment first, without --redraw.")
+    return of_tasks(earlier_rows(experiment, path), experiment.tasks())
 
 
 def earlier_rows(experiment: Experiment, path: Path) -> Table:

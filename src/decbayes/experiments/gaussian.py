@@ -31,7 +31,7 @@ class Gaussian:
 
     trials: int = 20
     seed: int = 0
-    agents: int = 10
+    learners: int = 10
     observations: int = 10
 
     name: ClassVar[str] = "gaussian"
@@ -51,10 +51,10 @@ class Gaussian:
         figure = canvas(FULL, 2.4)
         left, right = figure.subplots(1, 2, sharex=True, sharey=True)
         first = table.where(trial=0)
-        shards = [first.values(method="data", measure="observation", member=agent) for agent in range(self.agents)]
+        shards = [first.values(method="data", measure="observation", member=agent) for agent in range(self.learners)]
         draw_histogram(left, [np.concatenate(shards)], [GREY])
-        draw_histogram(right, shards, agent_colours(self.agents))
-        for agent, colour in enumerate(agent_colours(self.agents)):
+        draw_histogram(right, shards, agent_colours(self.learners))
+        for agent, colour in enumerate(agent_colours(self.learners)):
             draw_posterior(right, first.where(method="agent", member=agent), colour, 0.9)
         draw_posterior(left, first.where(method="batch"), BATCH, 1.8)
         draw_posterior(right, first.where(method="merged"), "black", 1.8)
@@ -72,7 +72,7 @@ class Gaussian:
     def _trial(self, trial: int) -> list[Measurement]:
         rng = np.random.default_rng([self.seed, trial])
         model = GaussianMean(variance=1.0, prior_mean=0.0, prior_variance=2.0)
-        shards = rng.normal(1.0, 1.0, size=(self.agents, self.observations))
+        shards = rng.normal(1.0, 1.0, size=(self.learners, self.observations))
         begun = perf_counter()
         batch = model.fit(shards.ravel()).posterior
         fitted = perf_counter()

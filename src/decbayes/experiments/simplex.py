@@ -26,7 +26,9 @@ def simplex_grid(rows: list[list[tuple[str, Draws]]], *, width: float, corners: 
         for (title, draws), axes in zip(row, line, strict=True):
             draw_simplex(axes, draws, dot=2.2 if panel > 1.6 else 0.8, corners=corners)
             axes.set_title(title, color=INK, pad=10 if corners else 3)
-    figure.supxlabel("position: π     colour: μ₁ red, μ₂ green, μ₃ blue, the larger the brighter", fontsize=6.5, color=INK)
+    figure.supxlabel(
+        "position: π     colour: μ₁ red, μ₂ green, μ₃ blue, the larger the brighter", fontsize=6.5, color=INK
+    )
     return figure
 
 

@@ -1,0 +1,127 @@
+"""fig:facetll: ten latent features of frontal faces, five agents; and what the features look like (section 3.3)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import isqrt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from decbayes.experiments.boxes import draw_boxes
+from decbayes.experiments.claims import Claim, Compared, beats, no_worse
+from decbayes.experiments.datasets import faces
+from decbayes.experiments.experiment import Task, settings_of
+from decbayes.experiments.features_common import LIKELIHOOD, Learned, estimated_prior_variance, learn, measured, series
+from decbayes.experiments.style import FULL, INK, canvas
+from decbayes.experiments.table import Measurement, Table
+from decbayes.families import Array
+from decbayes.models.features import LatentFeatures
+from decbayes.models.holdout import hold_out
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SHOWN = {"batch": "batch", "AMPS": "AMPS", "naive": "naive", "agent": "one agent"}
+
+
+@dataclass(frozen=True)
+class FeaturesFaces:
+    """581 images of 32 × 32 pixels, 50 of them for testing, K = 10.
+
+    The paper does not state σ². Here it is the mean square that the best K directions leave of the training images:
+    the features can explain about as much, and the rest is noise to them.
+    """
+
+    trials: int = 3
+    seed: int = 0
+    data: Path | None = None
+    learners: int = 5
+    features: int = 10
+    held_out: int = 50
+    images: Array | None = field(default=None, repr=False)
+
+    name: ClassVar[str] = "features-faces"
+    label: ClassVar[str] = "fig:facetll"
+    caption: ClassVar[str] = (
+        "Latent features of faces, five agents. Left: log-likelihood of 10 % of the pixels of a test image given the "
+        "others. Right: the learned features of the first trial, grey being zero."
+    )
+
+    def settings(self) -> Mapping[str, Any]:
+        images = "faces" if self.images is None else f"{len(self.images)} images of {np.sum(self.images):.6g}"
+        return {**settings_of(self, "data", "images"), "images": images}
+
+    def tasks(self) -> Sequence[Task]:
+        return [Task(f"trial {trial}", trial, partial(self._trial, trial)) for trial in range(self.trials)]
+
+    def draw(self, table: Table) -> "Figure":
+        figure = canvas(FULL, 2.1)
+        halves = figure.add_gridspec(1, 2, width_ratios=(1.0, 1.5))
+        axes = figure.add_subplot(halves[0])
+        draw_boxes(axes, series(table, LIKELIHOOD), digits=3)
+        axes.set_xlabel("log-likelihood a pixel")
+        grid = halves[1].subgridspec(len(SHOWN), self.features, wspace=0.05, hspace=0.05).subplots(squeeze=False)
+        for line, (method, label) in zip(np.atleast_2d(grid), SHOWN.items(), strict=True):
+            pictures = recalled_features(table, method, self.features)
+            for picture, place in zip(pictures, line, strict=True):
+                show(place, picture, limit=float(np.abs(pictures).max()))
+            line[0].set_ylabel(label, rotation=0, ha="right", va="center", color=INK)
+        return figure
+
+    def claims(self, table: Table) -> list[Claim]:
+        median = {method: table.median(method=method, measure=LIKELIHOOD) for method in table.distinct("method")}
+        amps = Compared("AMPS's median log-likelihood", median["AMPS"])
+        return [
+            no_worse(amps, Compared("the naive merge's", median["naive"]), digits=3),
+            beats(amps, Compared("the individual agents'", median["agent"]), digits=3),
+        ]
+
+    def _trial(self, trial: int) -> list[Measurement]:
+        images = faces(self.data) if self.images is None else self.images
+        rng = np.random.default_rng([self.seed, trial])
+        order = rng.permutation(len(images))
+        test, training = images[order[: self.held_out]], images[order[self.held_out :]]
+        observed, held = hold_out(test, share=0.1, rng=rng)
+        model = self._model(training)
+        learned = learn(model, training, self.learners, [self.seed, trial])
+        found = measured(learned, lambda posterior: {LIKELIHOOD: model.log_predictive(posterior, observed, held)})
+        return found + (pictured(learned) if trial == 0 else [])
+
+    def _model(self, training: Array) -> LatentFeatures:
+        variance = unexplained(training, self.features)
+        prior = estimated_prior_variance(training, self.features, variance)
+        return LatentFeatures(self.features, training.shape[1], variance=variance, prior_variance=prior)
+
+
+def unexplained(points: Array, directions: int) -> float:
+    """The mean square that is left when the best so many directions are taken out."""
+    strengths = np.linalg.svd(points, compute_uv=False)
+    return float(np.sum(strengths[directions:] ** 2) / points.size)
+
+
+def pictured(learned: Sequence[Learned]) -> list[Measurement]:
+    """The features of each method shown, pixel by pixel, those of the first agent for all agents."""
+    return [
+        Measurement(each.method, f"pixel {feature}", round(float(value), 4), member=pixel)
+        for each in learned
+        if each.method in SHOWN and each.member == 0
+        for feature, picture in enumerate(each.posterior.mean("features"))
+        for pixel, value in enumerate(picture)
+    ]
+
+
+def recalled_features(table: Table, method: str, features: int) -> Array:
+    """(features, pixels), as `pictured` wrote them, the brightest first."""
+    rows = table.where(trial=0, method=method)
+    pictures = np.array([rows.values(measure=f"pixel {feature}") for feature in range(features)])
+    return np.asarray(pictures[np.argsort(-pictures.sum(axis=1))])
+
+
+def show(place: Any, picture: Array, *, limit: float) -> None:
+    side = isqrt(len(picture))
+    place.imshow(picture.reshape(side, -1), cmap="gray", vmin=-limit, vmax=limit, interpolation="nearest")
+    place.set(xticks=[], yticks=[])
+    for spine in place.spines.values():
+        spine.set_visible(False)
