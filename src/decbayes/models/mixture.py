@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import cycle
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +20,7 @@ Start = Literal["k-means++", "random"]
 
 # Rows of a block are weighed while they are still in the cache.
 BLOCK = 2048
+POINTS_A_CENTRE = 10
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class GaussianMixture:
     `covariance` is "diagonal" (Normal-Gamma) or "full" (Normal-Wishart): the prior expects a variance of `prior_scale`
     with the weight of `prior_degrees` observations, and a mean of `prior_mean` with the weight of `prior_strength`.
 
-    Restarts take turns among `starts`: "k-means++" finds well separated clusters, "random" responsibilities let several
-    near points share a component, which matters when there are hardly more points than components.
+    A fit starts from the nearest of centres chosen by "k-means++", or from "random" responsibilities where there are
+    fewer than ten points a component: centres would then give every point a component of its own.
     """
 
     components: int
@@ -45,16 +45,16 @@ class GaussianMixture:
     prior_degrees: float | None = None
     prior_scale: Any = 1.0
     weight_prior: float = 1.0
-    starts: tuple[Start, ...] = ("k-means++", "random")
-    ascent: Ascent = field(default=Ascent(restarts=4))
+    start_from: Start | None = None
+    ascent: Ascent = field(default=Ascent(restarts=9))
 
     def __post_init__(self) -> None:
         if (self.variance is None) == (self.covariance is None):
             raise ValueError("Give either `variance` (known) or `covariance` ('diagonal' or 'full', unknown).")
         if self.covariance not in (None, "diagonal", "full"):
             raise ValueError(f"covariance is 'diagonal' or 'full', not {self.covariance!r}.")
-        if not self.starts or set(self.starts) - {"k-means++", "random"}:
-            raise ValueError(f"starts are 'k-means++' or 'random', not {self.starts!r}.")
+        if self.start_from not in (None, "k-means++", "random"):
+            raise ValueError(f"start_from is 'k-means++' or 'random', not {self.start_from!r}.")
         if self.components < 1 or self.dimension < 1:
             raise ValueError(f"{self.components} components in {self.dimension} dimensions: both must be at least 1.")
 
@@ -93,10 +93,7 @@ class GaussianMixture:
         before = dict((prior or Posterior.of_prior(self.structure)).natural)
         if not len(points):
             return Fit(Posterior.from_natural(self.structure, before), (0.0,), True)
-        turns = cycle(self.starts)
-        begin = (
-            (lambda: self._begin(next(turns), points, before, rng)) if start is None else lambda: dict(start.natural)
-        )
+        begin = partial(self._begin, points, before, rng) if start is None else lambda: dict(start.natural)
         ascent = self.ascent if start is None else Ascent(self.ascent.passes, self.ascent.tolerance)
         return fit_best(
             begin,
@@ -137,9 +134,10 @@ class GaussianMixture:
             mean=mean, strength=self.prior_strength, degrees=degrees, inverse_scale=inverse_scale
         )
 
-    def _begin(self, kind: Start, points: Array, before: Natural, rng: np.random.Generator) -> Natural:
+    def _begin(self, points: Array, before: Natural, rng: np.random.Generator) -> Natural:
         """A first posterior: every point belongs to its nearest centre, or to a random mix of components."""
-        if kind == "random":
+        crowded = len(points) >= POINTS_A_CENTRE * self.components
+        if (self.start_from or ("k-means++" if crowded else "random")) == "random":
             responsibilities = rng.dirichlet(np.ones(self.components), size=len(points))
         else:
             centres = spread_out_centres(points, self.components, rng)

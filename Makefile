@@ -1,0 +1,50 @@
+# Everything runs in .venv, made on first use from python3 and pip alone.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+EXTRAS := net,experiments,interop,dask,dev
+
+.PHONY: help setup test check demo bench figures docs clean
+
+help:
+	@echo "make demo     the main job, start to end, in under two minutes"
+	@echo "make test     all tests"
+	@echo "make check    lint, types and tests"
+	@echo "make bench    benchmarks against peers (long)"
+	@echo "make figures  every figure of the paper, into out/figures"
+	@echo "make docs     the documentation site, into site"
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "decbayes needs Python 3.11 or newer; this is $$($(PYTHON) --version). Try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint requirements.txt --editable ".[$(EXTRAS)]"
+	@touch $(STAMP)
+
+test: setup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(MAKE) test
+
+demo: setup
+	$(BIN)/decbayes demo
+
+bench: setup
+	$(BIN)/python benchmarks/run_all.py
+
+figures: setup
+	$(BIN)/decbayes figure all --out out/figures
+
+docs: setup
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint requirements.txt --editable ".[docs]"
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf $(VENV) site out

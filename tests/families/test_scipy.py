@@ -1,0 +1,83 @@
+"""Agreement with SciPy's distributions, an oracle that shares no code with ours."""
+
+import numpy as np
+import pytest
+from draws import USUAL
+from scipy import stats
+
+from decbayes.families import FAMILIES
+
+THEIRS = {
+    "Dirichlet": lambda usual, k: stats.dirichlet(usual["alpha"][k]),
+    "Beta": lambda usual, k: stats.beta(usual["alpha"][k], usual["beta"][k]),
+    "IsotropicGaussian": lambda usual, k: stats.multivariate_normal(usual["mean"][k], usual["variance"][k]),
+    "DiagonalGaussian": lambda usual, k: stats.multivariate_normal(usual["mean"][k], np.diag(usual["variance"][k])),
+    "FullGaussian": lambda usual, k: stats.multivariate_normal(usual["mean"][k], usual["covariance"][k]),
+}
+
+
+@pytest.mark.parametrize("name", sorted(THEIRS))
+def test_density_entropy_and_mean_agree_with_scipy(name, rng):
+    family, usual = FAMILIES[name], USUAL[name](rng, 3, 2)
+    point = family.natural(**usual)
+    draws = family.sample(point, 5, rng)
+    theirs = [THEIRS[name](usual, k) for k in range(3)]
+    density = [sum(theirs[k].logpdf(draw[k]) for k in range(3)) for draw in draws]
+    np.testing.assert_allclose(family.log_density(point, draws), density, rtol=1e-9)
+    assert family.entropy(point) == pytest.approx(sum(t.entropy() for t in theirs), rel=1e-9)
+    expected = [t.mean() if callable(t.mean) else t.mean for t in theirs]
+    np.testing.assert_allclose(family.expected(point), expected)
+
+
+def test_weights_are_one_dirichlet(rng):
+    family, alpha = FAMILIES["Weights"], np.array([0.5, 2.0, 4.0])
+    draws = family.sample(family.natural(alpha=alpha), 5, rng)
+    expected = [stats.dirichlet(alpha).logpdf(draw) for draw in draws]
+    np.testing.assert_allclose(family.log_density(family.natural(alpha=alpha), draws), expected)
+    assert family.entropy(family.natural(alpha=alpha)) == pytest.approx(stats.dirichlet(alpha).entropy())
+
+
+def test_gamma_agrees_with_scipy(rng):
+    family, usual = FAMILIES["Gamma"], USUAL["Gamma"](rng, 2, 3)
+    point = family.natural(**usual)
+    draws = family.sample(point, 5, rng)
+    theirs = stats.gamma(usual["shape"], scale=1 / usual["rate"])
+    np.testing.assert_allclose(family.log_density(point, draws), theirs.logpdf(draws).sum(axis=(1, 2)))
+    assert family.entropy(point) == pytest.approx(theirs.entropy().sum())
+
+
+def test_normal_gamma_is_a_gamma_times_a_normal(rng):
+    family, usual = FAMILIES["NormalGamma"], USUAL["NormalGamma"](rng, 2, 3)
+    point = family.natural(**usual)
+    draws = family.sample(point, 5, rng)
+    precision = stats.gamma(usual["shape"], scale=1 / usual["rate"]).logpdf(draws.precision)
+    mean = stats.norm(usual["mean"], 1 / np.sqrt(usual["strength"] * draws.precision)).logpdf(draws.mean)
+    np.testing.assert_allclose(family.log_density(point, draws), (precision + mean).sum(axis=(1, 2)))
+
+
+def test_normal_wishart_is_a_wishart_times_a_normal(rng):
+    family, usual = FAMILIES["NormalWishart"], USUAL["NormalWishart"](rng, 2, 3)
+    point = family.natural(**usual)
+    draws = family.sample(point, 4, rng)
+    expected = np.zeros(4)
+    for draw in range(4):
+        for k in range(2):
+            precision = draws.precision[draw, k]
+            scale = np.linalg.inv(usual["inverse_scale"][k])
+            expected[draw] += stats.wishart(usual["degrees"][k], scale).logpdf(precision)
+            covariance = np.linalg.inv(usual["strength"][k] * precision)
+            expected[draw] += stats.multivariate_normal(usual["mean"][k], covariance).logpdf(draws.mean[draw, k])
+    np.testing.assert_allclose(family.log_density(point, draws), expected, rtol=1e-9)
+
+
+def test_bernoulli_and_categorical_agree_with_scipy(rng):
+    coins = np.array([0.2, 0.7])
+    family = FAMILIES["Bernoulli"]
+    draws = family.sample(family.natural(probability=coins), 6, rng)
+    expected = stats.bernoulli(coins).logpmf(draws).sum(axis=1)
+    np.testing.assert_allclose(family.log_density(family.natural(probability=coins), draws), expected)
+    dice = np.array([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]])
+    family = FAMILIES["Categorical"]
+    faces = family.sample(family.natural(probability=dice), 6, rng)
+    expected = [sum(stats.multinomial(1, dice[k]).logpmf(face[k]) for k in range(2)) for face in faces]
+    np.testing.assert_allclose(family.log_density(family.natural(probability=dice), faces), expected)

@@ -1,0 +1,290 @@
+"""Merging is Bayes' rule, and a pure function of a set of posteriors."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from draws import ALL
+from hypothesis import given
+from hypothesis import strategies as st
+from structures import draw, everything, mixture, relabel, single, topics
+
+import decbayes as db
+from decbayes.errors import NothingToMerge, OutOfDomain, StructureMismatch, TooManyRelabellings
+from decbayes.families import IsotropicGaussian, Weights
+
+SOLVERS = [db.Matching(), db.Matching(restarts=0), db.Swaps(), db.Exhaustive(), db.Hierarchical(fan_in=2)]
+
+
+def same_up_to_slot_order(first, second):
+    """Whether one common relabelling of each coupled set makes two posteriors equal, bit for bit."""
+    for coupled in first.structure.symmetry:
+        ours = sorted(
+            tuple(np.concatenate([first.natural[n][k] for n in coupled.factors])) for k in slots(first, coupled)
+        )
+        theirs = sorted(
+            tuple(np.concatenate([second.natural[n][k] for n in coupled.factors])) for k in slots(second, coupled)
+        )
+        if ours != theirs:
+            return False
+    return True
+
+
+def slots(posterior, coupled):
+    return range(posterior.structure.components(coupled))
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=repr)
+@given(seed=st.integers(0, 10**6))
+def test_order_does_not_change_a_bit(solver, seed):
+    rng = np.random.default_rng(seed)
+    posteriors = [draw(everything(), rng) for _ in range(4)]
+    shuffled = [posteriors[i] for i in rng.permutation(4)]
+    assert db.merge(posteriors, solver=solver) == db.merge(shuffled, solver=solver)
+    assert db.product(posteriors) == db.product(shuffled)
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=repr)
+@given(seed=st.integers(0, 10**6))
+def test_labels_change_nothing_but_slot_order(solver, seed):
+    rng = np.random.default_rng(seed)
+    posteriors = [draw(everything(), rng) for _ in range(4)]
+    relabelled = [relabel(posterior, rng) for posterior in posteriors]
+    assert same_up_to_slot_order(db.merge(posteriors, solver=solver), db.merge(relabelled, solver=solver))
+
+
+@given(seed=st.integers(0, 10**6))
+def test_one_posterior_is_its_own_merge(seed):
+    posterior = draw(everything(), np.random.default_rng(seed))
+    assert db.merge([posterior]) == posterior
+    assert db.product([posterior]) == posterior
+    informed = everything().with_prior(posterior.natural)
+    other = db.Posterior(informed, draw(everything(), np.random.default_rng(seed + 1)).contribution)
+    assert db.merge([other]) == other
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_copies_that_differ_only_in_labels_add_up(name, rng):
+    structure = single(name, 3, 2)
+    posterior = draw(structure, rng)
+    merged = db.merge([posterior, relabel(posterior, rng), relabel(posterior, rng)])
+    tripled = db.Posterior(structure, {"factor": 3 * posterior.contribution["factor"]})
+    np.testing.assert_allclose(
+        np.sort(merged.natural["factor"], axis=0), np.sort(tripled.natural["factor"], axis=0), rtol=1e-12, atol=1e-12
+    )
+
+
+def test_factors_without_symmetry_merge_as_they_are(rng):
+    posteriors = [draw(everything(), rng) for _ in range(3)]
+    total = sum(posterior.contribution["offset"] for posterior in posteriors)
+    np.testing.assert_allclose(db.merge(posteriors).contribution["offset"], total, rtol=1e-14)
+
+
+def test_the_conjugate_gaussian_equals_batch():
+    """Figure 1: μ = 1, σ² = 1, prior N(0, 2), ten agents with ten points each."""
+    model = db.GaussianMean(variance=1.0, prior_mean=0.0, prior_variance=2.0)
+    points = np.random.default_rng(1).normal(1.0, 1.0, size=(10, 10))
+    merged = db.merge([model.fit(shard).posterior for shard in points])
+    precision = 1 / 2 + 100 / 1
+    assert merged.mean("mean")[0, 0] == pytest.approx(points.sum() / precision, rel=1e-12)
+    assert merged.usual("mean")["variance"][0] == pytest.approx(1 / precision, rel=1e-12)
+    batch = model.fit(points.ravel()).posterior
+    np.testing.assert_allclose(merged.natural["mean"], batch.natural["mean"], rtol=1e-12)
+
+
+def test_the_mixture_of_the_paper_is_merged_almost_as_well_as_fitted():
+    """Section 2.2 and 3.1: ten agents with three points each, against one that has all thirty."""
+    model = db.GaussianMixture(components=3, variance=0.09, prior_mean=0.0, prior_variance=2.0, weight_prior=1.0)
+    scores = {"batch": [], "amps": [], "naive": []}
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        component = rng.choice(3, size=1030, p=[0.6, 0.3, 0.1])
+        points = rng.normal(np.array([1.0, -1.0, 3.0])[component], 0.3)
+        train, held_out = points[:30], points[30:]
+        posteriors = [model.fit(shard, rng=rng).posterior for shard in train.reshape(10, 3)]
+        merged = {
+            "batch": model.fit(train, rng=rng).posterior,
+            "amps": db.merge(posteriors),
+            "naive": db.product(posteriors),
+        }
+        for method, posterior in merged.items():
+            scores[method].append(model.log_predictive(posterior, held_out).mean())
+    batch, amps, naive = (np.mean(scores[method]) for method in ("batch", "amps", "naive"))
+    assert amps > batch - 0.06
+    assert naive < batch - 2.0
+
+
+def test_withdrawal_is_the_merge_of_the_others(rng):
+    posteriors = [draw(mixture(3), rng) for _ in range(5)]
+    everyone = db.merge(posteriors)
+    without = db.merge(posteriors[:2] + posteriors[3:])
+    assert without != everyone
+    assert without == db.merge([posteriors[i] for i in (4, 0, 3, 1)])
+
+
+class TestMargins:
+    def test_a_margin_is_what_the_next_best_assignment_loses(self, rng):
+        structure = mixture(4)
+        posteriors = [draw(structure, rng) for _ in range(3)]
+        alignment = db.align(posteriors, solver=db.Exhaustive())
+        (coupled,) = structure.symmetry
+        for agent, margins in enumerate(alignment.margins()):
+            for slot in range(4):
+                chosen = alignment.permutations[agent][coupled][slot]
+                others = []
+                for order in permutations(range(4)):
+                    if order[slot] != chosen:
+                        changed = list(alignment.permutations)
+                        changed[agent] = {coupled: np.array(order)}
+                        others.append(db.objective(posteriors, changed))
+                assert margins[coupled][slot] == pytest.approx(alignment.objective[-1] - max(others), abs=1e-9)
+
+    def test_an_assignment_that_is_not_optimal_has_negative_margins(self, rng):
+        structure = mixture(3)
+        posteriors = [draw(structure, rng) for _ in range(2)]
+        best = db.align(posteriors)
+        (coupled,) = structure.symmetry
+        wrong = [best.permutations[0], {coupled: np.roll(best.permutations[1][coupled], 1)}]
+        worse = db.Alignment(tuple(wrong), (db.objective(posteriors, wrong),), tuple(posteriors), (0, 1))
+        gap = best.objective[-1] - worse.objective[-1]
+        np.testing.assert_allclose(worse.margins()[1][coupled], -gap, rtol=1e-9)
+
+    def test_a_single_component_has_no_alternative(self, rng):
+        posteriors = [draw(mixture(1), rng) for _ in range(2)]
+        (margin,) = db.align(posteriors).margins()[0].values()
+        assert margin.tolist() == [np.inf]
+
+    def test_twins_are_matched_by_a_hair(self):
+        structure = topics(3, 6)
+        twins = np.array([[9.0, 1, 0, 0, 0, 0], [9.0, 1, 0, 0, 0, 0], [0, 0, 0, 0, 5, 5]])
+        alignment = db.align([db.Posterior(structure, {"topics": twins})] * 2)
+        (margin,) = alignment.margins()[0].values()
+        np.testing.assert_allclose(margin[:2], 0.0, atol=1e-9)
+        assert margin[2] > 5
+
+
+class TestPadding:
+    def test_padding_adds_components_that_saw_nothing(self, rng):
+        small, large = mixture(2), mixture(4)
+        posterior = draw(small, rng)
+        padded = db.pad(posterior, large)
+        np.testing.assert_array_equal(padded.natural["means"][:2], posterior.natural["means"])
+        np.testing.assert_array_equal(padded.natural["means"][2:], large.prior["means"][2:])
+        assert padded.structure == large
+        assert db.merge([padded, draw(large, rng)]).structure == large
+
+    def test_sparse_factors_stay_sparse(self, rng):
+        padded = db.pad(draw(topics(2, 8), rng), topics(5, 8))
+        assert padded.contribution["topics"].shape == (5, 8)
+        assert padded.contribution["topics"].nnz == padded.contribution["topics"][:2].nnz
+
+    @pytest.mark.parametrize(
+        "target", [mixture(2), topics(5, 8), single("Beta", 4, 2)], ids=["smaller", "other", "another"]
+    )
+    def test_only_the_number_of_components_may_differ(self, target, rng):
+        with pytest.raises(StructureMismatch, match="padded"):
+            db.pad(draw(mixture(3), rng), target)
+
+    def test_unequal_components_are_refused_with_the_remedy(self, rng):
+        with pytest.raises(StructureMismatch, match=r"3 × 2 in one and 4 × 2"):
+            db.merge([draw(mixture(3), rng), draw(mixture(4), rng)])
+
+
+class TestSymmetrized:
+    def test_density_is_the_mean_over_all_relabellings(self, rng):
+        posterior = draw(everything(), rng)
+        draws = posterior.sample(4, rng)
+        expected = np.full(4, -np.inf)
+        for first in permutations(range(3)):
+            for second in permutations(range(4)):
+                rows = {"means": list(first), "weights": list(first), "topics": list(second), "offset": [0]}
+                density = sum(
+                    family.log_density(posterior.natural[name][rows[name]], draws[name])
+                    for name, family in posterior.structure.families.items()
+                )
+                expected = np.logaddexp(expected, density - np.log(6 * 24))
+        np.testing.assert_allclose(db.symmetrize(posterior).log_density(draws), expected, rtol=1e-9)
+
+    @pytest.mark.parametrize("structure", [everything(), single("NormalWishart", 3, 2), single("NormalGamma", 3, 2)])
+    def test_samples_treat_all_components_alike(self, structure, rng):
+        posterior = draw(structure, rng)
+        for coupled in structure.symmetry:
+            name = coupled.factors[0]
+            family = structure.families[name]
+            draws = family.statistics(db.symmetrize(posterior).sample(20_000, rng)[name])
+            overall = family.mean(posterior.natural[name]).mean(axis=0)
+            error = draws.std(axis=0) / np.sqrt(len(draws))
+            assert (np.abs(draws.mean(axis=0) - overall) < 5 * error).all()
+
+    def test_sampling_keeps_coupled_factors_together(self, rng):
+        structure = mixture(3)
+        far = {
+            "means": IsotropicGaussian().natural(mean=[[-50.0], [0.0], [50.0]], variance=1e-4),
+            "weights": Weights().natural(alpha=[1e6, 1e7, 1e8]),
+        }
+        draws = db.symmetrize(db.Posterior.from_natural(structure, far)).sample(50, rng)
+        order = np.argsort(draws["means"][:, :, 0], axis=1)
+        np.testing.assert_array_equal(order, np.argsort(draws["weights"], axis=1))
+        assert len({tuple(row) for row in order}) == 6
+
+    def test_many_components_have_samples_but_no_density(self, rng):
+        symmetric = db.symmetrize(draw(mixture(30), rng))
+        draws = symmetric.sample(2, rng)
+        with pytest.raises(TooManyRelabellings, match="30!"):
+            symmetric.log_density(draws)
+
+
+class TestBadInput:
+    def test_nothing_to_merge(self):
+        for merge in (db.merge, db.product, db.align):
+            with pytest.raises(NothingToMerge, match="no posteriors"):
+                merge([])
+
+    def test_a_merge_that_leaves_the_domain_names_the_guilty(self, rng):
+        structure = topics(2, 4)
+        doubtful = db.Posterior(structure, {"topics": np.full((2, 4), -0.03)})
+        honest = db.Posterior(structure, {"topics": np.full((2, 4), 0.01)})
+        with pytest.raises(OutOfDomain, match=r"'topics', component 0: posterior 1, 2 is less certain"):
+            db.merge([honest, doubtful, doubtful])
+        with pytest.raises(OutOfDomain, match="posterior 1, 2"):
+            db.product([honest, doubtful, doubtful])
+
+    def test_a_doubtful_component_goes_where_evidence_outweighs_it(self):
+        structure = topics(2, 2)
+        doubtful = db.Posterior(structure, {"topics": np.array([[-0.04, 3.0], [3.0, 0.0]])})
+        sure = db.Posterior(structure, {"topics": np.array([[0.0, 5.0], [5.0, 0.0]])})
+        merged = db.merge([doubtful, doubtful, sure])
+        assert (merged.usual("topics")["alpha"] > 0).all()
+
+    @pytest.mark.parametrize(
+        ("other", "reason"),
+        [
+            (single("Beta", 3, 2), "factor"),
+            (db.GaussianMixture(components=3, variance=0.1).structure, "factor"),
+            (mixture(4), "3 × 2 in one and 4 × 2"),
+        ],
+    )
+    def test_other_structures_are_refused(self, other, reason, rng):
+        with pytest.raises(StructureMismatch, match=reason):
+            db.merge([draw(mixture(3), rng), draw(other, rng)])
+
+    def test_different_known_variances_are_refused(self, rng):
+        first, second = (db.GaussianMixture(components=2, variance=v) for v in (0.09, 1.0))
+        posteriors = [model.fit([0.0, 1.0], rng=rng).posterior for model in (first, second)]
+        with pytest.raises(StructureMismatch, match=r"variance is 0.09 in one and 1.0"):
+            db.merge(posteriors)
+
+    def test_different_vocabularies_are_refused(self, rng):
+        other = db.Structure(
+            topics(2, 8).families, topics(2, 8).prior, topics(2, 8).symmetry, {"topics": tuple("abcdefgh")}, {"topics"}
+        )
+        with pytest.raises(StructureMismatch, match="vocabular"):
+            db.merge([draw(topics(2, 8), rng), draw(other, rng)])
+
+    def test_wrong_permutations_are_refused(self, rng):
+        posteriors = [draw(mixture(3), rng) for _ in range(2)]
+        (coupled,) = mixture(3).symmetry
+        with pytest.raises(StructureMismatch, match="no permutation of 3"):
+            db.objective(posteriors, [{coupled: np.arange(3)}, {coupled: np.array([0, 0, 2])}])
+        with pytest.raises(StructureMismatch, match="2 posteriors and 1"):
+            db.objective(posteriors, [{coupled: np.arange(3)}])

@@ -1,0 +1,155 @@
+"""Files: exact round trips, and nothing believed that was not checked."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+from draws import ALL
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import save as serialize
+from structures import draw, everything, mixture, single, topics
+
+import decbayes as db
+from decbayes.errors import DecbayesError, InvalidFile
+from decbayes.files import from_bytes, to_bytes
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_family_survives_the_round_trip_bit_for_bit(name, rng, tmp_path):
+    posterior = draw(single(name, 3, 2), rng)
+    db.save(posterior, tmp_path / "a.posterior")
+    again = db.load(tmp_path / "a.posterior")
+    assert again == posterior
+    assert again.structure == posterior.structure
+    assert to_bytes(again) == to_bytes(posterior)
+
+
+def test_structures_with_labels_sets_and_sparse_factors_survive(rng, tmp_path):
+    posterior = draw(everything(), rng)
+    db.save(posterior, tmp_path / "a.posterior")
+    again = db.load(tmp_path / "a.posterior")
+    assert again == posterior
+    assert again.structure.labels == posterior.structure.labels
+    assert again.structure.model == posterior.structure.model
+    assert db.merge([again, draw(everything(), rng)]).structure == everything()
+
+
+def test_equal_posteriors_have_equal_bytes(rng):
+    posterior = draw(everything(), rng)
+    again = db.Posterior(everything(), dict(reversed(posterior.contribution.items())))
+    assert to_bytes(posterior) == to_bytes(again)
+
+
+def test_loaded_posteriors_share_their_structure(rng, tmp_path):
+    for name in ("a", "b"):
+        db.save(draw(topics(3, 50), rng), tmp_path / name)
+    assert db.load(tmp_path / "a").structure is db.load(tmp_path / "b").structure
+
+
+def test_a_constant_prior_takes_no_room(rng):
+    structure = topics(20, 5000)
+    empty = db.Posterior.of_prior(structure)
+    assert len(to_bytes(empty)) < 120_000  # the labels; the prior alone would take 800,000
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(rng, tmp_path, monkeypatch):
+    target = tmp_path / "a.posterior"
+    first = draw(mixture(2), rng)
+    db.save(first, target)
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(OSError, match="No space"):
+        db.save(draw(mixture(2), rng), target)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.posterior"]
+    assert db.load(target) == first
+
+
+def test_missing_and_oversized_files_are_refused(rng, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        db.load(tmp_path / "none")
+    db.save(draw(mixture(2), rng), tmp_path / "a")
+    with pytest.raises(InvalidFile, match="more than the 10"):
+        db.load(tmp_path / "a", most_bytes=10)
+
+
+def forged(posterior, header=None, tensors=None, drop=(), **changes):
+    """The bytes of a posterior with some of its metadata or arrays replaced."""
+    from decbayes.files import FORMAT, KEY, parse
+
+    described, arrays = parse(to_bytes(posterior))
+    described = {**described, **(header or {}), "format": changes.pop("format", FORMAT)}
+    described["structure"] = {**described["structure"], **changes}
+    arrays = {name: array for name, array in {**arrays, **(tensors or {})}.items() if name not in drop}
+    return serialize({k: np.ascontiguousarray(v) for k, v in arrays.items()}, metadata={KEY: json.dumps(described)})
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"format": "decbayes posterior 99"}, "another version"),
+        ({"header": {"fingerprint": "0" * 64}}, "fingerprint"),
+        ({"model": {"name": "another"}}, "fingerprint"),
+        ({"families": {"topics": "Gaussian"}}, "not described properly"),
+        ({"families": 3}, "not described properly"),
+        ({"symmetry": [["words"]]}, "do not exist"),
+        ({"shapes": {"topics": [2, 10**12]}}, "more than are read"),
+        ({"shapes": {"topics": [2]}}, "matrix"),
+        ({"drop": ["contribution/topics/indptr"]}, "indptr"),
+        ({"tensors": {"extra": np.zeros(3)}}, "extra"),
+        ({"tensors": {"contribution/topics/data": np.array([np.nan, 1.0])}}, "inconsistent|NaN"),
+        ({"tensors": {"contribution/topics/indptr": np.array([0, 9, 2], dtype="<i4")}}, "inconsistent"),
+        ({"tensors": {"contribution/topics/indices": np.array([0, 99], dtype="<i4")}}, "inconsistent"),
+        ({"tensors": {"contribution/topics/indices": np.array([-1, 3], dtype="<i4")}}, "inconsistent"),
+        ({"tensors": {"prior/topics": np.zeros((1, 1), dtype="<f4")}}, "F32"),
+        ({"tensors": {"prior/topics": np.full((1, 1), -2.0)}}, "outside the domain"),
+    ],
+)
+def test_forged_files_are_refused_with_the_reason(changes, reason):
+    structure = topics(2, 6)
+    posterior = db.Posterior(structure, {"topics": np.array([[1.0, 0, 0, 0, 0, 0], [0, 0, 0, 2.0, 0, 0]])})
+    with pytest.raises(DecbayesError, match=reason):
+        from_bytes(forged(posterior, **changes))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -5.0])
+def test_values_outside_the_domain_are_refused(value):
+    structure = topics(2, 6)
+    posterior = db.Posterior(structure, {"topics": np.array([[1.0, 0, 0, 0, 0, 0], [0, 0, 0, 2.0, 0, 0]])})
+    with pytest.raises(DecbayesError, match=r"NaN|domain"):
+        from_bytes(forged(posterior, tensors={"contribution/topics/data": np.array([value, 1.0])}))
+
+
+def test_columns_out_of_order_are_refused():
+    structure = topics(1, 6)
+    posterior = db.Posterior(structure, {"topics": np.array([[1.0, 2.0, 0, 0, 0, 0]])})
+    for indices in ([1, 0], [1, 1]):
+        with pytest.raises(InvalidFile, match="canonical order"):
+            from_bytes(forged(posterior, tensors={"contribution/topics/indices": np.array(indices, dtype="<i4")}))
+
+
+CONTENT = to_bytes(draw(everything(), np.random.default_rng(3)))
+
+
+@given(length=st.integers(0, len(CONTENT) - 1))
+def test_truncated_files_are_refused(length):
+    with pytest.raises(DecbayesError):
+        from_bytes(CONTENT[:length])
+
+
+@settings(max_examples=300)
+@given(place=st.integers(0, len(CONTENT) - 1), flip=st.integers(1, 255))
+def test_damaged_files_are_refused_or_hold_a_valid_posterior(place, flip):
+    damaged = bytearray(CONTENT)
+    damaged[place] ^= flip
+    try:
+        posterior = from_bytes(bytes(damaged))
+    except DecbayesError:
+        return
+    assert posterior.structure == everything()
+
+
+@given(content=st.binary(max_size=300))
+def test_random_bytes_are_refused(content):
+    with pytest.raises(InvalidFile):
+        from_bytes(content)

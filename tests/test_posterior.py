@@ -1,0 +1,185 @@
+"""Structures and posteriors are values: immutable, compared by content, checked when made."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, issparse
+from structures import draw, everything, mixture, topics
+
+import decbayes as db
+from decbayes.errors import InvalidPosterior, InvalidStructure, OutOfDomain
+from decbayes.families import Beta, Dirichlet, IsotropicGaussian, Weights
+
+
+class TestStructure:
+    def test_fingerprint_depends_on_everything_agreed(self):
+        base = everything()
+        variants = [
+            base,
+            base.with_prior({**base.prior, "offset": base.prior["offset"] * 2}),
+            dataclasses.replace(base, labels={"topics": tuple("bbcdefghijkl")}),
+            dataclasses.replace(base, symmetry=base.symmetry[:1]),
+            dataclasses.replace(base, sparse=frozenset()),
+            dataclasses.replace(base, model={"name": "another"}),
+        ]
+        assert len({variant.fingerprint for variant in variants}) == len(variants)
+
+    def test_fingerprint_does_not_depend_on_the_order_of_writing(self):
+        base = everything()
+        turned = db.Structure(
+            dict(reversed(base.families.items())),
+            dict(reversed(base.prior.items())),
+            tuple(reversed(base.symmetry)),
+            base.labels,
+            base.sparse,
+            base.model,
+        )
+        assert turned.fingerprint == base.fingerprint
+        assert turned == base
+        assert hash(turned) == hash(base)
+
+    def test_fingerprint_is_the_same_on_every_machine(self):
+        assert mixture(3).fingerprint == "076e15f6160dc1204e88cdee7cdf41d1363b83232b1527edf99c0814600ec5cc"
+
+    def test_a_constant_prior_is_stored_once(self):
+        prior = topics(20, 5000).prior["topics"]
+        assert prior.shape == (20, 5000)
+        assert prior.strides == (0, 0)
+
+    def test_nothing_can_be_changed(self):
+        structure = mixture(2)
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            structure.sparse = frozenset()
+        with pytest.raises(TypeError):
+            structure.families["other"] = Beta()
+        with pytest.raises(ValueError, match="read-only"):
+            structure.prior["means"][0, 0] = 1.0
+
+    @pytest.mark.parametrize(
+        ("families", "prior", "symmetry", "reason"),
+        [
+            ({}, {}, (), "one family"),
+            ({"a": Beta()}, {"b": [[0.0, 0.0]]}, (), "one family"),
+            ({"a": Beta()}, {"a": [[0.0, 0.0, 0.0]]}, (), "two columns"),
+            ({"a": Beta()}, {"a": [[-2.0, 0.0]]}, (), "outside the domain"),
+            ({"a": Beta()}, {"a": [[np.nan, 0.0]]}, (), "outside the domain"),
+            ({"a": Beta()}, {"a": np.zeros((0, 2))}, (), "shape"),
+            ({"a": Beta()}, {"a": [[0.0, 0.0]]}, (db.CoupledSet(("b",)),), "do not exist"),
+            ({"a": Beta()}, {"a": [[0.0, 0.0]]}, (db.CoupledSet(("a",)), db.CoupledSet(("a",))), "disjoint"),
+            ({"a": Beta()}, {"a": [[0.0, 0.0]]}, (db.CoupledSet(()),), "not empty"),
+            (
+                {"a": Beta(), "w": Weights()},
+                {"a": np.zeros((2, 2)), "w": np.zeros((3, 1))},
+                (db.CoupledSet(("a", "w")),),
+                "equally many",
+            ),
+        ],
+    )
+    def test_contradictions_are_refused(self, families, prior, symmetry, reason):
+        with pytest.raises(InvalidStructure, match=reason):
+            db.Structure(families, prior, symmetry)
+
+    def test_labels_and_sparse_factors_must_fit(self):
+        families, prior = {"topics": Dirichlet()}, {"topics": np.zeros((2, 3))}
+        with pytest.raises(InvalidStructure, match="3 columns and 2 labels"):
+            db.Structure(families, prior, labels={"topics": ("a", "b")})
+        with pytest.raises(InvalidStructure, match="do not exist"):
+            db.Structure(families, prior, sparse={"words"})
+
+
+class TestPosterior:
+    def test_equality_is_by_value(self, rng):
+        posterior = draw(everything(), rng)
+        again = db.Posterior(everything(), dict(posterior.contribution))
+        assert again == posterior
+        assert hash(again) == hash(posterior)
+        assert draw(everything(), rng) != posterior
+        assert posterior != "something else"
+
+    def test_sparse_or_dense_input_makes_no_difference(self, rng):
+        posterior = draw(everything(), rng)
+        dense = {n: c.toarray() if issparse(c) else c for n, c in posterior.contribution.items()}
+        sparse = {n: csr_array(c) for n, c in dense.items()}
+        assert db.Posterior(everything(), dense) == db.Posterior(everything(), sparse) == posterior
+        assert issparse(db.Posterior(everything(), dense).contribution["topics"])
+        assert not issparse(db.Posterior(everything(), sparse).contribution["means"])
+
+    def test_negative_zero_is_zero(self):
+        structure = mixture(1)
+        parts = {"means": np.array([[0.0, -1.0]]), "weights": np.array([[0.0]])}
+        turned = {"means": np.array([[-0.0, -1.0]]), "weights": np.array([[-0.0]])}
+        assert db.Posterior(structure, parts) == db.Posterior(structure, turned)
+
+    def test_contributions_are_copied_and_read_only(self, rng):
+        structure = mixture(2)
+        parts = {name: np.array(part) for name, part in draw(structure, rng).contribution.items()}
+        posterior = db.Posterior(structure, parts)
+        digest = posterior.digest
+        parts["means"][0, 0] += 1.0
+        assert db.Posterior(structure, dict(posterior.contribution)).digest == digest
+        with pytest.raises(ValueError, match="read-only"):
+            posterior.contribution["means"][0, 0] = 1.0
+        sparse = draw(topics(2, 6), rng)
+        with pytest.raises(ValueError, match="read-only"):
+            sparse.contribution["topics"].data[0] = 1.0
+
+    def test_natural_is_prior_plus_contribution(self, rng):
+        posterior = draw(everything(), rng)
+        for name in everything().families:
+            part = posterior.contribution[name]
+            expected = everything().prior[name] + (part.toarray() if issparse(part) else part)
+            np.testing.assert_array_equal(posterior.natural[name], expected)
+        assert set(posterior.natural) == set(everything().families)
+        assert db.Posterior.from_natural(everything(), posterior.natural).natural["means"] == pytest.approx(
+            posterior.natural["means"]
+        )
+        with pytest.raises(KeyError, match="there are"):
+            _ = posterior.natural["nonsense"]
+
+    def test_the_posterior_of_no_data_is_the_prior(self):
+        posterior = db.Posterior.of_prior(everything())
+        for name, prior in everything().prior.items():
+            np.testing.assert_array_equal(posterior.natural[name], prior)
+
+    def test_mean_and_sample_are_in_the_users_terms(self, rng):
+        structure = mixture(2)
+        natural = {
+            "means": IsotropicGaussian().natural(mean=[[1.0], [-2.0]], variance=0.5),
+            "weights": Weights().natural(alpha=[3.0, 1.0]),
+        }
+        posterior = db.Posterior.from_natural(structure, natural)
+        np.testing.assert_allclose(posterior.mean("means"), [[1.0], [-2.0]])
+        np.testing.assert_allclose(posterior.mean("weights"), [0.75, 0.25])
+        np.testing.assert_allclose(posterior.usual("means")["variance"], 0.5)
+        draws = posterior.sample(7, rng)
+        assert draws["means"].shape == (7, 2, 1)
+        assert draws["weights"].shape == (7, 2)
+
+    def test_repr_says_what_it_is(self, rng):
+        text = repr(draw(topics(4, 1200), rng))
+        assert "topics: Dirichlet 4 × 1,200" in text
+        assert "% non-zero" in text
+        assert topics(4, 1200).fingerprint[:12] in text
+
+    @pytest.mark.parametrize(
+        ("change", "error", "reason"),
+        [
+            ({"means": np.zeros((3, 2))}, InvalidPosterior, r"3 × 2, the structure says 2 × 2.*pad"),
+            ({"means": np.array([[0.0, np.nan], [0.0, 0.0]])}, InvalidPosterior, "NaN"),
+            ({"means": np.array([[0.0, 0.0], [0.0, np.inf]])}, InvalidPosterior, "infinite"),
+            ({"means": np.array([[0.0, 0.0], [0.0, 0.3]])}, OutOfDomain, "'means'.*component 1"),
+            ({"weights": np.array([[-1.0], [0.0]])}, OutOfDomain, "'weights'.*component 0"),
+            ({"extra": np.zeros((2, 2))}, InvalidPosterior, "factors"),
+        ],
+    )
+    def test_bad_contributions_are_refused(self, change, error, reason, rng):
+        structure = mixture(2)
+        with pytest.raises(error, match=reason):
+            db.Posterior(structure, {**draw(structure, rng).contribution, **change})
+
+    def test_missing_factors_are_named(self):
+        with pytest.raises(InvalidPosterior, match="weights"):
+            db.Posterior.from_natural(mixture(2), {"means": mixture(2).prior["means"]})
+        with pytest.raises(InvalidPosterior, match="3 × 2, the structure says 2 × 2"):
+            db.Posterior.from_natural(mixture(2), mixture(3).prior)
