@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from experiments.tiny import row, table
 
 from decbayes.experiments.claims import Compared, beats, below, no_worse, number, within
 from decbayes.experiments.corpora import SCORE
@@ -17,7 +18,6 @@ from decbayes.experiments.mixture_naive import MixtureNaive
 from decbayes.experiments.mixture_restarts import sticking
 from decbayes.experiments.mixture_true import MixtureTrue
 from decbayes.experiments.sda import Sda
-from experiments.tiny import row, table
 
 WINNING = {
     "AMPS": -7.6, "naive": -7.9, "agent": -8.0, "batch": -7.5, "batch, weak start": -7.8, "AMPS, weak start": -7.8,

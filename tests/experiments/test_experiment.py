@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from functools import partial
 
 import pytest
+from experiments.tiny import row, table
 
 from decbayes.errors import InvalidFile
 from decbayes.experiments.claims import Claim
 from decbayes.experiments.experiment import NotRunYet, OtherSettings, Task, redraw, run, settings_of
 from decbayes.experiments.table import COLUMNS, Measurement, read_table, write_table
-from experiments.tiny import row, table
 
 
 @dataclass(frozen=True)

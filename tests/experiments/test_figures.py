@@ -5,6 +5,7 @@ from html import escape
 
 import numpy as np
 import pytest
+from experiments.tiny import corpus, experiments
 from PIL import Image
 
 from decbayes.experiments import mixture_example as mixture
@@ -16,7 +17,6 @@ from decbayes.experiments.features_synthetic import feature_error
 from decbayes.experiments.report import write_report
 from decbayes.experiments.simplex import colours
 from decbayes.experiments.style import save, styled
-from experiments.tiny import corpus, experiments
 
 
 @pytest.mark.parametrize("experiment", experiments(), ids=lambda experiment: experiment.name)
