@@ -50,7 +50,7 @@ def draw_boxes(axes: "Axes", series: Sequence[Series], *, digits: int = 2) -> No
             color=one.colour,
         )
     name_rows(axes, shown, places)
-    axes.margins(x=0.18)
+    axes.margins(x=0.15)
 
 
 def draw_times(axes: "Axes", series: Sequence[Series]) -> None:
@@ -71,6 +71,7 @@ def draw_times(axes: "Axes", series: Sequence[Series]) -> None:
             color=one.colour,
         )
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
     axes.minorticks_off()
     axes.margins(x=0.25)
     name_rows(axes, shown, places)

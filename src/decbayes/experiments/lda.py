@@ -45,7 +45,8 @@ class Lda:
     label: ClassVar[str] = "fig:ldaresults"
     caption: ClassVar[str] = (
         "Log-likelihood of test words (above) and time (below; agents work at the same time, so theirs is that of the "
-        "slowest, plus the merge). Boxes hold the middle half of all trials (and agents), whiskers the extremes."
+        "slowest, plus the merge). N is the number of agents. Boxes hold the middle half of all trials (and agents), "
+        "whiskers the extremes."
     )
 
     @property
