@@ -10,7 +10,7 @@ from decbayes.experiments.features_common import LIKELIHOOD
 from decbayes.experiments.features_faces import FeaturesFaces
 from decbayes.experiments.features_synthetic import ERROR, FeaturesSynthetic
 from decbayes.experiments.gaussian import Gaussian
-from decbayes.experiments.lda_results import ROUNDS, best_starts, checked
+from decbayes.experiments.lda_results import ROUNDS, checked
 from decbayes.experiments.mixture_agents import MixtureAgents
 from decbayes.experiments.mixture_amps import MixtureAmps
 from decbayes.experiments.mixture_example import Draws, recorded
@@ -18,6 +18,7 @@ from decbayes.experiments.mixture_naive import MixtureNaive
 from decbayes.experiments.mixture_restarts import sticking
 from decbayes.experiments.mixture_true import MixtureTrue
 from decbayes.experiments.sda import Sda
+from decbayes.experiments.starts import best_starts
 
 WINNING = {
     "AMPS": -7.6, "naive": -7.9, "agent": -8.0, "batch": -7.5, "batch, weak start": -7.8, "AMPS, weak start": -7.8,
@@ -98,9 +99,9 @@ def test_the_best_start_is_chosen_by_bound_not_by_score():
         for start, (score, bound) in enumerate([(-7.4, -30.0), (-7.6, -10.0), (-7.5, -20.0)])
         for measure, value in ((SCORE, score), ("bound", bound))
     ]
-    assert best_starts(table(*rows), 3).tolist() == [-7.6]
-    assert best_starts(table(*rows), 1).tolist() == [-7.4]
-    assert best_starts(table(*rows), 4).tolist() == []
+    assert best_starts(table(*rows), 3, SCORE).tolist() == [-7.6]
+    assert best_starts(table(*rows), 1, SCORE).tolist() == [-7.4]
+    assert best_starts(table(*rows), 4, SCORE).tolist() == []
 
 
 def test_sda_claims_follow_the_table():

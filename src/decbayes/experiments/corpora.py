@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from decbayes.experiments.datasets import Corpus, newsgroups
-from decbayes.families import Array
 from decbayes.models.holdout import hold_out
 from decbayes.models.lda import LatentDirichletAllocation
 from decbayes.posterior import Posterior
@@ -95,8 +94,3 @@ def vertical(rows: Sequence[csr_array]) -> csr_array:
 def refining(model: LatentDirichletAllocation) -> LatentDirichletAllocation:
     """Three passes a round: the next round goes on from there, with the others' news."""
     return replace(model, ascent=replace(model.ascent, passes=3))
-
-
-def highest(values: Array, heights: Array) -> float:
-    """The value at the greatest height: the score of the start with the best bound, not the best score."""
-    return float(values[int(np.argmax(heights))])

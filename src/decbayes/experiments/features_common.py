@@ -1,29 +1,39 @@
-"""What both latent-feature experiments share: batch, five agents, their merges, and how they are scored."""
+"""What both latent-feature experiments share: batch starts, agents and their merges, and how they are scored."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 
 import numpy as np
 
 from decbayes.experiments.boxes import Series
+from decbayes.experiments.experiment import Task
+from decbayes.experiments.starts import BOUND, all_starts_seconds, best_starts
 from decbayes.experiments.style import AGENTS, AMPS, BATCH, NAIVE
 from decbayes.experiments.table import Measurement, Table
 from decbayes.families import Array
 from decbayes.merging import merge, product
+from decbayes.models.ascent import Fit
 from decbayes.models.features import LatentFeatures
 from decbayes.posterior import Posterior
 
 LIKELIHOOD = "log-likelihood per held-out component"
-LABELS = {
-    "batch": ("batch", BATCH),
-    "batch, best of N starts": ("batch, best of N starts", BATCH),
-    "AMPS": ("AMPS", AMPS),
-    "naive": ("naive merge", NAIVE),
-    "agent": ("individual agents", AGENTS),
-}
 
-Score = Callable[[Posterior], dict[str, float]]
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial's model and training data, and what is measured of a posterior."""
+
+    model: LatentFeatures
+    points: Array
+    seeds: tuple[int, ...]
+    measures: Callable[[Posterior], dict[str, float]]
+
+    def timed_fit(self, points: Array, *purpose: int) -> tuple[Fit, float]:
+        begun = perf_counter()
+        fit = self.model.fit(points, rng=np.random.default_rng([*self.seeds, *purpose]))
+        return fit, perf_counter() - begun
 
 
 @dataclass(frozen=True)
@@ -36,54 +46,47 @@ class Learned:
     member: int = 0
 
 
-def learn(model: LatentFeatures, points: Array, agents: int, seeds: Sequence[int]) -> list[Learned]:
-    """Batch once and as often as there are agents (best bound); the agents, and their merges.
+Extra = Callable[[Sequence[Learned]], list[Measurement]]
 
-    Agents work at the same time: a merge takes as long as the slowest of them, and the merging.
-    """
-    own = [timed(model, shard, [*seeds, 1, i]) for i, shard in enumerate(np.array_split(points, agents))]
-    slowest = max(fit.seconds for fit in own)
-    found = [*batch_fits(model, points, agents, seeds), *agents_of(own)]
+
+def feature_tasks(trial: int, agents: int, prepare: Callable[[], Trial], extra: Extra) -> Iterator[Task]:
+    """The agents with their merges, and as many batch starts; `extra` adds to what is measured of each."""
+    yield Task(f"trial {trial}: {agents} agents", trial, partial(decentralised, prepare, agents, extra))
+    for start in range(agents):
+        yield Task(f"trial {trial}: batch start {start}", trial, partial(batch, prepare, start, extra))
+
+
+def batch(prepare: Callable[[], Trial], start: int, extra: Extra) -> list[Measurement]:
+    trial = prepare()
+    fit, seconds = trial.timed_fit(trial.points, 0, start)
+    learned = Learned("batch", fit.posterior, seconds, start)
+    return [*measured(trial, [learned], extra), Measurement("batch", BOUND, fit.bound[-1], seconds, member=start)]
+
+
+def decentralised(prepare: Callable[[], Trial], agents: int, extra: Extra) -> list[Measurement]:
+    """Agents work at the same time: a merge takes as long as the slowest of them, and the merging."""
+    trial = prepare()
+    fits = [trial.timed_fit(shard, 1, agent) for agent, shard in enumerate(np.array_split(trial.points, agents))]
+    slowest = max(seconds for _, seconds in fits)
+    learned = [Learned("agent", fit.posterior, seconds, agent) for agent, (fit, seconds) in enumerate(fits)]
     for method, combine in (("naive", product), ("AMPS", merge)):
         begun = perf_counter()
-        merged = combine([fit.posterior for fit in own])
-        found.append(Learned(method, merged, slowest + perf_counter() - begun))
-    return found
+        merged = combine([fit.posterior for fit, _ in fits])
+        learned.append(Learned(method, merged, slowest + perf_counter() - begun))
+    return measured(trial, learned, extra)
 
 
-@dataclass(frozen=True)
-class Timed:
-    posterior: Posterior
-    bound: float
-    seconds: float
-
-
-def timed(model: LatentFeatures, points: Array, seeds: Sequence[int]) -> Timed:
-    begun = perf_counter()
-    fit = model.fit(points, rng=np.random.default_rng(seeds))
-    return Timed(fit.posterior, fit.bound[-1], perf_counter() - begun)
-
-
-def batch_fits(model: LatentFeatures, points: Array, starts: int, seeds: Sequence[int]) -> list[Learned]:
-    fits = [timed(model, points, [*seeds, 0, start]) for start in range(starts)]
-    best = max(fits, key=lambda fit: fit.bound)
-    total = sum(fit.seconds for fit in fits)
-    return [
-        Learned("batch", fits[0].posterior, fits[0].seconds),
-        Learned("batch, best of N starts", best.posterior, total),
-    ]
-
-
-def agents_of(own: Sequence[Timed]) -> list[Learned]:
-    return [Learned("agent", fit.posterior, fit.seconds, member) for member, fit in enumerate(own)]
-
-
-def measured(learned: Sequence[Learned], score: Score) -> list[Measurement]:
-    return [
+def measured(trial: Trial, learned: Sequence[Learned], extra: Extra) -> list[Measurement]:
+    found = [
         Measurement(each.method, measure, value, each.seconds, member=each.member)
         for each in learned
-        for measure, value in score(each.posterior).items()
+        for measure, value in trial.measures(each.posterior).items()
     ]
+    return found + extra(learned)
+
+
+def nothing_more(learned: Sequence[Learned]) -> list[Measurement]:
+    return []
 
 
 def estimated_prior_variance(points: Array, features: int, variance: float) -> float:
@@ -94,10 +97,20 @@ def estimated_prior_variance(points: Array, features: int, variance: float) -> f
     return float(2 * (np.mean(points**2) - variance) / features)
 
 
-def series(table: Table, measure: str) -> list[Series]:
-    rows = {method: table.where(method=method, measure=measure) for method in LABELS}
-    return [Series(*named(LABELS[method], found)) for method, found in rows.items()]
+def series(table: Table, measure: str, agents: int) -> list[Series]:
+    """The figure's rows from top to bottom; batch is its first start, as each agent has one."""
+    rows = table.where(measure=measure)
+    best = best_starts(table, agents, measure)
+    shown = [
+        ("batch", rows.where(method="batch", member=0), BATCH),
+        ("AMPS", rows.where(method="AMPS"), AMPS),
+        ("naive merge", rows.where(method="naive"), NAIVE),
+        ("individual agents", rows.where(method="agent"), AGENTS),
+    ]
+    first, *others = [Series(label, found.values(), found.seconds(), colour) for label, found, colour in shown]
+    return [first, Series("batch, best of N starts", best, all_starts_seconds(table, agents), BATCH), *others]
 
 
-def named(label: tuple[str, str], rows: Table) -> tuple[str, Array, Array, str]:
-    return label[0], rows.values(), rows.seconds(), label[1]
+def medians(table: Table, measure: str) -> dict[str, float]:
+    found = {method: table.median(method=method, measure=measure) for method in ("AMPS", "naive", "agent")}
+    return {**found, "batch": table.median(method="batch", measure=measure, member=0)}

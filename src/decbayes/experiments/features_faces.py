@@ -13,12 +13,22 @@ from decbayes.experiments.boxes import draw_boxes
 from decbayes.experiments.claims import Claim, Compared, beats, no_worse
 from decbayes.experiments.datasets import faces
 from decbayes.experiments.experiment import Task, settings_of
-from decbayes.experiments.features_common import LIKELIHOOD, Learned, estimated_prior_variance, learn, measured, series
+from decbayes.experiments.features_common import (
+    LIKELIHOOD,
+    Learned,
+    Trial,
+    estimated_prior_variance,
+    feature_tasks,
+    medians,
+    nothing_more,
+    series,
+)
 from decbayes.experiments.style import FULL, INK, canvas
 from decbayes.experiments.table import Measurement, Table
 from decbayes.families import Array
 from decbayes.models.features import LatentFeatures
 from decbayes.models.holdout import hold_out
+from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,13 +64,19 @@ class FeaturesFaces:
         return {**settings_of(self, "data", "images"), "images": images}
 
     def tasks(self) -> Sequence[Task]:
-        return [Task(f"trial {trial}", trial, partial(self._trial, trial)) for trial in range(self.trials)]
+        return [
+            task
+            for trial in range(self.trials)
+            for task in feature_tasks(
+                trial, self.learners, partial(self._trial, trial), nothing_more if trial else pictured
+            )
+        ]
 
     def draw(self, table: Table) -> "Figure":
         figure = canvas(FULL, 2.1)
         halves = figure.add_gridspec(1, 2, width_ratios=(1.0, 1.5))
         axes = figure.add_subplot(halves[0])
-        draw_boxes(axes, series(table, LIKELIHOOD), digits=3)
+        draw_boxes(axes, series(table, LIKELIHOOD, self.learners), digits=3)
         axes.set_xlabel("log-likelihood a pixel")
         grid = halves[1].subgridspec(len(SHOWN), self.features, wspace=0.05, hspace=0.05).subplots(squeeze=False)
         for line, (method, label) in zip(np.atleast_2d(grid), SHOWN.items(), strict=True):
@@ -71,23 +87,25 @@ class FeaturesFaces:
         return figure
 
     def claims(self, table: Table) -> list[Claim]:
-        median = {method: table.median(method=method, measure=LIKELIHOOD) for method in table.distinct("method")}
+        median = medians(table, LIKELIHOOD)
         amps = Compared("AMPS's median log-likelihood", median["AMPS"])
         return [
             no_worse(amps, Compared("the naive merge's", median["naive"]), digits=3),
             beats(amps, Compared("the individual agents'", median["agent"]), digits=3),
         ]
 
-    def _trial(self, trial: int) -> list[Measurement]:
+    def _trial(self, trial: int) -> Trial:
         images = faces(self.data) if self.images is None else self.images
         rng = np.random.default_rng([self.seed, trial])
         order = rng.permutation(len(images))
         test, training = images[order[: self.held_out]], images[order[self.held_out :]]
         observed, held = hold_out(test, share=0.1, rng=rng)
         model = self._model(training)
-        learned = learn(model, training, self.learners, [self.seed, trial])
-        found = measured(learned, lambda posterior: {LIKELIHOOD: model.log_predictive(posterior, observed, held)})
-        return found + (pictured(learned) if trial == 0 else [])
+
+        def measures(posterior: Posterior) -> dict[str, float]:
+            return {LIKELIHOOD: model.log_predictive(posterior, observed, held)}
+
+        return Trial(model, training, (self.seed, trial), measures)
 
     def _model(self, training: Array) -> LatentFeatures:
         variance = unexplained(training, self.features)

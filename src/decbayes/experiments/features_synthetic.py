@@ -10,9 +10,17 @@ import numpy as np
 from decbayes.experiments.boxes import draw_boxes
 from decbayes.experiments.claims import Claim, Compared, below, no_worse, within
 from decbayes.experiments.experiment import Task, settings_of
-from decbayes.experiments.features_common import LIKELIHOOD, estimated_prior_variance, learn, measured, series
+from decbayes.experiments.features_common import (
+    LIKELIHOOD,
+    Trial,
+    estimated_prior_variance,
+    feature_tasks,
+    medians,
+    nothing_more,
+    series,
+)
 from decbayes.experiments.style import FULL, canvas
-from decbayes.experiments.table import Measurement, Table
+from decbayes.experiments.table import Table
 from decbayes.families import Array
 from decbayes.models.features import LatentFeatures
 from decbayes.models.holdout import hold_out
@@ -51,20 +59,23 @@ class FeaturesSynthetic:
         return settings_of(self)
 
     def tasks(self) -> Sequence[Task]:
-        return [Task(f"trial {trial}", trial, partial(self._trial, trial)) for trial in range(self.trials)]
+        return [
+            task
+            for trial in range(self.trials)
+            for task in feature_tasks(trial, self.learners, partial(self._trial, trial), nothing_more)
+        ]
 
     def draw(self, table: Table) -> "Figure":
         figure = canvas(FULL, 1.8)
         left, right = figure.subplots(1, 2, sharey=True)
-        draw_boxes(left, series(table, ERROR))
-        draw_boxes(right, series(table, LIKELIHOOD), digits=3)
+        draw_boxes(left, series(table, ERROR, self.learners))
+        draw_boxes(right, series(table, LIKELIHOOD, self.learners), digits=3)
         left.set_xlabel("2-norm error of the features")
         right.set_xlabel("log-likelihood a component")
         return figure
 
     def claims(self, table: Table) -> list[Claim]:
-        error = {method: table.median(method=method, measure=ERROR) for method in table.distinct("method")}
-        predicted = {method: table.median(method=method, measure=LIKELIHOOD) for method in table.distinct("method")}
+        error, predicted = medians(table, ERROR), medians(table, LIKELIHOOD)
         amps = Compared("AMPS's median feature error", error["AMPS"])
         return [
             below(amps, Compared("the naive merge's", error["naive"])),
@@ -77,7 +88,7 @@ class FeaturesSynthetic:
             ),
         ]
 
-    def _trial(self, trial: int) -> list[Measurement]:
+    def _trial(self, trial: int) -> Trial:
         rng = np.random.default_rng([self.seed, trial])
         truth = independent_features(self.features, self.dimension, rng)
         inclusion = rng.uniform(size=self.features)
@@ -88,13 +99,13 @@ class FeaturesSynthetic:
         observed, held = hold_out(test, share=1 / self.dimension, rng=rng)
         model = self._model(training)
 
-        def score(posterior: Posterior) -> dict[str, float]:
+        def measures(posterior: Posterior) -> dict[str, float]:
             return {
                 ERROR: feature_error(posterior.mean("features"), truth),
                 LIKELIHOOD: model.log_predictive(posterior, observed, held),
             }
 
-        return measured(learn(model, training, self.learners, [self.seed, trial]), score)
+        return Trial(model, training, (self.seed, trial), measures)
 
     def _model(self, points: Array) -> LatentFeatures:
         prior = estimated_prior_variance(points, self.features, self.variance)

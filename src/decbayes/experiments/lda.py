@@ -15,6 +15,7 @@ from decbayes.experiments.corpora import SCORE, Bench, Split, bench, refining, w
 from decbayes.experiments.datasets import Corpus
 from decbayes.experiments.experiment import Task, settings_of
 from decbayes.experiments.lda_results import ROUNDS, checked, series
+from decbayes.experiments.starts import BOUND
 from decbayes.experiments.style import FULL, canvas
 from decbayes.experiments.table import Measurement, Table
 from decbayes.merging import align, merge, product
@@ -95,7 +96,7 @@ class Lda:
         seconds = perf_counter() - begun
         return [
             Measurement("batch", SCORE, work.score(fit.posterior), seconds, member=start),
-            Measurement("batch", "bound", fit.bound[-1], seconds, member=start),
+            Measurement("batch", BOUND, fit.bound[-1], seconds, member=start),
         ]
 
     def _weak_batch(self, trial: int) -> list[Measurement]:

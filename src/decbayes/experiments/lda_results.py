@@ -6,10 +6,10 @@ import numpy as np
 
 from decbayes.experiments.boxes import Series
 from decbayes.experiments.claims import Claim, Compared, beats, below, no_worse, number
-from decbayes.experiments.corpora import SCORE, highest
+from decbayes.experiments.corpora import SCORE
+from decbayes.experiments.starts import all_starts_seconds, best_starts
 from decbayes.experiments.style import AGENTS, AMPS, BATCH, GREY, NAIVE
 from decbayes.experiments.table import Table
-from decbayes.families import Array
 
 ROUNDS = {1: "AMPS + 1 round", 2: "AMPS + 2 rounds", 4: "AMPS + 4 rounds"}
 LIGHT = "#6fa8d6"
@@ -22,11 +22,11 @@ def series(table: Table, agents: int) -> list[Series]:
     """The figure's rows for one number of agents, from top to bottom."""
     setting, scores = f"{agents} agents", table.where(measure=SCORE)
     first, weak = scores.where(method="batch", member=0), scores.where(method="batch, weak start")
-    best = best_starts(table, agents)
+    best = best_starts(table, agents, SCORE)
     rows = [
         Series("batch, weak start", weak.values(), weak.seconds(), GREY),
         Series("batch", first.values(), first.seconds(), BATCH),
-        Series("batch, best of N starts", best, batch_times(table, agents), BATCH),
+        Series("batch, best of N starts", best, all_starts_seconds(table, agents), BATCH),
         decentralised(scores, "individual agents", "agent", setting, AGENTS),
         decentralised(scores, "naive merge", "naive", setting, NAIVE),
         decentralised(scores, "AMPS, weak start", "AMPS, weak start", setting, LIGHT),
@@ -38,24 +38,6 @@ def series(table: Table, agents: int) -> list[Series]:
 def decentralised(scores: Table, label: str, method: str, setting: str, colour: str) -> Series:
     rows = scores.where(method=method, setting=setting)
     return Series(label, rows.values(), rows.seconds(), colour)
-
-
-def best_starts(table: Table, starts: int) -> Array:
-    """In each trial the score of that start, among the first so many, whose bound is best."""
-    found = []
-    for trial in table.where(method="batch").distinct("trial"):
-        rows = table.where(method="batch", trial=trial)
-        scores, bounds = rows.values(measure=SCORE)[:starts], rows.values(measure="bound")[:starts]
-        if len(scores) == starts:
-            found.append(highest(scores, bounds))
-    return np.array(found)
-
-
-def batch_times(table: Table, starts: int) -> Array:
-    """All of a trial's starts, one after another."""
-    trials = table.where(method="batch", measure=SCORE)
-    sums = [trials.seconds(trial=trial)[:starts] for trial in trials.distinct("trial")]
-    return np.array([seconds.sum() for seconds in sums if len(seconds) == starts])
 
 
 def checked(table: Table, agents: Sequence[int], split: str) -> list[Claim]:
