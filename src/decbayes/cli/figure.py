@@ -1,13 +1,16 @@
 """`decbayes figure`: a figure of the paper, made by this code, with the paper's claims checked."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from decbayes.errors import DecbayesError
 from decbayes.experiments.catalogue import NAMES, build
 from decbayes.experiments.claims import Claim
 from decbayes.experiments.experiment import Experiment, redraw, run
@@ -18,21 +21,37 @@ from decbayes.experiments.table import Table
 CLAIM_FAILED = 1
 
 
+class NotInstalled(DecbayesError):
+    """Packages that only the experiments need are missing."""
+
+
+POSITIVE = Number(gte=1)
+Trials = Annotated[
+    int | None,
+    Parameter(help="Repetitions: by default what takes a few minutes; 20 is the paper's.", validator=POSITIVE),
+]
+Data = Annotated[Path | None, Parameter(help="Folder of the data sets; by default DECBAYES_DATA.")]
+Strict = Annotated[bool, Parameter(help="Exit with status 1 if a claim does not hold.", negative="")]
+Agents = Annotated[
+    tuple[int, ...] | None,
+    Parameter(help="lda: numbers of agents.", consume_multiple=True, negative="", validator=POSITIVE),
+]
+Sites = Annotated[Literal["random", "by-group"] | None, Parameter(help="lda: who holds which documents.")]
+Redraw = Annotated[bool, Parameter(name="--redraw", help="Draw from the CSV; compute nothing.", negative="")]
+
+
 def figure(
     name: str,
+    /,
     *,
-    trials: Annotated[
-        int | None, Parameter(help="Repetitions; by default what takes a few minutes, 20 is the paper's.")
-    ] = None,
+    trials: Trials = None,
     seed: int = 0,
-    data: Annotated[Path | None, Parameter(help="Folder of the data sets; DECBAYES_DATA by default.")] = None,
+    data: Data = None,
     out: Path = Path("out"),
-    strict: Annotated[bool, Parameter(help="Exit with status 1 if a claim does not hold.", negative="")] = False,
-    agents: Annotated[tuple[int, ...] | None, Parameter(help="lda: numbers of agents.", consume_multiple=True)] = None,
-    split: Annotated[Literal["random", "by-group"] | None, Parameter(help="lda: who holds which documents.")] = None,
-    redraw_only: Annotated[
-        bool, Parameter(name="--redraw", help="Draw from the CSV; compute nothing.", negative="")
-    ] = False,
+    strict: Strict = False,
+    agents: Agents = None,
+    split: Sites = None,
+    redraw_only: Redraw = False,
 ) -> None:
     """Run an experiment of the paper, draw its figure and check its claims.
 
@@ -43,12 +62,13 @@ def figure(
     ----------
     name
         gaussian, mixture-true, mixture-naive, mixture-restarts, mixture-symmetrized, mixture-agents, mixture-amps,
-        lda, sda, features-synthetic, features-faces, or all.
+        lda, lda-by-group, sda, features-synthetic, features-faces, or all.
     seed
         Seed of all random numbers.
     out
         Folder for tables, pictures and the report.
     """
+    check_installed()
     asked = {"trials": trials, "seed": seed, "data": data, "agents": agents, "split": split}
     given = {option: value for option, value in asked.items() if value is not None}
     names = NAMES if name == "all" else (name,)
@@ -59,6 +79,13 @@ def figure(
         console.print(f"{write_report(experiments, out)}", highlight=False, soft_wrap=True)
     if strict and not all(claim.holds for claims in checked for claim in claims):
         sys.exit(CLAIM_FAILED)
+
+
+def check_installed() -> None:
+    """Figures need packages that the library does not."""
+    missing = [package for package in ("matplotlib", "sklearn", "Stemmer") if find_spec(package) is None]
+    if missing:
+        raise NotInstalled(f"Figures need {', '.join(missing)}: pip install 'decbayes[experiments]'.")
 
 
 def make(experiment: Experiment, out: Path, console: Console, *, redraw_only: bool) -> list[Claim]:
