@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -64,6 +65,10 @@ def settings_of(experiment: Any, *left_out: str) -> dict[str, Any]:
     """An experiment's fields as plain values, without those that only say how far or where to run it."""
     plain = {name: value for name, value in asdict(experiment).items() if name not in {"trials", *left_out}}
     return dict(json.loads(json.dumps(plain)))
+
+
+def one_task_a_trial(trials: int, work: Callable[[int], list[Measurement]]) -> list[Task]:
+    return [Task(f"trial {trial}", trial, partial(work, trial)) for trial in range(trials)]
 
 
 def run(experiment: Experiment, folder: Path, progress: Progress | None = None) -> Table:

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from decbayes.experiments.claims import Claim, Compared, below
-from decbayes.experiments.experiment import Task, settings_of
+from decbayes.experiments.experiment import Task, one_task_a_trial, settings_of
 from decbayes.experiments.mixture_example import AGENTS, example, fit_agents, recalled, recorded, sample, stream
 from decbayes.experiments.simplex import simplex_grid
 from decbayes.experiments.style import FULL
@@ -39,7 +38,7 @@ class MixtureAgents:
         return settings_of(self)
 
     def tasks(self) -> Sequence[Task]:
-        return [Task(f"trial {trial}", trial, partial(self._trial, trial)) for trial in range(self.trials)]
+        return one_task_a_trial(self.trials, self._trial)
 
     def draw(self, table: Table) -> "Figure":
         row = [(f"agent {i + 1}", recalled(table, f"agent {i}")) for i in range(self.shown)]

@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from decbayes.experiments.claims import Claim, Compared, beats, below, no_worse
-from decbayes.experiments.experiment import Task, settings_of
+from decbayes.experiments.experiment import Task, one_task_a_trial, settings_of
 from decbayes.experiments.mixture_agents import uncertainty
 from decbayes.experiments.mixture_example import (
     Example,
@@ -53,7 +53,7 @@ class MixtureAmps:
         return settings_of(self)
 
     def tasks(self) -> Sequence[Task]:
-        return [Task(f"trial {trial}", trial, partial(self._trial, trial)) for trial in range(self.trials)]
+        return one_task_a_trial(self.trials, self._trial)
 
     def draw(self, table: Table) -> "Figure":
         row = [("AMPS", recalled(table, "AMPS")), ("AMPS, symmetrised", recalled(table, "AMPS symmetrised"))]

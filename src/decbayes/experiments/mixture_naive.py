@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from decbayes.experiments.claims import Claim, Compared, beats
-from decbayes.experiments.experiment import Task, settings_of
+from decbayes.experiments.experiment import Task, one_task_a_trial, settings_of
 from decbayes.experiments.mixture_example import (
     example,
     fit_agents,
@@ -46,7 +45,7 @@ class MixtureNaive:
         return settings_of(self)
 
     def tasks(self) -> Sequence[Task]:
-        return [Task(f"trial {trial}", trial, partial(self._trial, trial)) for trial in range(self.trials)]
+        return one_task_a_trial(self.trials, self._trial)
 
     def draw(self, table: Table) -> "Figure":
         return simplex_grid([[("naive merge of ten agents", recalled(table, "naive"))]], width=COLUMN)

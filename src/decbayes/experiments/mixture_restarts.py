@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from decbayes.experiments.claims import Claim, always, number
-from decbayes.experiments.experiment import Task, settings_of
+from decbayes.experiments.experiment import Task, one_task_a_trial, settings_of
 from decbayes.experiments.mixture_example import (
     Draws,
     example,
@@ -52,7 +51,7 @@ class MixtureRestarts:
         return settings_of(self)
 
     def tasks(self) -> Sequence[Task]:
-        return [Task(f"trial {trial}", trial, partial(self._trial, trial)) for trial in range(self.trials)]
+        return one_task_a_trial(self.trials, self._trial)
 
     def draw(self, table: Table) -> "Figure":
         rows = [

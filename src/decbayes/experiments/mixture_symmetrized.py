@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import combinations
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from decbayes.experiments.claims import Claim, Compared, within
-from decbayes.experiments.experiment import Task, settings_of
+from decbayes.experiments.experiment import Task, one_task_a_trial, settings_of
 from decbayes.experiments.mixture_example import (
     Draws,
     energy_distance,
@@ -49,7 +48,7 @@ class MixtureSymmetrized:
         return settings_of(self)
 
     def tasks(self) -> Sequence[Task]:
-        return [Task(f"trial {trial}", trial, partial(self._trial, trial)) for trial in range(self.trials)]
+        return one_task_a_trial(self.trials, self._trial)
 
     def draw(self, table: Table) -> "Figure":
         row = [(f"VB {i + 1}, symmetrised", draws) for i, draws in enumerate(self._draws(table, "symmetrised"))]
