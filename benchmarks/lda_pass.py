@@ -1,7 +1,8 @@
 """One pass of batch variational Bayes for LDA: decbayes against scikit-learn, the same work on one thread.
 
 Both start from the same topics and the same document topics, with the same inner tolerance and cap, on the whole
-20 Newsgroups matrix; that they did the same work is checked by comparing the resulting topics. Run it alone:
+20 Newsgroups matrix; that they did the same work is checked by comparing the resulting topics. Seconds are processor
+time, so that other work on the machine does not count.
 
     python benchmarks/lda_pass.py [--quick]
 
@@ -38,9 +39,9 @@ class TimedPeer(PeerAllocation):
     """scikit-learn's estimator, noting how long each E-step plus M-step takes."""
 
     def _em_step(self, *args, **kwargs):
-        begin = time.perf_counter()
+        begin = time.process_time()
         result = super()._em_step(*args, **kwargs)
-        self.seconds_ = [*getattr(self, "seconds_", []), time.perf_counter() - begin]
+        self.seconds_ = [*getattr(self, "seconds_", []), time.process_time() - begin]
         return result
 
 
@@ -65,12 +66,12 @@ def our_passes(counts, topic_prior):
     matrix = (counts.data, counts.indices.astype(np.int32), counts.indptr.astype(np.int64))
     prior, seconds = np.full(TOPICS, DOCUMENT_PRIOR), []
     for _ in range(PASSES):
-        begin = time.perf_counter()
+        begin = time.process_time()
         gamma, statistics = draws.gamma(100.0, 0.01, (counts.shape[0], TOPICS)), np.zeros_like(topics)
         expect_topics(topics, topics.sum(axis=0), weights, scales)
         update_documents(*matrix, weights, scales, prior, gamma, statistics, bound, TOLERANCE, STEPS)
         topics = topic_prior + statistics * weights
-        seconds.append(time.perf_counter() - begin)
+        seconds.append(time.process_time() - begin)
     return seconds, topics.T
 
 

@@ -35,3 +35,23 @@ class InvalidFile(DecbayesError):
 
 class InvalidData(DecbayesError):
     """Observations that the model cannot have produced: NaN, a wrong dimension, negative counts, …"""
+
+
+class InvalidKey(DecbayesError):
+    """A key file or a public key that is no Ed25519 key."""
+
+
+class InvalidCharter(DecbayesError):
+    """A charter that is malformed, contradicts itself, or does not describe the structure it claims."""
+
+
+class StoreFailed(DecbayesError):
+    """A store that cannot write or read: the disk is full, or the file belongs to somebody else."""
+
+
+class Refused(DecbayesError):
+    """Bytes from the network that are not used; `reason` is the one-word name under which they are counted."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(f"{reason}: {text}")
+        self.reason = reason

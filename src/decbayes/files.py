@@ -64,9 +64,7 @@ def to_bytes(posterior: Posterior) -> bytes:
 
     structure = posterior.structure
     tensors = {f"prior/{name}": np.array(smallest(prior), dtype="<f8") for name, prior in structure.prior.items()}
-    for name, contribution in posterior.contribution.items():
-        for part, array in arrays(contribution).items():
-            tensors[f"contribution/{name}/{part}"] = array
+    tensors |= contribution_arrays(posterior)
     header = {"format": FORMAT, "fingerprint": structure.fingerprint, "structure": structure.description()}
     return bytes(serialize(tensors, metadata={KEY: canonical_json(header).decode()}))
 
@@ -78,21 +76,44 @@ def from_bytes(content: bytes) -> Posterior:
     return Posterior(structure, {name: contribution_from(tensors, name, structure) for name in structure.families})
 
 
+def contribution_arrays(posterior: Posterior) -> dict[str, np.ndarray[Any, Any]]:
+    """A posterior's contributions by the names they have in files and records."""
+    return {
+        f"contribution/{name}/{part}": array
+        for name, contribution in posterior.contribution.items()
+        for part, array in arrays(contribution).items()
+    }
+
+
 def parse(content: bytes) -> tuple[dict[str, Any], Arrays]:
     """The metadata and the arrays of a safetensors file."""
-    from safetensors import SafetensorError, deserialize
-
+    tensors = read_arrays(content)
     try:
         length = int.from_bytes(content[:8], "little")
         header = json.loads(json.loads(content[8 : 8 + length])["__metadata__"][KEY])
-        views = dict(deserialize(content))  # type: ignore[no-untyped-call]
-    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InvalidFile(
-            f"This is not a posterior file, or it is damaged ({type(error).__name__}: {error})."
-        ) from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InvalidFile(f"This is not a posterior file ({type(error).__name__}: {error}).") from None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise InvalidFile(f"The format is not '{FORMAT}'; the file may come from another version of decbayes.")
-    return header, {name: as_array(name, view) for name, view in views.items()}
+    return header, tensors
+
+
+def read_arrays(content: bytes) -> Arrays:
+    """The arrays of safetensors bytes that nobody vouches for."""
+    from safetensors import SafetensorError, deserialize
+
+    try:
+        views = dict(deserialize(content))  # type: ignore[no-untyped-call]
+    except (SafetensorError, ValueError, RecursionError) as error:
+        raise InvalidFile(f"These are not arrays, or they are damaged ({type(error).__name__}: {error}).") from None
+    return {name: as_array(name, view) for name, view in views.items()}
+
+
+def write_arrays(tensors: Arrays) -> bytes:
+    """Arrays as safetensors bytes, the same bytes for the same arrays."""
+    from safetensors.numpy import save as serialize
+
+    return bytes(serialize(dict(tensors)))
 
 
 def as_array(name: str, view: Mapping[str, Any]) -> np.ndarray[Any, Any]:

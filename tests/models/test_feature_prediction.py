@@ -120,6 +120,8 @@ def test_transform_finds_the_assignments_even_with_unseen_components():
         (np.zeros((2, 10)), np.full((2, 10), np.nan), "nothing to predict"),
         (np.zeros((2, 9)), np.zeros((2, 9)), "expects"),
         (np.full((2, 10), np.inf), np.zeros((2, 10)), "infinite"),
+        ([["a"] * 10], np.zeros((1, 10)), "numbers"),
+        (np.zeros((2, 10)), np.zeros((2, 10)), "both observed and held out"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(observed, held, says):

@@ -5,7 +5,7 @@ import pytest
 from feature_data import feature_error, synthetic
 from scipy import stats
 
-from decbayes.models.feature_moves import moves, repaired, settled
+from decbayes.models.feature_moves import moves, repaired, reseeded, settled
 from decbayes.models.feature_starts import component_start, tails
 from decbayes.models.feature_state import Problem, Span, State, believing, improved, state_of
 
@@ -115,6 +115,28 @@ def test_moves_repair_a_spoilt_feature(rewrite):
     for _ in range(3):
         state = repaired(state, rng, 0.01)
     assert feature_error(state.means, truth) < 0.5
+
+
+def test_a_dead_feature_is_reseeded_from_what_it_should_explain():
+    data, truth, assignments = synthetic(1, observations=300)
+    unit = np.ones(5)
+    known = Problem(data, 10, 0.04, np.zeros((5, 10)), unit, unit, unit)
+    state = State(known, dead(assignments.T.copy()), truth, np.full(5, 1e-4), unit, unit)
+    reseeds = [reseeded(0, np.random.default_rng(seed), state)[0] for seed in range(10)]
+    # Where the seed happens to lack the feature, the residual is noise.
+    assert np.median([np.mean(reseed == assignments[:, 0]) for reseed in reseeds]) > 0.95
+
+
+def test_one_pass_exchanges_features_that_stand_in_for_each_other():
+    """Feature 0 where feature 1 belongs: giving up one or taking the other alone would lower the bound."""
+    features = np.array([[1.0, 1.0, 0.0], [1.0, 0.9, 0.3]])
+    unit = np.ones(2)
+    known = Problem(features[[0] * 20 + [1] * 21], 3, 0.01, np.zeros((2, 3)), unit, unit, unit)
+    right = np.repeat(np.eye(2), [20, 21], axis=1)
+    wrong = right.copy()
+    wrong[:, 20] = [1.0, 0.0]
+    state = improved(State(known, wrong, features, np.full(2, 1e-4), unit, unit))
+    np.testing.assert_allclose(state.assignments, right, atol=0.01)
 
 
 def test_swapping_is_a_move_only_where_the_prior_tells_features_apart():

@@ -166,6 +166,14 @@ def test_restarts_keep_the_best_bound(model, rng):
     assert several.bound[-1] == max(single)
 
 
+def test_a_given_start_is_climbed_from_at_once_and_once(model, rng):
+    counts, seen = corpus(rng), []
+    start = model.fit(counts, rng=rng).posterior
+    eager = replace(model, ascent=db.Ascent(passes=30, tolerance=1e9, restarts=2, warm_up=10))
+    eager.fit(counts, start=start, rng=rng, progress=seen.append)
+    assert [(step.restart, step.number) for step in seen] == [(0, 1), (0, 2)]
+
+
 def test_log_predictive_is_the_mixture_of_expected_topics(model, rng):
     posterior = model.fit(corpus(rng), rng=rng).posterior
     observed, held = db.hold_out(corpus(rng, documents=40), rng=rng)

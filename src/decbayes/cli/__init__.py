@@ -17,6 +17,7 @@ app = App(
 )
 app.command("decbayes.cli.demo:demo", name="demo")
 app.command("decbayes.cli.figure:figure", name="figure")
+app.command("decbayes.cli.simulate:simulate", name="simulate")
 app.register_install_completion_command()
 
 # What a user can do something about is told in one line; anything else is a defect and shows its traceback.

@@ -1,13 +1,36 @@
-"""The alignment gain of Dirichlet rows: log-gamma differences where the contribution is not zero, and nowhere else."""
+"""The alignment gain of Dirichlet rows: log-gamma differences where the contribution is not zero, and nowhere else.
 
-from typing import Any
+Sparse rows are given by where each starts and stops in `indices` and `data`, so that reordering rows copies nothing.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
 
+from decbayes.kernels.rows import longest, write_table
 from decbayes.kernels.special import FASTMATH, lgamma
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _compiled(function: _Function) -> _Function:
+    compiled: _Function = numba.njit(fastmath=FASTMATH, error_model="numpy", nogil=True, cache=True)(function)
+    return compiled
+
+
+def _inlined(function: _Function) -> _Function:
+    compiled: _Function = numba.njit(fastmath=FASTMATH, error_model="numpy", forceinline=True, cache=True)(function)
+    return compiled
+
+
+@numba.njit(fastmath={*FASTMATH, "reassoc"}, error_model="numpy", forceinline=True, cache=True)  # type: ignore[untyped-decorator]
+def _plus(total: float, term: float) -> float:
+    """A sum that the compiler may reorder (always in the same way), which is what lets a long one vectorise."""
+    return total + term
 
 
 def dirichlet_gain(rest: Array, own: Any) -> Array:
@@ -16,38 +39,146 @@ def dirichlet_gain(rest: Array, own: Any) -> Array:
     Costs K evaluations of lnΓ for each non-zero entry and for each distinct column. NaN where α leaves its domain.
     """
     columns, position = np.unique(own.indices, return_inverse=True)
-    gain = np.empty((len(rest), own.shape[0]))
-    sums = rest.sum(axis=1) + rest.shape[1]
-    added = np.asarray(own.sum(axis=1)).ravel()
-    _gains(rest, columns, position.astype(np.int32), own.indptr, own.data, sums, added, gain)
+    alpha = np.take(rest, columns, axis=1) + 1.0
+    table = np.empty_like(alpha)
+    tabulate(alpha, table)
+    gain, defined = np.empty((len(rest), own.shape[0])), np.empty((len(rest), own.shape[0]), dtype=np.bool_)
+    sums, outside = rest.sum(axis=1) + rest.shape[1], np.count_nonzero(rest <= -1.0, axis=1)
+    rows = own.indptr[:-1], own.indptr[1:], position.astype(np.int32), own.data, np.asarray(own.sum(axis=1)).ravel()
+    slots, nothing = np.arange(len(rest)), np.full(len(rest), -1)
+    place_gains(alpha, alpha, alpha, table, sums, outside, *rows, slots, nothing, gain, defined)
+    gain[~defined] = np.nan
     return gain
 
 
-@numba.njit(fastmath=FASTMATH, error_model="numpy", nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _gains(
-    rest: Array, columns: Any, position: Any, indptr: Any, data: Array, sums: Array, added: Array, gain: Array
+@_compiled
+def tabulate(alpha: Array, table: Array) -> None:
+    """table = lnΓ(α), zero where α is outside the domain."""
+    for slot in range(alpha.shape[0]):
+        row, values = alpha[slot], table[slot]
+        for column in range(len(row)):
+            values[column] = lgamma(row[column])
+        for column in range(len(row)):
+            values[column] = values[column] if row[column] > 0.0 else 0.0
+
+
+@_compiled
+def place_gains(
+    start: Array,
+    added: Array,
+    alpha: Array,
+    table: Array,
+    sums: Array,
+    outside: Any,
+    starts: Any,
+    stops: Any,
+    indices: Any,
+    data: Array,
+    row_sums: Array,
+    slots: Any,
+    held: Any,
+    gain: Array,
+    defined: Any,
 ) -> None:
-    alpha = np.empty(len(columns))
-    before = np.empty(len(columns))
-    after = np.empty(len(data))
-    for slot in range(len(rest)):
-        for place in range(len(columns)):
-            alpha[place] = rest[slot, columns[place]] + 1.0
-        for place in range(len(columns)):
-            before[place] = lgamma(alpha[place])
-        for entry in range(len(data)):
-            after[entry] = alpha[position[entry]] + data[entry]
-        for component in range(len(added)):
-            first, last = indptr[component], indptr[component + 1]
-            lowest = 1.0
-            for entry in range(first, last):
-                lowest = min(lowest, after[entry])
-            if lowest <= 0.0 or sums[slot] + added[component] <= 0.0:
-                gain[slot, component] = np.nan
-                continue
-            total = lgamma(sums[slot]) - lgamma(sums[slot] + added[component])
-            for entry in range(first, last):
-                after[entry] = lgamma(after[entry])
-            for entry in range(first, last):
-                total += after[entry] - before[position[entry]]
-            gain[slot, component] = total
+    """Row i of the result: what slot slots[i] gains from each component once row held[i] has been taken out of it.
+
+    α = start + added, `table` holds its lnΓ, `sums` its row sums, and `outside` counts the columns out of the domain:
+    a component is allowed in a slot if it mends all of them. Slots are changed for a moment and left as they were, so
+    that two calls may run at the same time unless they share a slot.
+    """
+    most = longest(starts, stops)
+    buffer, taken_alpha, taken_table = np.empty(most), np.empty(most), np.empty(most)
+    for place in range(len(slots)):
+        slot, row = slots[place], held[place]
+        total, wrong = sums[slot], outside[slot]
+        first, last = (starts[row], stops[row]) if row >= 0 else (0, 0)
+        if row >= 0:
+            total -= row_sums[row]
+            own, entries = indices[first:last], data[first:last]
+            wrong += _take_out(start[slot], added[slot], alpha[slot], own, entries, buffer, taken_alpha)
+            for entry in range(len(own)):
+                taken_table[entry] = table[slot, own[entry]]
+            write_table(table[slot], own, buffer[: len(own)])
+        rows = starts, stops, indices, data, row_sums
+        _gains(alpha[slot], table[slot], total, wrong, rows, buffer, gain[place], defined[place])
+        for entry in range(last - first):
+            alpha[slot, indices[first + entry]] = taken_alpha[entry]
+            table[slot, indices[first + entry]] = taken_table[entry]
+
+
+@_inlined
+def _take_out(start: Array, added: Array, alpha: Array, columns: Any, entries: Array, rest: Array, taken: Array) -> int:
+    """Subtract a row from a slot's α, keeping what was there; returns how many columns leave the domain by it."""
+    left = 0
+    for entry in range(len(columns)):
+        column = columns[entry]
+        taken[entry] = alpha[column]
+        rest[entry] = start[column] + (added[column] - entries[entry])
+        left += int(rest[entry] <= 0.0) - int(taken[entry] <= 0.0)
+        alpha[column] = rest[entry]
+    return left
+
+
+@_inlined
+def _gains(
+    alpha: Array,
+    table: Array,
+    total: float,
+    outside: int,
+    rows: tuple[Any, Any, Any, Array, Array],
+    buffer: Array,
+    gain: Array,
+    defined: Any,
+) -> None:
+    """What one slot gains from each component."""
+    starts, stops, indices, data, row_sums = rows
+    before = lgamma(total) if total > 0.0 else 0.0
+    for component in range(len(starts)):
+        summed = total + row_sums[component]
+        columns = indices[starts[component] : stops[component]]
+        entries = data[starts[component] : stops[component]]
+        after = buffer[: len(entries)]
+        _gather(alpha, columns, entries, after)
+        inside = summed > 0.0 and _smallest(after) > 0.0
+        if outside > 0:
+            inside = inside and _mended(alpha, columns, after) == outside
+        defined[component] = inside
+        gain[component] = _difference(after, table, columns) - lgamma(summed) + before
+
+
+# The steps below are loops of their own because one loop that does it all does not vectorise.
+
+
+@_inlined
+def _gather(alpha: Array, columns: Any, entries: Array, after: Array) -> None:
+    """after = α + c in the columns of the entries c."""
+    for entry in range(len(entries)):
+        after[entry] = alpha[columns[entry]] + entries[entry]
+
+
+@_inlined
+def _smallest(values: Array) -> float:
+    lowest = 1.0
+    for entry in range(len(values)):
+        lowest = min(lowest, values[entry])
+    return lowest
+
+
+@_inlined
+def _difference(after: Array, table: Array, columns: Any) -> float:
+    """Σ lnΓ(α + c) − lnΓ(α)."""
+    value, subtracted = 0.0, 0.0
+    for entry in range(len(after)):
+        value = _plus(value, lgamma(after[entry]))
+    for entry in range(len(after)):
+        subtracted = _plus(subtracted, table[columns[entry]])
+    return value - subtracted
+
+
+@_inlined
+def _mended(alpha: Array, columns: Any, after: Array) -> int:
+    """How many columns are outside the domain without the entries and inside with them."""
+    count = 0
+    for entry in range(len(after)):
+        count += alpha[columns[entry]] <= 0.0 and after[entry] > 0.0
+    return count

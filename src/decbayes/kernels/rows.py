@@ -1,17 +1,76 @@
-"""Sparse rows added to a dense total, in place."""
+"""Sparse rows added to dense totals, in place.
+
+Sparse rows are given by where each starts and stops in `indices` and `data`, so that reordering rows copies nothing.
+"""
 
 from typing import Any
 
 import numba
 import numpy as np
 
+from decbayes.kernels.special import FASTMATH, lgamma
+
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
+@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+def longest(starts: Any, stops: Any) -> int:
+    """The most entries that a row has."""
+    most = 0
+    for row in range(len(starts)):
+        most = max(most, stops[row] - starts[row])
+    return most
+
+
 @numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def add_rows(total: Array, indptr: Any, indices: Any, data: Array, permutation: Any, sign: float) -> None:
-    """total[k] += sign × row permutation[k] of the CSR matrix."""
-    for slot in range(len(permutation)):
-        row = permutation[slot]
-        for entry in range(indptr[row], indptr[row + 1]):
-            total[slot, indices[entry]] += sign * data[entry]
+def add_rows(
+    total: Array, starts: Any, stops: Any, indices: Any, data: Array, slots: Any, components: Any, sign: float
+) -> None:
+    """total[slots[i]] += sign × row components[i]; a component below zero is none."""
+    for place in range(len(slots)):
+        row, slot = components[place], slots[place]
+        if row >= 0:
+            for entry in range(starts[row], stops[row]):
+                total[slot, indices[entry]] += sign * data[entry]
+
+
+@numba.njit(fastmath=FASTMATH, error_model="numpy", nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def settle_rows(
+    start: Array,
+    added: Array,
+    alpha: Array,
+    table: Array,
+    outside: Any,
+    starts: Any,
+    stops: Any,
+    indices: Any,
+    slots: Any,
+    components: Any,
+) -> None:
+    """α = start + added and its lnΓ, in the columns of row components[i] of slot slots[i].
+
+    The table is zero outside the domain, and `outside` counts the columns of a slot that are.
+    """
+    values = np.empty(longest(starts, stops))
+    for place in range(len(slots)):
+        row, slot = components[place], slots[place]
+        if row >= 0:
+            columns = indices[starts[row] : stops[row]]
+            settled = values[: len(columns)]
+            for entry in range(len(columns)):
+                column = columns[entry]
+                settled[entry] = start[slot, column] + added[slot, column]
+                outside[slot] += int(settled[entry] <= 0.0) - int(alpha[slot, column] <= 0.0)
+                alpha[slot, column] = settled[entry]
+            write_table(table[slot], columns, settled)
+
+
+@numba.njit(fastmath=FASTMATH, error_model="numpy", nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def write_table(table: Array, columns: Any, alpha: Array) -> None:
+    """table[columns] = lnΓ(α), zero outside the domain; overwrites α."""
+    for entry in range(len(alpha)):
+        alpha[entry] = alpha[entry] if alpha[entry] > 0.0 else 1.0  # lnΓ(1) = 0
+    for entry in range(len(alpha)):
+        alpha[entry] = lgamma(alpha[entry])
+    for entry in range(len(alpha)):
+        table[columns[entry]] = alpha[entry]

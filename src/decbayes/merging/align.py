@@ -1,7 +1,7 @@
 """AMPS: align everybody's components, then add (eq:combopt)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -9,9 +9,12 @@ from decbayes.errors import StructureMismatch
 from decbayes.families import Array, dense
 from decbayes.merging.canonical import Canonical, canonical_order
 from decbayes.merging.matching import Matching
-from decbayes.merging.problem import Factor, Problem, Solution, Solver, best_permutation
-from decbayes.merging.product import Relabelling, common_structure, relabelled_product
-from decbayes.merging.sums import relabelled_sum
+from decbayes.merging.placement import Placement
+from decbayes.merging.problem import STRENGTH, Factor, Optimality, Problem, Solution, Solver, best_permutation
+from decbayes.merging.product import relabelled_product
+from decbayes.merging.rows import times
+from decbayes.merging.sources import Contents, in_memory, reordered
+from decbayes.merging.sums import Relabelling
 from decbayes.posterior import Posterior
 from decbayes.symmetry import CoupledSet, Permutation, identity, inverse, is_permutation
 
@@ -23,13 +26,16 @@ class Alignment:
     """The permutations that align posteriors, and J after each sweep of the solver, never falling.
 
     `permutations[i][coupled][k]` is the component of posterior i that goes into slot k. The slots are labelled as in
-    the posterior with the most evidence.
+    the posterior with the most evidence. `optimality` says what is proven about the permutations: nothing ("none"), no
+    exchange of two components of one posterior raises J ("swap"), no relabelling of one posterior does ("agent"), no
+    relabelling of all does ("global").
     """
 
     permutations: Relabellings
     objective: tuple[float, ...]
-    posteriors: tuple[Posterior, ...] = field(repr=False)
+    posteriors: Sequence[Posterior] = field(repr=False)
     order: tuple[int, ...] = field(repr=False)
+    optimality: Optimality = "none"
 
     def merged(self) -> Posterior:
         """λ0 + Σ_i P_i (λ_i − λ0)."""
@@ -44,13 +50,21 @@ class Alignment:
         margins: tuple[dict[CoupledSet, Array], ...] = tuple({} for _ in self.posteriors)
         for coupled in self.posteriors[0].structure.symmetry:
             problem = coupled_problem(self.posteriors, coupled)
-            assignments = np.array([permutation[coupled] for permutation in self.permutations])
-            totals = problem.totals(assignments)
-            for agent, permutation in enumerate(assignments):
-                problem.add(totals, agent, permutation, -1.0)
-                margins[agent][coupled] = next_best_losses(problem.gain(totals, agent), permutation)
-                problem.add(totals, agent, permutation)
+            placement = Placement(problem, np.array([permutation[coupled] for permutation in self.permutations]))
+            for agent in range(problem.agents):
+                margins[agent][coupled] = next_best_losses(placement.gain(agent), placement.assignments[agent])
         return margins
+
+    def bound(self) -> float:
+        """A number that J cannot exceed whatever the permutations, so that no alignment beats this one by more.
+
+            J ≤ Σ_i max_P Σ_k A(λ0_k + N c_iP(k)) / N
+
+        It is reached when all posteriors say the same, because A is convex, and far away when they say little each.
+        """
+        structure = self.posteriors[0].structure
+        sets = [upper_bound(coupled_problem(self.posteriors, coupled)) for coupled in structure.symmetry]
+        return sum(sets) + naive_constant(self.posteriors, self.order)
 
 
 def merge(posteriors: Sequence[Posterior], *, solver: Solver | None = None) -> Posterior:
@@ -65,23 +79,24 @@ def merge(posteriors: Sequence[Posterior], *, solver: Solver | None = None) -> P
 
 def align(posteriors: Sequence[Posterior], *, solver: Solver | None = None) -> Alignment:
     """Find which components of the posteriors belong together, for each coupled set on its own."""
-    structure = common_structure(posteriors)
     order, readings = canonical_order(posteriors)
-    chosen = solver or Matching()
+    held = tuple(posteriors) if isinstance(posteriors, list) else posteriors
+    structure, chosen = posteriors[0].structure, solver or Matching()
     permutations: tuple[dict[CoupledSet, Permutation], ...] = tuple({} for _ in posteriors)
-    traces = []
-    for coupled in structure.symmetry:
-        solution = solve_canonically(posteriors, coupled, order, readings, chosen)
-        traces.append(solution.objective)
+    solutions = [solve_canonically(held, coupled, order, readings, chosen) for coupled in structure.symmetry]
+    for coupled, solution in zip(structure.symmetry, solutions, strict=True):
         for agent, permutation in enumerate(solution.assignments):
             permutations[agent][coupled] = permutation
-    objective = total_trace(traces, naive_constant(posteriors, order))
-    return Alignment(permutations, objective, tuple(posteriors), tuple(order))
+    trace = total_trace([solution.objective for solution in solutions], naive_constant(held, order))
+    proven = [STRENGTH.index(solution.optimality) for solution in solutions]
+    weakest = STRENGTH[min(proven, default=-1)]
+    return Alignment(permutations, trace, held, tuple(order), weakest)
 
 
 def objective(posteriors: Sequence[Posterior], permutations: Sequence[Mapping[CoupledSet, Permutation]]) -> float:
     """J_AMPS = Σ_j A_j(λ0_j + Σ_i P_i (λ_ij − λ0_j)), over all factors of the structure (eq:combopt)."""
-    structure = common_structure(posteriors)
+    order, _ = canonical_order(posteriors)
+    structure = posteriors[0].structure
     if len(permutations) != len(posteriors):
         raise StructureMismatch(f"There are {len(posteriors)} posteriors and {len(permutations)} relabellings.")
     for agent, relabelling in enumerate(permutations):
@@ -89,7 +104,6 @@ def objective(posteriors: Sequence[Posterior], permutations: Sequence[Mapping[Co
             size = structure.components(coupled)
             if coupled not in relabelling or not is_permutation(relabelling[coupled], size):
                 raise StructureMismatch(f"Relabelling {agent} has no permutation of {size} components for {coupled}.")
-    order, _ = canonical_order(posteriors)
     return relabelled_product(posteriors, [by_factor(p) for p in permutations], order).log_partition()
 
 
@@ -99,16 +113,9 @@ def coupled_problem(
     """The alignment problem of one set, each agent's components in the given order."""
     structure = posteriors[0].structure
     orders = components or [identity(structure.components(coupled))] * len(posteriors)
-    return Problem(
-        tuple(
-            Factor(
-                structure.families[name],
-                structure.prior[name],
-                [posterior.contribution[name][order] for posterior, order in zip(posteriors, orders, strict=True)],
-            )
-            for name in coupled.factors
-        )
-    )
+    factors = tuple(Factor(structure.families[name], structure.prior[name]) for name in coupled.factors)
+    problem = Problem(factors, Contents(posteriors, orders, coupled))
+    return problem.loaded() if in_memory(posteriors) else problem
 
 
 def solve_canonically(
@@ -120,18 +127,31 @@ def solve_canonically(
 ) -> Solution:
     """Solve one set in canonical order and labels; the answer is in the caller's order and everybody's own labels."""
     components = [readings[agent].components[coupled] for agent in order]
-    problem = coupled_problem([posteriors[agent] for agent in order], coupled, components)
+    problem = coupled_problem(reordered(posteriors, order), coupled, components)
     if problem.agents == 1:
         # Bayes' rule needs no alignment of a single posterior: it is the answer.
         own = identity(problem.components)[None]
-        return Solution(own, (problem.objective(problem.totals(inverse(components[0])[None])),))
+        return Solution(own, (Placement(problem, inverse(components[0])[None]).objective(),), "global")
     solution = solver.solve(problem)
     own = np.array([order_of[slots] for order_of, slots in zip(components, solution.assignments, strict=True)])
     if problem.exchangeable:
         own = own[:, inverse(own[0])]
     assignments = np.empty_like(own)
     assignments[list(order)] = own
-    return Solution(assignments, solution.objective)
+    return replace(solution, assignments=assignments)
+
+
+def upper_bound(problem: Problem) -> float:
+    """What J cannot exceed, by the convexity of A: see `Alignment.bound`."""
+    empty = Placement(problem.part(slice(0, 1)))
+    total = 0.0
+    for contents in problem.contents:
+        scaled = Problem(problem.factors, [tuple(times(rows, problem.agents) for rows in contents)])
+        gain = Placement(scaled).gain(0)
+        if not np.isfinite(gain).all():
+            return np.inf
+        total += float(gain[identity(problem.components), best_permutation(gain)].sum())
+    return empty.objective() + total / problem.agents
 
 
 def by_factor(relabelling: Mapping[CoupledSet, Permutation]) -> Relabelling:
@@ -142,13 +162,12 @@ def naive_constant(posteriors: Sequence[Posterior], order: Sequence[int]) -> flo
     """What the factors in no coupled set add to J."""
     structure = posteriors[0].structure
     relabelled = {name for coupled in structure.symmetry for name in coupled.factors}
-    total = 0.0
-    for name in structure.families:
-        if name not in relabelled:
-            parts = ((posteriors[i].contribution[name], identity(len(structure.prior[name]))) for i in order)
-            summed = relabelled_sum(parts, like=posteriors[0].contribution[name])
-            total += structure.families[name].log_partition(structure.prior[name] + dense(summed))
-    return total
+    plain = [name for name in structure.families if name not in relabelled]
+    totals = {name: np.zeros(structure.prior[name].shape) for name in plain}
+    for agent in order if plain else ():
+        for name, total in totals.items():
+            total += dense(posteriors[agent].contribution[name])
+    return sum(structure.families[name].log_partition(structure.prior[name] + totals[name]) for name in plain)
 
 
 def total_trace(traces: Sequence[Sequence[float]], constant: float) -> tuple[float, ...]:

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import issparse
 
-from decbayes.families import Contribution
+from decbayes.families import Array, Contribution
+from decbayes.merging.agreement import agreeing
+from decbayes.merging.rows import SparseRows, rows_of
 from decbayes.posterior import Posterior, arrays
-from decbayes.symmetry import CoupledSet, Permutation
+from decbayes.structure import smallest
+from decbayes.symmetry import CoupledSet, Permutation, identity
 
 # Log-gammas differ in their last bits between processors; ranks must not.
 SIGNIFICANT = 6
@@ -28,8 +31,11 @@ class Canonical:
 
 
 def canonical_order(posteriors: Sequence[Posterior]) -> tuple[list[int], list[Canonical]]:
-    """Indices of the posteriors, most evidence first, and each one's canonical reading."""
-    readings = [canonical(posterior) for posterior in posteriors]
+    """Indices of the posteriors, most evidence first, and each one's canonical reading.
+
+    Each posterior is looked at once, and compared with the first: all must share one structure.
+    """
+    readings = [canonical(posterior) for posterior in agreeing(posteriors)]
     return sorted(range(len(posteriors)), key=lambda agent: readings[agent].rank), readings
 
 
@@ -71,10 +77,17 @@ def content_hash(contribution: Contribution, name: str) -> bytes:
 def information(posterior: Posterior, components: Mapping[CoupledSet, Permutation]) -> float:
     """KL(posterior ‖ prior) in nats, rounded: how much evidence the posterior brings."""
     order = {name: components[coupled] for coupled in components for name in coupled.factors}
-    structure = posterior.structure
     total = 0.0
-    for name, family in structure.families.items():
-        contribution = posterior.contribution[name]
-        rows = contribution[order[name]] if name in order else contribution
-        total += family.information(structure.prior[name], rows)
+    for name, family in posterior.structure.families.items():
+        prior, contribution = posterior.structure.prior[name], posterior.contribution[name]
+        rows = rows_of(contribution, order.get(name, identity(len(prior))), family)
+        total += sparse_information(prior, rows) if isinstance(rows, SparseRows) else family.information(prior, rows)
     return float(f"{total:.{SIGNIFICANT}e}")
+
+
+def sparse_information(prior: Array, rows: SparseRows) -> float:
+    from decbayes.kernels.information import dirichlet_information
+
+    distinct = smallest(prior)
+    sums = (distinct + 1.0).sum(axis=1) * (prior.shape[1] // distinct.shape[1])
+    return float(dirichlet_information(prior, *rows.parts, rows.sums, np.broadcast_to(sums, len(prior))))

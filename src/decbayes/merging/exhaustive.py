@@ -7,8 +7,10 @@ from math import factorial
 import numpy as np
 
 from decbayes.errors import TooManyRelabellings
-from decbayes.families import Array, dense
-from decbayes.merging.problem import Factor, Problem, Solution
+from decbayes.families import Array
+from decbayes.merging.placement import Placement
+from decbayes.merging.problem import Problem, Solution
+from decbayes.merging.rows import written_out
 
 MOST_COMBINATIONS = 5_000_000
 
@@ -31,7 +33,7 @@ class Exhaustive:
         objective = combination_scores(slot_scores(problem), choices)
         best = np.unravel_index(np.argmax(objective), objective.shape)
         assignments = np.array([choice[index] for choice, index in zip(choices, best, strict=True)])
-        return Solution(assignments, (problem.objective(problem.totals(assignments)),))
+        return Solution(assignments, (Placement(problem, assignments).objective(),), "global")
 
 
 def combination_scores(scores: Array, choices: list[np.ndarray[tuple[int, int], np.dtype[np.intp]]]) -> Array:
@@ -44,13 +46,14 @@ def combination_scores(scores: Array, choices: list[np.ndarray[tuple[int, int], 
 
 def slot_scores(problem: Problem) -> Array:
     """(K, K, …, K): the row terms of slot k when the agents put components k_1, …, k_N there; −∞ outside the domain."""
-    return np.asarray(np.sum([factor_scores(factor) for factor in problem.factors], axis=0))
+    return np.asarray(np.sum([factor_scores(problem, index) for index in range(len(problem.factors))], axis=0))
 
 
-def factor_scores(factor: Factor) -> Array:
+def factor_scores(problem: Problem, index: int) -> Array:
+    factor = problem.factors[index]
     sums = np.asarray(factor.prior)
-    for contribution in factor.contributions:
-        sums = sums[..., None, :] + dense(contribution)
+    for contents in problem.contents:
+        sums = sums[..., None, :] + written_out(contents[index])
     rows = sums.reshape(-1, sums.shape[-1])
     inside = factor.family.contains_rows(rows)
     scores = np.full(len(rows), -np.inf)

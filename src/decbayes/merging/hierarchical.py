@@ -4,12 +4,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
+from scipy.sparse import csr_array
 
-from decbayes.families import Contribution
+from decbayes.families import Array
 from decbayes.merging.matching import Matching, improve
-from decbayes.merging.problem import Assignments, Factor, Problem, Solution, Solver
-from decbayes.merging.sums import relabelled_sum
+from decbayes.merging.placement import Placement
+from decbayes.merging.problem import Assignments, Problem, Solution, Solver
+from decbayes.merging.rows import Rows, SparseRows, add, sparse_rows
+from decbayes.merging.workers import jobs
+from decbayes.symmetry import identity
+
+# So many subtrees a worker even out the work among them.
+SUBTREES_A_WORKER = 2
+
+
+@dataclass(frozen=True)
+class Subtree:
+    """Some agents merged into one: the place of each agent's components, and the merged rows, one matrix a factor."""
+
+    assignments: Assignments
+    merged: tuple[Rows, ...]
 
 
 @dataclass(frozen=True)
@@ -17,7 +32,8 @@ class Hierarchical:
     """Align groups of `fan_in` agents with `inner`, merge each group into one agent, and so on to the root.
 
     With `polish` (the default) the tree's result is the start of one flat `Matching` improvement, so that the
-    outcome is a local optimum of the flat problem. Groups are aligned in parallel through joblib.
+    outcome is a local optimum of the flat problem. Subtrees are aligned in parallel through joblib, each depth first:
+    a worker holds `fan_in` agents or merged groups a level, whatever the number of agents.
     """
 
     fan_in: int = 8
@@ -29,39 +45,54 @@ class Hierarchical:
             raise ValueError(f"fan_in must be at least 2, not {self.fan_in}: a tree has to branch.")
 
     def solve(self, problem: Problem) -> Solution:
-        assignments = self._tree(problem)
-        if self.polish:
-            return improve(problem, assignments)
-        return Solution(assignments, (problem.objective(problem.totals(assignments)),))
+        if problem.agents <= self.fan_in:
+            return self.inner.solve(problem)
+        placement = Placement(problem, self._tree(problem))
+        return improve(placement) if self.polish else Solution(placement.assignments, (placement.objective(),), "none")
 
     def _tree(self, problem: Problem) -> Assignments:
-        if problem.agents <= self.fan_in:
-            return self.inner.solve(problem).assignments
-        everyone = range(problem.agents)
-        groups = [everyone[first : first + self.fan_in] for first in everyone[:: self.fan_in]]
-        solved = Parallel(n_jobs=-1, prefer="threads")(
-            delayed(merge_group)(problem.subset(group), self.inner) for group in groups
+        size = self.fan_in
+        while size * self.fan_in < problem.agents / (SUBTREES_A_WORKER * effective_n_jobs(jobs())):
+            size *= self.fan_in
+        subtrees: list[Subtree] = Parallel(n_jobs=jobs(), prefer="threads")(
+            delayed(self._subtree)(part, size) for part in parts(problem, size)
         )
-        inner = np.concatenate([assignments for assignments, _ in solved])
-        outer = self._tree(combine(problem, [merged for _, merged in solved]))
-        return np.concatenate([inner[group][:, outer[index]] for index, group in enumerate(groups)])
+        while len(subtrees) > 1:
+            groups = [subtrees[first : first + self.fan_in] for first in range(0, len(subtrees), self.fan_in)]
+            subtrees = [self._join(problem, group) for group in groups]
+        return subtrees[0].assignments
+
+    def _subtree(self, problem: Problem, size: int) -> Subtree:
+        """The agents merged into one; `size` is the power of `fan_in` that they fit in."""
+        if size == self.fan_in:
+            return merge_group(problem.loaded(), self.inner)
+        smaller = size // self.fan_in
+        return self._join(problem, [self._subtree(part, smaller) for part in parts(problem, smaller)])
+
+    def _join(self, problem: Problem, subtrees: Sequence[Subtree]) -> Subtree:
+        """One level up: each subtree is an agent."""
+        joined = merge_group(Problem(problem.factors, [subtree.merged for subtree in subtrees]), self.inner)
+        pairs = zip(subtrees, joined.assignments, strict=True)
+        return Subtree(np.concatenate([subtree.assignments[:, outer] for subtree, outer in pairs]), joined.merged)
 
 
-def merge_group(problem: Problem, inner: Solver) -> tuple[Assignments, list[Contribution]]:
-    """One group's alignment and its merged contributions, one a factor."""
+def parts(problem: Problem, size: int) -> list[Problem]:
+    """The problem cut into consecutive parts of so many agents."""
+    return [problem.part(slice(first, first + size)) for first in range(0, problem.agents, size)]
+
+
+def merge_group(problem: Problem, inner: Solver) -> Subtree:
+    """A handful of agents, aligned and added up."""
+    if problem.agents == 1:
+        return Subtree(identity(problem.components)[None], problem.contents[0])
     assignments = inner.solve(problem).assignments
-    merged = [
-        relabelled_sum(zip(factor.contributions, assignments, strict=True), like=factor.contributions[0])
-        for factor in problem.factors
-    ]
-    return assignments, merged
+    totals = [np.zeros(factor.prior.shape) for factor in problem.factors]
+    for contents, permutation in zip(problem.contents, assignments, strict=True):
+        for total, rows in zip(totals, contents, strict=True):
+            add(total, rows, identity(problem.components), permutation)
+    return Subtree(assignments, tuple(map(compressed, totals, problem.contents[0])))
 
 
-def combine(problem: Problem, merged: Sequence[Sequence[Contribution]]) -> Problem:
-    """The problem one level up: each group is an agent."""
-    return Problem(
-        tuple(
-            Factor(factor.family, factor.prior, [group[index] for group in merged])
-            for index, factor in enumerate(problem.factors)
-        )
-    )
+def compressed(total: Array, like: Rows) -> Rows:
+    """A sum of rows, sparse if those were."""
+    return sparse_rows(csr_array(total), identity(len(total))) if isinstance(like, SparseRows) else total

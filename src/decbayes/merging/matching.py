@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decbayes.merging.problem import Assignments, Problem, Solution, Totals, best_permutation, worthwhile
+from decbayes.merging.placement import Placement, sweep
+from decbayes.merging.problem import Problem, Solution, best_permutation, worthwhile
 
 # J rises in every sweep but the last, so sweeps end by themselves; this only bounds a pathological case.
 MOST_SWEEPS = 1000
@@ -23,53 +24,46 @@ class Matching:
     seed: int = 0
 
     def solve(self, problem: Problem) -> Solution:
-        best = improve(problem, fold(problem, range(problem.agents)))
-        # With two agents or fewer the fold is already the exact optimum.
-        for restart in range(self.restarts if problem.agents > 2 else 0):
-            order = np.random.default_rng([self.seed, restart]).permutation(problem.agents)
-            candidate = improve(problem, fold(problem, order.tolist()))
+        best = self._solve(problem, None)
+        for restart in range(0 if problem.solved_by_folding else self.restarts):
+            candidate = self._solve(problem, restart)
             if candidate.objective[-1] > best.objective[-1]:
                 best = candidate
         return best
 
+    def _solve(self, problem: Problem, restart: int | None) -> Solution:
+        order = range(problem.agents)
+        if restart is not None:
+            order = np.random.default_rng([self.seed, restart]).permutation(problem.agents).tolist()
+        return improve(fold(problem, order))
 
-def fold(problem: Problem, order: Sequence[int]) -> Assignments:
+
+def fold(problem: Problem, order: Sequence[int]) -> Placement:
     """Add agents to the prior one by one, each in the permutation that is best for those before it."""
-    assignments = np.empty((problem.agents, problem.components), dtype=np.intp)
-    totals = problem.prior()
+    placement = Placement(problem)
     for agent in order:
-        assignments[agent] = best_permutation(problem.gain(totals, agent))
-        problem.add(totals, agent, assignments[agent])
-    return assignments
+        placement.place(agent, best_permutation(placement.gain(agent)))
+    return placement
 
 
-def improve(problem: Problem, start: Assignments) -> Solution:
+def improve(placement: Placement) -> Solution:
     """Rematch agents in turn until each one's assignment is the best given all others."""
-    assignments = start.copy()
-    totals = problem.totals(assignments)
-    trace = [problem.objective(totals)]
-    unchanged = 0
+    problem = placement.problem
+    placement.refresh()
+    trace = [placement.objective()]
     for _ in range(MOST_SWEEPS):
-        before = assignments.copy()
-        for agent in range(problem.agents):
-            unchanged = 0 if rematch(problem, totals, assignments, agent) else unchanged + 1
-            if unchanged >= problem.agents:
-                break
-        if np.array_equal(before, assignments):
-            break
-        # Adding and subtracting accumulates rounding; each sweep starts from totals summed anew.
-        totals = problem.totals(assignments)
-        trace.append(problem.objective(totals))
-    return Solution(assignments, tuple(trace))
+        if not sweep(placement, rematch):
+            return Solution(placement.assignments, tuple(trace), "global" if problem.solved_by_folding else "agent")
+        placement.refresh()
+        trace.append(placement.objective())
+    return Solution(placement.assignments, tuple(trace), "none")
 
 
-def rematch(problem: Problem, totals: Totals, assignments: Assignments, agent: int) -> bool:
-    """Give one agent its best assignment against all others, in place; whether that changed anything."""
-    problem.add(totals, agent, assignments[agent], -1.0)
-    gain = problem.gain(totals, agent)
+def rematch(placement: Placement, agent: int) -> bool:
+    """Give one agent its best assignment against all others; whether that changed anything."""
+    gain = placement.gain(agent)
     candidate = best_permutation(gain)
-    changed = worthwhile(gain, candidate, assignments[agent])
+    changed = worthwhile(gain, candidate, placement.assignments[agent])
     if changed:
-        assignments[agent] = candidate
-    problem.add(totals, agent, assignments[agent])
+        placement.place(agent, candidate)
     return changed

@@ -2,20 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.families import Array, Contribution, Family
-from decbayes.merging.sums import add_relabelled
+from decbayes.families import Array, Family
+from decbayes.merging.rows import Rows
 from decbayes.symmetry import Permutation
 
 Assignments = NDArray[np.intp]
 """(agents, slots): which component of each agent fills each slot."""
 
-Totals = list[Array]
-"""One dense (K, d) matrix of natural parameters a factor."""
+Optimality = Literal["none", "swap", "agent", "global"]
+"""What is proven about an alignment, weakest first: nothing; no exchange of two components of one agent raises J; no
+relabelling of one agent raises J; no relabelling of all agents raises J. Differences that are rounding do not count."""
+
+STRENGTH: tuple[Optimality, ...] = ("none", "swap", "agent", "global")
 
 # Relative to the score of an agent's assignment: smaller improvements are rounding.
 TOLERANCE = 1e-11
@@ -23,22 +26,25 @@ TOLERANCE = 1e-11
 
 @dataclass(frozen=True)
 class Factor:
-    """One factor of a coupled set: its family, its prior and every agent's contribution."""
+    """One factor of a coupled set."""
 
     family: Family
     prior: Array
-    contributions: Sequence[Contribution]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Find permutations P_i that maximise Σ_j A_j(λ0_j + Σ_i P_i c_ij) over the factors j of one set (eq:combopt)."""
+    """Find permutations P_i that maximise Σ_j A_j(λ0_j + Σ_i P_i c_ij) over the factors j of one set (eq:combopt).
+
+    `contents[i]` are agent i's rows, one matrix a factor. They may be read from disk each time they are asked for.
+    """
 
     factors: tuple[Factor, ...]
+    contents: Sequence[tuple[Rows, ...]]
 
     @property
     def agents(self) -> int:
-        return len(self.factors[0].contributions)
+        return len(self.contents)
 
     @property
     def components(self) -> int:
@@ -49,50 +55,27 @@ class Problem:
         """Whether the prior treats all components alike, so that only the agents' labels against each other matter."""
         return all((factor.prior == factor.prior[0]).all() for factor in self.factors)
 
-    def subset(self, agents: Sequence[int]) -> "Problem":
+    @property
+    def solved_by_folding(self) -> bool:
+        """Whether matching agents one after the other is exact: there is only one whose place is not arbitrary."""
+        return self.agents <= 1 + self.exchangeable
+
+    def part(self, agents: slice) -> "Problem":
         """The same problem for some of the agents."""
-        return Problem(
-            tuple(Factor(f.family, f.prior, [f.contributions[agent] for agent in agents]) for f in self.factors)
-        )
+        return Problem(self.factors, self.contents[agents])
 
-    def prior(self) -> Totals:
-        """The totals before any agent is added."""
-        return [np.array(factor.prior) for factor in self.factors]
-
-    def add(self, totals: Totals, agent: int, permutation: Permutation, sign: float = 1.0) -> None:
-        """Add an agent's relabelled contributions to the totals, in place."""
-        for factor, total in zip(self.factors, totals, strict=True):
-            add_relabelled(total, factor.contributions[agent], permutation, sign)
-
-    def totals(self, assignments: Assignments) -> Totals:
-        """λ0 + Σ_i P_i c_i, summed in the order of the agents."""
-        totals = self.prior()
-        for agent, permutation in enumerate(assignments):
-            self.add(totals, agent, permutation)
-        return totals
-
-    def objective(self, totals: Totals) -> float:
-        """J of the set, −∞ outside the domain."""
-        pairs = list(zip(self.factors, totals, strict=True))
-        if not all(factor.family.contains(total) for factor, total in pairs):
-            return -np.inf
-        return sum(factor.family.log_partition(total) for factor, total in pairs)
-
-    def gain(self, rest: Totals, agent: int) -> Array:
-        """(K, K): what J gains when component k' of the agent is added to slot k of the rest."""
-        gains = [
-            factor.family.gain(total, factor.contributions[agent])
-            for factor, total in zip(self.factors, rest, strict=True)
-        ]
-        return forbid_undefined(np.sum(gains, axis=0))
+    def loaded(self) -> "Problem":
+        """The same problem with everybody's rows in memory."""
+        return Problem(self.factors, tuple(self.contents))
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Assignments that a solver found, and J as it rose."""
+    """Assignments that a solver found, J as it rose, and what is proven about them."""
 
     assignments: Assignments
     objective: tuple[float, ...]
+    optimality: Optimality
 
 
 class Solver(Protocol):

@@ -4,16 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from decbayes.errors import NothingToMerge, OutOfDomain, StructureMismatch
+from decbayes.errors import OutOfDomain
 from decbayes.families import Contribution, dense
 from decbayes.merging.canonical import canonical_order
-from decbayes.merging.sums import relabelled_sum
+from decbayes.merging.sums import RelabelledSums, Relabelling
 from decbayes.posterior import Posterior
-from decbayes.structure import Structure, shape_text
-from decbayes.symmetry import Permutation, identity
-
-Relabelling = Mapping[str, Permutation]
-"""The permutation of each relabelled factor."""
 
 
 def product(posteriors: Sequence[Posterior]) -> Posterior:
@@ -23,7 +18,6 @@ def product(posteriors: Sequence[Posterior]) -> Posterior:
 
     Components are taken as they are labelled; see `merge` to align them first.
     """
-    common_structure(posteriors)
     order, _ = canonical_order(posteriors)
     return relabelled_product(posteriors, [{}] * len(posteriors), order)
 
@@ -32,50 +26,14 @@ def relabelled_product(
     posteriors: Sequence[Posterior], relabellings: Sequence[Relabelling], order: Sequence[int]
 ) -> Posterior:
     """λ0 + Σ_i P_i (λ_i − λ0), summed in the given order so that the result has the same bits each time."""
-    structure = posteriors[0].structure
     if len(posteriors) == 1 and not relabellings[0]:
         return posteriors[0]
-    totals = {}
-    for name, prior in structure.prior.items():
-        kept = identity(len(prior))
-        parts = ((posteriors[i].contribution[name], relabellings[i].get(name, kept)) for i in order)
-        totals[name] = relabelled_sum(parts, like=posteriors[0].contribution[name])
+    sums = RelabelledSums(posteriors[0].structure)
+    for agent in order:
+        sums.add(posteriors[agent], relabellings[agent])
+    totals = sums.contributions()
     check_domain(posteriors, relabellings, totals)
-    return Posterior(structure, totals)
-
-
-def common_structure(posteriors: Sequence[Posterior]) -> Structure:
-    """The one structure that all posteriors share."""
-    if not posteriors:
-        raise NothingToMerge("There are no posteriors to merge. The posterior of no data is `Posterior.of_prior`.")
-    structure = posteriors[0].structure
-    for index, posterior in enumerate(posteriors):
-        if posterior.structure != structure:
-            raise StructureMismatch(
-                f"Posterior {index} does not share the structure of posterior 0: "
-                f"{difference(structure, posterior.structure)} Posteriors merge only if they share one structure."
-            )
-    return structure
-
-
-def difference(first: Structure, second: Structure) -> str:
-    """What differs between two structures, in a sentence."""
-    for name in sorted(first.families.keys() | second.families.keys()):
-        if name not in first.families or name not in second.families:
-            return f"only one of them has the factor '{name}'."
-        if first.families[name] != second.families[name]:
-            return f"'{name}' is {first.families[name].name} in one and {second.families[name].name} in the other."
-        shapes = shape_text(first.prior[name].shape), shape_text(second.prior[name].shape)
-        if shapes[0] != shapes[1]:
-            return f"'{name}' is {shapes[0]} in one and {shapes[1]} in the other."
-        if first.labels.get(name) != second.labels.get(name):
-            return f"the labels of '{name}' differ; compare the vocabularies."
-        if not np.array_equal(first.prior[name], second.prior[name]):
-            return f"the priors of '{name}' differ."
-    for key in sorted(first.model.keys() | second.model.keys()):
-        if first.model.get(key) != second.model.get(key):
-            return f"the model's {key} is {first.model.get(key)} in one and {second.model.get(key)} in the other."
-    return "their symmetry, labels or sparse factors differ."
+    return Posterior(sums.structure, totals)
 
 
 def check_domain(

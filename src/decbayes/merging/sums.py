@@ -1,27 +1,33 @@
-"""Sums of relabelled contributions."""
+"""Sums of relabelled posteriors, taken one at a time so that no two need be in memory."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array
 
-from decbayes.families import Array, Contribution
-from decbayes.symmetry import Permutation
+from decbayes.families import Contribution
+from decbayes.merging.rows import add, rows_of
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure
+from decbayes.symmetry import Permutation, identity
 
-
-def add_relabelled(total: Array, contribution: Contribution, permutation: Permutation, sign: float = 1.0) -> None:
-    """total += sign · P c, in place; costs what the contribution holds, not what the total does."""
-    if issparse(contribution):
-        from decbayes.kernels.rows import add_rows
-
-        add_rows(total, contribution.indptr, contribution.indices, contribution.data, permutation, sign)
-    else:
-        total += sign * contribution[permutation]
+Relabelling = Mapping[str, Permutation]
+"""The permutation of each relabelled factor."""
 
 
-def relabelled_sum(contributions: Iterable[tuple[Contribution, Permutation]], like: Contribution) -> Contribution:
-    """Σ_i P_i c_i in the given order, through one dense matrix: the union of many sparse ones is dense anyway."""
-    total = np.zeros(like.shape)
-    for contribution, permutation in contributions:
-        add_relabelled(total, contribution, permutation)
-    return csr_array(total) if issparse(like) else total
+class RelabelledSums:
+    """Σ_i P_i (λ_i − λ0) of every factor, through dense matrices: the union of many sparse ones is dense anyway."""
+
+    def __init__(self, structure: Structure) -> None:
+        self.structure = structure
+        self._totals = {name: np.zeros(prior.shape) for name, prior in structure.prior.items()}
+
+    def add(self, posterior: Posterior, relabelling: Relabelling) -> None:
+        for name, total in self._totals.items():
+            slots = identity(len(total))
+            rows = rows_of(posterior.contribution[name], slots, self.structure.families[name])
+            add(total, rows, slots, np.asarray(relabelling.get(name, slots)))
+
+    def contributions(self) -> dict[str, Contribution]:
+        sparse = self.structure.sparse
+        return {name: csr_array(total) if name in sparse else total for name, total in self._totals.items()}

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from decbayes.families import Array
+from decbayes.merging.placement import Placement, sweep
 from decbayes.merging.problem import TOLERANCE, Problem, Solution
 from decbayes.symmetry import Permutation
 
@@ -14,19 +15,22 @@ class Swaps:
     """Swap two components of one agent wherever that increases J; stop when no swap does."""
 
     def solve(self, problem: Problem) -> Solution:
-        assignments = np.tile(np.arange(problem.components, dtype=np.intp), (problem.agents, 1))
-        totals = problem.totals(assignments)
-        trace = [problem.objective(totals)]
-        while True:
-            swapped = False
-            for agent in range(problem.agents):
-                problem.add(totals, agent, assignments[agent], -1.0)
-                swapped |= swap_while_better(problem.gain(totals, agent), assignments[agent])
-                problem.add(totals, agent, assignments[agent])
-            if not swapped:
-                return Solution(assignments, tuple(trace))
-            totals = problem.totals(assignments)
-            trace.append(problem.objective(totals))
+        start = np.tile(np.arange(problem.components, dtype=np.intp), (problem.agents, 1))
+        placement = Placement(problem, start)
+        trace = [placement.objective()]
+        while sweep(placement, swap):
+            placement.refresh()
+            trace.append(placement.objective())
+        return Solution(placement.assignments, tuple(trace), "swap")
+
+
+def swap(placement: Placement, agent: int) -> bool:
+    """Swap components of one agent for as long as that increases J; whether there was any such swap."""
+    permutation = placement.assignments[agent].copy()
+    swapped = swap_while_better(placement.gain(agent), permutation)
+    if swapped:
+        placement.place(agent, permutation)
+    return swapped
 
 
 def swap_while_better(gain: Array, permutation: Permutation) -> bool:

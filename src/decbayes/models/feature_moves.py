@@ -1,8 +1,8 @@
 """Moves out of poor optima: rebuild one feature from others or from what is left unexplained.
 
-Typical poor optima hold a feature that is the sum or the difference of true ones, a complement, or one that explains
-nothing. Each move rewrites the assignments of one feature; coordinate ascent then finds the means that belong to
-them. A move is kept only if the bound rises.
+Typical poor optima hold a feature that is the sum or the difference of true ones, or one that explains nothing. Each
+move rewrites the assignments, mostly of one feature; coordinate ascent then finds the means that belong to them. A move
+is kept only if the bound rises. benchmarks/features_moves.py shows what each kind gains.
 """
 
 from collections.abc import Callable, Iterator
@@ -57,7 +57,6 @@ def moves(problem: Problem, rng: np.random.Generator) -> Iterator[Move]:
     for (own, other), combine in product(permutations(features, 2), RECOMBINATIONS):
         yield partial(recombined, own, other, combine)
     for own in features:
-        yield partial(complemented, own)
         yield partial(reseeded, own, rng)
     yield reassigned
     if not exchangeable(problem):
@@ -77,10 +76,6 @@ def exchangeable(problem: Problem) -> bool:
 
 def recombined(own: int, other: int, combine: Callable[[Array, Array], Array], state: State) -> Array:
     return replaced(state, own, combine(state.assignments[own], state.assignments[other]))
-
-
-def complemented(own: int, state: State) -> Array:
-    return replaced(state, own, 1.0 - state.assignments[own])
 
 
 def reseeded(own: int, rng: np.random.Generator, state: State) -> Array:

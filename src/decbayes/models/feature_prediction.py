@@ -44,10 +44,8 @@ def assignments_given(believed: Believed, observed: Array) -> Array:
 
 def held_log_densities(believed: Believed, observed: Array, held: Array) -> Array:
     """log p(held component | observed components of its vector), for every component held, row by row."""
-    rows = np.flatnonzero(~np.isnan(held).all(axis=1))
-    assignments = assignments_given(believed, observed[rows])
-    parts = [row_densities(believed, *row) for row in zip(assignments, observed[rows], held[rows], strict=True)]
-    return np.concatenate(parts)
+    rows = zip(assignments_given(believed, observed), observed, held, strict=True)
+    return np.concatenate([row_densities(believed, *row) for row in rows])
 
 
 def row_densities(believed: Believed, assignment: Array, observed: Array, held: Array) -> Array:

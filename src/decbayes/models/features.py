@@ -1,9 +1,8 @@
 """Latent features: each observation is a sum of the features it has (section 3.3)."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -73,7 +72,7 @@ class LatentFeatures:
         """The posterior of the data, on top of `prior` if given.
 
         With `start` the fit is one plain ascent from there, without restarts and moves, so that features keep their
-        places. Features that no observation needs stay at the prior, as do all if there are more features than data.
+        places. Features that no observation needs stay at the prior; there may be more features than observations.
         """
         points = as_points(flattened(data), self.dimension)
         check_structure(prior, self.structure, "prior")
@@ -86,13 +85,13 @@ class LatentFeatures:
         if start is None:
             reached = self._search(problem, rng, progress)
         else:
-            reached = self._climb(iter([self._believing(problem, start, span)]), 0, progress)
+            reached = self._climb(problem, iter([self._believing(problem, start, span)]), 0, progress)
         return fit_of(reached, partial(self._posterior, span))
 
     def transform(self, posterior: Posterior, data: Any) -> Array:
         """(N, K): the probability that each observation has each feature. Components that are NaN count as unseen."""
         check_structure(posterior, self.structure, "posterior")
-        return assignments_given(self._believed(posterior), partial_points(data, self.dimension))
+        return assignments_given(self._believed(posterior), as_points(flattened(data), self.dimension, unseen=True))
 
     def log_predictive(self, posterior: Posterior, observed: Any, held: Any) -> float:
         """Mean log density of a held-out component given the observed ones of the same vector.
@@ -102,16 +101,18 @@ class LatentFeatures:
         beyond that it is exact over the ten least certain of each observation and mean field in the others.
         """
         check_structure(posterior, self.structure, "posterior")
-        seen, unseen = (partial_points(part, self.dimension) for part in (observed, held))
+        seen, unseen = (as_points(flattened(part), self.dimension, unseen=True) for part in (observed, held))
         if seen.shape != unseen.shape:
             raise InvalidData(f"Observed values have shape {seen.shape}, held-out values {unseen.shape}.")
+        if (np.isfinite(seen) & np.isfinite(unseen)).any():
+            raise InvalidData("Some components are both observed and held out; the prediction would know the answer.")
         if not np.isfinite(unseen).any():
             raise InvalidData("No component is held out, so there is nothing to predict.")
         return float(held_log_densities(self._believed(posterior), seen, unseen).mean())
 
     def _search(self, problem: Problem, rng: np.random.Generator, progress: Progress | None) -> Climb[State]:
         """The best of several starts, then moves until none of them raises the bound."""
-        reached = self._climb(self._starts(problem, rng), self.ascent.restarts, progress)
+        reached = self._climb(problem, self._starts(problem, rng), self.ascent.restarts, progress)
         if reached.interrupted:
             return reached
         observations = len(problem.data)
@@ -122,14 +123,14 @@ class LatentFeatures:
         moved = climb(reached.state, step, self.ascent, observations, report)
         return Climb(moved.state, reached.bound + moved.bound, moved.converged, moved.interrupted)
 
-    def _climb(self, begins: Iterator[State], restarts: int, progress: Progress | None) -> Climb[State]:
-        first = next(begins)
-        ascent = Ascent(self.ascent.passes, self.ascent.tolerance, restarts)
+    def _climb(
+        self, problem: Problem, begins: Iterator[State], restarts: int, progress: Progress | None
+    ) -> Climb[State]:
         return best_climb(
-            partial(next, chain([first], begins)),
+            partial(next, begins),
             partial(measured, improved),
-            ascent=ascent,
-            observations=len(first.problem.data),
+            ascent=replace(self.ascent, restarts=restarts),
+            observations=len(problem.data),
             progress=progress,
         )
 
@@ -163,9 +164,9 @@ class LatentFeatures:
         return Posterior.from_natural(self.structure, natural)
 
 
-def measured(step: Any, state: State) -> tuple[State, float]:
+def measured(step: Callable[[State], State], state: State) -> tuple[State, float]:
     """A pass and the bound it reached."""
-    following: State = step(state)
+    following = step(state)
     return following, following.bound
 
 
@@ -173,10 +174,3 @@ def flattened(data: Any) -> Any:
     """Images (N, height, width) as vectors; anything else as it is."""
     array = np.asarray(data)
     return array.reshape(len(array), -1) if array.ndim > 2 else array
-
-
-def partial_points(data: Any, dimension: int) -> Array:
-    """Observations (N, D) of which some components may be NaN, for unseen."""
-    array = np.asarray(flattened(data), dtype=np.float64)
-    points = as_points(np.where(np.isnan(array), 0.0, array), dimension)
-    return np.where(np.isnan(array.reshape(points.shape)), np.nan, points)

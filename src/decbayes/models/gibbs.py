@@ -59,8 +59,9 @@ class Chain:
         scores = np.log(weights) - 0.5 * squared_distances(points, means) / self.likelihood.variance
         allocation = np.argmax(scores + rng.gumbel(size=scores.shape), axis=1)
         members = np.eye(len(weights))[allocation]
-        after = self.weight_prior + members.sum(axis=0)[:, None]
-        return self._draw(after, self.component_prior + self.likelihood.statistics(members, points), rng)
+        sums = members.T @ self.likelihood.features(points)
+        after = self.component_prior + self.likelihood.contribution(sums)
+        return self._draw(self.weight_prior + sums[:, -1:], after, rng)
 
     def _draw(self, weights: Array, components: Array, rng: np.random.Generator) -> tuple[Array, Array]:
         return Weights().sample(weights, 1, rng)[0], IsotropicGaussian().sample(components, 1, rng)[0]

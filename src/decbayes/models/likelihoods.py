@@ -1,7 +1,8 @@
 """Gaussian likelihoods of a mixture's components, each with its conjugate family.
 
-A likelihood gives E[log p(x | θ_k)] under the posterior of θ_k, the sum of sufficient statistics that responsibilities
-add to the natural parameters, and the predictive density with θ_k integrated out.
+The logarithm of an exponential family's likelihood is linear in a few functions of x, its features. So a pass over the
+data is two matrix products: features times coefficients gives every point's score under every component, and
+responsibilities times features gives what the points add to the natural parameters.
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from decbayes.families import Array, Family, IsotropicGaussian, NormalGamma, NormalWishart
-from decbayes.families.precision import expected_log_determinant
+from decbayes.families.gaussian import flat, outer, square_side
 
 LOG_2_PI = log(2 * pi)
 
@@ -23,11 +24,14 @@ class Likelihood(Protocol):
     @property
     def family(self) -> Family: ...
 
-    def expected_log(self, natural: Array, points: Array) -> Array:
-        """(N, K): E[log p(x_n | θ_k)]."""
+    def features(self, points: Array) -> Array:
+        """(N, p): the distinct functions of x that the likelihood's logarithm is linear in."""
 
-    def statistics(self, responsibilities: Array, points: Array) -> Array:
-        """(K, d): Σ_n r_nk u(x_n), what the points add to the natural parameters."""
+    def coefficients(self, natural: Array) -> Array:
+        """(p, K): E[log p(x | θ_k)] = features(x) @ coefficients."""
+
+    def contribution(self, sums: Array) -> Array:
+        """(K, d): what sums of features, weighted by responsibilities, add to the natural parameters."""
 
     def log_predictive(self, natural: Array, points: Array) -> Array:
         """(N, K): log ∫ p(x_n | θ_k) q(θ_k) dθ_k."""
@@ -35,7 +39,7 @@ class Likelihood(Protocol):
 
 @dataclass(frozen=True)
 class KnownVariance:
-    """x ~ N(μ_k, σ²I) with σ² known; μ_k has an isotropic Gaussian posterior."""
+    """x ~ N(μ_k, σ²I) with σ² known; μ_k has an isotropic Gaussian posterior. Features: x, |x|², 1."""
 
     variance: float
 
@@ -43,45 +47,49 @@ class KnownVariance:
     def family(self) -> IsotropicGaussian:
         return IsotropicGaussian()
 
-    def expected_log(self, natural: Array, points: Array) -> Array:
-        mean, spread = self.family.columns(natural)
-        certain = self._log_normal(points, mean, np.full(len(mean), self.variance))
-        return np.asarray(certain - 0.5 * mean.shape[1] * spread / self.variance)
+    def features(self, points: Array) -> Array:
+        return np.column_stack([points, np.sum(points**2, axis=1), np.ones(len(points))])
 
-    def statistics(self, responsibilities: Array, points: Array) -> Array:
-        shift = responsibilities.T @ points / self.variance
-        return np.column_stack([shift, -0.5 * responsibilities.sum(axis=0) / self.variance])
+    def coefficients(self, natural: Array) -> Array:
+        mean, square = np.split(self.family.mean(natural), [-1], axis=1)
+        constant = -0.5 * square / self.variance - 0.5 * mean.shape[1] * (LOG_2_PI + log(self.variance))
+        slope = np.full((len(mean), 1), -0.5 / self.variance)
+        return np.hstack([mean / self.variance, slope, constant]).T
+
+    def contribution(self, sums: Array) -> Array:
+        return np.hstack([sums[:, :-2], -0.5 * sums[:, -1:]]) / self.variance
 
     def log_predictive(self, natural: Array, points: Array) -> Array:
         mean, spread = self.family.columns(natural)
-        return self._log_normal(points, mean, self.variance + spread)
-
-    def _log_normal(self, points: Array, mean: Array, variance: Array) -> Array:
+        variance = self.variance + spread
         distance = squared_distances(points, mean)
         return np.asarray(-0.5 * distance / variance - 0.5 * points.shape[1] * (LOG_2_PI + np.log(variance)))
 
 
 @dataclass(frozen=True)
 class DiagonalCovariance:
-    """x ~ N(μ_k, diag(1 / τ_k)), both unknown: a Normal-Gamma posterior in each dimension."""
+    """x ~ N(μ_k, diag(1 / τ_k)), both unknown: a Normal-Gamma posterior in each dimension. Features: x, x², 1."""
 
     @property
     def family(self) -> NormalGamma:
         return NormalGamma()
 
-    def expected_log(self, natural: Array, points: Array) -> Array:
-        mean, strength, *_ = self.family.columns(natural)
-        log_precision, precision, *_ = np.split(self.family.mean(natural), 4, axis=1)
-        constant = 0.5 * np.sum(log_precision - precision * mean**2 - 1 / strength - LOG_2_PI, axis=1)
-        return np.asarray(-0.5 * points**2 @ precision.T + points @ (precision * mean).T + constant)
+    def features(self, points: Array) -> Array:
+        return np.column_stack([points, points**2, np.ones(len(points))])
 
-    def statistics(self, responsibilities: Array, points: Array) -> Array:
-        counts = np.repeat(0.5 * responsibilities.sum(axis=0)[:, None], points.shape[1], axis=1)
-        return np.hstack([counts, -0.5 * (responsibilities.T @ points**2), responsibilities.T @ points, -counts])
+    def coefficients(self, natural: Array) -> Array:
+        log_precision, precision, shift, square = np.split(self.family.mean(natural), 4, axis=1)
+        constant = 0.5 * np.sum(log_precision - square - LOG_2_PI, axis=1, keepdims=True)
+        return np.hstack([shift, -0.5 * precision, constant]).T
+
+    def contribution(self, sums: Array) -> Array:
+        first, second, count = np.split(sums, [(sums.shape[1] - 1) // 2, -1], axis=1)
+        counts = np.repeat(0.5 * count, first.shape[1], axis=1)
+        return np.hstack([counts, -0.5 * second, first, -counts])
 
     def log_predictive(self, natural: Array, points: Array) -> Array:
         mean, strength, shape, rate = self.family.columns(natural)
-        scale = rate * (1 + 1 / strength)  # twice the rate of the Student-t with 2·shape degrees of freedom
+        scale = rate * (1 + 1 / strength)  # of the Student-t with twice `shape` degrees of freedom
         constant = gammaln(shape + 0.5) - gammaln(shape) - 0.5 * np.log(2 * pi * scale)
         density = np.empty((len(points), len(mean)))
         for k in range(len(mean)):
@@ -92,24 +100,26 @@ class DiagonalCovariance:
 
 @dataclass(frozen=True)
 class FullCovariance:
-    """x ~ N(μ_k, Λ_k⁻¹), both unknown: a Normal-Wishart posterior."""
+    """x ~ N(μ_k, Λ_k⁻¹), both unknown: a Normal-Wishart posterior. Features: xxᵀ, x, 1."""
 
     @property
     def family(self) -> NormalWishart:
         return NormalWishart()
 
-    def expected_log(self, natural: Array, points: Array) -> Array:
-        mean, strength, degrees, inverse_scale = self.family.columns(natural)
-        distance = mahalanobis(points, mean, inverse_scale)
-        log_determinant = expected_log_determinant(degrees, inverse_scale)
-        constant = log_determinant - mean.shape[1] * (1 / strength + LOG_2_PI)
-        return np.asarray(0.5 * (constant - degrees * distance))
+    def features(self, points: Array) -> Array:
+        return np.column_stack([flat(outer(points)), points, np.ones(len(points))])
 
-    def statistics(self, responsibilities: Array, points: Array) -> Array:
-        counts = responsibilities.sum(axis=0)[:, None]
-        scatter = [(points * column[:, None]).T @ points for column in responsibilities.T]
-        flat = np.reshape(scatter, (len(counts), -1))
-        return np.hstack([counts, -0.5 * flat, responsibilities.T @ points, -0.5 * counts])
+    def coefficients(self, natural: Array) -> Array:
+        half_log_determinant, rest, square = np.split(self.family.mean(natural), [1, -1], axis=1)
+        side = square_side(natural.shape[1], extra=2)
+        precision, shift = np.split(rest, [side * side], axis=1)
+        constant = half_log_determinant - 0.5 * (square + side * LOG_2_PI)
+        return np.hstack([-0.5 * precision, shift, constant]).T
+
+    def contribution(self, sums: Array) -> Array:
+        side = square_side(sums.shape[1] - 1, extra=0)
+        scatter, first, count = np.split(sums, [side * side, -1], axis=1)
+        return np.hstack([count, -0.5 * scatter, first, -0.5 * count])
 
     def log_predictive(self, natural: Array, points: Array) -> Array:
         mean, strength, degrees, inverse_scale = self.family.columns(natural)

@@ -9,7 +9,7 @@ import numpy as np
 from decbayes.families import Array, IsotropicGaussian
 from decbayes.models.ascent import Fit, Pass, Progress
 from decbayes.models.likelihoods import KnownVariance
-from decbayes.models.points import as_points, check_structure
+from decbayes.models.points import as_points, check_positive, check_structure
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
@@ -22,6 +22,9 @@ class GaussianMean:
     prior_mean: Any = 0.0
     prior_variance: float = 1.0
     dimension: int = 1
+
+    def __post_init__(self) -> None:
+        check_positive(variance=self.variance, prior_variance=self.prior_variance, dimension=self.dimension)
 
     @cached_property
     def structure(self) -> Structure:
@@ -46,7 +49,7 @@ class GaussianMean:
         check_structure(prior, self.structure, "prior")
         before = (prior or Posterior.of_prior(self.structure)).natural["mean"]
         likelihood = KnownVariance(float(self.variance))
-        after = before + likelihood.statistics(np.ones((len(points), 1)), points)
+        after = before + likelihood.contribution(likelihood.features(points).sum(axis=0, keepdims=True))
         bound = float(self._log_evidence(points, before, after))
         if progress is not None:
             progress(Pass(0, 1, bound))

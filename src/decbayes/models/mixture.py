@@ -1,16 +1,17 @@
 """Gaussian mixtures: known variance as in the paper, or unknown diagonal or full covariances."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from decbayes.families import Array, NormalWishart, Weights
 from decbayes.models.ascent import Ascent, Fit, Progress, fit_best
 from decbayes.models.likelihoods import DiagonalCovariance, FullCovariance, KnownVariance, Likelihood, squared_distances
-from decbayes.models.points import as_points, check_structure
+from decbayes.models.points import as_points, check_positive, check_structure
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet
@@ -21,6 +22,8 @@ Start = Literal["k-means++", "random"]
 # Rows of a block are weighed while they are still in the cache.
 BLOCK = 2048
 POINTS_A_CENTRE = 10
+# Features up to this many numbers (128 MiB) stay in memory between passes.
+MOST_KEPT = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,13 @@ class GaussianMixture:
             raise ValueError(f"start_from is 'k-means++' or 'random', not {self.start_from!r}.")
         if self.components < 1 or self.dimension < 1:
             raise ValueError(f"{self.components} components in {self.dimension} dimensions: both must be at least 1.")
+        check_positive(
+            variance=self.variance,
+            prior_variance=self.prior_variance,
+            prior_strength=self.prior_strength,
+            prior_degrees=self.prior_degrees,
+            weight_prior=self.weight_prior,
+        )
 
     @cached_property
     def structure(self) -> Structure:
@@ -93,11 +103,12 @@ class GaussianMixture:
         before = dict((prior or Posterior.of_prior(self.structure)).natural)
         if not len(points):
             return Fit(Posterior.from_natural(self.structure, before), (0.0,), True)
+        blocks = Blocks(self.likelihood, points)
         begin = partial(self._begin, points, before, rng) if start is None else lambda: dict(start.natural)
         ascent = self.ascent if start is None else Ascent(self.ascent.passes, self.ascent.tolerance)
         return fit_best(
             begin,
-            partial(self._pass, points, before),
+            partial(self._pass, blocks, before),
             partial(Posterior.from_natural, self.structure),
             ascent=ascent,
             observations=len(points),
@@ -107,8 +118,8 @@ class GaussianMixture:
     def responsibilities(self, posterior: Posterior, data: Any) -> Array:
         """(N, K): the probability that each observation belongs to each component."""
         check_structure(posterior, self.structure, "posterior")
-        scores = self._scores(dict(posterior.natural), as_points(data, self.dimension))
-        return np.asarray(np.exp(scores - logsumexp(scores, axis=1, keepdims=True)))
+        features = self.likelihood.features(as_points(data, self.dimension))
+        return np.asarray(softmax(features @ self._coefficients(dict(posterior.natural)), axis=1))
 
     def log_predictive(self, posterior: Posterior, data: Any) -> Array:
         """log p(x | posterior), one value an observation, all parameters integrated out."""
@@ -143,30 +154,50 @@ class GaussianMixture:
             centres = spread_out_centres(points, self.components, rng)
             nearest = np.argmin(squared_distances(points, centres), axis=1)
             responsibilities = np.eye(self.components)[nearest]
-        return self._add(before, points, responsibilities)
+        return self._plus(before, responsibilities.T @ self.likelihood.features(points))
 
-    def _pass(self, points: Array, before: Natural, natural: Natural) -> tuple[Natural, float]:
+    def _pass(self, blocks: "Blocks", before: Natural, natural: Natural) -> tuple[Natural, float]:
         """One pass over the data; the bound is that of the parameters it was given."""
+        from decbayes.kernels.softmax import normalise
+
         families = self.structure.families
         bound = -sum(families[name].kl(natural[name], before[name]) for name in families)
-        after = {name: prior.copy() for name, prior in before.items()}
-        for first in range(0, len(points), BLOCK):
-            block = points[first : first + BLOCK]
-            scores = self._scores(natural, block)
-            weight = logsumexp(scores, axis=1, keepdims=True)
-            bound += float(weight.sum())
-            after = self._add(after, block, np.exp(scores - weight))
-        return after, bound
+        coefficients = self._coefficients(natural)
+        sums = np.zeros(coefficients.T.shape)
+        buffer = np.empty((BLOCK, self.components))  # fresh memory for each product would cost as much as the product
+        for features in blocks:
+            scores = np.dot(features, coefficients, out=buffer[: len(features)])
+            bound += normalise(scores)
+            sums += scores.T @ features
+        return self._plus(before, sums), bound
 
-    def _scores(self, natural: Natural, points: Array) -> Array:
-        """(N, K): E[log π_k] + E[log p(x_n | θ_k)]."""
-        return self.likelihood.expected_log(natural["components"], points) + Weights().mean(natural["weights"]).T
+    def _coefficients(self, natural: Natural) -> Array:
+        """(p, K): features times these are E[log π_k] + E[log p(x | θ_k)]; the last feature is 1."""
+        coefficients = self.likelihood.coefficients(natural["components"])
+        coefficients[-1] += Weights().mean(natural["weights"])[:, 0]
+        return coefficients
 
-    def _add(self, natural: Natural, points: Array, responsibilities: Array) -> Natural:
+    def _plus(self, natural: Natural, sums: Array) -> Natural:
+        """Natural parameters with the evidence of some points added."""
         return {
-            "weights": natural["weights"] + responsibilities.sum(axis=0)[:, None],
-            "components": natural["components"] + self.likelihood.statistics(responsibilities, points),
+            "weights": natural["weights"] + sums[:, -1:],
+            "components": natural["components"] + self.likelihood.contribution(sums),
         }
+
+
+class Blocks:
+    """Features of the points, a block at a time; kept between passes unless they are too large."""
+
+    def __init__(self, likelihood: Likelihood, points: Array) -> None:
+        blocks = [points[first : first + BLOCK] for first in range(0, len(points), BLOCK)]
+        width = likelihood.features(points[:1]).shape[1]
+        kept = len(points) * width <= MOST_KEPT
+        self._features = [likelihood.features(block) for block in blocks] if kept else []
+        self._later = [] if kept else [partial(likelihood.features, block) for block in blocks]
+
+    def __iter__(self) -> Iterator[Array]:
+        yield from self._features
+        yield from (features() for features in self._later)
 
 
 def spread_out_centres(points: Array, count: int, rng: np.random.Generator) -> Array:

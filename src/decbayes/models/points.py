@@ -10,8 +10,11 @@ from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
 
-def as_points(data: Any, dimension: int) -> Array:
-    """Observations as a finite (N, D) matrix; a vector is N observations of one dimension."""
+def as_points(data: Any, dimension: int, *, unseen: bool = False) -> Array:
+    """Observations as a finite (N, D) matrix; a vector is N observations of one dimension.
+
+    With `unseen` a component may be NaN: nobody saw it.
+    """
     try:
         points = np.asarray(data, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -20,7 +23,7 @@ def as_points(data: Any, dimension: int) -> Array:
         points = points.reshape(-1, dimension)
     if points.ndim != 2 or points.shape[1] != dimension:
         raise InvalidData(f"Observations have shape {points.shape}; the model expects (observations, {dimension}).")
-    wrong = np.flatnonzero(~np.isfinite(points).all(axis=1))
+    wrong = np.flatnonzero((np.isinf(points) if unseen else ~np.isfinite(points)).any(axis=1))
     if len(wrong):
         raise InvalidData(
             f"{len(wrong)} of {len(points)} observations hold NaN or infinite values, first number {wrong[0]}. "
@@ -33,3 +36,10 @@ def check_structure(posterior: Posterior | None, structure: Structure, role: str
     """Refuse a prior, a start or a posterior that belongs to another model."""
     if posterior is not None and posterior.structure != structure:
         raise StructureMismatch(f"The {role} belongs to {posterior.structure}, the model has {structure}.")
+
+
+def check_positive(**settings: Any) -> None:
+    """Refuse variances, strengths and concentrations that are not positive numbers; None is a setting left out."""
+    for name, value in settings.items():
+        if value is not None and not (np.isfinite(value).all() and (np.asarray(value) > 0).all()):
+            raise ValueError(f"{name} must be positive, not {value}.")

@@ -1,6 +1,6 @@
 """Evidence taken out of a posterior: cavities, and what a refit has added to its prior."""
 
-from decbayes.merging.product import common_structure
+from decbayes.merging.agreement import common_structure
 from decbayes.posterior import Posterior
 
 

@@ -1,0 +1,51 @@
+"""Posteriors merge only if they share one structure."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from decbayes.errors import NothingToMerge, StructureMismatch
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure, shape_text
+
+
+def common_structure(posteriors: Sequence[Posterior]) -> Structure:
+    """The one structure that all posteriors share."""
+    for posterior in agreeing(posteriors):
+        structure = posterior.structure
+    return structure
+
+
+def agreeing(posteriors: Sequence[Posterior]) -> Iterator[Posterior]:
+    """The posteriors one by one, each compared with the first."""
+    if not len(posteriors):
+        raise NothingToMerge("There are no posteriors to merge. The posterior of no data is `Posterior.of_prior`.")
+    structure = None
+    for index, posterior in enumerate(posteriors):
+        structure = structure or posterior.structure
+        if posterior.structure != structure:
+            raise StructureMismatch(
+                f"Posterior {index} does not share the structure of posterior 0: "
+                f"{difference(structure, posterior.structure)} Posteriors merge only if they share one structure."
+            )
+        yield posterior
+
+
+def difference(first: Structure, second: Structure) -> str:
+    """What differs between two structures, in a sentence."""
+    for name in sorted(first.families.keys() | second.families.keys()):
+        if name not in first.families or name not in second.families:
+            return f"only one of them has the factor '{name}'."
+        if first.families[name] != second.families[name]:
+            return f"'{name}' is {first.families[name].name} in one and {second.families[name].name} in the other."
+        shapes = shape_text(first.prior[name].shape), shape_text(second.prior[name].shape)
+        if shapes[0] != shapes[1]:
+            return f"'{name}' is {shapes[0]} in one and {shapes[1]} in the other."
+        if first.labels.get(name) != second.labels.get(name):
+            return f"the labels of '{name}' differ; compare the vocabularies."
+        if not np.array_equal(first.prior[name], second.prior[name]):
+            return f"the priors of '{name}' differ."
+    for key in sorted(first.model.keys() | second.model.keys()):
+        if first.model.get(key) != second.model.get(key):
+            return f"the model's {key} is {first.model.get(key)} in one and {second.model.get(key)} in the other."
+    return "their symmetry, labels or sparse factors differ."

@@ -1,0 +1,62 @@
+"""Where solvers get the agents' rows from: memory, or a sequence that loads a posterior when it is asked for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+from decbayes.merging.rows import Rows, rows_of
+from decbayes.posterior import Posterior
+from decbayes.symmetry import CoupledSet, Permutation
+
+
+def in_memory(posteriors: Sequence[Posterior]) -> bool:
+    """Whether the posteriors are all there; other sequences (a `Library`, say) may load them on access."""
+    return isinstance(posteriors, list | tuple)
+
+
+def reordered(posteriors: Sequence[Posterior], order: Sequence[int]) -> Sequence[Posterior]:
+    """The posteriors in another order, without loading any."""
+    return tuple(posteriors[agent] for agent in order) if in_memory(posteriors) else Reordered(posteriors, order)
+
+
+@dataclass(frozen=True)
+class Reordered(Sequence[Posterior]):
+    """Some posteriors of a sequence, in another order."""
+
+    posteriors: Sequence[Posterior]
+    order: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    @overload
+    def __getitem__(self, index: int) -> Posterior: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Reordered": ...
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return Reordered(self.posteriors, self.order[index])
+        return self.posteriors[self.order[index]]
+
+
+@dataclass(frozen=True)
+class Contents(Sequence[tuple[Rows, ...]]):
+    """Each agent's rows in the factors of one coupled set, its components in the given order."""
+
+    posteriors: Sequence[Posterior]
+    orders: Sequence[Permutation]
+    coupled: CoupledSet
+
+    def __len__(self) -> int:
+        return len(self.posteriors)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[Rows, ...]: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Contents": ...
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return Contents(self.posteriors[index], self.orders[index], self.coupled)
+        posterior, order = self.posteriors[index], self.orders[index]
+        families = posterior.structure.families
+        return tuple(rows_of(posterior.contribution[name], order, families[name]) for name in self.coupled.factors)

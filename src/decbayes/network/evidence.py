@@ -1,0 +1,92 @@
+"""What an agent's own data has to say: fitted shard by shard, refined against everybody else's evidence."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse, vstack
+
+from decbayes.errors import InvalidData
+from decbayes.merging import align, merge
+from decbayes.models.model import Model
+from decbayes.posterior import Posterior
+from decbayes.streaming.refine import aligned, refit
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The posterior of some shards of an agent's data, under the group's prior."""
+
+    posterior: Posterior
+    shards: frozenset[str] = frozenset()
+    observations: int = 0
+
+
+@dataclass(frozen=True)
+class Learned:
+    """New evidence, and the shards of the evidence it replaces: if these have changed meanwhile, it is out of date."""
+
+    evidence: Evidence
+    replaces: frozenset[str]
+
+
+def learn(model: Model, own: Evidence, shard: str, data: Any, rng: np.random.Generator) -> Learned:
+    """Fit a new shard on top of the agent's own earlier ones."""
+    # The prior alone has no labels to start from.
+    start = own.posterior if own.shards else None
+    posterior = model.fit(data, prior=own.posterior, start=start, rng=rng).posterior
+    evidence = Evidence(posterior, own.shards | {shard}, own.observations + count(data))
+    return Learned(evidence, own.shards)
+
+
+def relearn(
+    model: Model, own: Evidence, shards: Mapping[str, Any], others: Sequence[Posterior], rng: np.random.Generator
+) -> Learned:
+    """Fit all own shards again, with everybody else's evidence as their prior (the cavity)."""
+    missing = sorted(own.shards - shards.keys())
+    if missing:
+        raise InvalidData(f"Refining needs the data of all own shards; observe these again first: {missing[:5]}.")
+    alignment = align([own.posterior, *others])
+    data = together([shards[name] for name in sorted(own.shards)])
+    posterior = refit(model, data, aligned(alignment)[0], alignment.merged(), rng)
+    return Learned(Evidence(posterior, own.shards, own.observations), own.shards)
+
+
+def reconcile(own: Evidence, published: Evidence) -> Evidence:
+    """What an agent stands for when it hears of a version of its own that it has forgotten.
+
+    Shards that only one of the two holds count once. Where both hold some, the larger stays: what it lacks of the
+    other cannot be told apart, and counting a shard twice would be the worse error.
+    """
+    if own.shards <= published.shards:
+        return published
+    if published.shards and not own.shards & published.shards:
+        posterior = merge([own.posterior, published.posterior])
+        return Evidence(posterior, own.shards | published.shards, own.observations + published.observations)
+    return own
+
+
+def count(data: Any) -> int:
+    return int(np.shape(data)[0])
+
+
+def together(shards: Sequence[Any]) -> Any:
+    """All observations of several shards."""
+    if len(shards) == 1:
+        return shards[0]
+    return vstack(shards, format="csr") if issparse(shards[0]) else np.concatenate([np.asarray(s) for s in shards])
+
+
+def shard_id(data: Any) -> str:
+    """A name for data that is its content's hash: the same data twice is the same shard."""
+    if issparse(data):
+        matrix = csr_array(data)
+        parts = [np.asarray(matrix.shape), matrix.indptr, matrix.indices, matrix.data]
+    else:
+        parts = [np.asarray(np.shape(data)), np.asarray(data, dtype=np.float64)]
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(str(part.dtype).encode() + np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()[:32]

@@ -1,0 +1,205 @@
+"""Agents over a fake link: what they merge is what `merge` makes of their posteriors, and refining leads to batch."""
+
+import numpy as np
+import pytest
+from groups import gaussian_charter, identities
+
+import decbayes as db
+from decbayes.errors import InvalidData
+from decbayes.network import Agent, Charter, Limits, Persist, Report, Send, settle, sign_record
+from decbayes.network.evidence import shard_id
+from decbayes.network.messages import Batch, Digest, Pull, decode, encode, message_bytes
+from decbayes.network.simulator import CALM, Simulation
+from decbayes.network.topology import clique
+
+MEMBERS = identities(4)
+CENTRES = np.array([[-4.0, 0.0], [0.0, 4.0], [4.0, 0.0]])
+
+
+def mixture_group(rng) -> Simulation:
+    charter = Charter(
+        group="clusters",
+        model_name="GaussianMixture",
+        settings={"components": 3, "dimension": 2, "variance": 0.5, "prior_variance": 20.0},
+        members={f"site {index}": member.public for index, member in enumerate(MEMBERS)},
+        limits=Limits(members=8, refinements=6),
+    )
+    simulation = Simulation(charter, MEMBERS, rng=rng, weather=CALM)
+    simulation.links = clique(len(MEMBERS), rng)
+    for site in simulation.sites:
+        labels = rng.integers(3, size=30)
+        site.shards["own"] = CENTRES[labels] + rng.normal(size=(30, 2)) * 0.7
+        simulation.start(site)
+    simulation.round()
+    return simulation
+
+
+def test_the_group_merges_what_merge_merges(rng):
+    simulation = mixture_group(rng)
+    local = [site.agent.own.posterior for site in simulation.sites]
+    for site in simulation.sites:
+        assert site.agent.posterior() == db.merge(local)
+
+
+def test_refining_over_the_network_leads_to_a_fixed_point_of_batch_inference(rng):
+    simulation = mixture_group(rng)
+    for _ in range(6):
+        for site in simulation.sites:
+            simulation.perform(site, site.agent.refine(rng=rng))
+            simulation.deliver()
+    simulation.round()
+    merged = simulation.sites[0].agent.posterior()
+    data = np.concatenate([site.shards["own"] for site in simulation.sites])
+    batch = simulation.charter.model.fit(data, start=merged, rng=rng).posterior
+    for name in ("weights", "components"):
+        np.testing.assert_allclose(merged.natural[name], batch.natural[name], rtol=1e-3, atol=1e-2)
+    assert {site.agent.posterior().digest for site in simulation.sites} == {merged.digest}
+    assert simulation.sites[0].agent.merged().observations == len(data)
+
+
+def test_refinements_are_bounded_in_number(rng):
+    simulation = mixture_group(rng)
+    agent = simulation.sites[0].agent
+    versions = []
+    for _ in range(10):
+        simulation.perform(simulation.sites[0], agent.refine(rng=rng))
+        versions.append(agent.version)
+    assert len(set(versions)) == 6
+
+
+def test_refining_needs_the_data_again_after_a_restart(rng):
+    simulation = mixture_group(rng)
+    site = simulation.sites[0]
+    agent = Agent(simulation.charter, site.identity, rng=rng, saved=site.disk.load())
+    with pytest.raises(InvalidData, match="observe these again"):
+        agent.refine(rng=rng)
+    assert agent.observe(site.shards["own"], shard="own", rng=rng) == [], "it counts already"
+    assert agent.relearn(rng=rng) is not None
+
+
+def test_several_shards_of_one_site_are_fitted_on_top_of_each_other(rng):
+    charter = gaussian_charter(MEMBERS)
+    agent = Agent(charter, MEMBERS[0], rng=rng)
+    data = rng.normal(size=9)
+    for part in np.split(data, 3):
+        agent.observe(part, rng=rng)
+    batch = charter.model.fit(data, rng=rng).posterior
+    np.testing.assert_allclose(agent.own.posterior.natural["mean"], batch.natural["mean"], rtol=0, atol=1e-12)
+    assert agent.own.observations == 9
+    agent.observe(np.split(data, 3)[1], rng=rng)
+    assert agent.own.observations == 9
+
+
+def test_shards_are_named_by_their_content():
+    from scipy.sparse import csr_array
+
+    counts = np.array([[0, 2, 1], [3, 0, 0]])
+    assert shard_id(counts) == shard_id(counts.tolist()) == shard_id(counts.astype(float))
+    assert shard_id(counts) != shard_id(counts.T)
+    assert shard_id(csr_array(counts)) == shard_id(csr_array(counts))
+    assert shard_id(csr_array(counts)) != shard_id(csr_array(2 * counts))
+
+
+def test_a_fit_that_was_overtaken_is_not_published(rng):
+    agent = Agent(gaussian_charter(MEMBERS), MEMBERS[0], rng=rng)
+    slow = agent.learn([1.0], shard="slow", rng=rng)
+    agent.observe([2.0], shard="quick", rng=rng)
+    (report,) = agent.publish(slow)
+    assert report == Report("not_published", report.fields)
+    assert agent.own.shards == {"quick"}
+
+
+class Writes:
+    """A store that notes what was written."""
+
+    def __init__(self):
+        self.items = []
+
+    def put(self, item):
+        self.items.append(item)
+
+
+def test_nothing_is_sent_or_counted_before_it_is_persisted(rng):
+    agent = Agent(gaussian_charter(MEMBERS), MEMBERS[0], rng=rng)
+    agent.on_connect("peer")
+    agent.on_bytes("peer", encode(Digest(agent.pool.root)))
+    (effect,) = agent.observe([1.0], rng=rng)
+    assert isinstance(effect, Persist)
+    assert agent.version == 0
+    store = Writes()
+    sends = [left for left in settle(agent, [effect], store) if isinstance(left, Send)]
+    assert store.items == [effect.item]
+    assert agent.version == effect.item.version
+    assert [send.peer for send in sends] == ["peer"]
+
+
+def test_retracting_is_final_and_survives_a_restart(rng):
+    charter, store = gaussian_charter(MEMBERS), Writes()
+    agent = Agent(charter, MEMBERS[0], rng=rng)
+    settle(agent, agent.on_bytes("peer", encode(Digest(agent.pool.root))), store)
+    settle(agent, agent.observe([1.0], rng=rng), store)
+    settle(agent, agent.retract(), store)
+    assert agent.merged().observations == 0
+    again = Agent(charter, MEMBERS[0], rng=rng, saved=store.items)
+    assert again.retracted
+    assert again.observe([1.0], rng=rng)[0].event == "not_published"
+
+
+def test_an_old_copy_of_the_disk_does_not_make_an_agent_contradict_itself(rng):
+    """Restored from a backup, the agent hears of its later version and goes above it."""
+    charter, store = gaussian_charter(MEMBERS), Writes()
+    agent = Agent(charter, MEMBERS[0], rng=rng)
+    settle(agent, agent.on_bytes("peer", encode(Digest(agent.pool.root))), store)
+    settle(agent, agent.observe([1.0], shard="a", rng=rng), store)
+    backup = list(store.items)
+    settle(agent, agent.observe([2.0], shard="b", rng=rng), store)
+    old = Agent(charter, MEMBERS[0], rng=rng, saved=backup)
+    old.observe([3.0], shard="c", rng=rng)
+    assert old.waiting, "it has not heard anybody yet"
+    left = settle(old, old.on_record("peer", agent.pool.records[agent.id].content), Writes())
+    assert old.version > agent.version
+    assert old.own.shards == {"a", "c"}, "the two cannot be taken apart, and 'a' must not count twice"
+    assert [r.fields["observe_again"] for r in left if isinstance(r, Report) and r.event == "remembered"] == [["b"]]
+    old.observe([2.0], shard="b", rng=rng)
+    assert old.own.observations == 3
+
+
+def test_large_records_travel_in_messages_of_their_own(rng):
+    charter = gaussian_charter(MEMBERS, dimension=1000, record_bytes=10_000, members=4)
+    posterior = charter.model.fit(np.ones((1, 1000)), rng=rng).posterior
+    agent = Agent(charter, MEMBERS[3], rng=rng)
+    for member in MEMBERS[:3]:
+        record = sign_record(charter, member, 1, posterior=posterior, shards=frozenset("a"), observations=1)
+        agent.on_record("somebody", record.content)
+    sends = agent.on_pull("peer", Pull(tuple(member.id for member in MEMBERS)))
+    assert [len(decode(send.message, charter).records) for send in sends] == [1, 1, 1]
+    assert all(len(send.message) <= message_bytes(charter) for send in sends)
+    assert isinstance(decode(sends[0].message, charter), Batch)
+
+
+def test_what_the_others_would_refuse_does_not_count_here_either(rng):
+    """Otherwise the agent would disagree with everybody for ever."""
+    agent = Agent(gaussian_charter(MEMBERS, observations=3), MEMBERS[0], rng=rng)
+    store = Writes()
+    settle(agent, agent.on_bytes("peer", encode(Digest(agent.pool.root))), store)
+    settle(agent, agent.observe([1.0, 2.0], shard="small", rng=rng), store)
+    (report,) = settle(agent, agent.observe([1.0, 2.0], shard="too much", rng=rng), store)
+    assert report.event == "not_published"
+    assert "evidence" in report.fields["why"]
+    assert settle(agent, agent.on_tick(), store) == [], "it is told once"
+    assert agent.waiting
+    assert agent.merged().observations == 2
+
+
+def test_an_agent_whose_key_was_copied_says_so_and_falls_silent(rng):
+    charter, store = gaussian_charter(MEMBERS), Writes()
+    agent = Agent(charter, MEMBERS[0], rng=rng)
+    settle(agent, agent.on_bytes("peer", encode(Digest(agent.pool.root))), store)
+    settle(agent, agent.observe([1.0], shard="a", rng=rng), store)
+    posterior = charter.model.fit([5.0], rng=rng).posterior
+    copy = sign_record(charter, MEMBERS[0], agent.version, posterior=posterior, shards=frozenset("b"), observations=1)
+    left = settle(agent, agent.on_record("peer", copy.content), store)
+    assert [report.event for report in left] == ["excluded"]
+    (report,) = settle(agent, agent.observe([2.0], shard="c", rng=rng), store)
+    assert "new key" in report.fields["why"]
+    assert agent.merged().observations == 0

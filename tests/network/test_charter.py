@@ -1,0 +1,136 @@
+"""A charter says one thing to everybody who holds it, and refuses to be misread."""
+
+import tomllib
+
+import pytest
+from groups import gaussian_charter, identities
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decbayes.errors import DecbayesError, InvalidCharter, InvalidKey
+from decbayes.network import Charter, Identity, Limits, agent_id
+
+MEMBERS = identities(3)
+MIXTURE = {"components": 3, "dimension": 2, "variance": 0.5, "prior_mean": [0.0, 1.0], "weight_prior": 1.5}
+
+
+def mixture_charter(**changes) -> Charter:
+    content = {
+        "group": "clinics",
+        "id": "abc",
+        "model_name": "GaussianMixture",
+        "settings": MIXTURE,
+        "members": {"north": MEMBERS[0].public, "süd": MEMBERS[1].public},
+        "limits": Limits(members=10),
+    }
+    return Charter(**content | changes)
+
+
+def test_a_charter_comes_back_from_its_file(tmp_path):
+    for charter in (gaussian_charter(MEMBERS), mixture_charter()):
+        charter.save(tmp_path / "charter.toml")
+        back = Charter.load(tmp_path / "charter.toml")
+        assert back == charter
+        assert (back.fingerprint, back.structure) == (charter.fingerprint, charter.structure)
+
+
+@given(st.text(max_size=30))
+def test_any_name_is_written_so_that_it_is_read_back_or_refused(name):
+    try:
+        charter = gaussian_charter(MEMBERS)
+        charter = Charter(name, charter.model_name, charter.settings, {name: MEMBERS[0].public}, charter.id)
+    except InvalidCharter:
+        assert not name or not name.isprintable()
+        return
+    assert tomllib.loads(charter.to_toml())["group"]["name"] == name
+    assert list(tomllib.loads(charter.to_toml())["members"]) == [name]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"group": "others"},
+        {"id": "abd"},
+        {"settings": MIXTURE | {"variance": 0.6}},
+        {"settings": MIXTURE | {"components": 4}},
+        {"members": {"north": MEMBERS[0].public}},
+        {"members": {"north": MEMBERS[0].public, "süd": MEMBERS[2].public}},
+        {"limits": Limits(members=11)},
+    ],
+)
+def test_every_difference_changes_the_fingerprint(changes):
+    assert mixture_charter(**changes).fingerprint != mixture_charter().fingerprint
+
+
+def test_the_fingerprint_does_not_depend_on_the_order_of_writing():
+    turned = mixture_charter(
+        settings=dict(reversed(MIXTURE.items())), members={"süd": MEMBERS[1].public, "north": MEMBERS[0].public}
+    )
+    assert turned.fingerprint == mixture_charter().fingerprint
+    assert len(turned.short_fingerprint) == 24
+    assert turned.short_fingerprint.replace("-", "") == turned.fingerprint[:20]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("protocol = 1", "protocol = 2"),
+        ("variance = 0.5", "variance = 0.7"),
+        ("components = 3", "components = 0"),
+        ("components = 3", 'components = "three"'),
+        ("components = 3", "parts = 3"),
+        ('name = "GaussianMixture"', 'name = "os"'),
+        ('name = "GaussianMixture"', 'name = "load"'),
+        ("members = 10", "members = 0"),
+        ("members = 10", "members = 1"),
+        ("members = 10", "member = 10"),
+        (MEMBERS[0].public.hex(), MEMBERS[1].public.hex()),
+        (MEMBERS[0].public.hex(), "00"),
+        (MEMBERS[0].public.hex(), "z" * 64),
+        ("[group]", "[group]\nmore = 1"),
+        ("[group]", "[more]\n[group]"),
+        ("[group]", "[group"),
+        ('id = "abc"', 'id = ""'),
+        ('id = "abc"', "id = 3"),
+    ],
+)
+def test_a_changed_or_malformed_charter_is_refused(before, after, tmp_path):
+    path = tmp_path / "charter.toml"
+    text = mixture_charter().to_toml()
+    assert before in text
+    path.write_text(text.replace(before, after, 1), encoding="utf-8")
+    with pytest.raises(DecbayesError):
+        Charter.load(path)
+
+
+def test_settings_that_toml_cannot_hold_are_refused():
+    with pytest.raises(InvalidCharter, match="'covariance'"):
+        mixture_charter(settings=MIXTURE | {"covariance": None}).to_toml()
+
+
+def test_ids_are_hashes_of_public_keys():
+    charter = mixture_charter()
+    assert charter.keys == {agent_id(public): public for public in charter.members.values()}
+    assert charter.names[MEMBERS[1].id] == "süd"
+
+
+def test_keys_are_saved_for_their_owner_only_and_never_overwritten(tmp_path):
+    identity = Identity.generate()
+    identity.save(tmp_path / "site.key")
+    assert (tmp_path / "site.key").stat().st_mode & 0o777 == 0o600
+    assert Identity.load(tmp_path / "site.key").id == identity.id
+    with pytest.raises(FileExistsError):
+        identity.save(tmp_path / "site.key")
+
+
+def test_what_is_no_key_is_refused(tmp_path):
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    path = tmp_path / "site.key"
+    path.write_text("no key")
+    with pytest.raises(InvalidKey, match="PEM"):
+        Identity.load(path)
+    path.write_bytes(X25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    with pytest.raises(InvalidKey, match="another kind"):
+        Identity.load(path)

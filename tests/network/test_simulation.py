@@ -1,0 +1,161 @@
+"""Whatever happens to the sites and links: connected agents end bit-identical, and nothing is lost or counted twice."""
+
+import numpy as np
+import pytest
+
+from decbayes.network.ledger import check_agreement
+from decbayes.network.schedule import History, Plan, plan_for, run_history, simulated_charter, simulated_identities
+from decbayes.network.simulator import Simulation, Weather
+from decbayes.network.topology import TOPOLOGIES, groups, sparse
+
+HISTORIES = 1000
+BLOCKS = 20
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_every_random_history_keeps_all_guarantees_at_every_step(block):
+    for seed in range(block, HISTORIES, BLOCKS):
+        run_history(seed)
+
+
+def test_the_histories_do_what_they_are_meant_to_do():
+    """A simulator in which nothing goes wrong proves nothing: every fault occurs, and every refusal."""
+    refused, starts, lost, excluded, retracted, troubles = set(), 0, 0, 0, 0, 0
+    for seed in range(60):
+        history = run_history(seed)
+        for site in history.simulation.running:
+            refused |= site.agent.refused.keys()
+            excluded += len(site.agent.pool.proofs)
+            retracted += sum(record.retraction for record in site.agent.pool.records.values())
+            starts += site.starts
+        lost += history.simulation.traffic.lost
+        troubles += sum(report.event == "store_failed" for _, _, report in history.simulation.reports)
+    assert {"replay", "stale", "envelope", "digest", "excluded"} <= refused
+    assert min(starts / 480, lost, excluded, retracted, troubles) > 1
+
+
+def test_a_history_follows_from_its_seed():
+    first, second = (run_history(3).simulation for _ in range(2))
+    assert first.traffic == second.traffic
+    assert first.sites[0].agent.posterior() == second.sites[0].agent.posterior()
+
+
+@pytest.mark.parametrize("topology", sorted(TOPOLOGIES))
+def test_peaceful_groups_agree_within_a_round_a_hop_and_equal_batch(topology):
+    history = History(Plan(agents=8, steps=20, topology=topology, weather=Weather(), faults=False), seed=5)
+    history.run()
+    assert len({site.agent.posterior().digest for site in history.simulation.running}) == 1
+    assert history.simulation.sites[0].agent.merged().observations > 0
+
+
+def test_a_late_joiner_at_the_end_of_a_line_gets_everything_through_relays():
+    history = History(Plan(agents=6, steps=0, topology="line", weather=Weather(), faults=False), seed=1)
+    simulation = history.simulation
+    for site in simulation.sites[:3]:
+        simulation.observe(site, "own", history.rng.normal(size=4))
+    simulation.round()
+    simulation.stop(simulation.sites[0])
+    for site in simulation.sites[3:]:
+        simulation.start(site)
+    assert history.agree() <= 8
+    assert simulation.sites[5].agent.merged().observations == 12, "the dead site's evidence still counts"
+
+
+def test_an_agent_that_is_alone_publishes_nothing_until_it_hears_somebody():
+    history = History(Plan(agents=3, steps=0, topology="line", weather=Weather(), faults=False), seed=1)
+    simulation, last = history.simulation, history.simulation.sites[2]
+    simulation.connect(set())
+    simulation.start(last)
+    simulation.observe(last, "own", history.rng.normal(size=4))
+    simulation.round()
+    assert last.agent.waiting
+    assert last.agent.version == 0
+    simulation.connect({(1, 2)})
+    simulation.round()
+    assert last.agent.version > 0
+    assert not last.agent.waiting
+
+
+def test_a_full_disk_stops_publishing_and_nothing_else():
+    history = History(Plan(agents=2, steps=0, topology="line", weather=Weather(), faults=False), seed=1)
+    simulation = history.simulation
+    one, two = simulation.sites
+    simulation.observe(one, "first", history.rng.normal(size=4))
+    simulation.round()
+    version = one.agent.version
+    one.disk.full = True
+    simulation.observe(one, "second", history.rng.normal(size=4))
+    simulation.observe(two, "first", history.rng.normal(size=4))
+    simulation.round()
+    simulation.round()
+    assert one.agent.version == version
+    assert "full" in one.agent.trouble
+    assert one.agent.merged().observations == 8, "it still hears and merges"
+    one.disk.full = False
+    history.agree()
+    assert one.agent.trouble is None
+    assert two.agent.merged().observations == 12
+
+
+def test_a_lost_disk_learns_its_own_version_from_its_peers():
+    history = History(Plan(agents=2, steps=0, topology="line", weather=Weather(), faults=False), seed=1)
+    simulation = history.simulation
+    one, two = simulation.sites
+    simulation.observe(one, "first", history.rng.normal(size=4))
+    simulation.round()
+    version = one.agent.version
+    simulation.lose_disk(one)
+    simulation.start(one)
+    simulation.observe(one, "second", history.rng.normal(size=4))
+    simulation.round()
+    history.agree()
+    assert one.agent.version > version
+    assert two.agent.merged().observations == 8
+
+
+def test_groups_are_the_connected_components():
+    rng = np.random.default_rng(0)
+    assert groups(range(5), {(0, 1), (1, 4)}) == [[0, 1, 4], [2], [3]]
+    assert groups(range(30), sparse(30, rng)) == [list(range(30))]
+
+
+def test_plans_take_turns():
+    plans = [plan_for(seed) for seed in range(200)]
+    assert {plan.topology for plan in plans} == {*TOPOLOGIES, "changing"}
+    assert {plan.heal for plan in plans} == {plan.traitors for plan in plans} == {True, False}
+
+
+def test_two_hundred_agents_agree_in_a_few_rounds():
+    """`benchmarks/network_scale.py` does the same with a thousand."""
+    rng, count = np.random.default_rng(0), 200
+    keys = simulated_identities(count)
+    simulation = Simulation(simulated_charter(keys), keys, rng=rng, weather=Weather(loss=0.05))
+    simulation.links = sparse(count, rng, degree=8)
+    for site in simulation.sites:
+        site.shards["own"] = rng.normal(size=1)
+        simulation.start(site)
+    rounds = 0
+    while rounds < 20 and not all(len(site.agent.pool.records) == count for site in simulation.sites):
+        simulation.round()
+        rounds += 1
+    print(f"{rounds} rounds, {simulation.traffic}")
+    check_agreement(simulation.sites[:3], simulation.sites, simulation.ledger)
+    assert len({site.agent.pool.root for site in simulation.sites}) == 1
+
+
+def test_the_command_shows_a_history_and_ends_in_agreement(capsys):
+    from decbayes.cli import main
+
+    with pytest.raises(SystemExit) as end:
+        main(["simulate", "--agents", "4", "--steps", "20", "--pause", "0", "--topology", "ring"])
+    assert end.value.code == 0
+    assert "Every site holds the same bits" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_command_checks_many_histories(capsys):
+    from decbayes.cli import main
+
+    with pytest.raises(SystemExit) as end:
+        main(["simulate", "--agents", "3", "--steps", "10", "--histories", "3"])
+    assert end.value.code == 0
+    assert "all guarantees held" in " ".join(capsys.readouterr().out.split())

@@ -1,0 +1,198 @@
+"""What a store has acknowledged it still holds: after a restart, a kill, a full disk, and beside a reader."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from groups import gaussian_charter, identities
+
+from decbayes.errors import StoreFailed
+from decbayes.network import Agent, Proof, Record, Report, SignedHeader, SqliteStore, settle, sign_record
+from decbayes.network.messages import Digest, encode
+
+MEMBERS = identities(2)
+CHARTER = gaussian_charter(MEMBERS)
+
+
+def record(version, *, member=0, data=(1.0, 2.0), charter=CHARTER):
+    posterior = charter.model.fit(np.asarray(data), rng=None).posterior if len(data) else None
+    shards = frozenset({f"{len(data)} points"} if len(data) else ())
+    return sign_record(charter, MEMBERS[member], version, posterior=posterior, shards=shards, observations=len(data))
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return tmp_path / "agent.store"
+
+
+def test_a_restart_finds_the_newest_bodies_and_all_headers(path):
+    with SqliteStore(path, CHARTER) as store:
+        for item in (record(1), record(2, data=(4.0,)), record(7, member=1), record(8, member=1, data=())):
+            store.put(item)
+    with SqliteStore(path, CHARTER) as store:
+        saved = store.load()
+    newest = {item.origin: item for item in saved if isinstance(item, Record)}
+    assert newest == {MEMBERS[0].id: record(2, data=(4.0,)), MEMBERS[1].id: record(8, member=1, data=())}
+    assert sorted(item.version for item in saved if isinstance(item, SignedHeader)) == [1, 7]
+
+
+def test_the_disk_is_written_through_before_put_returns(path):
+    with SqliteStore(path, CHARTER) as store:
+        settings = [
+            store._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")
+        ]
+    assert settings == ["wal", 2]
+
+
+def test_proofs_are_kept(path):
+    first, second = record(3), record(3, data=(9.0,))
+    with SqliteStore(path, CHARTER) as store:
+        store.put(first)
+        store.put(Proof(first.signed, second.signed))
+        (proof,) = store.load()
+    assert {proof.first.digest, proof.second.digest} == {first.digest, second.digest}
+
+
+def test_an_agent_continues_where_it_was(path, rng):
+    """Versions rise over restarts; evidence that was durable and unsent is still there."""
+    versions = []
+    for shard in ("a", "b", "c"):
+        with SqliteStore(path, CHARTER) as store:
+            agent = Agent(CHARTER, MEMBERS[0], rng=rng, saved=store.load())
+            settle(agent, agent.on_bytes("peer", encode(Digest(agent.pool.root))), store)
+            settle(agent, agent.observe([1.0, 2.0], shard=shard, rng=rng), store)
+            settle(agent, agent.observe([1.0, 2.0], shard="a", rng=rng), store)
+            versions.append(agent.version)
+    assert versions == sorted(set(versions))
+    assert agent.own.shards == {"a", "b", "c"}
+    assert agent.merged().observations == 6
+
+
+def test_a_damaged_row_is_left_out_and_counted(path):
+    with SqliteStore(path, CHARTER) as store:
+        store.put(record(1))
+        store.put(record(7, member=1))
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE versions SET body = zeroblob(100) WHERE version = 7")
+    connection.close()
+    with SqliteStore(path, CHARTER) as store:
+        assert store.load() == [record(1)]
+        assert store.damaged == 1
+
+
+def test_a_store_of_another_group_or_something_else_is_refused(path, tmp_path):
+    SqliteStore(path, CHARTER).close()
+    with pytest.raises(StoreFailed, match="another charter"):
+        SqliteStore(path, gaussian_charter(MEMBERS, dimension=2))
+    text = tmp_path / "notes.txt"
+    text.write_text("this is not a store, and it is long enough to be told apart from an empty file" * 20)
+    with pytest.raises(StoreFailed, match="not a database"):
+        SqliteStore(text, CHARTER)
+
+
+def test_two_agents_cannot_share_a_store_but_a_reader_can_look(path):
+    with SqliteStore(path, CHARTER) as store:
+        store.put(record(1))
+        with pytest.raises(StoreFailed, match="in use"):
+            SqliteStore(path, CHARTER)
+        with SqliteStore(path, CHARTER, read_only=True) as reader:
+            assert reader.load() == [record(1)]
+            store.put(record(2, data=(3.0,)))
+            assert record(2, data=(3.0,)) in reader.load()
+            with pytest.raises(StoreFailed):
+                reader.put(record(3))
+    SqliteStore(path, CHARTER).close()
+
+
+def test_a_hundred_kills_in_the_middle_of_writes_lose_no_acknowledged_version(tmp_path):
+    script = Path(__file__).parents[1] / "killing.py"
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path), "100", "7"],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=True,
+    )
+    outcome = json.loads(done.stdout)
+    print(outcome)
+    assert (outcome["kills"], outcome["lost"], outcome["damaged"]) == (100, 0, 0)
+
+
+@contextmanager
+def small_disk(folder: Path):
+    """A file system of 4 MiB, where the machine lets us mount one."""
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
+    try:
+        mounted = subprocess.run(mount, capture_output=True, timeout=10, check=False).returncode == 0
+    except FileNotFoundError:
+        mounted = False
+    if not mounted:
+        pytest.skip("mounting a small tmpfs needs root")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], timeout=10, check=True)
+
+
+def publish_until_full(agent: Agent, store: SqliteStore, rng) -> list[Report]:
+    """Observe data until the disk is full; the reports of the failure."""
+    settle(agent, agent.on_bytes("peer", encode(Digest(agent.pool.root))), store)
+    for number in range(400):
+        points = rng.normal(size=(1, agent.charter.model.dimension))
+        left = settle(agent, agent.observe(points, shard=f"shard {number}", rng=rng), store)
+        if agent.trouble:
+            return [effect for effect in left if isinstance(effect, Report)]
+    raise AssertionError("the disk never filled up")
+
+
+def check_full_disk(store: SqliteStore, charter, rng, free) -> None:
+    """The agent says so, publishes nothing, serves on, and goes on by itself once there is room."""
+    agent = Agent(charter, MEMBERS[0], rng=rng)
+    reports = publish_until_full(agent, store, rng)
+    assert [report.event for report in reports] == ["store_failed"]
+    assert "full" in agent.trouble
+    stuck = agent.version
+    assert agent.waiting
+    assert settle(agent, agent.on_tick(), store)[-1].event == "store_failed"
+    assert agent.version == stuck
+    assert agent.on_bytes("peer", encode(Digest(b"\0" * 32))), "it still answers"
+    assert agent.merged().observations == len(agent.own.shards) - 1
+    free()
+    settle(agent, agent.on_tick(), store)
+    assert agent.trouble is None
+    assert not agent.waiting
+    assert agent.version > stuck
+    restarted = Agent(charter, MEMBERS[0], rng=rng, saved=store.load())
+    assert restarted.own.shards == agent.own.shards
+
+
+def test_a_full_file_system_stops_publishing_until_there_is_room(tmp_path, rng):
+    charter = gaussian_charter(MEMBERS, dimension=10_000)
+    with small_disk(tmp_path / "small"):
+        ballast = tmp_path / "small" / "ballast"
+        ballast.write_bytes(b"\0" * (2 << 20))
+        with SqliteStore(tmp_path / "small" / "agent.store", charter) as store:
+            check_full_disk(store, charter, rng, ballast.unlink)
+
+
+def test_a_full_database_stops_publishing_until_there_is_room(path, rng):
+    charter = gaussian_charter(MEMBERS, dimension=10_000)
+    with SqliteStore(path, charter) as store:
+        store._connection.execute("PRAGMA max_page_count = 100")
+
+        def free():
+            store._connection.execute("PRAGMA max_page_count = 100000")
+
+        check_full_disk(store, charter, rng, free)
+
+
+def test_a_folder_that_does_not_exist_is_an_error_that_names_it(tmp_path):
+    with pytest.raises((StoreFailed, OSError), match="nowhere"):
+        SqliteStore(tmp_path / "nowhere" / "agent.store", CHARTER)
+    assert not list(tmp_path.iterdir())
