@@ -44,7 +44,7 @@ class FeaturesFaces:
     the features can explain about as much, and the rest is noise to them.
     """
 
-    trials: int = 3
+    trials: int = 2
     seed: int = 0
     data: Path | None = None
     learners: int = 5
