@@ -23,7 +23,7 @@ from decbayes.experiments.features_common import (
     nothing_more,
     series,
 )
-from decbayes.experiments.style import FULL, INK, canvas
+from decbayes.experiments.style import FULL, canvas
 from decbayes.experiments.table import Measurement, Table
 from decbayes.families import Array
 from decbayes.models.features import LatentFeatures
@@ -31,6 +31,7 @@ from decbayes.models.holdout import hold_out
 from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 SHOWN = {"batch": "batch", "AMPS": "AMPS", "naive": "naive", "agent": "one agent"}
@@ -55,8 +56,8 @@ class FeaturesFaces:
     name: ClassVar[str] = "features-faces"
     label: ClassVar[str] = "fig:facetll"
     caption: ClassVar[str] = (
-        "Latent features of faces, five agents. Left: log-likelihood of 10 % of the pixels of a test image given the "
-        "others. Right: the learned features of the first trial, grey being zero."
+        "Latent features of faces, five agents. Above: log-likelihood of 10 % of the pixels of a test image given the "
+        "others. Below: the learned features of the first trial, each at its own contrast, mid grey being zero."
     )
 
     def settings(self) -> Mapping[str, Any]:
@@ -73,17 +74,13 @@ class FeaturesFaces:
         ]
 
     def draw(self, table: Table) -> "Figure":
-        figure = canvas(FULL, 2.1)
-        halves = figure.add_gridspec(1, 2, width_ratios=(1.0, 1.5))
-        axes = figure.add_subplot(halves[0])
-        draw_boxes(axes, series(table, LIKELIHOOD, self.learners), digits=3)
-        axes.set_xlabel("log-likelihood a pixel")
-        grid = halves[1].subgridspec(len(SHOWN), self.features, wspace=0.05, hspace=0.05).subplots(squeeze=False)
-        for line, (method, label) in zip(np.atleast_2d(grid), SHOWN.items(), strict=True):
-            pictures = recalled_features(table, method, self.features)
-            for picture, place in zip(pictures, line, strict=True):
-                show(place, picture, limit=float(np.abs(pictures).max()))
-            line[0].set_ylabel(label, rotation=0, ha="right", va="center", color=INK)
+        figure = canvas(FULL, 4.6)
+        above, under = figure.subplots(2, 1, height_ratios=(1.0, 1.75))
+        draw_boxes(above, series(table, LIKELIHOOD, self.learners), digits=3)
+        above.set_xlabel("log-likelihood a pixel")
+        draw_features(
+            under, {label: recalled_features(table, method, self.features) for method, label in SHOWN.items()}
+        )
         return figure
 
     def claims(self, table: Table) -> list[Claim]:
@@ -137,9 +134,19 @@ def recalled_features(table: Table, method: str, features: int) -> Array:
     return np.asarray(pictures[np.argsort(-pictures.sum(axis=1))])
 
 
-def show(place: Any, picture: Array, *, limit: float) -> None:
-    side = isqrt(len(picture))
-    place.imshow(picture.reshape(side, -1), cmap="gray", vmin=-limit, vmax=limit, interpolation="nearest")
-    place.set(xticks=[], yticks=[])
-    for spine in place.spines.values():
+def draw_features(axes: "Axes", rows: Mapping[str, Array]) -> None:
+    """One line of pictures a method, each at its own contrast, so that faint features are seen as well."""
+    side = isqrt(next(iter(rows.values())).shape[1])
+    gap = side // 8
+    for line, pictures in enumerate(rows.values()):
+        for place, picture in enumerate(pictures):
+            left, top = place * (side + gap), line * (side + gap)
+            limit = float(np.quantile(np.abs(picture), 0.99)) or 1.0
+            shown = picture.reshape(side, side)
+            axes.imshow(shown, extent=(left, left + side, top + side, top), cmap="gray", vmin=-limit, vmax=limit)
+    height, width = (side + gap) * len(rows), (side + gap) * max(map(len, rows.values()))
+    axes.set(xlim=(0, width), ylim=(height, 0), xticks=[])
+    axes.set_yticks([line * (side + gap) + side / 2 for line in range(len(rows))], list(rows))
+    axes.tick_params(axis="y", length=0)
+    for spine in axes.spines.values():
         spine.set_visible(False)
