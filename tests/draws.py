@@ -34,6 +34,12 @@ USUAL: dict[str, Callable[[np.random.Generator, int, int], dict[str, Array]]] = 
         "shape": positive(rng, k, d) + 1,
         "rate": positive(rng, k, d),
     },
+    "IsotropicNormalGamma": lambda rng, k, d: {
+        "mean": rng.normal(size=(k, d)),
+        "strength": positive(rng, k),
+        "shape": positive(rng, k) + 1,
+        "rate": positive(rng, k),
+    },
     "NormalWishart": lambda rng, k, d: {
         "mean": rng.normal(size=(k, d)),
         "strength": positive(rng, k),
@@ -69,6 +75,8 @@ def boundary(name: str, rows: int, dimension: int) -> Array:
         columns[:, :dimension] = -1.0
     if name == "NormalGamma":
         columns[:, :dimension] = -0.5
+    if name == "IsotropicNormalGamma":
+        columns[:, 0] = 0.5 * dimension - 1.0
     if name == "NormalWishart":
         columns[:, 0] = -1.0
     return columns

@@ -68,6 +68,8 @@ def draw(structure, rng):
 
 
 def dimension_of(family, width):
+    if family == "IsotropicNormalGamma":
+        return width - 3
     sizes = {"DiagonalGaussian": 2, "Gamma": 2, "NormalGamma": 4}
     if family in sizes:
         return width // sizes[family]

@@ -15,18 +15,20 @@ SOURCE = Path(decbayes.__file__).parent
 FOUNDATION = {"errors", "kernels", "families", "symmetry", "structure", "posterior"}
 ALLOWED = {
     "errors": set(),
+    "extras": {"errors"},
     "kernels": set(),
     "families": {"kernels"},
     "symmetry": set(),
     "structure": {"errors", "families", "symmetry"},
-    "posterior": {"errors", "families", "structure"},
+    "summary": {"families"},
+    "posterior": {"errors", "families", "structure", "summary"},
     "files": FOUNDATION,
     "merging": FOUNDATION | {"files"},
     "models": FOUNDATION,
     "streaming": FOUNDATION | {"merging", "models"},
     "network": FOUNDATION | {"files", "merging", "models", "streaming"},
-    "interop": FOUNDATION | {"files", "merging", "models"},
-    "plot": FOUNDATION | {"merging", "models"},
+    "interop": FOUNDATION | {"extras", "files", "merging", "models"},
+    "plot": FOUNDATION | {"extras", "merging", "models"},
 }
 
 

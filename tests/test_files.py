@@ -77,8 +77,8 @@ def forged(posterior, header=None, tensors=None, drop=(), **changes):
     """The bytes of a posterior with some of its metadata or arrays replaced."""
     from decbayes.files import FORMAT, KEY, parse
 
-    described, arrays = parse(to_bytes(posterior))
-    described = {**described, **(header or {}), "format": changes.pop("format", FORMAT)}
+    description, arrays = parse(to_bytes(posterior))
+    described = {**json.loads(description), **(header or {}), "format": changes.pop("format", FORMAT)}
     described["structure"] = {**described["structure"], **changes}
     arrays = {name: array for name, array in {**arrays, **(tensors or {})}.items() if name not in drop}
     return serialize({k: np.ascontiguousarray(v) for k, v in arrays.items()}, metadata={KEY: json.dumps(described)})

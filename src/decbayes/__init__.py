@@ -7,6 +7,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from decbayes.errors import DecbayesError as DecbayesError
+    from decbayes.files import Library as Library
     from decbayes.files import load as load
     from decbayes.files import save as save
     from decbayes.merging import Alignment as Alignment
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from decbayes.models.lda import LatentDirichletAllocation as LatentDirichletAllocation
     from decbayes.models.mean import GaussianMean as GaussianMean
     from decbayes.models.mixture import GaussianMixture as GaussianMixture
+    from decbayes.models.registry import model_for as model_for
     from decbayes.posterior import Posterior as Posterior
     from decbayes.streaming import Refinement as Refinement
     from decbayes.streaming import epochs as epochs
@@ -51,6 +53,7 @@ _HOME = {
     "Hierarchical": "merging",
     "LatentDirichletAllocation": "models.lda",
     "LatentFeatures": "models.features",
+    "Library": "files",
     "Matching": "merging",
     "Posterior": "posterior",
     "Refinement": "streaming",
@@ -62,11 +65,14 @@ _HOME = {
     "families": "",
     "gibbs": "models.gibbs",
     "hold_out": "models.holdout",
+    "interop": "",
     "load": "files",
     "merge": "merging",
     "merge_batches": "streaming",
+    "model_for": "models.registry",
     "objective": "merging",
     "pad": "merging",
+    "plot": "",
     "product": "merging",
     "refine": "streaming",
     "save": "files",

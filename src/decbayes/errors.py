@@ -37,6 +37,14 @@ class InvalidData(DecbayesError):
     """Observations that the model cannot have produced: NaN, a wrong dimension, negative counts, …"""
 
 
+class NotConvertible(DecbayesError):
+    """A fitted model of another library, or a posterior of ours, that has no counterpart on the other side."""
+
+
+class MissingExtra(DecbayesError, ImportError):
+    """A library that is only needed for this task and is not installed."""
+
+
 class InvalidKey(DecbayesError):
     """A key file or a public key that is no Ed25519 key."""
 

@@ -1,11 +1,12 @@
 """Posteriors as files: safetensors with one canonical JSON metadata key. Nothing is used before it is checked."""
 
+import hashlib
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -24,7 +25,8 @@ DTYPES = {"F64": "<f8", "I32": "<i4"}
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
-# Thousands of loaded posteriors share one structure object, not one copy of the vocabulary each.
+# Thousands of loaded posteriors share one structure object, not one copy of the vocabulary each; and a description that
+# was checked once, byte for byte the same, need not be checked again.
 _known: "WeakValueDictionary[str, Structure]" = WeakValueDictionary()
 
 
@@ -58,6 +60,37 @@ def load(path: str | os.PathLike[str], *, most_bytes: int = MOST_BYTES) -> Poste
         raise InvalidFile(f"{source}: {error}") from error
 
 
+class Library(Sequence[Posterior]):
+    """Posteriors in files, each read when it is asked for: merge more of them than memory holds.
+
+        db.merge(db.Library(sorted(folder.glob("*.posterior"))), solver=db.Hierarchical())
+
+    Files must not change while they are in use. A worker in another process needs the same paths.
+    """
+
+    def __init__(self, paths: Iterable[str | os.PathLike[str]]) -> None:
+        self.paths = tuple(map(Path, paths))
+        self._structure: Structure | None = None
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    @overload
+    def __getitem__(self, index: int) -> Posterior: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Library": ...
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return Library(self.paths[index])
+        posterior = load(self.paths[index])
+        # Held so that the next file of the same structure finds it.
+        self._structure = posterior.structure
+        return posterior
+
+    def __repr__(self) -> str:
+        return f"Library({len(self)} posteriors)"
+
+
 def to_bytes(posterior: Posterior) -> bytes:
     """The canonical bytes of a posterior: equal posteriors have equal bytes."""
     from safetensors.numpy import save as serialize
@@ -71,8 +104,8 @@ def to_bytes(posterior: Posterior) -> bytes:
 
 def from_bytes(content: bytes) -> Posterior:
     """The posterior that `to_bytes` wrote; anything else is refused."""
-    header, tensors = parse(content)
-    structure = structure_from(header, tensors)
+    description, tensors = parse(content)
+    structure = structure_from(description, tensors)
     return Posterior(structure, {name: contribution_from(tensors, name, structure) for name in structure.families})
 
 
@@ -85,17 +118,15 @@ def contribution_arrays(posterior: Posterior) -> dict[str, np.ndarray[Any, Any]]
     }
 
 
-def parse(content: bytes) -> tuple[dict[str, Any], Arrays]:
-    """The metadata and the arrays of a safetensors file."""
+def parse(content: bytes) -> tuple[str, Arrays]:
+    """The metadata, as text, and the arrays of a safetensors file."""
     tensors = read_arrays(content)
     try:
         length = int.from_bytes(content[:8], "little")
-        header = json.loads(json.loads(content[8 : 8 + length])["__metadata__"][KEY])
+        description = str(json.loads(content[8 : 8 + length])["__metadata__"][KEY])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InvalidFile(f"This is not a posterior file ({type(error).__name__}: {error}).") from None
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise InvalidFile(f"The format is not '{FORMAT}'; the file may come from another version of decbayes.")
-    return header, tensors
+    return description, tensors
 
 
 def read_arrays(content: bytes) -> Arrays:
@@ -122,9 +153,24 @@ def as_array(name: str, view: Mapping[str, Any]) -> np.ndarray[Any, Any]:
     return np.frombuffer(view["data"], dtype=DTYPES[view["dtype"]]).reshape(view["shape"])
 
 
-def structure_from(header: Mapping[str, Any], tensors: Arrays) -> Structure:
+def structure_from(description: str, tensors: Arrays) -> Structure:
     """The structure a file describes, compared with the fingerprint it claims."""
-    known = _known.get(str(header.get("fingerprint")))
+    key = description_digest(description, tensors)
+    structure = _known.get(key) or described_structure(description, tensors)
+    check_names(structure, tensors)
+    return _known.setdefault(key, _known.setdefault(structure.fingerprint, structure))
+
+
+def description_digest(description: str, tensors: Arrays) -> str:
+    digest = hashlib.sha256(description.encode())
+    for name in sorted(name for name in tensors if name.startswith("prior/")):
+        digest.update(f"{name} {tensors[name].dtype} {tensors[name].shape}".encode())
+        digest.update(tensors[name].tobytes())
+    return digest.hexdigest()
+
+
+def described_structure(description: str, tensors: Arrays) -> Structure:
+    header = parsed_header(description)
     try:
         described = header["structure"]
         structure = Structure(
@@ -139,8 +185,17 @@ def structure_from(header: Mapping[str, Any], tensors: Arrays) -> Structure:
         raise InvalidFile(f"The structure is not described properly ({type(error).__name__}: {error}).") from None
     if structure.fingerprint != header.get("fingerprint"):
         raise InvalidFile("The fingerprint does not match the structure: the file was changed after it was written.")
-    check_names(structure, tensors)
-    return _known.setdefault(structure.fingerprint, known or structure)
+    return structure
+
+
+def parsed_header(description: str) -> dict[str, Any]:
+    try:
+        header = json.loads(description)
+    except (ValueError, RecursionError) as error:
+        raise InvalidFile(f"The metadata cannot be read ({type(error).__name__}: {error}).") from None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise InvalidFile(f"The format is not '{FORMAT}'; the file may come from another version of decbayes.")
+    return header
 
 
 def prior_from(tensors: Arrays, name: str, shape: list[int]) -> np.ndarray[Any, Any]:

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array, issparse
 from decbayes.errors import InvalidPosterior, OutOfDomain
 from decbayes.families import Array, Contribution, dense
 from decbayes.structure import Structure, shape_text
+from decbayes.summary import factor_rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,6 +64,17 @@ class Posterior:
         """Independent draws of every factor, the first axis counting the draws."""
         return {name: family.sample(self.natural[name], size, rng) for name, family in self.structure.families.items()}
 
+    def summary(self, *, top: int = 20) -> list[dict[str, Any]]:
+        """Mean and standard deviation of every parameter, as rows that `pandas.DataFrame` takes.
+
+        Of a component with more than `top` columns (a topic, say) only the largest are listed.
+        """
+        return [
+            row
+            for name, family in self.structure.families.items()
+            for row in factor_rows(name, family, self.natural[name], self.structure.labels.get(name, ()), top=top)
+        ]
+
     def log_partition(self) -> float:
         """Σ_j A_j(λ_j), the objective of the merge that made this posterior."""
         return sum(family.log_partition(self.natural[name]) for name, family in self.structure.families.items())
@@ -105,7 +117,7 @@ class Posterior:
         if not np.isfinite(values).all():
             raise InvalidPosterior(f"The contribution of '{name}' holds NaN or infinite values.")
         family = self.structure.families[name]
-        outside = np.flatnonzero(~family.contains_rows(self.structure.prior[name] + dense(frozen)))
+        outside = np.flatnonzero(~family.contains_sum(self.structure.prior[name], frozen))
         if len(outside):
             raise OutOfDomain(
                 f"'{name}' is outside the domain of {family.name} in component {', '.join(map(str, outside[:10]))}: "

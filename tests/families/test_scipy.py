@@ -55,6 +55,16 @@ def test_normal_gamma_is_a_gamma_times_a_normal(rng):
     np.testing.assert_allclose(family.log_density(point, draws), (precision + mean).sum(axis=(1, 2)))
 
 
+def test_isotropic_normal_gamma_is_one_gamma_times_a_normal_in_each_dimension(rng):
+    family, usual = FAMILIES["IsotropicNormalGamma"], USUAL["IsotropicNormalGamma"](rng, 2, 3)
+    point = family.natural(**usual)
+    draws = family.sample(point, 5, rng)
+    precision = stats.gamma(usual["shape"], scale=1 / usual["rate"]).logpdf(draws.precision).sum(axis=1)
+    spread = 1 / np.sqrt(usual["strength"] * draws.precision)
+    mean = stats.norm(usual["mean"], spread[..., None]).logpdf(draws.mean).sum(axis=(1, 2))
+    np.testing.assert_allclose(family.log_density(point, draws), precision + mean)
+
+
 def test_normal_wishart_is_a_wishart_times_a_normal(rng):
     family, usual = FAMILIES["NormalWishart"], USUAL["NormalWishart"](rng, 2, 3)
     point = family.natural(**usual)

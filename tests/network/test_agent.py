@@ -1,18 +1,24 @@
 """Agents over a fake link: what they merge is what `merge` makes of their posteriors, and refining leads to batch."""
 
+import ast
+from pathlib import Path
+
 import numpy as np
 import pytest
 from groups import gaussian_charter, identities
 
 import decbayes as db
-from decbayes.errors import InvalidData
+from decbayes.errors import InvalidData, StoreFailed
 from decbayes.network import Agent, Charter, Limits, Persist, Report, Send, settle, sign_record
+from decbayes.network import agent as agent_module
 from decbayes.network.evidence import shard_id
 from decbayes.network.messages import Batch, Digest, Pull, decode, encode, message_bytes
 from decbayes.network.simulator import CALM, Simulation
 from decbayes.network.topology import clique
 
 MEMBERS = identities(4)
+PROTOCOL = {"agent", "budget", "charter", "effects", "epoch", "evidence", "gossip", "keys", "messages", "pool"}
+PROTOCOL |= {"publisher", "record", "validation"}
 CENTRES = np.array([[-4.0, 0.0], [0.0, 4.0], [4.0, 0.0]])
 
 
@@ -203,3 +209,46 @@ def test_an_agent_whose_key_was_copied_says_so_and_falls_silent(rng):
     (report,) = settle(agent, agent.observe([2.0], shard="c", rng=rng), store)
     assert "new key" in report.fields["why"]
     assert agent.merged().observations == 0
+
+
+def test_no_decision_reads_a_clock():
+    """Ticks come from outside: clocks that are ten years off cannot matter."""
+    for path in sorted(Path(agent_module.__file__).parent.glob("*.py")):
+        if path.stem in PROTOCOL:
+            imported = {
+                alias.name.split(".")[0]
+                for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+                if isinstance(node, ast.Import | ast.ImportFrom)
+                for alias in ([*node.names] if isinstance(node, ast.Import) else [ast.alias(node.module or "")])
+            }
+            assert not imported & {"time", "datetime", "asyncio", "threading", "socket", "zenoh"}, path
+
+
+def test_a_neighbour_that_compares_without_end_is_not_answered_without_end(rng):
+    agent = Agent(gaussian_charter(MEMBERS, tick_bytes=1000), MEMBERS[0], rng=rng)
+    for member in MEMBERS[1:]:
+        posterior = agent.charter.model.fit([1.0], rng=rng).posterior
+        record = sign_record(agent.charter, member, 1, posterior=posterior, shards=frozenset("a"), observations=1)
+        agent.on_record("somebody", record.content)
+    answers = [agent.on_digest("restless", Digest(b"\0" * 32)) for _ in range(20)]
+    assert 1 <= sum(map(len, answers)) < 5
+
+
+class FullDisk:
+    def put(self, item):
+        raise StoreFailed("no space left")
+
+
+def test_what_waits_for_a_full_disk_does_not_pile_up(rng):
+    charter = gaussian_charter(MEMBERS)
+    agent = Agent(charter, MEMBERS[0], rng=rng)
+    posterior = charter.model.fit([1.0], rng=rng).posterior
+    for version in range(1, 50):
+        record = sign_record(charter, MEMBERS[1], version, posterior=posterior, shards=frozenset("a"), observations=1)
+        settle(agent, agent.on_record("somebody", record.content), FullDisk())
+    assert agent.trouble == "no space left"
+    assert agent.pool.version(MEMBERS[1].id) == 49
+    store = Writes()
+    settle(agent, agent.on_tick(), store)
+    assert [item.version for item in store.items] == [49]
+    assert agent.trouble is None

@@ -108,6 +108,35 @@ def test_settings_that_toml_cannot_hold_are_refused():
         mixture_charter(settings=MIXTURE | {"covariance": None}).to_toml()
 
 
+def topics_charter(words) -> Charter:
+    return Charter(
+        group="texts",
+        model_name="LatentDirichletAllocation",
+        settings={"topics": 3, "topic_prior": 0.1},
+        members={"north": MEMBERS[0].public},
+        vocabulary=tuple(words),
+    )
+
+
+def test_a_vocabulary_travels_in_a_file_and_is_part_of_the_agreement(tmp_path):
+    charter = topics_charter(["apple", "Äpfel", "two words", "line\u2028separator"])
+    charter.save(tmp_path / "charter.toml")
+    assert Charter.load(tmp_path / "charter.toml") == charter
+    assert charter.fingerprint != topics_charter(["apple", "Äpfel", "two words", "other"]).fingerprint
+    moved = (tmp_path / "charter.vocabulary").rename(tmp_path / "elsewhere.txt")
+    with pytest.raises(FileNotFoundError):
+        Charter.load(tmp_path / "charter.toml")
+    assert Charter.load(tmp_path / "charter.toml", vocabulary=moved) == charter
+    moved.write_text("apple\nbanana\n")
+    with pytest.raises(InvalidCharter, match="not the vocabulary"):
+        Charter.load(tmp_path / "charter.toml", vocabulary=moved)
+
+
+def test_words_with_line_breaks_are_refused():
+    with pytest.raises(InvalidCharter, match="line breaks"):
+        topics_charter(["a\nb", "c"])
+
+
 def test_ids_are_hashes_of_public_keys():
     charter = mixture_charter()
     assert charter.keys == {agent_id(public): public for public in charter.members.values()}

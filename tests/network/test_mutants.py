@@ -65,7 +65,7 @@ def nobody_relays(patch):
 def a_shard_counts_twice(patch):
     def learn_again(self, data, *, shard=None, rng):
         self._shards[shard] = data
-        return learn(self.charter.model, self.own, shard, data, rng)
+        return learn(self.charter, self.own, shard, data, rng)
 
     patch.setattr(Agent, "learn", learn_again)
 
@@ -197,8 +197,8 @@ def a_restart_forgets_everything(patch):
 
 @mutant
 def refining_adds_instead_of_replacing(patch):
-    def doubled(model, own, shards, others, rng):
-        refined = relearn(model, own, shards, others, rng)
+    def doubled(charter, own, shards, others, rng):
+        refined = relearn(charter, own, shards, others, rng)
         posterior = product([own.posterior, refined.evidence.posterior])
         return Learned(Evidence(posterior, own.shards, own.observations), own.shards)
 

@@ -152,6 +152,14 @@ def test_the_command_shows_a_history_and_ends_in_agreement(capsys):
     assert "Every site holds the same bits" in " ".join(capsys.readouterr().out.split())
 
 
+def test_the_command_offers_every_topology():
+    from typing import get_args
+
+    from decbayes.cli.simulate import Topology
+
+    assert set(get_args(Topology)) == {*TOPOLOGIES, "changing"}
+
+
 def test_the_command_checks_many_histories(capsys):
     from decbayes.cli import main
 

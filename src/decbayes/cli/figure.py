@@ -1,7 +1,6 @@
 """`decbayes figure`: a figure of the paper, made by this code, with the paper's claims checked."""
 
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,19 +9,15 @@ from cyclopts.validators import Number
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from decbayes.errors import DecbayesError
 from decbayes.experiments.catalogue import NAMES, build
 from decbayes.experiments.claims import Claim
 from decbayes.experiments.experiment import Experiment, redraw, run
 from decbayes.experiments.report import write_report
 from decbayes.experiments.style import save, styled
 from decbayes.experiments.table import Table
+from decbayes.extras import require
 
 CLAIM_FAILED = 1
-
-
-class NotInstalled(DecbayesError):
-    """Packages that only the experiments need are missing."""
 
 
 POSITIVE = Number(gte=1)
@@ -68,7 +63,7 @@ def figure(
     out
         Folder for tables, pictures and the report.
     """
-    check_installed()
+    require("matplotlib", extra="experiments", task="Drawing a figure")
     asked = {"trials": trials, "seed": seed, "data": data, "agents": agents, "split": split}
     given = {option: value for option, value in asked.items() if value is not None}
     names = NAMES if name == "all" else (name,)
@@ -79,13 +74,6 @@ def figure(
         console.print(f"{write_report(experiments, out)}", highlight=False, soft_wrap=True)
     if strict and not all(claim.holds for claims in checked for claim in claims):
         sys.exit(CLAIM_FAILED)
-
-
-def check_installed() -> None:
-    """Figures need packages that the library does not."""
-    missing = [package for package in ("matplotlib", "sklearn", "Stemmer") if find_spec(package) is None]
-    if missing:
-        raise NotInstalled(f"Figures need {', '.join(missing)}: pip install 'decbayes[experiments]'.")
 
 
 def make(experiment: Experiment, out: Path, console: Console, *, redraw_only: bool) -> list[Claim]:

@@ -1,7 +1,7 @@
 """`decbayes simulate`: a simulated group in the terminal, live."""
 
 import time
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from cyclopts import Parameter
@@ -12,8 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from decbayes.network.schedule import ROUGH, History, Plan, run_history
-from decbayes.network.simulator import Simulation, Site
-from decbayes.network.topology import TOPOLOGIES
+from decbayes.network.simulator import CALM, Simulation, Site
+
+Topology = Literal["changing", "clique", "line", "random", "ring", "tree"]
 
 
 def simulate(
@@ -21,7 +22,7 @@ def simulate(
     agents: int = 8,
     steps: int = 200,
     seed: int = 0,
-    topology: str = "random",
+    topology: Topology = "random",
     traitors: bool = False,
     calm: bool = False,
     pause: Annotated[float, Parameter(help="Seconds between two steps.")] = 0.05,
@@ -41,7 +42,7 @@ def simulate(
     seed
         Everything follows from it.
     topology
-        clique, line, random, ring, tree, or changing.
+        Who is whose neighbour; "changing" rewires all links now and then.
     traitors
         One site signs two records under one version, and is found out.
     calm
@@ -51,9 +52,7 @@ def simulate(
     if histories:
         check_many(histories, agents, steps, seed, console)
         return
-    if topology not in (*TOPOLOGIES, "changing"):
-        raise SystemExit(f"decbayes: there is no topology '{topology}'; there are {', '.join(TOPOLOGIES)}, changing.")
-    weather = type(ROUGH)() if calm else ROUGH
+    weather = CALM if calm else ROUGH
     plan = Plan(agents, steps, topology, weather, faults=not calm, traitors=traitors)
     watch(History(plan, seed), pause, console)
 
@@ -105,6 +104,8 @@ def row(simulation: Simulation, site: Site) -> list[str | Text]:
 
 def state(site: Site) -> Text:
     assert site.agent is not None
+    if site.identity.id in site.agent.pool.proofs:
+        return Text("excluded", "red")
     if site.disk.full:
         return Text("disk full", "yellow")
     if site.agent.retracted:

@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from decbayes.errors import DecbayesError
 from decbayes.experiments.words import bag_of_words, without_header
+from decbayes.extras import require
 from decbayes.families import Array
 
 IMAGE_KINDS = {".png", ".jpg", ".jpeg", ".gif", ".bmp", ".pgm", ".tif", ".tiff", ".webp"}
@@ -69,11 +70,10 @@ COUNTS = "20news-decbayes-1.npz"
 
 
 def count_newsgroups(home: Path) -> Corpus:
-    from sklearn.datasets import fetch_20newsgroups
-
+    fetch = require("sklearn.datasets", extra="experiments", task="20 Newsgroups").fetch_20newsgroups
     home.mkdir(parents=True, exist_ok=True)
     try:
-        posts = fetch_20newsgroups(data_home=home, subset="all", shuffle=False)
+        posts = fetch(data_home=home, subset="all", shuffle=False)
     except OSError as error:
         raise DataNotFound(
             f"20 Newsgroups is not in {home} and could not be downloaded ({error}). "

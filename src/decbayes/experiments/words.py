@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from decbayes.extras import require
+
 WORD = re.compile("[a-z]+")
 SHORTEST = 3
 
@@ -53,17 +55,17 @@ def without_header(text: str) -> str:
 
 def stemmed(text: str) -> Iterator[str]:
     """The stems of a text's words, in order."""
-    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
-    words = [word for word in WORD.findall(text.lower()) if len(word) >= SHORTEST and word not in ENGLISH_STOP_WORDS]
-    return (stem for stem in porter().stemWords(words) if len(stem) >= SHORTEST)
+    stemmer, stop_words = tools()
+    words = [word for word in WORD.findall(text.lower()) if len(word) >= SHORTEST and word not in stop_words]
+    return (stem for stem in stemmer.stemWords(words) if len(stem) >= SHORTEST)
 
 
 @cache
-def porter() -> Any:
-    from Stemmer import Stemmer
-
-    return Stemmer("porter")
+def tools() -> tuple[Any, frozenset[str]]:
+    """The stemmer and the stop words."""
+    wanted = {"extra": "experiments", "task": "Counting words"}
+    stop_words = require("sklearn.feature_extraction.text", **wanted).ENGLISH_STOP_WORDS
+    return require("Stemmer", **wanted).Stemmer("porter"), stop_words
 
 
 def counted(stems: Iterable[Counter[str]], vocabulary: Sequence[str]) -> csr_array:

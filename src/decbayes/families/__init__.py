@@ -4,6 +4,7 @@ from decbayes.families.dirichlet import Beta, Dirichlet, Weights
 from decbayes.families.discrete import Bernoulli, Categorical
 from decbayes.families.family import Array, Contribution, Family, dense
 from decbayes.families.gaussian import DiagonalGaussian, FullGaussian, IsotropicGaussian
+from decbayes.families.isotropic_precision import IsotropicNormalGamma
 from decbayes.families.precision import Gamma, MeanAndPrecision, NormalGamma, NormalWishart
 
 FAMILIES: dict[str, Family] = {
@@ -17,6 +18,7 @@ FAMILIES: dict[str, Family] = {
         FullGaussian(),
         Gamma(),
         IsotropicGaussian(),
+        IsotropicNormalGamma(),
         NormalGamma(),
         NormalWishart(),
         Weights(),
@@ -36,6 +38,7 @@ __all__ = [
     "FullGaussian",
     "Gamma",
     "IsotropicGaussian",
+    "IsotropicNormalGamma",
     "MeanAndPrecision",
     "NormalGamma",
     "NormalWishart",

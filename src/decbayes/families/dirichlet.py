@@ -31,12 +31,23 @@ class Dirichlet(Family):
         (alpha,) = self.columns(natural)
         return np.asarray((alpha > 0).all(axis=-1))
 
+    def contains_sum(self, prior: ArrayLike, contribution: Contribution) -> NDArray[np.bool_]:
+        if not issparse(contribution):
+            return super().contains_sum(prior, contribution)
+        rows = np.repeat(np.arange(contribution.shape[0]), np.diff(contribution.indptr))
+        inside = np.asarray(prior)[rows, contribution.indices] + contribution.data > -1.0
+        return np.asarray(np.bincount(rows[~inside], minlength=contribution.shape[0]) == 0)
+
     def natural(self, *, alpha: ArrayLike) -> Array:
         return np.atleast_2d(np.asarray(alpha, dtype=np.float64)) - 1.0
 
     def expected(self, natural: ArrayLike) -> Array:
         (alpha,) = self.columns(natural)
         return np.asarray(alpha / alpha.sum(axis=-1, keepdims=True))
+
+    def deviation(self, natural: ArrayLike) -> Array:
+        (alpha,) = self.columns(natural)
+        return share_deviation(self.expected(natural), alpha.sum(axis=-1, keepdims=True))
 
     def statistics(self, value: ArrayLike) -> Array:
         return np.asarray(np.log(value))
@@ -102,6 +113,9 @@ class Weights(Family):
         (alpha,) = self.columns(natural)
         return np.asarray(alpha / alpha.sum())
 
+    def deviation(self, natural: ArrayLike) -> Array:
+        return share_deviation(self.expected(natural), self.columns(natural)[0].sum())
+
     def statistics(self, value: ArrayLike) -> Array:
         return np.asarray(np.log(value))[..., None]
 
@@ -143,6 +157,10 @@ class Beta(Family):
         alpha, beta = self.columns(natural)
         return np.asarray(alpha / (alpha + beta))
 
+    def deviation(self, natural: ArrayLike) -> Array:
+        alpha, beta = self.columns(natural)
+        return share_deviation(self.expected(natural), alpha + beta)
+
     def statistics(self, value: ArrayLike) -> Array:
         share = np.asarray(value, dtype=np.float64)
         return np.stack([np.log(share), np.log1p(-share)], axis=-1)
@@ -155,6 +173,11 @@ class Beta(Family):
     def check_width(self, width: int) -> None:
         if width != 2:
             raise ValueError(f"Beta has two columns, α − 1 and β − 1; here are {width}.")
+
+
+def share_deviation(share: Array, total: ArrayLike) -> Array:
+    """The deviation of a Dirichlet's coordinate with that mean, where the α add up to `total`."""
+    return np.sqrt(share * (1.0 - share) / (np.asarray(total) + 1.0))
 
 
 def log_gamma_variates(shape: Array, size: int, rng: np.random.Generator) -> Array:

@@ -33,6 +33,10 @@ class Bernoulli(Family):
     def expected(self, natural: ArrayLike) -> Array:
         return self.columns(natural)[0]
 
+    def deviation(self, natural: ArrayLike) -> Array:
+        (probability,) = self.columns(natural)
+        return np.sqrt(probability * (1.0 - probability))
+
     def statistics(self, value: ArrayLike) -> Array:
         return np.asarray(value, dtype=np.float64)[..., None]
 
@@ -68,6 +72,10 @@ class Categorical(Family):
 
     def expected(self, natural: ArrayLike) -> Array:
         return self.columns(natural)[0]
+
+    def deviation(self, natural: ArrayLike) -> Array:
+        (probability,) = self.columns(natural)
+        return np.sqrt(probability * (1.0 - probability))
 
     def statistics(self, value: ArrayLike) -> Array:
         return np.asarray(value, dtype=np.float64)

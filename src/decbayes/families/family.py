@@ -51,6 +51,10 @@ class Family(ABC):
     def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
         """Which rows are in the domain of the family, (K,)."""
 
+    def contains_sum(self, prior: ArrayLike, contribution: Contribution) -> NDArray[np.bool_]:
+        """Which rows of λ0 + c are in the domain, (K,); λ0 is."""
+        return self.contains_rows(np.asarray(prior, dtype=np.float64) + dense(contribution))
+
     @abstractmethod
     def natural(self, *positional: Any, **usual: Any) -> Array:
         """Natural parameters from the usual ones, the inverse of `usual`."""
@@ -62,6 +66,10 @@ class Family(ABC):
     @abstractmethod
     def expected(self, natural: ArrayLike) -> Any:
         """E[θ] in the user's terms, as `sample` gives θ."""
+
+    @abstractmethod
+    def deviation(self, natural: ArrayLike) -> Any:
+        """The standard deviation of θ, entry by entry, as `expected` gives its mean; infinite where there is none."""
 
     @abstractmethod
     def statistics(self, value: Any) -> Array:

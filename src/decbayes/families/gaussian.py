@@ -41,6 +41,10 @@ class IsotropicGaussian(Family):
     def expected(self, natural: ArrayLike) -> Array:
         return self.columns(natural)[0]
 
+    def deviation(self, natural: ArrayLike) -> Array:
+        mean, variance = self.columns(natural)
+        return np.broadcast_to(np.sqrt(variance)[..., None], mean.shape)
+
     def statistics(self, value: ArrayLike) -> Array:
         point = np.asarray(value, dtype=np.float64)
         return np.concatenate([point, np.sum(point**2, axis=-1, keepdims=True)], axis=-1)
@@ -85,6 +89,9 @@ class DiagonalGaussian(Family):
 
     def expected(self, natural: ArrayLike) -> Array:
         return self.columns(natural)[0]
+
+    def deviation(self, natural: ArrayLike) -> Array:
+        return np.sqrt(self.columns(natural)[1])
 
     def statistics(self, value: ArrayLike) -> Array:
         point = np.asarray(value, dtype=np.float64)
@@ -137,6 +144,9 @@ class FullGaussian(Family):
     def expected(self, natural: ArrayLike) -> Array:
         return self.columns(natural)[0]
 
+    def deviation(self, natural: ArrayLike) -> Array:
+        return np.sqrt(diagonal(self.columns(natural)[1]))
+
     def statistics(self, value: ArrayLike) -> Array:
         point = np.asarray(value, dtype=np.float64)
         return np.concatenate([point, flat(outer(point))], axis=-1)
@@ -177,6 +187,10 @@ def outer(vectors: Array) -> Array:
 
 def flat(matrices: Array) -> Array:
     return matrices.reshape(*matrices.shape[:-2], -1)
+
+
+def diagonal(matrices: Array) -> Array:
+    return np.asarray(np.diagonal(matrices, axis1=-2, axis2=-1))
 
 
 def positive_definite(matrices: Array) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma, gammaln, multigammaln
 
 from decbayes.families.family import Array, Family, split, whole_blocks
-from decbayes.families.gaussian import flat, outer, positive_definite, square_side, symmetric
+from decbayes.families.gaussian import diagonal, flat, outer, positive_definite, square_side, symmetric
 
 
 class MeanAndPrecision(NamedTuple):
@@ -48,6 +48,10 @@ class Gamma(Family):
     def expected(self, natural: ArrayLike) -> Array:
         shape, rate = self.columns(natural)
         return np.asarray(shape / rate)
+
+    def deviation(self, natural: ArrayLike) -> Array:
+        shape, rate = self.columns(natural)
+        return np.asarray(np.sqrt(shape) / rate)
 
     def statistics(self, value: ArrayLike) -> Array:
         draw = np.asarray(value, dtype=np.float64)
@@ -98,6 +102,10 @@ class NormalGamma(Family):
     def expected(self, natural: ArrayLike) -> MeanAndPrecision:
         mean, _, shape, rate = self.columns(natural)
         return MeanAndPrecision(mean, shape / rate)
+
+    def deviation(self, natural: ArrayLike) -> MeanAndPrecision:
+        _, strength, shape, rate = self.columns(natural)
+        return MeanAndPrecision(np.sqrt(over_positive(rate, strength * (shape - 1.0))), np.sqrt(shape) / rate)
 
     def statistics(self, value: MeanAndPrecision) -> Array:
         mu, tau = value
@@ -163,6 +171,14 @@ class NormalWishart(Family):
         mean, _, degrees, inverse_scale = self.columns(natural)
         return MeanAndPrecision(mean, degrees[..., None, None] * np.linalg.inv(inverse_scale))
 
+    def deviation(self, natural: ArrayLike) -> MeanAndPrecision:
+        mean, strength, degrees, inverse_scale = self.columns(natural)
+        scale = np.asarray(np.linalg.inv(inverse_scale), dtype=np.float64)
+        spread = scale**2 + diagonal(scale)[..., :, None] * diagonal(scale)[..., None, :]
+        freedom = strength * (degrees - mean.shape[-1] - 1.0)
+        centre = np.sqrt(over_positive(diagonal(inverse_scale), freedom[..., None]))
+        return MeanAndPrecision(centre, np.sqrt(degrees[..., None, None] * spread))
+
     def statistics(self, value: MeanAndPrecision) -> Array:
         mu, precision = value
         shift = (precision @ mu[..., None])[..., 0]
@@ -190,6 +206,13 @@ def as_rows(values: ArrayLike) -> Array:
     """A (K, D) matrix; a vector is K components of one dimension."""
     array = np.asarray(values, dtype=np.float64)
     return array[:, None] if array.ndim == 1 else np.atleast_2d(array)
+
+
+def over_positive(numerator: Array, denominator: Array) -> Array:
+    """The quotient, infinite where the denominator is not positive: a variance that does not exist."""
+    quotient = np.full(numerator.shape, np.inf)
+    np.divide(numerator, denominator, out=quotient, where=denominator > 0)
+    return quotient
 
 
 def expected_log_determinant(degrees: Array, inverse_scale: Array) -> Array:

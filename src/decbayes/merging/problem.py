@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.families import Array, Family
-from decbayes.merging.rows import Rows
+from decbayes.merging.rows import Rows, size
 from decbayes.symmetry import Permutation
 
 Assignments = NDArray[np.intp]
@@ -54,6 +54,15 @@ class Problem:
     def exchangeable(self) -> bool:
         """Whether the prior treats all components alike, so that only the agents' labels against each other matter."""
         return all((factor.prior == factor.prior[0]).all() for factor in self.factors)
+
+    @property
+    def in_memory(self) -> bool:
+        return isinstance(self.contents, list | tuple)
+
+    @property
+    def evaluations(self) -> int:
+        """How many numbers all agents' gains take together: what a sweep costs."""
+        return self.components * sum(size(rows) for contents in self.contents for rows in contents)
 
     @property
     def solved_by_folding(self) -> bool:

@@ -47,6 +47,11 @@ def sparse_rows(matrix: csr_array, order: Permutation) -> SparseRows:
     return SparseRows(indptr[:-1][order], indptr[1:][order], indices, data, sums[order], matrix.shape[1])
 
 
+def size(rows: Rows) -> int:
+    """How many numbers there are, zeros of sparse rows left out."""
+    return len(rows.data) if isinstance(rows, SparseRows) else rows.size
+
+
 def times(rows: Rows, factor: float) -> Rows:
     """The rows multiplied by a number."""
     if isinstance(rows, SparseRows):

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from scipy.special import gammaln
 
-from decbayes.families import Array, Family, IsotropicGaussian, NormalGamma, NormalWishart
+from decbayes.families import Array, Family, IsotropicGaussian, IsotropicNormalGamma, NormalGamma, NormalWishart
 from decbayes.families.gaussian import flat, outer, square_side
 
 LOG_2_PI = log(2 * pi)
@@ -96,6 +96,34 @@ class DiagonalCovariance:
             square = np.log1p((points - mean[k]) ** 2 / (2 * scale[k]))
             density[:, k] = np.sum(constant[k] - (shape[k] + 0.5) * square, axis=1)
         return density
+
+
+@dataclass(frozen=True)
+class SphericalCovariance:
+    """x ~ N(μ_k, I / τ_k), both unknown: a Normal-Gamma posterior with one τ_k. Features: x, |x|², 1."""
+
+    @property
+    def family(self) -> IsotropicNormalGamma:
+        return IsotropicNormalGamma()
+
+    def features(self, points: Array) -> Array:
+        return np.column_stack([points, np.sum(points**2, axis=1), np.ones(len(points))])
+
+    def coefficients(self, natural: Array) -> Array:
+        log_precision, precision, shift, square = np.split(self.family.mean(natural), [1, 2, -1], axis=1)
+        constant = 0.5 * (shift.shape[1] * (log_precision - LOG_2_PI) - square)
+        return np.hstack([shift, -0.5 * precision, constant]).T
+
+    def contribution(self, sums: Array) -> Array:
+        first, square, count = np.split(sums, [-2, -1], axis=1)
+        return np.hstack([0.5 * first.shape[1] * count, -0.5 * square, first, -0.5 * count])
+
+    def log_predictive(self, natural: Array, points: Array) -> Array:
+        mean, strength, shape, rate = self.family.columns(natural)
+        half = 0.5 * mean.shape[1]
+        scale = 2 * rate * (1 + 1 / strength)  # as for one dimension, but the density has D of them at once
+        constant = gammaln(shape + half) - gammaln(shape) - half * np.log(pi * scale)
+        return np.asarray(constant - (shape + half) * np.log1p(squared_distances(points, mean) / scale))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,14 @@ from scipy.special import logsumexp, softmax
 
 from decbayes.families import Array, NormalWishart, Weights
 from decbayes.models.ascent import Ascent, Fit, Progress, fit_best
-from decbayes.models.likelihoods import DiagonalCovariance, FullCovariance, KnownVariance, Likelihood, squared_distances
+from decbayes.models.likelihoods import (
+    DiagonalCovariance,
+    FullCovariance,
+    KnownVariance,
+    Likelihood,
+    SphericalCovariance,
+    squared_distances,
+)
 from decbayes.models.points import as_points, check_positive, check_structure
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
@@ -18,6 +25,7 @@ from decbayes.symmetry import CoupledSet
 
 Natural = dict[str, Array]
 Start = Literal["k-means++", "random"]
+Covariance = Literal["spherical", "diagonal", "full"]
 
 # Rows of a block are weighed while they are still in the cache.
 BLOCK = 2048
@@ -25,14 +33,21 @@ POINTS_A_CENTRE = 10
 # Features up to this many numbers (128 MiB) stay in memory between passes.
 MOST_KEPT = 1 << 24
 
+UNKNOWN: dict[str, Likelihood] = {
+    "spherical": SphericalCovariance(),
+    "diagonal": DiagonalCovariance(),
+    "full": FullCovariance(),
+}
+
 
 @dataclass(frozen=True)
 class GaussianMixture:
     """x ~ Σ_k π_k N(μ_k, ·), with a Dirichlet prior on π and a conjugate prior on each component.
 
     With `variance` the components share that known variance and μ_k ~ N(prior_mean, prior_variance I). Without it
-    `covariance` is "diagonal" (Normal-Gamma) or "full" (Normal-Wishart): the prior expects a variance of `prior_scale`
-    with the weight of `prior_degrees` observations, and a mean of `prior_mean` with the weight of `prior_strength`.
+    `covariance` is "spherical" or "diagonal" (Normal-Gamma) or "full" (Normal-Wishart): the prior expects a variance of
+    `prior_scale` with the weight of `prior_degrees` observations, and a mean of `prior_mean` with the weight of
+    `prior_strength`. `columns` names the dimensions; sites that name them differently do not merge.
 
     A fit starts from the nearest of centres chosen by "k-means++", or from "random" responsibilities where there are
     fewer than ten points a component: centres would then give every point a component of its own.
@@ -41,21 +56,24 @@ class GaussianMixture:
     components: int
     dimension: int = 1
     variance: float | None = None
-    covariance: Literal["diagonal", "full"] | None = None
+    covariance: Covariance | None = None
     prior_mean: Any = 0.0
     prior_variance: float = 1.0
     prior_strength: float = 0.01
     prior_degrees: float | None = None
     prior_scale: Any = 1.0
     weight_prior: float = 1.0
+    columns: tuple[str, ...] = ()
     start_from: Start | None = None
     ascent: Ascent = field(default=Ascent(restarts=9))
 
     def __post_init__(self) -> None:
         if (self.variance is None) == (self.covariance is None):
-            raise ValueError("Give either `variance` (known) or `covariance` ('diagonal' or 'full', unknown).")
-        if self.covariance not in (None, "diagonal", "full"):
-            raise ValueError(f"covariance is 'diagonal' or 'full', not {self.covariance!r}.")
+            raise ValueError("Give either `variance` (known) or `covariance` ('spherical', 'diagonal' or 'full').")
+        if self.covariance not in (None, *UNKNOWN):
+            raise ValueError(f"covariance is 'spherical', 'diagonal' or 'full', not {self.covariance!r}.")
+        if len(self.columns) not in (0, self.dimension):
+            raise ValueError(f"{len(self.columns)} column names for {self.dimension} dimensions.")
         if self.start_from not in (None, "k-means++", "random"):
             raise ValueError(f"start_from is 'k-means++' or 'random', not {self.start_from!r}.")
         if self.components < 1 or self.dimension < 1:
@@ -78,6 +96,7 @@ class GaussianMixture:
                 "components": np.tile(self._component_prior(), (self.components, 1)),
             },
             symmetry=(CoupledSet(("weights", "components")),),
+            labels={"components": tuple(self.columns)} if self.columns else {},
             model=described,
         )
 
@@ -85,7 +104,7 @@ class GaussianMixture:
     def likelihood(self) -> Likelihood:
         if self.variance is not None:
             return KnownVariance(float(self.variance))
-        return DiagonalCovariance() if self.covariance == "diagonal" else FullCovariance()
+        return UNKNOWN[self.covariance or "full"]
 
     def fit(
         self,
@@ -133,6 +152,11 @@ class GaussianMixture:
         if self.variance is not None:
             return self.likelihood.family.natural(mean=mean, variance=self.prior_variance)
         scale = np.asarray(self.prior_scale, dtype=np.float64)
+        if self.covariance == "spherical":
+            weight = 0.5 * self.dimension * (2.0 if self.prior_degrees is None else self.prior_degrees)
+            return self.likelihood.family.natural(
+                mean=mean, strength=self.prior_strength, shape=weight, rate=weight * scale
+            )
         if self.covariance == "diagonal":
             degrees = 2.0 if self.prior_degrees is None else self.prior_degrees
             rate = np.broadcast_to(0.5 * degrees * scale, (1, self.dimension))

@@ -22,7 +22,7 @@ from decbayes.network import messages
 from decbayes.network.budget import Budgets
 from decbayes.network.charter import Charter
 from decbayes.network.effects import Effect, Peer, Persist, Report, Saved, Send
-from decbayes.network.evidence import Evidence, Learned, learn, relearn, shard_id
+from decbayes.network.evidence import Evidence, Learned, learn, relearn, shard_id, whole
 from decbayes.network.gossip import Gossip
 from decbayes.network.keys import Identity, short
 from decbayes.network.messages import Batch, Digest, Listing, Pull
@@ -77,7 +77,9 @@ class Agent:
         """Fit new data on top of own earlier data; None if it counts already. Publishes nothing."""
         name = shard if shard is not None else shard_id(data)
         self._shards[name] = data
-        return None if name in self.own.shards else learn(self.charter.model, self.own, name, data, rng)
+        if name in self.own.shards or name in self.charter.counted.get(self.id, ()):
+            return None
+        return learn(self.charter, self.own, name, data, rng)
 
     def refine(self, *, rng: np.random.Generator) -> list[Effect]:
         """Fit all own data again with everybody else's evidence as prior, and publish what that adds instead."""
@@ -90,7 +92,7 @@ class Agent:
             return None
         self.refinements += 1
         others = [r.posterior for r in self.pool.counted() if r.origin != self.id and r.posterior is not None]
-        return relearn(self.charter.model, self.own, self._shards, others, rng)
+        return relearn(self.charter, self.own, self._shards, others, rng)
 
     def publish(self, learned: Learned) -> list[Effect]:
         """Replace the agent's evidence; it goes out as soon as it may."""
@@ -111,7 +113,8 @@ class Agent:
         return self.pool.merged()
 
     def posterior(self) -> Posterior:
-        return self.pool.posterior()
+        """The posterior of all evidence heard of, that of earlier epochs included, as the model knows it."""
+        return whole(self.charter, self.pool.posterior())
 
     @property
     def own(self) -> Evidence:
@@ -175,7 +178,10 @@ class Agent:
 
     def on_digest(self, peer: Peer, message: Digest) -> list[Effect]:
         """A neighbour's hash of everything: if it equals ours, it knows no version of ours that we do not."""
-        return self._heard() if message.root == self.pool.root else [self._gossip.list_all(peer)]
+        if message.root == self.pool.root:
+            return self._heard()
+        everything = self._gossip.list_all(peer)
+        return [everything] if self._budgets.spend(peer, len(everything.message)) else []
 
     def on_listing(self, peer: Peer, message: Listing) -> list[Effect]:
         """What a neighbour holds: pull what we lack, tell what it lacks."""
@@ -229,7 +235,8 @@ class Agent:
 
     def on_persist_failed(self, item: Record | Proof, why: str) -> list[Effect]:
         """The disk is full or broken: publish nothing new, serve what there is, try again at each tick."""
-        self._unsaved[item.digest] = item
+        # Of others the newest is enough; an own version that waits for the disk is never dropped.
+        self._unsaved[item.digest if item.origin == self.id else item.origin] = item
         self.trouble = why
         return [Report("store_failed", {"why": why})]
 

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from decbayes.errors import Refused
-from decbayes.network.charter import Limits
+from decbayes.network.limits import Limits
 
 
 class Budgets:

@@ -1,12 +1,10 @@
 """What all members of a group agree on, in one TOML file that each of them holds."""
 
 import hashlib
-import json
 import os
 import secrets
-import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -16,9 +14,13 @@ from typing import Any
 import msgspec
 
 from decbayes.errors import DecbayesError, InvalidCharter
-from decbayes.files import write_whole
+from decbayes.files import to_bytes, write_whole
 from decbayes.models.model import Model
+from decbayes.network.epoch import Epoch
 from decbayes.network.keys import PUBLIC_BYTES, AgentId, agent_id, public_key
+from decbayes.network.limits import Limits
+from decbayes.network.toml import CharterFile, read_epoch, read_tables, read_words, table_text, words_digest
+from decbayes.posterior import Posterior
 from decbayes.structure import EMPTY, Structure, canonical_json
 
 PROTOCOL = 1
@@ -28,58 +30,6 @@ MODELS = {
     "LatentDirichletAllocation": "decbayes.models.lda",
     "LatentFeatures": "decbayes.models.features",
 }
-MOST_CHARTER_BYTES = 16 << 20
-
-
-class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What one member may ask of the others. All members check the same limits, so that all accept the same records.
-
-    `members` is the most agents there will ever be: a contribution must leave the merge proper even if all of them sent
-    it. `versions` bounds the signed headers that are kept of one agent, `refinements` the refits of one start of an
-    agent. The last two bound what one neighbour may send, or have sent, between two ticks.
-    """
-
-    members: int = 1000
-    record_bytes: int = 64 << 20
-    observations: int = 10**12
-    magnitude: float = 1e15
-    shards: int = 10_000
-    versions: int = 100_000
-    refinements: int = 20
-    tick_bytes: int = 256 << 20
-    tick_messages: int = 10_000
-
-    def __post_init__(self) -> None:
-        low = [name for name in self.__struct_fields__ if not getattr(self, name) > 0]
-        if low:
-            raise ValueError(f"limits must be positive: {', '.join(low)}")
-
-
-class GroupTable(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    id: str
-    protocol: int
-    structure: str
-
-
-class ModelTable(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    settings: dict[str, Any] = {}
-
-
-class VocabularyTable(msgspec.Struct, forbid_unknown_fields=True):
-    digest: str
-    file: str | None = None
-
-
-class CharterFile(msgspec.Struct, forbid_unknown_fields=True):
-    """The tables of the TOML file, exactly these."""
-
-    group: GroupTable
-    model: ModelTable
-    members: dict[str, str]
-    limits: Limits = Limits()
-    vocabulary: VocabularyTable | None = None
 
 
 @dataclass(frozen=True)
@@ -96,6 +46,7 @@ class Charter:
     id: str = field(default_factory=lambda: secrets.token_hex(16))
     limits: Limits = field(default_factory=Limits)
     vocabulary: tuple[str, ...] = ()
+    epoch: Epoch | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", MappingProxyType(dict(sorted(self.settings.items()))))
@@ -115,7 +66,14 @@ class Charter:
 
     @property
     def structure(self) -> Structure:
-        return self.model.structure
+        """The model's structure, on the prior of the epoch."""
+        return self.model.structure if self.epoch is None else self.epoch.structure
+
+    @cached_property
+    def counted(self) -> Mapping[AgentId, frozenset[str]]:
+        """The shards of each member that are in the prior already."""
+        shards = EMPTY if self.epoch is None else self.epoch.counted
+        return {agent_id(self.members[name]): frozenset(names) for name, names in shards.items()}
 
     @cached_property
     def keys(self) -> Mapping[AgentId, bytes]:
@@ -130,6 +88,9 @@ class Charter:
     def fingerprint(self) -> str:
         """SHA-256 of everything in the charter."""
         content = {
+            "counted": {}
+            if self.epoch is None
+            else {name: list(shards) for name, shards in self.epoch.counted.items()},
             "group": [self.group, self.id, PROTOCOL, self.structure.fingerprint],
             "limits": msgspec.to_builtins(self.limits),
             "members": {name: public.hex() for name, public in self.members.items()},
@@ -142,14 +103,24 @@ class Charter:
         """What people read to each other: 80 bits, in five groups."""
         return "-".join(self.fingerprint[first : first + 4] for first in range(0, 20, 4))
 
-    def to_toml(self, *, vocabulary_file: str | None = None) -> str:
-        """The charter's text; the vocabulary is named by its digest and, if given, by a file beside the charter."""
+    def next_epoch(self, merged: Posterior, counted: Mapping[AgentId, Iterable[str]]) -> "Charter":
+        """The charter of the next epoch: what was merged in this one becomes its prior, and counts no more.
+
+        Everybody must be given this very charter; records of the two epochs never merge.
+        """
+        before = EMPTY if self.epoch is None else self.epoch.counted
+        shards = {name: (*before.get(name, ()), *counted.get(origin, ())) for origin, name in self.names.items()}
+        whole = merged if self.epoch is None else self.epoch.whole(merged)
+        return replace(self, epoch=Epoch(whole, {name: named for name, named in shards.items() if named}))
+
+    def to_toml(self, *, vocabulary_file: str | None = None, prior_file: str = "") -> str:
+        """The charter's text; vocabulary and prior are named by their digests and the files beside the charter."""
         tables: dict[str, Mapping[str, Any]] = {
             "group": {
                 "name": self.group,
                 "id": self.id,
                 "protocol": PROTOCOL,
-                "structure": self.structure.fingerprint,
+                "structure": self.model.structure.fingerprint,
             },
             "model": {"name": self.model_name},
             "model.settings": self.settings,
@@ -159,33 +130,33 @@ class Charter:
         if self.vocabulary:
             named = {} if vocabulary_file is None else {"file": vocabulary_file}
             tables["vocabulary"] = {"digest": words_digest(self.vocabulary), **named}
+        if self.epoch is not None:
+            tables["epoch"] = {"digest": self.epoch.prior.digest, "file": prior_file}
+            tables["epoch.counted"] = self.epoch.counted
         header = f"# A decbayes charter. Compare its fingerprint with the other members: {self.short_fingerprint}\n\n"
         return header + "\n".join(table_text(name, table) for name, table in tables.items())
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the charter and, beside it, the vocabulary."""
+        """Write the charter and, beside it, the vocabulary and the epoch's prior."""
         target = Path(path)
         words = target.with_suffix(".vocabulary").name if self.vocabulary else None
         if words is not None:
             write_whole(target.with_name(words), "".join(f"{word}\n" for word in self.vocabulary).encode())
-        write_whole(target, self.to_toml(vocabulary_file=words).encode())
+        prior = target.with_suffix(".prior").name
+        if self.epoch is not None:
+            write_whole(target.with_name(prior), to_bytes(self.epoch.prior))
+        write_whole(target, self.to_toml(vocabulary_file=words, prior_file=prior).encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, vocabulary: str | os.PathLike[str] | None = None) -> "Charter":
         """Read a charter; its vocabulary comes from the file it names, or from another copy of that file."""
         source = Path(path)
-        if source.stat().st_size > MOST_CHARTER_BYTES:
-            raise InvalidCharter(
-                f"{source} has more than {MOST_CHARTER_BYTES:,} bytes; a charter is a small text file."
-            )
-        try:
-            content = msgspec.convert(tomllib.loads(source.read_text(encoding="utf-8")), CharterFile)
-        except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
-            raise InvalidCharter(f"{source}: {error}") from None
-        return cls.from_tables(content, read_words(content.vocabulary, source, vocabulary))
+        content = read_tables(source)
+        words = read_words(content.vocabulary, source, vocabulary)
+        return cls.from_tables(content, words, read_epoch(content.epoch, source))
 
     @classmethod
-    def from_tables(cls, content: CharterFile, words: tuple[str, ...]) -> "Charter":
+    def from_tables(cls, content: CharterFile, words: tuple[str, ...], epoch: Epoch | None) -> "Charter":
         if content.group.protocol != PROTOCOL:
             raise InvalidCharter(f"The charter is for protocol {content.group.protocol}; this is protocol {PROTOCOL}.")
         charter = cls(
@@ -196,10 +167,11 @@ class Charter:
             members={name: member_key(name, key) for name, key in content.members.items()},
             limits=content.limits,
             vocabulary=words,
+            epoch=epoch,
         )
-        if charter.structure.fingerprint != content.group.structure:
+        if charter.model.structure.fingerprint != content.group.structure:
             raise InvalidCharter(
-                f"The model and vocabulary have the fingerprint {charter.structure.fingerprint[:12]}, the charter says "
+                f"The model has the fingerprint {charter.model.structure.fingerprint[:12]}, the charter says "
                 f"{content.group.structure[:12]}: it was edited by hand, or the vocabulary or decbayes is another."
             )
         return charter
@@ -214,6 +186,12 @@ def check(charter: Charter) -> None:
         )
     if len(set(charter.members.values())) < len(charter.members):
         raise InvalidCharter("Two members have the same key; every agent needs its own.")
+    if charter.epoch is not None and charter.epoch.prior.structure != charter.model.structure:
+        raise InvalidCharter("The epoch's prior is a posterior of another model.")
+    if charter.epoch is not None and not charter.epoch.counted.keys() <= charter.members.keys():
+        raise InvalidCharter("The epoch's prior counts shards of somebody who is not a member.")
+    if any("\n" in word for word in charter.vocabulary):
+        raise InvalidCharter("The vocabulary holds words with line breaks; its file has one word a line.")
     for text in (charter.group, charter.id, *charter.members):
         if not text or not text.isprintable():
             raise InvalidCharter(f"{text!r} is not a name: names are not empty and hold printable characters only.")
@@ -228,41 +206,3 @@ def member_key(name: str, text: str) -> bytes:
         raise InvalidCharter(f"The key of '{name}' is not {2 * PUBLIC_BYTES} hexadecimal digits.")
     public_key(public)
     return public
-
-
-def words_digest(words: tuple[str, ...]) -> str:
-    return hashlib.sha256("".join(f"{word}\n" for word in words).encode()).hexdigest()
-
-
-def read_words(table: VocabularyTable | None, charter: Path, given: str | os.PathLike[str] | None) -> tuple[str, ...]:
-    """The vocabulary, one word a line, compared with the charter's digest."""
-    if table is None:
-        return ()
-    if given is None and table.file is None:
-        raise InvalidCharter(f"{charter} names its vocabulary by digest only; say which file holds it.")
-    source = Path(given) if given is not None else charter.parent / str(table.file)
-    words = tuple(source.read_text(encoding="utf-8").splitlines())
-    if words_digest(words) != table.digest:
-        raise InvalidCharter(f"{source} is not the vocabulary that the charter was made with: its digest differs.")
-    return words
-
-
-def table_text(name: str, table: Mapping[str, Any]) -> str:
-    rows = [f"{key_text(key)} = {value_text(key, value)}\n" for key, value in table.items()]
-    return f"[{name}]\n{''.join(rows)}"
-
-
-def key_text(key: str) -> str:
-    bare = key.isascii() and key.replace("-", "").replace("_", "").isalnum()
-    return key if bare else json.dumps(key, ensure_ascii=False)
-
-
-def value_text(key: str, value: Any) -> str:
-    """A TOML value; JSON's strings, numbers and lists of them are TOML's too."""
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(value_text(key, part) for part in value)}]"
-    if isinstance(value, float):
-        return repr(value)
-    if isinstance(value, bool | int | str):
-        return json.dumps(value, ensure_ascii=False)
-    raise InvalidCharter(f"The setting '{key}' is {value!r}; a charter holds numbers, texts and lists of them.")

@@ -10,9 +10,10 @@ from scipy.sparse import csr_array, issparse, vstack
 
 from decbayes.errors import InvalidData
 from decbayes.merging import align, merge
-from decbayes.models.model import Model
+from decbayes.network.charter import Charter
 from decbayes.posterior import Posterior
-from decbayes.streaming.refine import aligned, refit
+from decbayes.streaming.evidence import difference
+from decbayes.streaming.refine import aligned
 
 
 @dataclass(frozen=True)
@@ -32,26 +33,39 @@ class Learned:
     replaces: frozenset[str]
 
 
-def learn(model: Model, own: Evidence, shard: str, data: Any, rng: np.random.Generator) -> Learned:
+def learn(charter: Charter, own: Evidence, shard: str, data: Any, rng: np.random.Generator) -> Learned:
     """Fit a new shard on top of the agent's own earlier ones."""
-    # The prior alone has no labels to start from.
-    start = own.posterior if own.shards else None
-    posterior = model.fit(data, prior=own.posterior, start=start, rng=rng).posterior
-    evidence = Evidence(posterior, own.shards | {shard}, own.observations + count(data))
+    prior = whole(charter, own.posterior)
+    # A prior that knows nothing yet has no labels to start from.
+    start = prior if own.shards or charter.epoch is not None else None
+    fitted = charter.model.fit(data, prior=prior, start=start, rng=rng).posterior
+    evidence = Evidence(part(charter, fitted), own.shards | {shard}, own.observations + count(data))
     return Learned(evidence, own.shards)
 
 
 def relearn(
-    model: Model, own: Evidence, shards: Mapping[str, Any], others: Sequence[Posterior], rng: np.random.Generator
+    charter: Charter, own: Evidence, shards: Mapping[str, Any], others: Sequence[Posterior], rng: np.random.Generator
 ) -> Learned:
     """Fit all own shards again, with everybody else's evidence as their prior (the cavity)."""
     missing = sorted(own.shards - shards.keys())
     if missing:
         raise InvalidData(f"Refining needs the data of all own shards; observe these again first: {missing[:5]}.")
     alignment = align([own.posterior, *others])
+    merged = alignment.merged()
+    cavity = difference(merged, aligned(alignment)[0])
     data = together([shards[name] for name in sorted(own.shards)])
-    posterior = refit(model, data, aligned(alignment)[0], alignment.merged(), rng)
-    return Learned(Evidence(posterior, own.shards, own.observations), own.shards)
+    fitted = charter.model.fit(data, prior=whole(charter, cavity), start=whole(charter, merged), rng=rng).posterior
+    return Learned(Evidence(difference(part(charter, fitted), cavity), own.shards, own.observations), own.shards)
+
+
+def whole(charter: Charter, posterior: Posterior) -> Posterior:
+    """A posterior as the model knows it: with the evidence of earlier epochs."""
+    return posterior if charter.epoch is None else charter.epoch.whole(posterior)
+
+
+def part(charter: Charter, posterior: Posterior) -> Posterior:
+    """What a posterior of the model holds beyond the epoch's prior."""
+    return posterior if charter.epoch is None else charter.epoch.part(posterior)
 
 
 def reconcile(own: Evidence, published: Evidence) -> Evidence:

@@ -128,7 +128,7 @@ def sign_record(
     header = Header(
         protocol=PROTOCOL,
         group=charter.id,
-        structure=bytes.fromhex(charter.structure.fingerprint),
+        structure=bytes.fromhex(charter.model.structure.fingerprint),
         prior=bytes.fromhex(charter.structure.fingerprint),
         origin=identity.id,
         version=version,

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from decbayes.network.agent import Agent
-from decbayes.network.charter import Charter, Limits
+from decbayes.network.charter import Charter
 from decbayes.network.keys import Identity
 from decbayes.network.ledger import Violation, check_agreement
+from decbayes.network.limits import Limits
 from decbayes.network.messages import batches
 from decbayes.network.record import Record, sign_record
 from decbayes.network.simulator import MakeAgent, Simulation, Site, Weather
@@ -88,11 +89,13 @@ class History:
         return rounds
 
     def _settled(self) -> bool:
-        return all(
-            len({site.agent.pool.root for site in group if site.agent is not None}) == 1
-            and (len(group) == 1 or not any(site.agent.waiting for site in group if site.agent is not None))
-            for group in self._groups()
-        )
+        """Whether all connected sites hold the same, and nobody who is listened to has more to say."""
+        for group in self._groups():
+            agents = [site.agent for site in group if site.agent is not None]
+            speaking = [agent for agent in agents if agent.waiting and agent.id not in agent.pool.proofs]
+            if len({agent.pool.root for agent in agents}) > 1 or (speaking and len(group) > 1):
+                return False
+        return True
 
     def _groups(self) -> list[list[Site]]:
         simulation = self.simulation

@@ -58,10 +58,9 @@ def open_record(content: bytes, charter: Charter) -> Sealed:
         envelope = _envelopes.decode(content)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise Refused("envelope", f"not a record ({error}).") from None
-    sealed = Sealed(open_header(envelope.header, envelope.signature, charter), envelope.body)
     if msgspec.msgpack.encode(envelope) != content:
         raise Refused("envelope", "not the canonical bytes of a record.")
-    return sealed
+    return Sealed(open_header(envelope.header, envelope.signature, charter), envelope.body)
 
 
 def open_header(content: bytes, signature: bytes, charter: Charter) -> SignedHeader:
@@ -80,10 +79,10 @@ def open_header(content: bytes, signature: bytes, charter: Charter) -> SignedHea
 def check_header(header: Header, charter: Charter) -> None:
     if header.protocol != PROTOCOL or header.group != charter.id:
         raise Refused("group", f"protocol {header.protocol}, group {header.group!r}: not ours.")
-    agreed = bytes.fromhex(charter.structure.fingerprint)
+    agreed = bytes.fromhex(charter.model.structure.fingerprint)
     if header.structure != agreed:
         raise Refused("fingerprint", f"structure {header.structure.hex()[:12]} instead of {agreed.hex()[:12]}.")
-    if header.prior != agreed:
+    if header.prior != bytes.fromhex(charter.structure.fingerprint):
         raise Refused("fingerprint", f"prior {header.prior.hex()[:12]}: only records with one prior merge.")
     if header.origin not in charter.keys:
         raise Refused("membership", f"{short(header.origin)} is not in the charter.")
@@ -171,6 +170,8 @@ def check_evidence(header: Header, posterior: Posterior | None, charter: Charter
     limits = charter.limits
     if not 0 <= header.observations <= limits.observations or len(header.shards) > limits.shards:
         raise Refused("evidence", f"{header.observations:,} observations in {len(header.shards):,} shards.")
+    if charter.counted.get(header.origin, frozenset()).intersection(header.shards):
+        raise Refused("evidence", "a shard that is in the epoch's prior already.")
     if not header.shards and (header.observations or posterior is not None):
         raise Refused("evidence", "a retraction holds nothing.")
 

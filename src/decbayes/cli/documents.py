@@ -1,0 +1,69 @@
+"""Word counts of documents, from texts or from counted tables."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from decbayes.cli.inputs import is_text, opened, read_table, read_texts
+from decbayes.errors import InvalidData
+
+WORD = re.compile(r"[^\W\d_]{2,}")  # two letters or more, of any alphabet
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Counts of words in documents, the words, and how many tokens of the texts are none of them."""
+
+    counts: Any
+    vocabulary: tuple[str, ...]
+    unknown: int = 0
+
+
+def read_documents(path: Path, vocabulary: Sequence[str] = (), *, least_documents: int = 1) -> Documents:
+    """Documents of a file, over the given vocabulary or else over the file's own."""
+    if is_text(path):
+        tokens = [WORD.findall(text.lower()) for text in read_texts(path)]
+        if not tokens:
+            raise InvalidData(f"{path} holds no documents.")
+        return counted(tokens, tuple(vocabulary) or frequent_words(tokens, least_documents))
+    table = read_table(path)
+    width = np.shape(table.values)[1] if np.ndim(table.values) == 2 else 0
+    words = tuple(vocabulary) or table.columns or tuple(map(str, range(width)))
+    if table.columns and vocabulary and tuple(vocabulary) != table.columns:
+        raise InvalidData(f"{path} counts other words than the vocabulary, or in another order.")
+    return Documents(csr_array(table.values), words)
+
+
+def read_vocabulary(path: Path) -> tuple[str, ...]:
+    """One word a line."""
+    with opened(path) as file:
+        words = tuple(line.strip() for line in file if line.strip())
+    if len(set(words)) != len(words):
+        twice = next(word for word, count in Counter(words).items() if count > 1)
+        raise InvalidData(f"{path}: the word {twice!r} is listed more than once.")
+    return words
+
+
+def frequent_words(documents: Iterable[Sequence[str]], least: int) -> tuple[str, ...]:
+    """The words that occur in so many documents, in alphabetical order."""
+    occurrences = Counter(word for document in documents for word in set(document))
+    words = tuple(sorted(word for word, count in occurrences.items() if count >= least))
+    if not words:
+        raise InvalidData(f"No word occurs in {least} documents or more; lower --least-documents.")
+    return words
+
+
+def counted(documents: Sequence[Sequence[str]], vocabulary: tuple[str, ...]) -> Documents:
+    places = {word: place for place, word in enumerate(vocabulary)}
+    known = [[places[word] for word in document if word in places] for document in documents]
+    lengths = [len(document) for document in known]
+    columns = np.array([place for document in known for place in document], dtype=np.int32)
+    rows = np.repeat(np.arange(len(known)), lengths)
+    counts = csr_array((np.ones(len(columns), dtype=np.int32), (rows, columns)), shape=(len(known), len(vocabulary)))
+    return Documents(counts, vocabulary, sum(map(len, documents)) - len(columns))

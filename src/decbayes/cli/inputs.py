@@ -1,0 +1,178 @@
+"""Observations from files: tables, arrays, sparse counts and texts, by the ending of the file's name."""
+
+import csv
+import gzip
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from decbayes.errors import InvalidData
+from decbayes.extras import require
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of numbers, dense or sparse, and the names of the columns where the file gives them."""
+
+    values: Any
+    columns: tuple[str, ...] = ()
+
+
+def read_table(path: Path, columns: Sequence[str] = ()) -> Table:
+    """The numbers of a CSV, Parquet, NumPy or MatrixMarket file, or those of the named columns."""
+    suffix = path.name.removesuffix(".gz").rpartition(".")[2].lower()
+    if suffix not in READERS:
+        raise InvalidData(f"{path}: files that end in .{suffix} are not read; known are .{', .'.join(READERS)}.")
+    if not path.stat().st_size:
+        raise InvalidData(f"{path} is empty.")
+    try:
+        return READERS[suffix](path, columns)
+    except (ValueError, KeyError, TypeError, EOFError) as error:
+        raise InvalidData(f"{path}: not a readable .{suffix} file ({error}).") from None
+    except InvalidData as error:
+        raise InvalidData(f"{path}: {error}") from None
+
+
+def read_csv(path: Path, columns: Sequence[str]) -> Table:
+    with opened(path) as file:
+        sample = file.read(4096)
+        file.seek(0)
+        delimiter = "\t" if "\t" in sample.partition("\n")[0] else ","
+        rows = [row for row in csv.reader(file, delimiter=delimiter) if row]
+    first = [cell.strip() for cell in rows[0]]
+    names = () if all(is_number(cell) for cell in first) else tuple(first)
+    kept = places(names, columns) if columns else range(len(first))
+    cells = [[row[place] for place in kept] for row in same_width(rows, len(first))]
+    chosen = tuple(names[place] for place in kept) if names else ()
+    return Table(numbers(cells[bool(names) :], chosen), chosen)
+
+
+def places(names: Sequence[str], columns: Sequence[str]) -> list[int]:
+    """Where the columns asked for are."""
+    unknown = [name for name in columns if name not in names]
+    if unknown:
+        raise InvalidData(
+            f"there is no column {', '.join(unknown)}; there are {', '.join(names) or 'none with names'}."
+        )
+    return [list(names).index(name) for name in columns]
+
+
+def same_width(rows: list[list[str]], width: int) -> list[list[str]]:
+    for number, row in enumerate(rows, start=1):
+        if len(row) != width:
+            raise InvalidData(f"row {number} has {len(row)} columns, the first has {width}.")
+    return rows
+
+
+def numbers(cells: list[list[str]], names: Sequence[str]) -> Any:
+    try:
+        return np.array(cells, dtype=np.float64)
+    except ValueError:
+        row, column = next((i, j) for i, line in enumerate(cells) for j, cell in enumerate(line) if not is_number(cell))
+        where = f"'{names[column]}'" if names else f"number {column}"
+        raise InvalidData(
+            f"{cells[row][column]!r} in column {where}, observation {row}, is not a number. "
+            "Fill missing values in, or choose the columns with numbers: --columns name1,name2"
+        ) from None
+
+
+def is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def read_parquet(path: Path, columns: Sequence[str]) -> Table:
+    parquet = require("pyarrow.parquet", extra="parquet", task="Reading Parquet files")
+    try:
+        table = parquet.read_table(path)
+    except require("pyarrow", extra="parquet", task="Reading Parquet files").ArrowInvalid as error:
+        raise InvalidData(f"not a Parquet file ({error}).") from None
+    kept = places(table.column_names, columns) if columns else range(table.num_columns)
+    names = tuple(table.column_names[place] for place in kept)
+    parts = [table.column(place).to_numpy() for place in kept]
+    wrong = [name for name, part in zip(names, parts, strict=True) if part.dtype.kind not in "buif"]
+    if wrong:
+        raise InvalidData(f"the columns {', '.join(wrong)} hold no numbers; choose others: --columns name1,name2")
+    return Table(np.column_stack([part.astype(np.float64) for part in parts]), names)
+
+
+def read_array(path: Path, columns: Sequence[str]) -> Table:
+    places((), columns)
+    return Table(np.load(path, allow_pickle=False))
+
+
+def read_arrays(path: Path, columns: Sequence[str]) -> Table:
+    """One dense array, or the parts of a CSR matrix, with the words of a `vocab` if there is one."""
+    places((), columns)
+    with np.load(path, allow_pickle=False) as stored:
+        names = tuple(map(str, stored["vocab"])) if "vocab" in stored else ()
+        if "indptr" in stored:
+            return Table(csr_from(stored), names)
+        arrays = [name for name in stored.files if name != "vocab"]
+        if len(arrays) != 1:
+            raise InvalidData(
+                f"it holds {len(arrays)} arrays ({', '.join(arrays)}); one, or a sparse matrix, is expected."
+            )
+        return Table(stored[arrays[0]], names)
+
+
+def csr_from(stored: Mapping[str, Any]) -> csr_array:
+    if "format" in stored and bytes(stored["format"].item()).decode() != "csr":
+        raise InvalidData("the sparse matrix is not in CSR form; save matrix.tocsr().")
+    parts = stored["data"], stored["indices"], stored["indptr"]
+    return csr_array(parts, shape=tuple(stored["shape"]))
+
+
+def read_market(path: Path, columns: Sequence[str]) -> Table:
+    from scipy.io import mmread
+
+    places((), columns)
+    matrix = mmread(path)
+    return Table(csr_array(matrix) if issparse(matrix) else matrix)
+
+
+READERS: dict[str, Callable[[Path, Sequence[str]], Table]] = {
+    "csv": read_csv,
+    "tsv": read_csv,
+    "parquet": read_parquet,
+    "npy": read_array,
+    "npz": read_arrays,
+    "mtx": read_market,
+}
+
+
+def read_texts(path: Path) -> Iterator[str]:
+    """The texts of JSON lines: strings, or objects with a `text`."""
+    with opened(path) as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                value = json.loads(line)
+                yield value["text"] if isinstance(value, dict) else str(value)
+            except (ValueError, KeyError):
+                raise InvalidData(f"{path}, line {number}: neither a string nor an object with a 'text'.") from None
+
+
+def is_text(path: Path) -> bool:
+    return path.name.removesuffix(".gz").endswith((".jsonl", ".ndjson"))
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[TextIO]:
+    """A text file, unpacked if its name ends in .gz."""
+    opener: Callable[..., TextIO] = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opener(path, "rt", encoding="utf-8", newline="") as file:
+            yield file
+    except UnicodeDecodeError as error:
+        raise InvalidData(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}).") from None

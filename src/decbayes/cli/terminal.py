@@ -1,0 +1,40 @@
+"""What commands share of the terminal: two consoles, and a bar for fits."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from decbayes.models.ascent import Pass
+from decbayes.models.ascent import Progress as Report
+
+
+def output() -> Console:
+    """Results, on standard output."""
+    return Console(markup=False, highlight=False, soft_wrap=True)
+
+
+def messages() -> Console:
+    """Everything else, on standard error, so that results can be piped."""
+    return Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
+
+
+def plain(text: str) -> str:
+    """Text from a file that somebody else wrote, without the characters that steer a terminal."""
+    return text if text.isprintable() else ascii(text)
+
+
+@contextmanager
+def fitting(starts: int) -> Iterator[Report]:
+    """A bar over the starts of a fit, which shows the pass and the bound; it is gone when the fit ends."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    console = messages()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("fitting", total=starts)
+
+        def report(state: Pass) -> None:
+            text = f"start {state.restart + 1}, pass {state.number}, bound {state.bound:,.1f}"
+            bar.update(task, completed=min(state.restart, starts), description=text)
+
+        yield report

@@ -1,0 +1,81 @@
+"""The Normal-Gamma distribution with one precision for all dimensions."""
+
+from dataclasses import dataclass
+from math import log, pi
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import digamma, gammaln
+
+from decbayes.families.family import Array, Family
+from decbayes.families.precision import MeanAndPrecision, over_positive
+
+
+@dataclass(frozen=True)
+class IsotropicNormalGamma(Family):
+    """Unknown mean μ in R^D and one precision τ for all dimensions a row: τ ~ Gamma(a, rate b), μ | τ ~ N(m, I / κτ).
+
+    Columns: a − 1 + ½D, −b − ½κ|m|², κm (D), −½κ. T(μ, τ) = (log τ, τ, τμ, τ|μ|²).
+    """
+
+    parameters = ("mean", "strength", "shape", "rate")
+
+    def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
+        matrix = np.asarray(natural, dtype=np.float64)
+        shift, strength = matrix[..., 2:-1], -2.0 * matrix[..., -1]
+        mean = shift / strength[..., None]
+        rate = -matrix[..., 1] - 0.5 * np.sum(shift * mean, axis=-1)
+        return mean, strength, matrix[..., 0] + 1.0 - 0.5 * mean.shape[-1], rate
+
+    def row_terms(self, natural: ArrayLike) -> Array:
+        mean, strength, shape, rate = self.columns(natural)
+        return np.asarray(gammaln(shape) - shape * np.log(rate) - 0.5 * mean.shape[-1] * np.log(strength))
+
+    def mean(self, natural: ArrayLike) -> Array:
+        mean, strength, shape, rate = self.columns(natural)
+        precision = shape / rate
+        square = np.sum(mean**2, axis=-1) * precision + mean.shape[-1] / strength
+        first = np.stack([digamma(shape) - np.log(rate), precision], axis=-1)
+        return np.concatenate([first, mean * precision[..., None], square[..., None]], axis=-1)
+
+    def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            _, strength, shape, rate = self.columns(natural)
+            return np.asarray((strength > 0) & (shape > 0) & (rate > 0))
+
+    def natural(self, *, mean: ArrayLike, strength: ArrayLike, shape: ArrayLike, rate: ArrayLike) -> Array:
+        m = np.atleast_2d(np.asarray(mean, dtype=np.float64))
+        rows, side = m.shape
+        kappa, a, b = (
+            np.broadcast_to(np.asarray(part, dtype=np.float64), rows)[:, None] for part in (strength, shape, rate)
+        )
+        square = np.sum(m**2, axis=-1, keepdims=True)
+        return np.concatenate([a - 1.0 + 0.5 * side, -b - 0.5 * kappa * square, kappa * m, -0.5 * kappa], axis=-1)
+
+    def expected(self, natural: ArrayLike) -> MeanAndPrecision:
+        mean, _, shape, rate = self.columns(natural)
+        return MeanAndPrecision(mean, shape / rate)
+
+    def deviation(self, natural: ArrayLike) -> MeanAndPrecision:
+        mean, strength, shape, rate = self.columns(natural)
+        centre = np.sqrt(over_positive(rate, strength * (shape - 1.0)))
+        return MeanAndPrecision(np.broadcast_to(centre[..., None], mean.shape), np.sqrt(shape) / rate)
+
+    def statistics(self, value: MeanAndPrecision) -> Array:
+        mu, tau = value
+        first = np.stack([np.log(tau), tau], axis=-1)
+        square = tau * np.sum(np.square(mu), axis=-1)
+        return np.concatenate([first, tau[..., None] * mu, square[..., None]], axis=-1)
+
+    def sample(self, natural: ArrayLike, size: int, rng: np.random.Generator) -> MeanAndPrecision:
+        mean, strength, shape, rate = self.columns(natural)
+        precision = rng.standard_gamma(shape, size=(size, *shape.shape)) / rate
+        noise = rng.standard_normal((size, *mean.shape)) / np.sqrt(strength * precision)[..., None]
+        return MeanAndPrecision(mean + noise, precision)
+
+    def check_width(self, width: int) -> None:
+        if width < 4:
+            raise ValueError(f"An isotropic Normal-Gamma over R^D has D + 3 columns, at least 4; here are {width}.")
+
+    def log_base_measure(self, width: int) -> float:
+        return -0.5 * (width - 3) * log(2 * pi)

@@ -1,0 +1,18 @@
+"""Fitted models of other libraries in, merged posteriors back out. No library is imported before it is needed."""
+
+from decbayes.interop.arviz import to_arviz
+from decbayes.interop.gensim import from_gensim, to_gensim
+from decbayes.interop.numpyro import from_numpyro
+from decbayes.interop.sklearn import from_sklearn, merge_sklearn, to_sklearn
+from decbayes.interop.tomotopy import from_tomotopy
+
+__all__ = [
+    "from_gensim",
+    "from_numpyro",
+    "from_sklearn",
+    "from_tomotopy",
+    "merge_sklearn",
+    "to_arviz",
+    "to_gensim",
+    "to_sklearn",
+]

@@ -1,0 +1,42 @@
+"""Samples of any posterior as an ArviZ DataTree."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from decbayes.extras import require
+from decbayes.families import MeanAndPrecision
+from decbayes.posterior import Posterior
+
+
+def to_arviz(posterior: Posterior, *, draws: int = 1000, rng: np.random.Generator) -> Any:
+    """Independent draws of every factor, as one chain of a DataTree's `posterior` group.
+
+    Components are the first dimension of each variable; columns that have labels (words, say) carry them. A factor with
+    a mean and a precision becomes two variables, `components_mean` and `components_precision`.
+    """
+    arviz = require("arviz_base", extra="interop", task="A DataTree")
+    variables, dims, coords = {}, {}, {}
+    for name, values in variables_of(posterior.sample(draws, rng)):
+        factor = name.removesuffix("_mean").removesuffix("_precision")
+        variables[name] = values[None]
+        dims[name] = [f"{factor}_component", *(f"{factor}_column_{axis}" for axis in range(values.ndim - 2))]
+        coords[dims[name][0]] = np.arange(values.shape[1])
+        for dim, size in zip(dims[name][1:], values.shape[2:], strict=True):
+            coords[dim] = column_names(posterior, factor, size)
+    return arviz.from_dict({"posterior": variables}, dims=dims, coords=coords)
+
+
+def variables_of(samples: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, values in samples.items():
+        if isinstance(values, MeanAndPrecision):
+            yield f"{name}_mean", values.mean
+            yield f"{name}_precision", values.precision
+        else:
+            yield name, values
+
+
+def column_names(posterior: Posterior, factor: str, size: int) -> Any:
+    labels = posterior.structure.labels.get(factor, ())
+    return np.array(labels) if len(labels) == size else np.arange(size)

@@ -1,0 +1,61 @@
+"""gensim's `LdaModel` in and out."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from decbayes.errors import NotConvertible
+from decbayes.extras import require
+from decbayes.interop.topics import on_vocabulary, symmetric_prior, topic_parameters, topic_posterior
+from decbayes.posterior import Posterior
+
+
+def from_gensim(
+    model: Any, *, vocabulary: Iterable[str] | None = None, document_prior: float | None = None
+) -> Posterior:
+    """The posterior over topics that a fitted `LdaModel` holds: its sufficient statistics on top of its eta.
+
+    Columns follow the model's `id2word`, or `vocabulary` where sites have different dictionaries. With alpha="auto" or
+    "asymmetric" topics have different document priors, which no permutation may mix up: state one `document_prior` for
+    the merged model then.
+    gensim computes in float32 unless told otherwise, so its priors are float32 numbers too (1/20 becomes
+    0.0500000007…); models merge if they have the same.
+    """
+    prior = np.asarray(model.eta, dtype=np.float64)
+    statistics = np.asarray(model.state.sstats, dtype=np.float64)
+    own = [str(model.id2word[index]) for index in range(model.num_terms)]
+    shared = own if vocabulary is None else list(vocabulary)
+    if shared != own:
+        statistics = on_vocabulary(statistics, own, shared)
+        prior = np.array(one_number(prior))
+    return topic_posterior(
+        statistics,
+        topic_prior=prior,
+        document_prior=symmetric_prior(model.alpha, document_prior, "Fit with alpha='symmetric'"),
+        vocabulary=shared,
+    )
+
+
+def one_number(prior: Any) -> float:
+    if (prior != prior.flat[0]).any():
+        raise NotConvertible("eta differs between words, so the model has no prior for a word that it does not know.")
+    return float(prior.flat[0])
+
+
+def to_gensim(posterior: Posterior) -> Any:
+    """An `LdaModel` (in float64) that holds the posterior, for `show_topics`, `get_document_topics` and so on."""
+    models = require("gensim.models", extra="gensim", task="A gensim model")
+    alpha, prior, document_prior = topic_parameters(posterior)
+    words = posterior.structure.labels["topics"]
+    model = models.LdaModel(
+        id2word=dict(enumerate(words)),
+        num_topics=len(alpha),
+        alpha=np.full(len(alpha), document_prior),
+        eta=prior if (prior != prior[0]).any() else np.array(prior[0]),
+        dtype=np.float64,
+        random_state=0,
+    )
+    model.state.sstats = np.asarray(alpha - prior)
+    model.sync_state()
+    return model

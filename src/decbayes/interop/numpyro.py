@@ -1,0 +1,137 @@
+"""NumPyro's mean-field guides in."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from decbayes.errors import NotConvertible
+from decbayes.extras import require
+from decbayes.families import Array, Beta, DiagonalGaussian, Dirichlet, Family, Gamma, Weights
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure
+from decbayes.symmetry import CoupledSet
+
+Site = tuple[Family, Array]
+
+
+def from_numpyro(
+    model: Callable[..., Any],
+    guide: Callable[..., Any],
+    params: Mapping[str, Any],
+    *arguments: Any,
+    coupled: Sequence[Iterable[str]] = (),
+    name: str = "",
+    **keywords: Any,
+) -> Posterior:
+    """The posterior that a fitted mean-field guide holds, on top of the prior that the model states.
+
+    `params` are those of `SVI.run(…).params` (or `svi.get_params(state)`); `arguments` and `keywords` go to model and
+    guide, which are traced once. Each latent site is a factor and must be Normal, Gamma, Beta or Dirichlet in both, as
+    `AutoNormal` makes it for real-valued sites. The first axis of a site counts its components.
+
+    `coupled` says which sites are relabelled together, such as [("weights", "means", "scales")]; a single Dirichlet
+    among them is the distribution of the weights. `name` is what posteriors must share to be merged, besides all this.
+    """
+    require("numpyro", extra="numpyro", task="A guide's posterior")
+    guided = latent_sites(guide, params, arguments, keywords)
+    stated = latent_sites(model, {}, arguments, keywords)
+    symmetry = tuple(CoupledSet(tuple(sites)) for sites in coupled)
+    relabelled = {site for coupled_set in symmetry for site in coupled_set.factors}
+    missing = (guided.keys() ^ stated.keys()) | (relabelled - guided.keys())
+    if missing:
+        raise NotConvertible(f"Model, guide and coupled sets must name the same latent sites; see {sorted(missing)}.")
+    after = {site: converted(site, fn, site in relabelled) for site, fn in guided.items()}
+    before = {site: converted(site, fn, site in relabelled) for site, fn in stated.items()}
+    check_families(before, after)
+    structure = Structure(
+        families={site: family for site, (family, _) in after.items()},
+        prior={site: natural for site, (_, natural) in before.items()},
+        symmetry=symmetry,
+        model={"name": name},
+    )
+    return Posterior.from_natural(structure, {site: natural for site, (_, natural) in after.items()})
+
+
+def latent_sites(
+    program: Callable[..., Any], params: Mapping[str, Any], arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The distribution of each latent site in one run of a model or a guide."""
+    from jax.random import PRNGKey
+    from numpyro.handlers import seed, substitute, trace
+
+    run = trace(substitute(seed(program, PRNGKey(0)), data=dict(params))).get_trace(*arguments, **keywords)
+    return {
+        name: site["fn"]
+        for name, site in run.items()
+        if site["type"] == "sample" and not site["is_observed"] and not site["infer"].get("is_auxiliary", False)
+    }
+
+
+def converted(site: str, distribution: Any, relabelled: bool) -> Site:
+    """The family of a site and its natural parameters."""
+    shape, base = tuple(distribution.batch_shape) + tuple(distribution.event_shape), unwrapped(distribution)
+    kind = type(base).__name__
+    if kind not in CONVERSIONS:
+        raise NotConvertible(
+            f"The site '{site}' is {kind}; a merge adds natural parameters and knows them for "
+            f"{', '.join(CONVERSIONS)}. For a constrained site write the guide by hand: AutoNormal makes it a "
+            "transformed Normal, which the prior is not."
+        )
+    return CONVERSIONS[kind](base, shape, relabelled)
+
+
+def unwrapped(distribution: Any) -> Any:
+    """The distribution without `to_event` and `expand`, which change shapes and nothing else."""
+    while type(distribution).__name__ in ("Independent", "ExpandedDistribution"):
+        distribution = distribution.base_dist
+    return distribution
+
+
+def spread(values: Any, shape: tuple[int, ...]) -> Array:
+    """Parameters as (components, dimensions) of a site of that shape."""
+    rows = shape[0] if shape else 1
+    whole = np.broadcast_to(np.asarray(values, dtype=np.float64), shape)
+    return whole.reshape(rows, -1)
+
+
+def normal(base: Any, shape: tuple[int, ...], relabelled: bool) -> Site:
+    family = DiagonalGaussian()
+    return family, family.natural(mean=spread(base.loc, shape), variance=spread(base.scale, shape) ** 2)
+
+
+def gamma(base: Any, shape: tuple[int, ...], relabelled: bool) -> Site:
+    family = Gamma()
+    return family, family.natural(shape=spread(base.concentration, shape), rate=spread(base.rate, shape))
+
+
+def beta(base: Any, shape: tuple[int, ...], relabelled: bool) -> Site:
+    alpha, other = spread(base.concentration1, shape), spread(base.concentration0, shape)
+    if alpha.shape[1] != 1:
+        raise NotConvertible(f"A Beta site has one number a component; this one has the shape {shape}.")
+    return Beta(), Beta().natural(alpha=alpha[:, 0], beta=other[:, 0])
+
+
+def dirichlet(base: Any, shape: tuple[int, ...], relabelled: bool) -> Site:
+    alpha = np.broadcast_to(np.asarray(base.concentration, dtype=np.float64), shape)
+    if alpha.ndim == 1 and relabelled:
+        return Weights(), Weights().natural(alpha=alpha)
+    return Dirichlet(), Dirichlet().natural(alpha=alpha.reshape(-1, shape[-1]))
+
+
+CONVERSIONS: dict[str, Callable[[Any, tuple[int, ...], bool], Site]] = {
+    "Normal": normal,
+    "Gamma": gamma,
+    "Beta": beta,
+    "Dirichlet": dirichlet,
+}
+
+
+def check_families(before: Mapping[str, Site], after: Mapping[str, Site]) -> None:
+    for site, (family, natural) in after.items():
+        stated, prior = before[site]
+        if family != stated or natural.shape != prior.shape:
+            raise NotConvertible(
+                f"The site '{site}' is {family.name} {natural.shape} in the guide and {stated.name} {prior.shape} in "
+                "the model. Counting the prior once needs both in the same family."
+            )

@@ -1,0 +1,38 @@
+"""tomotopy's `LDAModel` in."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from decbayes.errors import NotConvertible
+from decbayes.interop.topics import on_vocabulary, symmetric_prior, topic_posterior
+from decbayes.posterior import Posterior
+
+ROUNDING = 1e-4  # more than float32 and less than any weight
+
+
+def from_tomotopy(
+    model: Any, *, vocabulary: Iterable[str] | None = None, document_prior: float | None = None
+) -> Posterior:
+    """The posterior over topics given the counts of a trained `LDAModel`.
+
+    tomotopy samples an assignment of every token to a topic; given the assignment topics are Dirichlet with the counts
+    on top of eta, and that is what is taken: one draw, not an average over many. tomotopy orders words by
+    frequency, so pass the `vocabulary` that all sites share. It also tunes a document prior for each topic, unless
+    optim_interval is 0; state one `document_prior` for the merged model then.
+    """
+    raw = np.array([model.get_topic_word_dist(topic, normalize=False) for topic in range(model.k)], dtype=np.float64)
+    eta = float(model.eta)
+    # tomotopy keeps α = η + count in float32; the counts themselves are whole numbers.
+    counts = np.rint(raw - eta)
+    if (np.abs(raw - eta - counts) > ROUNDING * raw).any():
+        raise NotConvertible("The model weighs its words (tw), so it holds no counts. Train with TermWeight.ONE.")
+    own = list(model.used_vocabs)
+    shared = own if vocabulary is None else list(vocabulary)
+    return topic_posterior(
+        on_vocabulary(counts, own, shared),
+        topic_prior=eta,
+        document_prior=symmetric_prior(model.alpha, document_prior, "Train with optim_interval=0"),
+        vocabulary=shared,
+    )

@@ -1,0 +1,191 @@
+"""Fit, merge, show and score as a user types them: results, exit codes, and errors in one line."""
+
+import json
+
+import numpy as np
+import pytest
+
+import decbayes as db
+from decbayes.cli import main
+from decbayes.models.ascent import Fit, FitInterrupted
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run a command line in a folder of its own; returns exit status, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(line):
+        with pytest.raises(SystemExit) as ended:
+            main(line.split())
+        captured = capsys.readouterr()
+        # An exit "status" that is a text is printed by the interpreter, after which the status is 1.
+        told = isinstance(ended.value.code, str)
+        return (1 if told else ended.value.code), captured.out, captured.err + (ended.value.code if told else "")
+
+    return call
+
+
+@pytest.fixture
+def sites(tmp_path, rng):
+    """Two sites with the same two clusters, and held-out points."""
+    centres = np.array([[0.0, 0.0], [10.0, 5.0]])
+    for name in ("a", "b", "held"):
+        points = centres[rng.integers(2, size=60)] + rng.normal(size=(60, 2))
+        lines = ["x,y,note", *(f"{x},{y},ok" for x, y in points)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines), encoding="utf-8")
+    return tmp_path
+
+
+def test_two_sites_fit_merge_show_and_score(run, sites):
+    fit = "--columns x,y -o"
+    assert run(f"fit mixture a.csv --components 2 {fit} a.posterior")[0] == 0
+    status, _, errors = run(f"fit mixture b.csv --like a.posterior --seed 5 {fit} b.posterior")
+    assert (status, "60 observations" in errors, "converged" in errors) == (0, True, True)
+    status, explained, errors = run("merge a.posterior b.posterior -o m.posterior --explain --picture m.png")
+    assert (status, "m.posterior: 2 posteriors, J =" in errors) == (0, True)
+    assert "weights + components" in explained
+    assert "0 of 4 matches are close calls" in explained
+    assert (sites / "m.png").read_bytes()[:4] == b"\x89PNG"
+    expected = db.merge([db.load(sites / "a.posterior"), db.load(sites / "b.posterior")])
+    assert db.load(sites / "m.posterior") == expected
+    status, shown, _ = run("show m.posterior --picture clusters.svg")
+    assert (status, "mean (x, y)" in shown, (sites / "clusters.svg").stat().st_size > 1000) == (0, True, True)
+    status, scored, _ = run("score held.csv a.posterior m.posterior")
+    points = np.loadtxt(sites / "held.csv", delimiter=",", skiprows=1, usecols=(0, 1))
+    value = db.model_for(expected.structure).log_predictive(expected, points).mean()
+    assert status == 0
+    assert f"{value:.4f}" in scored
+
+
+def test_the_naive_merge_adds_components_as_they_are_labelled(run, sites):
+    run("fit mixture a.csv --components 2 --columns x,y -o a.posterior")
+    run("fit mixture b.csv --components 2 --columns x,y -o b.posterior")
+    assert run("merge a.posterior b.posterior --naive -o n.posterior")[0] == 0
+    loaded = [db.load(sites / f"{name}.posterior") for name in "ab"]
+    assert db.load(sites / "n.posterior") == db.product(loaded)
+
+
+def test_topics_of_texts(run, tmp_path, rng):
+    fruit, tools = ["apple", "pear", "plum", "grape"], ["hammer", "saw", "drill", "file"]
+    for name in ("a", "b", "held"):
+        texts = [" ".join(rng.choice(words, size=20)) for words in (fruit, tools) * 15]
+        lines = [json.dumps({"text": text}) for text in texts]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    assert run("fit topics a.jsonl --topics 2 -o a.posterior")[0] == 0
+    assert run("fit topics b.jsonl --like a.posterior --seed 1 -o b.posterior")[0] == 0
+    assert run("merge a.posterior b.posterior -o m.posterior")[0] == 0
+    shown = run("show m.posterior --top 4 --picture topics.png")[1]
+    lines = [set(line.split()[2:]) for line in shown.splitlines() if line.strip()[:1].isdigit()]
+    assert sorted(sorted(word.strip(",") for word in line) for line in lines) == sorted([sorted(fruit), sorted(tools)])
+    status, scored, _ = run("score held.jsonl m.posterior")
+    # Four equally frequent words: log ¼ = −1.386 at best.
+    assert (status, -1.45 < float(scored.split()[-1]) < -1.35) == (0, True)
+
+
+def test_features_of_images_are_shown_as_images(run, tmp_path, rng):
+    bars = np.zeros((2, 4, 4))
+    bars[0, 0], bars[1, :, 3] = 1.0, 1.0
+    chosen = rng.integers(2, size=(80, 2))
+    np.save(tmp_path / "a.npy", np.tensordot(chosen, bars, 1) + 0.1 * rng.normal(size=(80, 4, 4)))
+    assert run("fit features a.npy --features 2 --variance 0.01 -o a.posterior")[0] == 0
+    status, shown, _ = run("show a.posterior --picture features.png")
+    assert (status, "████████" in shown, (tmp_path / "features.png").exists()) == (0, True, True)
+    assert run("score a.npy a.posterior")[0] == 0
+
+
+def test_means_merge_exactly(run, tmp_path, rng):
+    points = rng.normal(size=20)
+    np.savetxt(tmp_path / "a.csv", points[:10])
+    np.savetxt(tmp_path / "b.csv", points[10:])
+    np.savetxt(tmp_path / "all.csv", points)
+    for name in ("a", "b", "all"):
+        assert run(f"fit mean {name}.csv --variance 2 --prior-variance 9 -o {name}.posterior")[0] == 0
+    run("merge a.posterior b.posterior -o m.posterior")
+    merged, batch = (db.load(tmp_path / f"{name}.posterior").natural["mean"] for name in ("m", "all"))
+    np.testing.assert_allclose(merged, batch, rtol=1e-12)
+    assert "mean" in run("show m.posterior")[1]
+
+
+def test_what_others_wrote_into_a_file_cannot_steer_the_terminal(run, tmp_path):
+    words = ("\x1b[2Jgone", "[red]", "[/]", "plum")
+    posterior = db.Posterior.of_prior(db.LatentDirichletAllocation(2, words).structure)
+    db.save(posterior, tmp_path / "a.posterior")
+    for line in ("show a.posterior", "merge a.posterior a.posterior -o m.posterior --explain"):
+        status, shown, _ = run(line)
+        assert (status, "\x1b" in shown, "[red]" in shown) == (0, False, True)
+
+
+def test_a_posterior_of_an_unknown_model_is_shown_and_merged_all_the_same(run, tmp_path):
+    for model in ({"name": "GaussianMixture"}, {"name": ["no", "name"]}, {}):
+        prior = {"rate": [[0.5, -1.0], [0.5, -1.0]]}
+        own = db.Structure({"rate": db.families.Gamma()}, prior, (db.CoupledSet(("rate",)),), model=model)
+        db.save(db.Posterior(own, {"rate": [[3.0, -1.0], [9.0, -1.0]]}), tmp_path / "a.posterior")
+        assert run("merge a.posterior a.posterior -o m.posterior --explain")[0] == 0
+        status, shown, _ = run("show m.posterior")
+        assert (status, "rate" in shown) == (0, True)
+        status, _, errors = run("score a.csv m.posterior")
+        assert (status, errors.startswith("decbayes: ")) == (1, True)
+
+
+def test_json_lines_are_the_summary(run, sites):
+    run("fit mixture a.csv --components 2 --columns x,y -o a.posterior")
+    rows = [json.loads(line) for line in run("show a.posterior --json")[1].splitlines()]
+    assert rows == db.load(sites / "a.posterior").summary(top=10)
+
+
+ERRORS = {
+    "show missing.posterior": "No such file",
+    "show a.csv": "not a posterior file",
+    "fit mixture a.csv -o a.posterior": "'ok' in column 'note', observation 0, is not a number",
+    "fit mixture a.csv --columns x,z -o a.posterior": "there is no column z",
+    "fit mixture a.csv --columns x --components 0 -o a.posterior": "0 components",
+    "fit mixture a.csv --columns x --prior-scale -1 -o a.posterior": "outside the domain",
+    "fit features a.csv --columns x --like first.posterior -o a.posterior": "GaussianMixture, not of LatentFeatures",
+    "fit mixture a.csv --columns y,x --like first.posterior -o a.posterior": "has the columns x, y",
+    "merge first.posterior other.posterior -o m.posterior": "other.posterior does not fit first.posterior: 'comp",
+    "show first.posterior --picture a.docx": "docx",
+    "score a.csv first.posterior --columns x": "the model expects (observations, 2)",
+    "score missing.csv first.posterior": "No such file",
+    "fit mixture empty.csv -o a.posterior": "empty.csv holds no observations",
+}
+
+
+@pytest.mark.parametrize("line", ERRORS)
+def test_what_goes_wrong_is_told_in_one_line_with_status_1(line, run, sites):
+    models = {
+        "first": db.GaussianMixture(2, 2, covariance="full", columns=("x", "y")),
+        "other": db.GaussianMixture(3, 2, covariance="full"),
+    }
+    (sites / "empty.csv").write_text("x,y\n", encoding="utf-8")
+    for name, model in models.items():
+        db.save(db.Posterior.of_prior(model.structure), f"{name}.posterior")
+    status, _, errors = run(line)
+    assert (status, errors.startswith("decbayes: "), ERRORS[line] in errors) == (1, True, True), errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("line", ["merge -o m.posterior", "fit mixture", "show", "fit nonsense", "show a --top many"])
+def test_wrong_arguments_end_with_status_2(line, run):
+    assert run(line)[0] == 2
+
+
+@pytest.mark.parametrize(
+    "command", ["fit", "fit mixture", "fit mean", "fit topics", "fit features", "merge", "show", "score"]
+)
+def test_every_help_has_an_example(command, run):
+    status, shown, _ = run(f"{command} --help")
+    assert (status, f"Example: decbayes {command}" in shown) == (0, True)
+
+
+def test_an_interrupted_fit_leaves_its_best_state(run, sites, monkeypatch):
+    posterior = db.Posterior.of_prior(db.GaussianMixture(2, 2, covariance="full").structure)
+
+    def interrupted(*_, **__):
+        raise FitInterrupted(Fit(posterior, (0.0,), converged=False))
+
+    monkeypatch.setattr(db.GaussianMixture, "fit", interrupted)
+    status, _, errors = run("fit mixture a.csv --columns x,y -o a.posterior")
+    assert (status, "best state so far is in a.posterior" in errors) == (130, True)
+    assert db.load(sites / "a.posterior") == posterior

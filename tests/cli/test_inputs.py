@@ -1,0 +1,142 @@
+"""Every format gives the same numbers, and every damaged file a plain word on what is wrong."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+from scipy.io import mmwrite
+from scipy.sparse import csr_array, csr_matrix, save_npz
+
+from decbayes.cli.documents import read_documents, read_vocabulary
+from decbayes.cli.inputs import read_table
+from decbayes.errors import InvalidData
+
+POINTS = np.array([[1.5, 2.0], [-3.25, 4e3]])
+COUNTS = np.array([[0, 2, 1], [3, 0, 0]])
+
+
+def write_csv(path):
+    path.write_text("x,y\n1.5,2\n-3.25,4e3\n", encoding="utf-8")
+
+
+def write_tsv(path):
+    path.write_text("x\ty\n1.5\t2\n-3.25\t4e3\n", encoding="utf-8")
+
+
+def write_packed(path):
+    path.write_bytes(gzip.compress(b"x,y\r\n1.5,2\r\n-3.25,4e3\r\n"))
+
+
+def write_parquet(path):
+    pyarrow = pytest.importorskip("pyarrow", reason="needs the parquet extra")
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table({"x": POINTS[:, 0], "y": POINTS[:, 1]}), path)
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [("a.csv", write_csv), ("a.tsv", write_tsv), ("a.csv.gz", write_packed), ("a.parquet", write_parquet)],
+)
+def test_tables_with_names(name, write, tmp_path):
+    path = tmp_path / name
+    write(path)
+    table = read_table(path)
+    np.testing.assert_array_equal(table.values, POINTS)
+    assert table.columns == ("x", "y")
+    swapped = read_table(path, ["y", "x"])
+    np.testing.assert_array_equal(swapped.values, POINTS[:, ::-1])
+    assert swapped.columns == ("y", "x")
+    with pytest.raises(InvalidData, match="there is no column z; there are x, y"):
+        read_table(path, ["x", "z"])
+
+
+def test_a_table_without_a_header_has_no_names(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("1,2\n3,4\n", encoding="utf-8")
+    table = read_table(path)
+    assert (table.values.tolist(), table.columns) == ([[1.0, 2.0], [3.0, 4.0]], ())
+
+
+def test_arrays(tmp_path):
+    np.save(tmp_path / "a.npy", POINTS)
+    np.savez(tmp_path / "a.npz", values=POINTS)
+    for name in ("a.npy", "a.npz"):
+        np.testing.assert_array_equal(read_table(tmp_path / name).values, POINTS)
+
+
+def write_scipy(path):
+    save_npz(path, csr_matrix(COUNTS))
+
+
+def write_parts(path):
+    counts = csr_array(COUNTS)
+    parts = {"data": counts.data, "indices": counts.indices, "indptr": counts.indptr, "shape": counts.shape}
+    np.savez(path, vocab=np.array(["apple", "pear", "plum"]), label=np.arange(2), **parts)
+
+
+def write_market(path):
+    mmwrite(path, csr_array(COUNTS))
+
+
+@pytest.mark.parametrize(("name", "write"), [("a.npz", write_scipy), ("b.npz", write_parts), ("a.mtx", write_market)])
+def test_counts(name, write, tmp_path):
+    path = tmp_path / name
+    write(path)
+    documents = read_documents(path)
+    np.testing.assert_array_equal(documents.counts.toarray(), COUNTS)
+    assert documents.vocabulary == (("apple", "pear", "plum") if write is write_parts else ("0", "1", "2"))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_texts_are_counted_over_a_vocabulary(packed, tmp_path):
+    lines = [{"text": "Pear, pear & plum 7"}, {"text": "Apple apple apple kiwi"}]
+    content = "\n".join([*(json.dumps(line) for line in lines), ""]).encode()
+    path = tmp_path / ("a.jsonl.gz" if packed else "a.jsonl")
+    path.write_bytes(gzip.compress(content) if packed else content)
+    documents = read_documents(path, ("apple", "pear", "plum"))
+    np.testing.assert_array_equal(documents.counts.toarray(), COUNTS)
+    assert documents.unknown == 1
+    assert read_documents(path).vocabulary == ("apple", "kiwi", "pear", "plum")
+    with pytest.raises(InvalidData, match="lower --least-documents"):
+        read_documents(path, least_documents=2)
+
+
+DAMAGED = {
+    "a.csv": (b"x,y\n1,2\n3\n", "row 3 has 1 columns, the first has 2"),
+    "b.csv": (b"x,kind\n1,long\n", r"'long' in column 'kind', observation 0, is not a number.*--columns"),
+    "c.csv": (b"", "is empty"),
+    "d.csv": (b"\xff\xfe\x00", "not UTF-8"),
+    "a.npy": (b"not an array", "not a readable .npy file"),
+    "a.npz": (b"PK nothing", "not a readable .npz file"),
+    "a.mtx": (b"%%Nothing\n1 2\n", "not a readable .mtx file"),
+    "a.xlsx": (b"PK", "files that end in .xlsx are not read; known are .csv"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damaged_tables_are_refused_with_the_reason(name, tmp_path):
+    content, reason = DAMAGED[name]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InvalidData, match=reason):
+        read_table(tmp_path / name)
+
+
+def test_nothing_is_unpickled(tmp_path):
+    np.save(tmp_path / "a.npy", np.array([{"evil": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(InvalidData, match="not a readable"):
+        read_table(tmp_path / "a.npy")
+
+
+def test_texts_and_vocabularies_that_are_none(tmp_path):
+    texts, words = tmp_path / "a.jsonl", tmp_path / "words.txt"
+    texts.write_text('{"body": "no text"}\n', encoding="utf-8")
+    with pytest.raises(InvalidData, match="line 1: neither a string nor an object with a 'text'"):
+        read_documents(texts)
+    texts.write_text("\n", encoding="utf-8")
+    with pytest.raises(InvalidData, match="holds no documents"):
+        read_documents(texts)
+    words.write_text("pear\napple\npear\n", encoding="utf-8")
+    with pytest.raises(InvalidData, match="'pear' is listed more than once"):
+        read_vocabulary(words)

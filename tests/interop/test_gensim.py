@@ -1,0 +1,87 @@
+"""gensim's topic models: exact round trips, and merges across different dictionaries."""
+
+import numpy as np
+import pytest
+from corpus import TOPICS, VOCABULARY, counts, texts
+
+import decbayes as db
+from decbayes.errors import NotConvertible
+from decbayes.interop import from_gensim, to_gensim
+
+gensim = pytest.importorskip("gensim", reason="needs the gensim extra")
+
+
+def fitted(matrix, **settings):
+    from gensim.matutils import Sparse2Corpus
+    from gensim.models import LdaModel
+
+    shared = {"num_topics": TOPICS, "passes": 5, "random_state": 1, "alpha": "symmetric", "eta": 0.05}
+    words = dict(enumerate(VOCABULARY))
+    return LdaModel(Sparse2Corpus(matrix, documents_columns=False), id2word=words, **(shared | settings))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_statistics_and_priors_survive_the_round_trip(dtype, rng):
+    model = fitted(counts(rng), dtype=dtype)
+    posterior = from_gensim(model)
+    back = to_gensim(posterior)
+    np.testing.assert_allclose(back.state.sstats, model.state.sstats, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(back.alpha, model.alpha, rtol=1e-10)
+    np.testing.assert_allclose(back.eta, model.eta, rtol=1e-10)
+    np.testing.assert_allclose(back.get_topics(), model.get_topics(), rtol=1e-5 if dtype == np.float32 else 1e-10)
+    again = from_gensim(back)
+    assert again.structure == posterior.structure
+    np.testing.assert_allclose(again.natural["topics"], posterior.natural["topics"], rtol=1e-10)
+
+
+def test_the_exported_model_works_in_gensim(rng):
+    model = to_gensim(from_gensim(fitted(counts(rng))))
+    _, words = model.show_topics(num_topics=1, num_words=3, formatted=False)[0]
+    assert {word for word, _ in words} <= set(VOCABULARY)
+    shares = model.get_document_topics([(0, 5), (1, 5)], minimum_probability=0.0)
+    assert sum(share for _, share in shares) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_sites_with_their_own_dictionaries_merge_on_a_shared_vocabulary(rng):
+    from gensim.corpora import Dictionary
+    from gensim.models import LdaModel
+
+    posteriors = []
+    for seed in range(3):
+        documents = texts(counts(rng))[seed:]
+        own = Dictionary(documents)
+        model = LdaModel(
+            [own.doc2bow(document) for document in documents],
+            TOPICS,
+            id2word=own,
+            passes=10,
+            eta=0.05,
+            random_state=seed,
+            dtype=np.float64,
+        )
+        posteriors.append(from_gensim(model, vocabulary=VOCABULARY))
+    shares = db.merge(posteriors).mean("topics").reshape(TOPICS, TOPICS, -1).sum(axis=2)
+    assert sorted(shares.argmax(axis=1)) == list(range(TOPICS))
+    assert shares.max(axis=1).min() > 0.9
+
+
+def test_an_imported_posterior_has_the_structure_of_the_native_model(rng):
+    model = fitted(counts(rng), alpha=[0.2] * TOPICS, dtype=np.float64)
+    native = db.LatentDirichletAllocation(TOPICS, VOCABULARY, document_prior=0.2, topic_prior=0.05)
+    assert from_gensim(model).structure == native.structure
+
+
+def test_topics_with_different_document_priors_need_one_stated(rng):
+    model = fitted(counts(rng), alpha="asymmetric")
+    with pytest.raises(NotConvertible, match="alpha='symmetric'"):
+        from_gensim(model)
+    assert from_gensim(model, document_prior=0.3).structure.model["document_prior"] == 0.3
+
+
+def test_a_vocabulary_without_some_words_is_refused(rng):
+    with pytest.raises(NotConvertible, match="1 words of the model are not in the vocabulary: word00"):
+        from_gensim(fitted(counts(rng)), vocabulary=VOCABULARY[1:])
+    uneven = fitted(counts(rng), eta=np.linspace(0.1, 0.2, len(VOCABULARY)), dtype=np.float64)
+    assert to_gensim(from_gensim(uneven)).eta == pytest.approx(uneven.eta)
+    with pytest.raises(NotConvertible, match="eta differs between words"):
+        from_gensim(uneven, vocabulary=VOCABULARY[::-1])

@@ -1,0 +1,84 @@
+"""scikit-learn's topic models: exact round trips, and posteriors that merge with native ones."""
+
+import numpy as np
+import pytest
+from corpus import TOPICS, VOCABULARY, counts
+
+import decbayes as db
+from decbayes.errors import NotConvertible, StructureMismatch
+from decbayes.interop import from_sklearn, merge_sklearn, to_sklearn
+
+pandas = pytest.importorskip("pandas", reason="needs the interop extra")
+decomposition = pytest.importorskip("sklearn.decomposition", reason="needs the interop extra")
+
+
+def estimator(**settings):
+    shared = {"doc_topic_prior": 0.2, "topic_word_prior": 0.05, "max_iter": 20, "random_state": 0}
+    return decomposition.LatentDirichletAllocation(TOPICS, **(shared | settings))
+
+
+@pytest.mark.parametrize("method", ["batch", "online"])
+def test_topics_and_priors_survive_the_round_trip(method, rng):
+    data, test = counts(rng), counts(rng, 20)
+    fitted = estimator(learning_method=method).fit(data)
+    back = to_sklearn(from_sklearn(fitted, vocabulary=VOCABULARY))
+    for name in ("components_", "doc_topic_prior_", "topic_word_prior_", "n_features_in_"):
+        np.testing.assert_allclose(getattr(back, name), getattr(fitted, name), rtol=1e-10, err_msg=name)
+    # exp E[log β] follows from the topics by ψ, which scikit-learn has to about nine digits in a series of its own.
+    np.testing.assert_allclose(back.exp_dirichlet_component_, fitted.exp_dirichlet_component_, rtol=1e-8)
+    np.testing.assert_allclose(back.transform(test), fitted.transform(test), rtol=1e-6)
+    assert back.score(test) == pytest.approx(fitted.score(test), rel=1e-8)
+    assert back.perplexity(test) == pytest.approx(fitted.perplexity(test), rel=1e-8)
+
+
+def test_an_imported_posterior_merges_with_native_ones(rng):
+    model = db.LatentDirichletAllocation(TOPICS, VOCABULARY, document_prior=0.2, topic_prior=0.05)
+    native = model.fit(counts(rng), rng=rng).posterior
+    imported = from_sklearn(estimator().fit(counts(rng)), vocabulary=VOCABULARY)
+    merged = db.merge([native, imported])
+    observed, held = db.hold_out(counts(rng, 100), rng=rng)
+    alone = [model.log_predictive(posterior, observed, held) for posterior in (native, imported)]
+    assert model.log_predictive(merged, observed, held) > max(alone) - 0.005
+    assert merged.contribution["topics"].sum() == pytest.approx(2 * 120 * 40, rel=1e-6)
+
+
+def test_the_exported_estimator_transforms_documents_as_the_model_does(rng):
+    model = db.LatentDirichletAllocation(TOPICS, VOCABULARY, document_prior=0.2, topic_prior=0.05)
+    posterior, test = model.fit(counts(rng), rng=rng).posterior, counts(rng, 20)
+    exported = to_sklearn(posterior).set_params(mean_change_tol=1e-6, max_doc_update_iter=1000)
+    # Both stop their inner loops at a tolerance: theirs 1e-6, ours 1e-4 words a topic, of documents with 40 words.
+    np.testing.assert_allclose(exported.transform(test), model.transform(posterior, test), atol=1e-3)
+
+
+def test_merged_estimators_find_the_topics_that_one_on_all_documents_finds(rng):
+    parts = [counts(rng) for _ in range(4)]
+    merged = merge_sklearn([estimator(random_state=seed).fit(part) for seed, part in enumerate(parts)])
+    shares = merged.components_ / merged.components_.sum(axis=1, keepdims=True)
+    blocks = shares.reshape(TOPICS, TOPICS, -1).sum(axis=2)
+    assert sorted(blocks.argmax(axis=1)) == list(range(TOPICS))
+    assert blocks.max(axis=1).min() > 0.97
+
+
+def test_feature_names_are_the_vocabulary_and_words_without_names_are_numbered(rng):
+    data = counts(rng)
+    frame = pandas.DataFrame(data.toarray(), columns=list(VOCABULARY))
+    named = estimator(max_iter=2).fit(frame)
+    assert from_sklearn(named).structure.labels["topics"] == VOCABULARY
+    assert from_sklearn(estimator(max_iter=2).fit(data)).structure.labels["topics"][:2] == ("0", "1")
+    assert merge_sklearn([named, named]).transform(frame).shape == (120, TOPICS)
+    with pytest.raises(StructureMismatch, match="feature_names_in_"):
+        merge_sklearn([named, estimator(max_iter=2).fit(frame.rename(columns={"word00": "other"}))])
+
+
+def test_other_priors_sizes_and_vocabularies_are_refused(rng):
+    data = counts(rng)
+    first = estimator(max_iter=2).fit(data)
+    for settings, name in (({"topic_word_prior": 0.1}, "topic_word_prior_"), ({"n_components": 4}, "n_components")):
+        with pytest.raises(StructureMismatch, match=f"{name} of estimator 1"):
+            merge_sklearn([first, estimator(max_iter=2).set_params(**settings).fit(data)])
+    with pytest.raises(NotConvertible, match="30 words, the vocabulary 29"):
+        from_sklearn(first, vocabulary=VOCABULARY[1:])
+    matrix = np.linspace(0.1, 1.0, TOPICS * len(VOCABULARY)).reshape(TOPICS, -1)
+    uneven = db.LatentDirichletAllocation(TOPICS, VOCABULARY, topic_prior=matrix)
+    with pytest.raises(NotConvertible, match="topic_word_prior is one number"):
+        to_sklearn(db.Posterior.of_prior(uneven.structure))

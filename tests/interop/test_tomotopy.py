@@ -1,0 +1,49 @@
+"""tomotopy's counts as posteriors."""
+
+import numpy as np
+import pytest
+from corpus import TOPICS, VOCABULARY, counts, texts
+
+import decbayes as db
+from decbayes.errors import NotConvertible
+from decbayes.interop import from_tomotopy
+
+tomotopy = pytest.importorskip("tomotopy", reason="needs the tomotopy extra")
+
+
+def trained(matrix, *, seed=1, optim_interval=0, **settings):
+    model = tomotopy.LDAModel(k=TOPICS, alpha=0.25, eta=0.0625, seed=seed, **settings)
+    model.optim_interval = optim_interval
+    for document in texts(matrix):
+        model.add_doc(document)
+    model.train(100, workers=1)
+    return model
+
+
+def test_the_contribution_is_the_count_of_every_word_in_every_topic(rng):
+    data = counts(rng)
+    model = trained(data)
+    posterior = from_tomotopy(model, vocabulary=VOCABULARY)
+    contribution = posterior.contribution["topics"].toarray()
+    np.testing.assert_array_equal(contribution.sum(axis=0), data.toarray().sum(axis=0))
+    np.testing.assert_array_equal(contribution.sum(axis=1), model.get_count_by_topics())
+    own = from_tomotopy(model).mean("topics")
+    theirs = [model.get_topic_word_dist(topic) for topic in range(TOPICS)]
+    np.testing.assert_allclose(own, theirs, rtol=1e-5)  # tomotopy computes in float32
+
+
+def test_sites_merge_with_each_other_and_with_native_posteriors(rng):
+    model = db.LatentDirichletAllocation(TOPICS, VOCABULARY, document_prior=0.25, topic_prior=0.0625)
+    sites = [from_tomotopy(trained(counts(rng), seed=seed), vocabulary=VOCABULARY) for seed in (1, 2)]
+    merged = db.merge([*sites, model.fit(counts(rng), rng=rng).posterior])
+    shares = merged.mean("topics").reshape(TOPICS, TOPICS, -1).sum(axis=2)
+    assert sorted(shares.argmax(axis=1)) == list(range(TOPICS))
+
+
+def test_tuned_document_priors_and_weighted_words_are_refused(rng):
+    tuned = trained(counts(rng), optim_interval=10)
+    with pytest.raises(NotConvertible, match="optim_interval=0"):
+        from_tomotopy(tuned)
+    assert from_tomotopy(tuned, document_prior=0.1).structure.model["document_prior"] == 0.1
+    with pytest.raises(NotConvertible, match=r"TermWeight\.ONE"):
+        from_tomotopy(trained(counts(rng), tw=tomotopy.TermWeight.IDF))

@@ -1,0 +1,56 @@
+"""A structure is enough to predict: the model it describes comes back from it."""
+
+import numpy as np
+import pytest
+
+import decbayes as db
+from decbayes.errors import StructureMismatch
+
+MODELS = [
+    db.GaussianMean(variance=2.0, prior_mean=1.0, prior_variance=3.0, dimension=2),
+    db.GaussianMixture(3, 2, variance=0.5, prior_mean=1.0, prior_variance=4.0, weight_prior=0.3),
+    db.GaussianMixture(3, 2, covariance="spherical", prior_scale=0.7, prior_degrees=3.3),
+    db.GaussianMixture(2, 3, covariance="diagonal", prior_scale=(0.1, 0.2, 0.3), columns=("a", "b", "c")),
+    db.GaussianMixture(2, 2, covariance="full", prior_mean=(0.1, 0.2), prior_strength=0.123),
+    db.LatentDirichletAllocation(3, ("apple", "pear", "plum"), document_prior=0.17, topic_prior=0.013),
+    db.LatentFeatures(3, 4, variance=0.09, prior_variance=2.0, inclusion_prior=(0.3, 2.0)),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: str(model.structure.model))
+def test_a_model_comes_back_from_its_structure(model):
+    back = db.model_for(model.structure)
+    assert type(back) is type(model)
+    assert back.structure == model.structure
+    assert dict(back.structure.model) == dict(model.structure.model)
+
+
+@pytest.mark.parametrize("model", MODELS[:5], ids=lambda model: str(model.structure.model))
+def test_it_predicts_and_fits_as_the_original(model, rng):
+    points = rng.normal(size=(30, model.dimension))
+    fits = [each.fit(points, rng=np.random.default_rng(1)) for each in (model, db.model_for(model.structure))]
+    assert fits[0].posterior == fits[1].posterior
+    predictions = [each.log_predictive(fits[0].posterior, points) for each in (model, db.model_for(model.structure))]
+    np.testing.assert_array_equal(*predictions)
+
+
+def test_a_prior_that_no_argument_can_express_is_kept(rng):
+    """An epoch's posterior is the prior of the next: its components differ."""
+    model = db.GaussianMixture(2, 1, variance=1.0)
+    posterior = model.fit(rng.normal(size=20), rng=rng).posterior
+    structure = model.structure.with_prior(dict(posterior.natural))
+    assert db.model_for(structure).structure == structure
+
+
+def test_structures_of_other_models_are_refused():
+    own = db.Structure({"rate": db.families.Gamma()}, {"rate": [[0.0, -1.0]]}, model={"name": "mine"})
+    with pytest.raises(StructureMismatch, match="belongs to mine, which decbayes does not ship"):
+        db.model_for(own)
+    for model in ({"name": "GaussianMixture"}, {"name": "GaussianMean", "variance": 1.0}):
+        with pytest.raises(StructureMismatch, match="The structure is not one of Gaussian"):
+            db.model_for(db.Structure(own.families, own.prior, model=model))
+    weights = {"weights": db.families.Weights(), "components": db.families.DiagonalGaussian()}
+    prior = {"weights": [[0.0]], "components": [[0.0, -1.0]]}
+    pretender = db.Structure(weights, prior, model={"name": "GaussianMixture", "covariance": "known", "variance": 1.0})
+    with pytest.raises(StructureMismatch, match="but its factors"):
+        db.model_for(pretender)

@@ -1,0 +1,56 @@
+"""Refinement of topics and of latent features ends where batch inference would stay."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, vstack
+
+import decbayes as db
+
+WORDS, TOPICS = 30, 3
+
+
+@pytest.fixture
+def documents(rng):
+    """Six shards of forty short documents, each mostly about one of three topics."""
+    topics = rng.dirichlet(np.full(WORDS, 0.1), size=TOPICS)
+    shares = rng.dirichlet(np.full(TOPICS, 0.2), size=240)
+    return [csr_array(rng.poisson(25 * shares[part] @ topics)) for part in np.split(np.arange(240), 6)]
+
+
+@pytest.fixture
+def lda():
+    vocabulary = [f"word{number}" for number in range(WORDS)]
+    ascent = db.Ascent(passes=400, tolerance=1e-10, warm_up=10)
+    return db.LatentDirichletAllocation(
+        topics=TOPICS, vocabulary=vocabulary, document_steps=100, document_tolerance=1e-8, ascent=ascent
+    )
+
+
+@pytest.mark.parametrize("schedule", ["sequential", "parallel", "asynchronous"])
+def test_topics_converge_to_a_fixed_point_of_batch_inference(schedule, documents, lda, rng):
+    posteriors = [lda.fit(shard, rng=rng).posterior for shard in documents]
+    refined = db.refine(lda, documents, posteriors, rounds=25, rng=rng, schedule=schedule)
+    tokens = sum(shard.sum() for shard in documents)
+    for posterior in refined.rounds:
+        assert posterior.contribution["topics"].sum() == pytest.approx(tokens, rel=1e-4)
+    everything = vstack(documents, format="csr")
+    batch = lda.fit(everything, rng=rng, start=refined.merged)
+    difference = batch.posterior.mean("topics") - refined.merged.mean("topics")
+    assert np.abs(difference).max() < 2e-3
+    assert batch.bound[-1] - batch.bound[0] < 1e-4 * tokens
+
+
+def test_features_converge_to_a_fixed_point_of_batch_inference(rng):
+    features = rng.integers(2, size=(3, 8)).astype(float)
+    points = (rng.random((240, 3)) < [0.3, 0.5, 0.7]) @ features + rng.normal(0, 0.2, size=(240, 8))
+    shards = np.split(points, 4)
+    model = db.LatentFeatures(features=3, dimension=8, variance=0.04)
+    posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
+    model = replace(model, ascent=replace(model.ascent, tolerance=1e-9, passes=500))
+    refined = db.refine(model, shards, posteriors, rounds=8, rng=rng)
+    counts = [posterior.contribution["inclusion"].sum() for posterior in refined.rounds]
+    np.testing.assert_allclose(counts, 3 * 240, rtol=1e-9)
+    batch = model.fit(points, rng=rng, start=refined.merged).posterior
+    np.testing.assert_allclose(batch.mean("features"), refined.merged.mean("features"), atol=1e-4)
