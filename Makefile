@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-EXTRAS := net,experiments,interop,gensim,tomotopy,parquet,plot,dask,dev
+EXTRAS := net,experiments,interop,gensim,tomotopy,parquet,dask,dev
 
 .PHONY: help setup test check demo bench figures docs clean
 

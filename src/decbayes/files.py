@@ -57,7 +57,7 @@ def load(path: str | os.PathLike[str], *, most_bytes: int = MOST_BYTES) -> Poste
     try:
         return from_bytes(source.read_bytes())
     except DecbayesError as error:
-        raise InvalidFile(f"{source}: {error}") from error
+        raise InvalidFile(f"{source} cannot be read as a posterior. {error}") from error
 
 
 class Library(Sequence[Posterior]):

@@ -137,7 +137,7 @@ def test_json_lines_are_the_summary(run, sites):
 
 ERRORS = {
     "show missing.posterior": "No such file",
-    "show a.csv": "not a posterior file",
+    "show a.csv": "a.csv cannot be read as a posterior",
     "fit mixture a.csv -o a.posterior": "'ok' in column 'note', observation 0, is not a number",
     "fit mixture a.csv --columns x,z -o a.posterior": "there is no column z",
     "fit mixture a.csv --columns x --components 0 -o a.posterior": "0 components",

@@ -124,6 +124,22 @@ def test_sites_without_natural_parameters_are_refused():
         from_numpyro(observed, guide, PARAMS, np.zeros((5, D)), coupled=[("weights", "sizes")])
 
 
+def test_priors_and_guides_with_dependent_sites_are_refused():
+    """Traced once, a hierarchical prior looks like any other, with whatever its parent happened to be."""
+
+    def hierarchical():
+        centre = numpyro.sample("centre", dist.Normal(0.0, 1.0))
+        numpyro.sample("value", dist.Normal(centre, 1.0))
+
+    def independent():
+        numpyro.sample("centre", dist.Normal(0.0, 1.0))
+        numpyro.sample("value", dist.Normal(2.0, 1.0))
+
+    for model, guide in ((hierarchical, independent), (independent, hierarchical)):
+        with pytest.raises(NotConvertible, match="'value' depends on the values of other latent sites"):
+            from_numpyro(model, guide, {})
+
+
 def test_a_guide_of_another_family_than_its_prior_is_refused():
     def other(points):
         guide(points)

@@ -15,8 +15,8 @@ from decbayes.cli.terminal import messages, output, plain
 from decbayes.errors import NothingToMerge, StructureMismatch
 from decbayes.files import load, save
 from decbayes.merging import Alignment, Exhaustive, Hierarchical, Matching, Swaps, align, product
+from decbayes.merging.agreement import difference
 from decbayes.merging.problem import Solver
-from decbayes.merging.product import difference
 from decbayes.posterior import Posterior
 from decbayes.symmetry import CoupledSet
 

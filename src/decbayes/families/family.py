@@ -132,10 +132,17 @@ class Family(ABC):
 
     def _row_gains(self, rest: Array, own: Array) -> Array:
         sums = (rest[:, None, :] + own[None, :, :]).reshape(-1, own.shape[1])
-        inside = self.contains_rows(sums)
-        terms = np.full(len(sums), np.nan)
-        terms[inside] = self.row_terms(sums[inside])
-        return terms.reshape(len(rest), len(own)) - self.row_terms(rest)[:, None]
+        return self._defined_terms(sums, np.nan).reshape(len(rest), len(own)) - self._row_constants(rest)[:, None]
+
+    def _row_constants(self, rest: Array) -> Array:
+        """What each row of `rest` has already; the rest may be outside the domain, and any constant is right then."""
+        return self._defined_terms(rest, 0.0)
+
+    def _defined_terms(self, natural: Array, otherwise: float) -> Array:
+        inside = self.contains_rows(natural)
+        terms = np.full(len(natural), otherwise)
+        terms[inside] = self.row_terms(natural[inside])
+        return terms
 
 
 def dense(array: Contribution) -> Array:

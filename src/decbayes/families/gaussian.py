@@ -6,7 +6,7 @@ from math import isqrt, log, pi
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from decbayes.families.family import Array, Family, split, whole_blocks
+from decbayes.families.family import Array, Contribution, Family, dense, split, whole_blocks
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,16 @@ class IsotropicGaussian(Family):
 
     def log_base_measure(self, width: int) -> float:
         return -0.5 * (width - 1) * log(2 * pi)
+
+    def gain(self, rest: ArrayLike, own: Contribution) -> Array:
+        start, added = np.asarray(rest, dtype=np.float64), dense(own)
+        nu = start[:, -1:] + added[:, -1]
+        # |η + η'|² for all pairs is one matrix product, with no (K, K, D) array in between.
+        squares = np.sum(start[:, :-1] ** 2, axis=1)[:, None] + np.sum(added[:, :-1] ** 2, axis=1)
+        squares += 2.0 * (start[:, :-1] @ added[:, :-1].T)
+        nu[nu >= 0] = np.nan
+        terms = -squares / (4 * nu) - 0.5 * (start.shape[1] - 1) * np.log(-2 * nu)
+        return np.asarray(terms - self._row_constants(start)[:, None])
 
 
 @dataclass(frozen=True)

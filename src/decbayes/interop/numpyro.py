@@ -1,6 +1,7 @@
 """NumPyro's mean-field guides in."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet
 
 Site = tuple[Family, Array]
+Program = Callable[[], Any]
 
 
 def from_numpyro(
@@ -27,23 +29,18 @@ def from_numpyro(
     """The posterior that a fitted mean-field guide holds, on top of the prior that the model states.
 
     `params` are those of `SVI.run(…).params` (or `svi.get_params(state)`); `arguments` and `keywords` go to model and
-    guide, which are traced once. Each latent site is a factor and must be Normal, Gamma, Beta or Dirichlet in both, as
+    guide, which are traced. Each latent site is a factor and must be Normal, Gamma, Beta or Dirichlet in both, as
     `AutoNormal` makes it for real-valued sites. The first axis of a site counts its components.
 
     `coupled` says which sites are relabelled together, such as [("weights", "means", "scales")]; a single Dirichlet
     among them is the distribution of the weights. `name` is what posteriors must share to be merged, besides all this.
     """
     require("numpyro", extra="numpyro", task="A guide's posterior")
-    guided = latent_sites(guide, params, arguments, keywords)
-    stated = latent_sites(model, {}, arguments, keywords)
     symmetry = tuple(CoupledSet(tuple(sites)) for sites in coupled)
     relabelled = {site for coupled_set in symmetry for site in coupled_set.factors}
-    missing = (guided.keys() ^ stated.keys()) | (relabelled - guided.keys())
-    if missing:
-        raise NotConvertible(f"Model, guide and coupled sets must name the same latent sites; see {sorted(missing)}.")
-    after = {site: converted(site, fn, site in relabelled) for site, fn in guided.items()}
-    before = {site: converted(site, fn, site in relabelled) for site, fn in stated.items()}
-    check_families(before, after)
+    after = independent_sites(partial(guide, *arguments, **keywords), params, relabelled)
+    before = independent_sites(partial(model, *arguments, **keywords), {}, relabelled)
+    check_sites(before, after, relabelled)
     structure = Structure(
         families={site: family for site, (family, _) in after.items()},
         prior={site: natural for site, (_, natural) in before.items()},
@@ -53,14 +50,27 @@ def from_numpyro(
     return Posterior.from_natural(structure, {site: natural for site, (_, natural) in after.items()})
 
 
-def latent_sites(
-    program: Callable[..., Any], params: Mapping[str, Any], arguments: Sequence[Any], keywords: Mapping[str, Any]
-) -> dict[str, Any]:
+def independent_sites(program: Program, params: Mapping[str, Any], relabelled: set[str]) -> dict[str, Site]:
+    """The latent sites of a model or a guide, none of which may depend on the value of another."""
+    first, second = (
+        {site: converted(site, fn, site in relabelled) for site, fn in latent_sites(program, params, seed).items()}
+        for seed in (0, 1)
+    )
+    for site, (_, natural) in first.items():
+        if not np.array_equal(natural, second[site][1]):
+            raise NotConvertible(
+                f"The distribution of '{site}' depends on the values of other latent sites. Factors of a mean-field "
+                "posterior, and their priors, are independent: only sites with fixed parameters can be merged."
+            )
+    return first
+
+
+def latent_sites(program: Program, params: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """The distribution of each latent site in one run of a model or a guide."""
     from jax.random import PRNGKey
-    from numpyro.handlers import seed, substitute, trace
+    from numpyro import handlers
 
-    run = trace(substitute(seed(program, PRNGKey(0)), data=dict(params))).get_trace(*arguments, **keywords)
+    run = handlers.trace(handlers.substitute(handlers.seed(program, PRNGKey(seed)), data=dict(params))).get_trace()
     return {
         name: site["fn"]
         for name, site in run.items()
@@ -127,7 +137,11 @@ CONVERSIONS: dict[str, Callable[[Any, tuple[int, ...], bool], Site]] = {
 }
 
 
-def check_families(before: Mapping[str, Site], after: Mapping[str, Site]) -> None:
+def check_sites(before: Mapping[str, Site], after: Mapping[str, Site], relabelled: set[str]) -> None:
+    """Refuse a model and a guide with other sites, families or sizes."""
+    missing = (before.keys() ^ after.keys()) | (relabelled - after.keys())
+    if missing:
+        raise NotConvertible(f"Model, guide and coupled sets must name the same latent sites; see {sorted(missing)}.")
     for site, (family, natural) in after.items():
         stated, prior = before[site]
         if family != stated or natural.shape != prior.shape:

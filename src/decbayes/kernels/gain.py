@@ -46,7 +46,7 @@ def dirichlet_gain(rest: Array, own: Any) -> Array:
     sums, outside = rest.sum(axis=1) + rest.shape[1], np.count_nonzero(rest <= -1.0, axis=1)
     rows = own.indptr[:-1], own.indptr[1:], position.astype(np.int32), own.data, np.asarray(own.sum(axis=1)).ravel()
     slots, nothing = np.arange(len(rest)), np.full(len(rest), -1)
-    place_gains(alpha, alpha, alpha, table, sums, outside, *rows, slots, nothing, gain, defined)
+    place_gains(alpha, alpha, alpha, table, sums, np.zeros(len(rest)), outside, *rows, slots, nothing, gain, defined)
     gain[~defined] = np.nan
     return gain
 
@@ -68,7 +68,8 @@ def place_gains(
     added: Array,
     alpha: Array,
     table: Array,
-    sums: Array,
+    start_sums: Array,
+    added_sums: Array,
     outside: Any,
     starts: Any,
     stops: Any,
@@ -82,23 +83,23 @@ def place_gains(
 ) -> None:
     """Row i of the result: what slot slots[i] gains from each component once row held[i] has been taken out of it.
 
-    α = start + added, `table` holds its lnΓ, `sums` its row sums, and `outside` counts the columns out of the domain:
-    a component is allowed in a slot if it mends all of them. Slots are changed for a moment and left as they were, so
-    that two calls may run at the same time unless they share a slot.
+    α = start + added and so are its row sums, `table` holds its lnΓ, and `outside` counts the columns out of the
+    domain: a component is allowed in a slot if it mends all of them. Slots are changed for a moment and left as they
+    were, so that two calls may run at the same time unless they share a slot.
     """
     most = longest(starts, stops)
-    buffer, taken_alpha, taken_table = np.empty(most), np.empty(most), np.empty(most)
+    buffer, taken_alpha, taken_table = np.empty((2, most)), np.empty(most), np.empty(most)
     for place in range(len(slots)):
         slot, row = slots[place], held[place]
-        total, wrong = sums[slot], outside[slot]
+        total, wrong = start_sums[slot] + added_sums[slot], outside[slot]
         first, last = (starts[row], stops[row]) if row >= 0 else (0, 0)
         if row >= 0:
-            total -= row_sums[row]
+            total = start_sums[slot] + (added_sums[slot] - row_sums[row])
             own, entries = indices[first:last], data[first:last]
-            wrong += _take_out(start[slot], added[slot], alpha[slot], own, entries, buffer, taken_alpha)
+            wrong += _take_out(start[slot], added[slot], alpha[slot], own, entries, buffer[0], taken_alpha)
             for entry in range(len(own)):
                 taken_table[entry] = table[slot, own[entry]]
-            write_table(table[slot], own, buffer[: len(own)])
+            write_table(table[slot], own, buffer[0, : len(own)])
         rows = starts, stops, indices, data, row_sums
         _gains(alpha[slot], table[slot], total, wrong, rows, buffer, gain[place], defined[place])
         for entry in range(last - first):
@@ -132,28 +133,30 @@ def _gains(
 ) -> None:
     """What one slot gains from each component."""
     starts, stops, indices, data, row_sums = rows
-    before = lgamma(total) if total > 0.0 else 0.0
+    of_total = lgamma(total) if total > 0.0 else 0.0
     for component in range(len(starts)):
         summed = total + row_sums[component]
         columns = indices[starts[component] : stops[component]]
         entries = data[starts[component] : stops[component]]
-        after = buffer[: len(entries)]
-        _gather(alpha, columns, entries, after)
+        after, before = buffer[0, : len(entries)], buffer[1, : len(entries)]
+        _gather(alpha, table, columns, entries, after, before)
         inside = summed > 0.0 and _smallest(after) > 0.0
         if outside > 0:
             inside = inside and _mended(alpha, columns, after) == outside
         defined[component] = inside
-        gain[component] = _difference(after, table, columns) - lgamma(summed) + before
+        gain[component] = _difference(after, before) - lgamma(summed) + of_total
 
 
 # The steps below are loops of their own because one loop that does it all does not vectorise.
 
 
 @_inlined
-def _gather(alpha: Array, columns: Any, entries: Array, after: Array) -> None:
-    """after = α + c in the columns of the entries c."""
+def _gather(alpha: Array, table: Array, columns: Any, entries: Array, after: Array, before: Array) -> None:
+    """α + c and lnΓ(α) in the columns of the entries c."""
     for entry in range(len(entries)):
         after[entry] = alpha[columns[entry]] + entries[entry]
+    for entry in range(len(entries)):
+        before[entry] = table[columns[entry]]
 
 
 @_inlined
@@ -165,14 +168,12 @@ def _smallest(values: Array) -> float:
 
 
 @_inlined
-def _difference(after: Array, table: Array, columns: Any) -> float:
+def _difference(after: Array, before: Array) -> float:
     """Σ lnΓ(α + c) − lnΓ(α)."""
-    value, subtracted = 0.0, 0.0
+    value = 0.0
     for entry in range(len(after)):
-        value = _plus(value, lgamma(after[entry]))
-    for entry in range(len(after)):
-        subtracted = _plus(subtracted, table[columns[entry]])
-    return value - subtracted
+        value = _plus(value, lgamma(after[entry]) - before[entry])
+    return value
 
 
 @_inlined

@@ -12,9 +12,10 @@ from decbayes.merging.matching import Matching
 from decbayes.merging.placement import Placement
 from decbayes.merging.problem import STRENGTH, Factor, Optimality, Problem, Solution, Solver, best_permutation
 from decbayes.merging.product import relabelled_product
-from decbayes.merging.rows import times
+from decbayes.merging.rows import add, times
 from decbayes.merging.sources import Contents, in_memory, reordered
 from decbayes.merging.sums import Relabelling
+from decbayes.merging.totals import totals_of
 from decbayes.posterior import Posterior
 from decbayes.symmetry import CoupledSet, Permutation, identity, inverse, is_permutation
 
@@ -60,7 +61,8 @@ class Alignment:
 
             J ≤ Σ_i max_P Σ_k A(λ0_k + N c_iP(k)) / N
 
-        It is reached when all posteriors say the same, because A is convex, and far away when they say little each.
+        It holds because A is convex, and is reached when all posteriors say the same. It is infinite where a posterior
+        is so much less certain than the prior that N of its kind could not be merged.
         """
         structure = self.posteriors[0].structure
         sets = [upper_bound(coupled_problem(self.posteriors, coupled)) for coupled in structure.symmetry]
@@ -143,15 +145,23 @@ def solve_canonically(
 
 def upper_bound(problem: Problem) -> float:
     """What J cannot exceed, by the convexity of A: see `Alignment.bound`."""
-    empty = Placement(problem.part(slice(0, 1)))
+    slots = identity(problem.components)
+    summed = [np.array(factor.prior) for factor in problem.factors]
     total = 0.0
     for contents in problem.contents:
-        scaled = Problem(problem.factors, [tuple(times(rows, problem.agents) for rows in contents)])
-        gain = Placement(scaled).gain(0)
-        if not np.isfinite(gain).all():
+        gain = sum(
+            totals_of(factor.family, factor.prior).gains(times(rows, problem.agents), slots, np.full_like(slots, -1))
+            for factor, rows in zip(problem.factors, contents, strict=True)
+        )
+        if np.isnan(gain).any():
             return np.inf
-        total += float(gain[identity(problem.components), best_permutation(gain)].sum())
-    return empty.objective() + total / problem.agents
+        total += float(gain[slots, best_permutation(gain)].sum()) / problem.agents
+        for natural, rows in zip(summed, contents, strict=True):
+            add(natural, rows, slots, slots)
+    for factor, natural in zip(problem.factors, summed, strict=True):
+        # The terms that belong to no row are the same for all permutations.
+        total += float(factor.family.row_terms(factor.prior).sum()) + factor.family.shared_term(natural)
+    return total
 
 
 def by_factor(relabelling: Mapping[CoupledSet, Permutation]) -> Relabelling:

@@ -31,14 +31,14 @@ class Subtree:
 class Hierarchical:
     """Align groups of `fan_in` agents with `inner`, merge each group into one agent, and so on to the root.
 
-    With `polish` (the default) the tree's result is the start of one flat `Matching` improvement, so that the
-    outcome is a local optimum of the flat problem. Subtrees are aligned in parallel through joblib, each depth first:
-    a worker holds `fan_in` agents or merged groups a level, whatever the number of agents.
+    The tree's result is then polished by at most `polish` sweeps of flat matching (None: until no agent changes). The
+    first few repair nearly all that the tree could not see. Subtrees are aligned in parallel through joblib, each
+    depth first: a worker holds `fan_in` agents or merged groups a level, whatever the number of agents.
     """
 
     fan_in: int = 8
     inner: Solver = field(default_factory=lambda: Matching(restarts=0))
-    polish: bool = True
+    polish: int | None = 3
 
     def __post_init__(self) -> None:
         if self.fan_in < 2:
@@ -48,7 +48,7 @@ class Hierarchical:
         if problem.agents <= self.fan_in:
             return self.inner.solve(problem)
         placement = Placement(problem, self._tree(problem))
-        return improve(placement) if self.polish else Solution(placement.assignments, (placement.objective(),), "none")
+        return improve(placement, most_sweeps=self.polish)
 
     def _tree(self, problem: Problem) -> Assignments:
         size = self.fan_in

@@ -77,15 +77,17 @@ class DirichletTotals:
     def __init__(self, prior: Array) -> None:
         self.start = np.broadcast_to(smallest(prior) + 1.0, prior.shape)
         self.added, self.alpha, self.table = np.zeros(prior.shape), np.empty(prior.shape), np.empty(prior.shape)
-        self.sums = np.empty(len(prior))
+        self.start_sums, self.added_sums = self.start.sum(axis=1), np.zeros(len(prior))
         self.outside = np.zeros(len(prior), dtype=np.intp)
         self.settle(np.arange(len(prior)))
 
     def clear(self, slots: Permutation) -> None:
-        self.added[slots] = 0.0
+        self.added[slots], self.added_sums[slots] = 0.0, 0.0
 
-    def add(self, rows: Rows, slots: Permutation, components: Permutation) -> None:
-        add(self.added, rows, slots, components)
+    def add(self, rows: Rows, slots: Permutation, components: Permutation, sign: float = 1.0) -> None:
+        add(self.added, rows, slots, components, sign)
+        placed = components >= 0
+        self.added_sums[slots[placed]] += sign * self._sparse(rows).sums[components[placed]]
 
     def settle(self, slots: Permutation) -> None:
         from decbayes.kernels.gain import tabulate
@@ -93,30 +95,17 @@ class DirichletTotals:
         for slot in slots:
             np.add(self.start[slot], self.added[slot], out=self.alpha[slot])
             tabulate(self.alpha[slot : slot + 1], self.table[slot : slot + 1])
-            self.sums[slot] = self.alpha[slot].sum()
             self.outside[slot] = np.count_nonzero(self.alpha[slot] <= 0.0)
 
     def move(self, rows: Rows, slots: Permutation, before: Permutation, after: Permutation) -> None:
         from decbayes.kernels.rows import settle_rows
 
         sparse = self._sparse(rows)
-        add(self.added, rows, slots, before, -1.0)
-        add(self.added, rows, slots, after)
-        for components, sign in ((before, -1.0), (after, 1.0)):
-            settle_rows(
-                self.start,
-                self.added,
-                self.alpha,
-                self.table,
-                self.outside,
-                sparse.starts,
-                sparse.stops,
-                sparse.indices,
-                slots,
-                components,
-            )
-            placed = components >= 0
-            self.sums[slots[placed]] += sign * sparse.sums[components[placed]]
+        self.add(rows, slots, before, -1.0)
+        self.add(rows, slots, after)
+        slots_now = self.start, self.added, self.alpha, self.table, self.outside
+        for components in (before, after):
+            settle_rows(*slots_now, sparse.starts, sparse.stops, sparse.indices, slots, components)
 
     def gains(self, rows: Rows, slots: Permutation, held: Permutation) -> Array:
         from decbayes.kernels.gain import place_gains
@@ -124,7 +113,8 @@ class DirichletTotals:
         sparse = self._sparse(rows)
         gain = np.empty((len(slots), len(sparse.starts)))
         defined = np.empty(gain.shape, dtype=np.bool_)
-        slots_now = self.start, self.added, self.alpha, self.table, self.sums, self.outside
+        sums = self.start_sums, self.added_sums
+        slots_now = self.start, self.added, self.alpha, self.table, *sums, self.outside
 
         def some(part: slice) -> None:
             place_gains(*slots_now, *sparse.parts, sparse.sums, slots[part], held[part], gain[part], defined[part])
@@ -134,8 +124,9 @@ class DirichletTotals:
         return gain
 
     def objective(self) -> float:
-        inside = not self.outside.any() and np.isfinite(self.sums).all()
-        return float(self.table.sum() - gammaln(self.sums).sum()) if inside else -np.inf
+        sums = self.start_sums + self.added_sums
+        inside = not self.outside.any() and np.isfinite(sums).all()
+        return float(self.table.sum() - gammaln(sums).sum()) if inside else -np.inf
 
     @staticmethod
     def _sparse(rows: Rows) -> SparseRows:

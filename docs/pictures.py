@@ -1,0 +1,142 @@
+"""Draws the pictures of the documentation: `python docs/pictures.py`, into docs/pictures."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from failures import MEANS, MODEL, VARIANCE, WEIGHTS, draw, gaps, trial
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+import decbayes as db
+from decbayes.families import Array
+
+FOLDER = Path(__file__).parent / "pictures"
+GRID = np.linspace(-3, 5, 600)
+SPLIT_SEED = 0
+
+
+def bell(grid: Array, mean: float, variance: float) -> Array:
+    return np.exp(-0.5 * (grid - mean) ** 2 / variance) / np.sqrt(2 * np.pi * variance)
+
+
+def panels(count: int, *, height: float = 2.6, width: float = 2.3) -> tuple[Figure, list[Axes]]:
+    figure = Figure(figsize=(width * count, height), layout="constrained")
+    axes = list(np.atleast_1d(figure.subplots(1, count)))
+    for each in axes:
+        each.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def draw_means(axes: Axes, posterior: db.Posterior, title: str) -> None:
+    """What a posterior says of each cluster's mean, coloured by its label."""
+    usual = posterior.usual("components")
+    for label, (mean, variance) in enumerate(zip(usual["mean"][:, 0], np.ravel(usual["variance"]), strict=True)):
+        axes.fill_between(GRID, bell(GRID, mean, variance), color=f"C{label}", alpha=0.35, lw=0)
+        axes.plot(GRID, bell(GRID, mean, variance), color=f"C{label}", lw=1.2, label=f"{label}")
+    for mean in MEANS:
+        axes.axvline(mean, color="0.6", lw=0.6, ls=":")
+    axes.set_title(title, fontsize=9)
+    axes.set(xlabel="cluster mean", yticks=[])
+
+
+def labels() -> Figure:
+    """Three agents with labels of their own; the naive merge; the merge."""
+    rng = np.random.default_rng(2)
+    agents = [MODEL.fit(draw(15, rng), rng=rng).posterior for _ in range(3)]
+    figure, axes = panels(5)
+    for number, agent in enumerate(agents):
+        draw_means(axes[number], agent, f"agent {number}")
+    draw_means(axes[3], db.product(agents), "naive merge")
+    draw_means(axes[4], db.merge(agents), "AMPS merge")
+    axes[0].legend(title="label", fontsize=7, title_fontsize=7, frameon=False)
+    return figure
+
+
+def overlap() -> Figure:
+    """Two agents, two components each: products of densities, matched and crossed."""
+    first, second, variance = np.array([-0.8, 1.2]), np.array([-1.2, 0.7]), 0.15
+    figure, axes = panels(2, width=4.4)
+    for each, order, title in ((axes[0], [0, 1], "matched"), (axes[1], [1, 0], "crossed")):
+        for slot in range(2):
+            ours, theirs = bell(GRID, first[slot], variance), bell(GRID, second[order[slot]], variance)
+            each.plot(GRID, ours, color=f"C{slot}", lw=1.2)
+            each.plot(GRID, theirs, color=f"C{slot}", lw=1.2, ls="--")
+            each.fill_between(GRID, ours * theirs, color=f"C{slot}", alpha=0.5, lw=0)
+            area = float(np.trapezoid(ours * theirs, GRID))
+            each.text(first[slot], -0.16, f"slot {slot}: {area:.1g}", ha="center", fontsize=8, color=f"C{slot}")
+        each.set_title(f"{title}: weight = product of the areas", fontsize=9)
+        each.set(xlim=(-3, 3), ylim=(-0.25, 1.15), yticks=[], xlabel="cluster mean")
+    return figure
+
+
+def gain() -> Figure:
+    """The gains of placing each component of an agent in each slot, and the assignment that is best."""
+    from decbayes.merging.align import coupled_problem
+    from decbayes.merging.placement import Placement
+    from decbayes.merging.problem import best_permutation
+
+    agents = trial(0, rounds=0).agents
+    (coupled,) = MODEL.structure.symmetry
+    alignment = db.align(agents)
+    assignments = np.array([permutation[coupled] for permutation in alignment.permutations])
+    values = Placement(coupled_problem(agents, coupled), assignments).gain(0)
+    figure, (axes,) = panels(1, width=3.2, height=2.8)
+    axes.imshow(values - values.max(axis=1, keepdims=True), cmap="viridis", vmin=-30)
+    for slot, component in np.ndindex(values.shape):
+        chosen = best_permutation(values)[slot] == component
+        text = f"{values[slot, component] - values[slot].max():.1f}"
+        axes.text(component, slot, text, ha="center", va="center", color="black" if chosen else "white",
+                  weight="bold" if chosen else "normal")
+    axes.set(xlabel="component of agent 0", ylabel="slot", xticks=range(3), yticks=range(3))
+    axes.set_title("gain in J, less the row's largest", fontsize=9)
+    return figure
+
+
+def alignment() -> Figure:
+    axes = db.plot.alignment(db.align(trial(0, rounds=0).agents))
+    return axes.figure
+
+
+def split() -> Figure:
+    """A seed at which agents split a cluster: the points, the merge, and what refinement makes of it."""
+    each = trial(SPLIT_SEED)
+    truth = bell(GRID[:, None], MEANS, VARIANCE) @ WEIGHTS
+    figure, axes = panels(4)
+    shown = {"batch": each.batch, "one broadcast": each.rounds[0], "one round more": each.rounds[1],
+             "five rounds more": each.rounds[-1]}
+    for panel, (name, posterior) in zip(axes, shown.items(), strict=True):
+        panel.fill_between(GRID, truth, color="0.85", lw=0)
+        panel.plot(GRID, np.exp(MODEL.log_predictive(posterior, GRID)), color="C0")
+        panel.plot(each.shards.ravel(), np.full(each.shards.size, -0.03), "|", color="0.3", ms=6)
+        panel.set_title(f"{name}: {each.score(posterior):.2f}", fontsize=9)
+        panel.set(xlabel="x", yticks=[], ylim=(-0.07, 1.0))
+    return figure
+
+
+def tail() -> Figure:
+    """The gap to batch over a hundred seeds, sorted, by points an agent and rounds."""
+    figure, axes = panels(3, width=3.2, height=2.8)
+    for panel, points in zip(axes, (3, 10, 30), strict=True):
+        losses = gaps(100, points)
+        for round_, label in ((0, "one broadcast"), (1, "one round more"), (losses.shape[1] - 1, "five rounds more")):
+            panel.plot(np.arange(1, 101), np.sort(losses[:, round_]), label=label, lw=1.5)
+        panel.axhline(0, color="0.7", lw=0.6)
+        panel.set_title(f"{points} points an agent", fontsize=9)
+        panel.set(xlabel="seeds, sorted", ylim=(-0.5, 2.0))
+    axes[0].set_ylabel("gap to batch (nats a point)")
+    axes[0].legend(fontsize=7, frameon=False)
+    return figure
+
+
+PICTURES: tuple[Callable[[], Figure], ...] = (labels, overlap, gain, alignment, split, tail)
+
+
+def main() -> None:
+    FOLDER.mkdir(exist_ok=True)
+    for picture in PICTURES:
+        picture().savefig(FOLDER / f"{picture.__name__}.png", dpi=110)
+
+
+if __name__ == "__main__":
+    main()

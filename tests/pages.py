@@ -1,0 +1,112 @@
+"""Runs a page of the documentation as a reader would: Python blocks and decbayes commands in order, in one folder."""
+
+import contextlib
+import io
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from decbayes.cli import app, main
+
+BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SUBSTITUTION = re.compile(r"\$\(decbayes ([^)]*)\)")
+PORT = "7447"
+
+# Libraries that make test does not install everywhere: blocks about them are left out where they are missing.
+OPTIONAL = ("gensim", "tomotopy", "numpyro")
+# Commands that take long or never end by themselves: they are parsed, not run.
+LONG = ("bench", "demo", "figure", "simulate")
+PATIENCE = 30.0  # seconds until agents must have heard of each other
+
+
+@dataclass
+class Reader:
+    """Somebody who follows a page: the names that Python knows, what commands printed, the agents that run."""
+
+    names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__page__"})
+    printed: list[str] = field(default_factory=list)
+    agents: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    port: str = PORT
+
+    def follow(self, page: Path) -> None:
+        text = page.read_text(encoding="utf-8")
+        self.port = free_port()
+        try:
+            for block in BLOCK.finditer(text):
+                line = text[: block.start(2)].count("\n")
+                self.run_python(block[2], page, line) if block[1] == "python" else self.run_shell(block[2])
+        finally:
+            self.stop_agents()
+
+    def run_python(self, source: str, page: Path, line: int) -> None:
+        try:
+            exec(compile("\n" * line + source, str(page), "exec"), self.names)
+        except ModuleNotFoundError as error:
+            if error.name not in OPTIONAL:
+                raise
+
+    def run_shell(self, source: str) -> None:
+        for command in source.replace("\\\n", " ").replace(PORT, self.port).splitlines():
+            if command.startswith("decbayes "):
+                self.run_command(SUBSTITUTION.sub(lambda inner: self.answer(shlex.split(inner[1])).strip(), command))
+
+    def run_command(self, command: str) -> None:
+        words = shlex.split(command, comments=True)[1:]
+        if words[0] == "agent":
+            self.start_agent(words)
+        elif words[0] == "posterior" and "--agent" in words:
+            self.printed.append(self.answer_of_all(words))
+        elif words[0] in LONG:
+            app.parse_args(words, exit_on_error=False, print_error=False)
+        else:
+            self.printed.append(self.answer(words))
+
+    def answer(self, words: list[str]) -> str:
+        """What a command prints; it must succeed."""
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            try:
+                main(words)
+            except SystemExit as end:
+                assert not end.code, f"decbayes {shlex.join(words)}: {end.code}"
+        return printed.getvalue()
+
+    def start_agent(self, words: list[str]) -> None:
+        """In a process of its own, as in a terminal of its own; it ends when its standard input does."""
+        words = [word for word in words if word != "&"]
+        command = [sys.executable, "-m", "decbayes", *words, "--stop-with-stdin"]
+        self.agents.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL))
+
+    def answer_of_all(self, words: list[str]) -> str:
+        """The answer once everybody has been heard of."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            with contextlib.suppress(AssertionError):
+                answer = self.answer(words)
+                if re.search(r"not heard of +nobody", answer):
+                    return answer
+            time.sleep(0.2)
+        raise AssertionError(f"decbayes {shlex.join(words)}: not everybody was heard of in {PATIENCE} seconds")
+
+    def stop_agents(self) -> None:
+        for agent in self.agents:
+            assert agent.stdin is not None
+            agent.stdin.close()
+        for agent in self.agents:
+            try:
+                agent.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                agent.kill()
+                agent.wait()
+
+
+def free_port() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
