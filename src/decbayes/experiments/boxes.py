@@ -26,8 +26,7 @@ class Series:
 
 def draw_boxes(axes: "Axes", series: Sequence[Series], *, digits: int = 2) -> None:
     """One horizontal box a method, from top to bottom, its median written beside it."""
-    shown = [one for one in series if len(one.values)]
-    places = np.arange(float(len(shown)))[::-1]
+    places, shown = rows_with_values(series)
     boxes = axes.boxplot(
         [one.values for one in shown],
         positions=list(places),
@@ -49,14 +48,13 @@ def draw_boxes(axes: "Axes", series: Sequence[Series], *, digits: int = 2) -> No
             fontsize=6.5,
             color=one.colour,
         )
-    name_rows(axes, shown, places)
+    name_rows(axes, series)
     axes.margins(x=0.15)
 
 
 def draw_times(axes: "Axes", series: Sequence[Series]) -> None:
     """One dot a method at its median time, on a logarithmic axis, the seconds written beside it."""
-    shown = [one for one in series if len(one.values)]
-    places = np.arange(float(len(shown)))[::-1]
+    places, shown = rows_with_values(series)
     for one, place in zip(shown, places, strict=True):
         median = float(np.median(one.seconds))
         axes.plot(median, place, "o", markersize=4, color=one.colour)
@@ -74,11 +72,17 @@ def draw_times(axes: "Axes", series: Sequence[Series]) -> None:
     axes.xaxis.set_major_formatter("{x:g}")
     axes.minorticks_off()
     axes.margins(x=0.25)
-    name_rows(axes, shown, places)
+    name_rows(axes, series)
 
 
-def name_rows(axes: "Axes", series: Sequence[Series], places: Array) -> None:
-    axes.set_yticks(list(places), [one.label for one in series])
+def rows_with_values(series: Sequence[Series]) -> tuple[Array, list[Series]]:
+    """What there is to draw, each in its own row from the top, whether or not those above it have values."""
+    filled = [index for index, one in enumerate(series) if len(one.values)]
+    return np.array([len(series) - 1.0 - index for index in filled]), [series[index] for index in filled]
+
+
+def name_rows(axes: "Axes", series: Sequence[Series]) -> None:
+    axes.set_yticks(range(len(series))[::-1], [one.label for one in series])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.set_ylim(-0.6, len(series) - 0.4)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from decbayes.experiments.boxes import draw_boxes
-from decbayes.experiments.claims import Claim, Compared, beats, no_worse
+from decbayes.experiments.claims import Claim, Compared, no_worse
 from decbayes.experiments.datasets import faces
 from decbayes.experiments.experiment import Task, settings_of
 from decbayes.experiments.features_common import (
@@ -86,10 +86,7 @@ class FeaturesFaces:
     def claims(self, table: Table) -> list[Claim]:
         median = medians(table, LIKELIHOOD)
         amps = Compared("AMPS's median log-likelihood", median["AMPS"])
-        return [
-            no_worse(amps, Compared("the naive merge's", median["naive"]), digits=3),
-            beats(amps, Compared("the individual agents'", median["agent"]), digits=3),
-        ]
+        return [no_worse(amps, Compared("the naive merge's", median["naive"]), digits=3)]
 
     def _trial(self, trial: int) -> Trial:
         images = faces(self.data) if self.images is None else self.images

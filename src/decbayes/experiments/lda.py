@@ -59,7 +59,12 @@ class Lda:
         return {**kept, "corpus": self.corpus.digest if self.corpus else "20 Newsgroups"}
 
     def tasks(self) -> Sequence[Task]:
-        return [task for trial in range(self.trials) for task in self._tasks(trial)]
+        """All trials' agents first, then batch starts, those that fewer agents need before those that more do."""
+        trials = range(self.trials)
+        return [
+            *(task for trial in trials for task in self._agents_tasks(trial)),
+            *(self._batch_task(trial, start) for start in range(max(self.agents)) for trial in trials),
+        ]
 
     def draw(self, table: Table) -> "Figure":
         columns = {agents: series(table, agents) for agents in self.agents}
@@ -77,11 +82,13 @@ class Lda:
     def claims(self, table: Table) -> list[Claim]:
         return checked(table, self.agents, self.split)
 
-    def _tasks(self, trial: int) -> list[Task]:
+    def _agents_tasks(self, trial: int) -> list[Task]:
         work: dict[str, Callable[[], list[Measurement]]] = {"batch, weak start": partial(self._weak_batch, trial)}
         work |= {f"{agents} agents": partial(self._decentralised, trial, agents) for agents in self.agents}
-        work |= {f"batch start {start}": partial(self._batch, trial, start) for start in range(max(self.agents))}
         return [Task(f"trial {trial}: {name}", trial, each) for name, each in work.items()]
+
+    def _batch_task(self, trial: int, start: int) -> Task:
+        return Task(f"trial {trial}: batch start {start}", trial, partial(self._batch, trial, start))
 
     def _bench(self) -> Bench:
         return bench(self.corpus, self.data, topics=self.topics, held_out=self.held_out, seed=self.seed)
