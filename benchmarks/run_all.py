@@ -60,7 +60,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="every benchmark in its quick form, under a minute each")
     parser.add_argument("--only", default="", help="benchmarks whose name contains this")
-    parser.add_argument("--output", type=Path, default=Path("benchmark-results"))
+    parser.add_argument("--output", type=Path, default=Path("out/benchmarks"))
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     results = {"machine": f"{platform.machine()}, Python {platform.python_version()}"}

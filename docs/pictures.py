@@ -86,8 +86,15 @@ def gain() -> Figure:
     for slot, component in np.ndindex(values.shape):
         chosen = best_permutation(values)[slot] == component
         text = f"{values[slot, component] - values[slot].max():.1f}"
-        axes.text(component, slot, text, ha="center", va="center", color="black" if chosen else "white",
-                  weight="bold" if chosen else "normal")
+        axes.text(
+            component,
+            slot,
+            text,
+            ha="center",
+            va="center",
+            color="black" if chosen else "white",
+            weight="bold" if chosen else "normal",
+        )
     axes.set(xlabel="component of agent 0", ylabel="slot", xticks=range(3), yticks=range(3))
     axes.set_title("gain in J, less the row's largest", fontsize=9)
     return figure
@@ -103,8 +110,12 @@ def split() -> Figure:
     each = trial(SPLIT_SEED)
     truth = bell(GRID[:, None], MEANS, VARIANCE) @ WEIGHTS
     figure, axes = panels(4)
-    shown = {"batch": each.batch, "one broadcast": each.rounds[0], "one round more": each.rounds[1],
-             "five rounds more": each.rounds[-1]}
+    shown = {
+        "batch": each.batch,
+        "one broadcast": each.rounds[0],
+        "one round more": each.rounds[1],
+        "five rounds more": each.rounds[-1],
+    }
     for panel, (name, posterior) in zip(axes, shown.items(), strict=True):
         panel.fill_between(GRID, truth, color="0.85", lw=0)
         panel.plot(GRID, np.exp(MODEL.log_predictive(posterior, GRID)), color="C0")

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from decbayes.cli import app, main
 
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -70,11 +72,9 @@ class Reader:
     def answer(self, words: list[str]) -> str:
         """What a command prints; it must succeed."""
         printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            try:
-                main(words)
-            except SystemExit as end:
-                assert not end.code, f"decbayes {shlex.join(words)}: {end.code}"
+        with contextlib.redirect_stdout(printed), pytest.raises(SystemExit) as end:
+            main(words)
+        assert not end.value.code, f"decbayes {shlex.join(words)}: {end.value.code}"
         return printed.getvalue()
 
     def start_agent(self, words: list[str]) -> None:

@@ -54,3 +54,14 @@ CLAIMS = {"your-own-model.md": claims_your_own_model}
 def test_a_page_runs_and_does_what_it_says(name, follow):
     reader = follow(name)
     CLAIMS.get(name, lambda names: None)(reader.names)
+
+
+def test_the_benchmarks_page_names_every_benchmark():
+    scripts = {path.name for path in (ROOT / "benchmarks").glob("*.py") if not path.name.startswith("_")}
+    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert {name for name in scripts if f"`{name}`" not in page} <= {"run_all.py"}
+
+
+def test_every_page_is_in_the_navigation():
+    configuration = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert not [page.name for page in PAGES[1:] if f": {page.name}" not in configuration]

@@ -63,3 +63,7 @@ class Refused(DecbayesError):
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(f"{reason}: {text}")
         self.reason = reason
+
+
+class TransportFailed(DecbayesError):
+    """A network that cannot be opened or does not answer: a port that is taken, an unknown host, nobody there, …"""

@@ -49,9 +49,60 @@ app.command(
 
     Example: decbayes score held-out.csv site-a.posterior merged.posterior""",
 )
-app.command("decbayes.cli.demo:demo", name="demo")
-app.command("decbayes.cli.figure:figure", name="figure")
-app.command("decbayes.cli.simulate:simulate", name="simulate")
+app.command(
+    "decbayes.cli.keygen:keygen",
+    name="keygen",
+    help="""Make an agent's key, and print its public half for the charter.
+
+    Example: decbayes keygen site-a.key""",
+)
+app.command("decbayes.cli.charter:app", name="charter", help="Write, extend or show what a group agrees on.")
+app.command(
+    "decbayes.cli.agent:agent",
+    name="agent",
+    help="""Join a group: fit own data, publish it, relay and merge everybody's. Ctrl-C or SIGTERM ends it.
+
+    It writes one JSON object a line to standard output. What it has published still counts when it is gone.
+
+    Example: decbayes agent group.toml --key a.key --store a.store --data a.npy --connect 127.0.0.1:7447""",
+)
+app.command(
+    "decbayes.cli.posterior:posterior",
+    name="posterior",
+    help="""The merged posterior of all evidence that a running agent, or an agent's store, holds.
+
+    Example: decbayes posterior group.toml --agent 127.0.0.1:7447 -o merged.posterior""",
+)
+app.command(
+    "decbayes.cli.demo:demo",
+    name="demo",
+    help="""Eight real agents on this machine share handwritten digits: watch them find each other and agree.
+
+    Each holds a hundred images and fits a mixture of ten clusters. They tell each other what they have learned, never
+    the images. One is killed on the way and one joins late. It ends with a picture of the clusters that a site alone,
+    the naive merge, AMPS, and a fit of all images in one place have found, and their scores on held-out images.
+
+    Example: decbayes demo --out demo""",
+)
+app.command(
+    "decbayes.cli.figure:figure",
+    name="figure",
+    help="""Run an experiment of the paper, draw its figure and check its claims; "all" makes a report of all of them.
+
+    Writes NAME.csv, NAME.png and NAME.svg. A run that is stopped goes on with the same command.
+
+    Example: decbayes figure mixture-amps --out figures""",
+)
+app.command(
+    "decbayes.cli.simulate:simulate",
+    name="simulate",
+    help="""Watch simulated agents join, leave, crash and lose messages, and agree in the end.
+
+    The agents are the real ones; the network is not. Every step is checked: versions never regress, nothing is counted
+    twice, nothing is sent before it is durable. The end is compared with the posterior of all data at once.
+
+    Example: decbayes simulate --agents 8 --topology ring""",
+)
 app.register_install_completion_command()
 
 # What a user can do something about is told in one line; anything else is a defect and shows its traceback.

@@ -50,9 +50,6 @@ def figure(
 ) -> None:
     """Run an experiment of the paper, draw its figure and check its claims.
 
-    Writes NAME.csv, NAME.png and NAME.svg. A run that is stopped goes on with the same command. NAME "all" runs every
-    figure and writes report.html.
-
     Parameters
     ----------
     name

@@ -34,7 +34,7 @@ def merge(
         bool, Parameter(negative="", help="Add components as they are labelled, without alignment.")
     ] = False,
     solver: Annotated[Solvers, Parameter(help="How the alignment is searched for.")] = "matching",
-    restarts: Annotated[int, Parameter(help="Further starts of the matching; the best one wins.")] = 8,
+    restarts: Annotated[int | None, Parameter(help="Further starts of the matching; if not given, it decides.")] = None,
     explain: Annotated[bool, Parameter(negative="", help="Say which component went where, and how surely.")] = False,
     picture: Annotated[Path | None, Parameter(help="Draw the alignment into this file (.png, .svg, .pdf).")] = None,
 ) -> None:

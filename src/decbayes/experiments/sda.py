@@ -16,21 +16,47 @@ from decbayes.experiments.datasets import Corpus
 from decbayes.experiments.experiment import Task, settings_of
 from decbayes.experiments.style import AMPS, FULL, NAIVE, canvas
 from decbayes.experiments.table import Measurement, Table
+from decbayes.models.ascent import Fit
+from decbayes.models.lda import LatentDirichletAllocation
 from decbayes.posterior import Posterior
 from decbayes.streaming import merge_batches, sda_bayes
+from decbayes.structure import Structure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-METHODS: dict[str, Callable[..., Posterior]] = {"AMPS": merge_batches, "SDA-Bayes": sda_bayes}
+
+@dataclass(frozen=True)
+class FreshStarts:
+    """A model whose every fit begins as if it were the first, on top of whatever prior it is given."""
+
+    model: LatentDirichletAllocation
+
+    @property
+    def structure(self) -> Structure:
+        return self.model.structure
+
+    def fit(self, data: Any, *, rng: np.random.Generator, prior: Posterior | None = None, **others: Any) -> Fit:
+        return self.model.fit(data, rng=rng, prior=prior)
+
+
+def sda_with_fresh_starts(model: LatentDirichletAllocation, shards: Any, *, rng: np.random.Generator) -> Posterior:
+    return sda_bayes(FreshStarts(model), shards, rng=rng)
+
+
+METHODS: dict[str, Callable[..., Posterior]] = {
+    "AMPS": merge_batches,
+    "SDA-Bayes": sda_with_fresh_starts,
+    "SDA-Bayes from prior": sda_bayes,
+}
 
 
 @dataclass(frozen=True)
 class Sda:
-    """Both methods on the same sub-batches, with the same priors and the same starts where there is no prior yet.
+    """Both methods on the same sub-batches, with the same priors.
 
-    A sub-batch of SDA-Bayes begins at the shared posterior once there is one: that is its prior, and it is the better
-    start. The time is that of all work in one process, for both methods.
+    SDA-Bayes is run in two ways, and AMPS is compared with the better one: every sub-batch starts like any other fit, on
+    top of the shared posterior as its prior; or it starts at that posterior. The time is that of all work in one process.
     """
 
     trials: int = 1
@@ -61,7 +87,7 @@ class Sda:
         ]
 
     def draw(self, table: Table) -> "Figure":
-        figure = canvas(FULL, 2.0)
+        figure = canvas(FULL, 2.6)
         left, right = figure.subplots(1, 2, sharey=True)
         shown = [self._series(table, method, shape) for shape in self.shapes for method in METHODS]
         draw_boxes(left, shown)
@@ -74,14 +100,13 @@ class Sda:
         return [self._claim(table, shape_name(shape)) for shape in self.shapes]
 
     def _claim(self, table: Table, setting: str) -> Claim:
-        amps, sda = (table.median(method=method, setting=setting, measure=SCORE) for method in METHODS)
-        return beats(Compared(f"{setting}: AMPS median", amps), Compared("SDA-Bayes's", sda))
+        amps, *others = (table.median(method=method, setting=setting, measure=SCORE) for method in METHODS)
+        return beats(Compared(f"{setting}: AMPS median", amps), Compared("SDA-Bayes's better one", max(others)))
 
     def _series(self, table: Table, method: str, shape: tuple[int, int]) -> Series:
         rows = table.where(method=method, setting=shape_name(shape))
-        return Series(
-            f"{method} {shape_name(shape)}", rows.values(), rows.seconds(), AMPS if method == "AMPS" else NAIVE
-        )
+        colour = AMPS if method == "AMPS" else NAIVE
+        return Series(f"{method} {shape_name(shape)}", rows.values(), rows.seconds(), colour)
 
     def _run(self, trial: int, shape: tuple[int, int], method: str) -> list[Measurement]:
         work = bench(self.corpus, self.data, topics=self.topics, held_out=self.held_out, seed=self.seed)

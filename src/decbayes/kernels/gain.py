@@ -87,7 +87,7 @@ def place_gains(
     domain: a component is allowed in a slot if it mends all of them. Slots are changed for a moment and left as they
     were, so that two calls may run at the same time unless they share a slot.
     """
-    most = longest(starts, stops)
+    most, growing = longest(starts, stops), _smallest(data) >= 0.0
     buffer, taken_alpha, taken_table = np.empty((2, most)), np.empty(most), np.empty(most)
     for place in range(len(slots)):
         slot, row = slots[place], held[place]
@@ -101,7 +101,7 @@ def place_gains(
                 taken_table[entry] = table[slot, own[entry]]
             write_table(table[slot], own, buffer[0, : len(own)])
         rows = starts, stops, indices, data, row_sums
-        _gains(alpha[slot], table[slot], total, wrong, rows, buffer, gain[place], defined[place])
+        _gains(alpha[slot], table[slot], total, wrong, growing, rows, buffer, gain[place], defined[place])
         for entry in range(last - first):
             alpha[slot, indices[first + entry]] = taken_alpha[entry]
             table[slot, indices[first + entry]] = taken_table[entry]
@@ -126,12 +126,13 @@ def _gains(
     table: Array,
     total: float,
     outside: int,
+    growing: bool,
     rows: tuple[Any, Any, Any, Array, Array],
     buffer: Array,
     gain: Array,
     defined: Any,
 ) -> None:
-    """What one slot gains from each component."""
+    """What one slot gains from each component; `growing` says that no entry is negative."""
     starts, stops, indices, data, row_sums = rows
     of_total = lgamma(total) if total > 0.0 else 0.0
     for component in range(len(starts)):
@@ -140,9 +141,9 @@ def _gains(
         entries = data[starts[component] : stops[component]]
         after, before = buffer[0, : len(entries)], buffer[1, : len(entries)]
         _gather(alpha, table, columns, entries, after, before)
-        inside = summed > 0.0 and _smallest(after) > 0.0
-        if outside > 0:
-            inside = inside and _mended(alpha, columns, after) == outside
+        inside = summed > 0.0
+        if outside > 0 or not growing:
+            inside = inside and _smallest(after) > 0.0 and _mended(alpha, columns, after) == outside
         defined[component] = inside
         gain[component] = _difference(after, before) - lgamma(summed) + of_total
 

@@ -12,7 +12,7 @@ from decbayes.merging.matching import Matching
 from decbayes.merging.placement import Placement
 from decbayes.merging.problem import STRENGTH, Factor, Optimality, Problem, Solution, Solver, best_permutation
 from decbayes.merging.product import relabelled_product
-from decbayes.merging.rows import add, times
+from decbayes.merging.rows import Rows, add, times
 from decbayes.merging.sources import Contents, in_memory, reordered
 from decbayes.merging.sums import Relabelling
 from decbayes.merging.totals import totals_of
@@ -149,10 +149,7 @@ def upper_bound(problem: Problem) -> float:
     summed = [np.array(factor.prior) for factor in problem.factors]
     total = 0.0
     for contents in problem.contents:
-        gain = sum(
-            totals_of(factor.family, factor.prior).gains(times(rows, problem.agents), slots, np.full_like(slots, -1))
-            for factor, rows in zip(problem.factors, contents, strict=True)
-        )
+        gain = full_gain(problem, contents)
         if np.isnan(gain).any():
             return np.inf
         total += float(gain[slots, best_permutation(gain)].sum()) / problem.agents
@@ -162,6 +159,17 @@ def upper_bound(problem: Problem) -> float:
         # The terms that belong to no row are the same for all permutations.
         total += float(factor.family.row_terms(factor.prior).sum()) + factor.family.shared_term(natural)
     return total
+
+
+def full_gain(problem: Problem, contents: tuple[Rows, ...]) -> Array:
+    """What the prior gains from N agents of the same contents; NaN where that leaves the domain."""
+    slots = identity(problem.components)
+    pairs = zip(problem.factors, contents, strict=True)
+    gains = [
+        totals_of(factor.family, factor.prior).gains(times(rows, problem.agents), slots, np.full_like(slots, -1))
+        for factor, rows in pairs
+    ]
+    return np.asarray(np.sum(gains, axis=0))
 
 
 def by_factor(relabelling: Mapping[CoupledSet, Permutation]) -> Relabelling:

@@ -7,6 +7,7 @@ arrival nor anybody's labels can change a bit of it.
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from scipy.sparse import issparse
@@ -45,7 +46,7 @@ def canonical(posterior: Posterior) -> Canonical:
     components = {}
     for coupled in structure.symmetry:
         contents = [posterior.contribution[name] for name in coupled.factors]
-        hashes = [component_hash(contents, k) for k in range(structure.components(coupled))]
+        hashes = component_hashes(contents)
         components[coupled] = np.array(sorted(range(len(hashes)), key=hashes.__getitem__), dtype=np.intp)
         digest.update(b"".join(sorted(hashes)))
     relabelled = {name for coupled in structure.symmetry for name in coupled.factors}
@@ -54,17 +55,20 @@ def canonical(posterior: Posterior) -> Canonical:
     return Canonical(components, (-information(posterior, components), digest.digest()))
 
 
-def component_hash(contents: Sequence[Contribution], k: int) -> bytes:
-    """A hash of component k's rows in all factors of a set."""
-    digest = hashlib.sha256()
-    for contribution in contents:
-        if issparse(contribution):
-            entries = slice(contribution.indptr[k], contribution.indptr[k + 1])
-            digest.update(contribution.indices[entries].astype("<i4").tobytes())
-            digest.update(contribution.data[entries].astype("<f8").tobytes())
-        else:
-            digest.update(contribution[k].astype("<f8").tobytes())
-    return digest.digest()
+def component_hashes(contents: Sequence[Contribution]) -> list[bytes]:
+    """For each component, a hash of its rows in all factors of a set."""
+    rows = zip(*map(row_bytes, contents), strict=True)
+    return [hashlib.sha256(b"".join(parts)).digest() for parts in rows]
+
+
+def row_bytes(contribution: Contribution) -> list[bytes]:
+    """The canonical bytes of each row."""
+    if issparse(contribution):
+        indices, data = contribution.indices.astype("<i4"), contribution.data.astype("<f8")
+        spans = [slice(*ends) for ends in pairwise(contribution.indptr.tolist())]
+        return [indices[span].tobytes() + data[span].tobytes() for span in spans]
+    step, whole = 8 * contribution.shape[1], contribution.astype("<f8").tobytes()
+    return [whole[first : first + step] for first in range(0, len(whole), step)]
 
 
 def content_hash(contribution: Contribution, name: str) -> bytes:

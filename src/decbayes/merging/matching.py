@@ -14,9 +14,10 @@ from decbayes.merging.workers import jobs
 MOST_SWEEPS = 1000
 
 
-# A sweep of more evaluations than this takes too long to be repeated without being asked to (about 40 ms).
-CHEAP = 8_000_000
-CHEAP_RESTARTS = 8
+# Evaluations a sweep. Up to CHEAP (about 40 ms) a search is repeated without being asked to; from WORTH_A_WORKER on (a
+# few milliseconds) repetitions are handed to workers.
+CHEAP, CHEAP_RESTARTS = 8_000_000, 8
+WORTH_A_WORKER = 500_000
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,11 @@ class Matching:
     seed: int = 0
 
     def solve(self, problem: Problem) -> Solution:
-        cheap = problem.in_memory and problem.evaluations <= CHEAP
-        restarts = (CHEAP_RESTARTS if cheap else 0) if self.restarts is None else self.restarts
+        # Agents that are read from disk are not read once more to be counted.
+        evaluations = problem.evaluations if problem.in_memory else CHEAP + 1
+        restarts = (CHEAP_RESTARTS if evaluations <= CHEAP else 0) if self.restarts is None else self.restarts
         starts = [None, *range(0 if problem.solved_by_folding else restarts)]
-        if cheap or len(starts) == 1:
+        if len(starts) == 1 or evaluations < WORTH_A_WORKER:
             solutions = [self._solve(problem, start) for start in starts]
         else:
             tasks = (delayed(self._solve)(problem, start) for start in starts)

@@ -28,7 +28,7 @@ from decbayes.network.keys import Identity, short
 from decbayes.network.messages import Batch, Digest, Listing, Pull
 from decbayes.network.pool import Change, Merged, Pool, Proof
 from decbayes.network.publisher import Publisher, Verify
-from decbayes.network.record import Record, SignedHeader
+from decbayes.network.record import Record
 from decbayes.network.validation import Sealed, check_proof, open_header, open_record, verify
 from decbayes.posterior import Posterior
 
@@ -243,14 +243,7 @@ class Agent:
     # What it does about it
 
     def _restore(self, saved: Iterable[Saved]) -> None:
-        for item in saved:
-            match item:
-                case Record():
-                    self.pool.add(item)
-                case SignedHeader():
-                    self.pool.see(item)
-                case Proof():
-                    self.pool.exclude(item)
+        self.pool.restore(saved)
         if self.id in self.pool.records:
             self._publisher.adopt(self.pool.records[self.id])
 

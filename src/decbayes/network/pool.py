@@ -9,7 +9,7 @@ associative, idempotent and monotone, whatever the origins do:
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -110,6 +110,17 @@ class Pool:
             self.add(record)
         for signed in [signed for versions in other.history.values() for signed in versions.values()]:
             self.see(signed)
+
+    def restore(self, saved: Iterable[Record | SignedHeader | Proof]) -> None:
+        """Take in what a store has kept."""
+        for item in saved:
+            match item:
+                case Record():
+                    self.add(item)
+                case SignedHeader():
+                    self.see(item)
+                case Proof():
+                    self.exclude(item)
 
     def knows(self, origin: AgentId, version: int, digest: bytes) -> bool:
         """Whether that very version has been seen, or can no longer matter."""

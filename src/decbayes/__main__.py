@@ -1,0 +1,5 @@
+"""`python -m decbayes` is the command `decbayes`."""
+
+from decbayes.cli import main
+
+main()

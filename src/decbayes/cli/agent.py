@@ -1,0 +1,101 @@
+"""`decbayes agent`: one member of a group, running until it is told to stop."""
+
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Event, Thread
+from typing import Annotated, Any
+
+import numpy as np
+from cyclopts import Parameter
+
+from decbayes.cli.linking import Authority, Certificate, CertificateKey, Plain, tls_of
+from decbayes.errors import InvalidCharter, InvalidData
+from decbayes.network import Agent, Charter, Identity, SqliteStore
+from decbayes.network.links import Discovery, Links
+
+
+def agent(
+    charter: Annotated[Path, Parameter(help="The group's charter, the same for all members.")],
+    /,
+    *,
+    key: Annotated[Path, Parameter(help="This agent's private key; see `decbayes keygen`.")],
+    store: Annotated[Path, Parameter(help="The file in which it keeps what it knows; made on first use.")],
+    data: Annotated[tuple[Path, ...], Parameter(help="Its own data, one shard a file.", negative="")] = (),
+    listen: Annotated[tuple[str, ...], Parameter(help="HOST:PORT to listen at.", negative="")] = ("127.0.0.1:0",),
+    connect: Annotated[tuple[str, ...], Parameter(help="HOST:PORT of neighbours.", negative="")] = (),
+    discovery: Annotated[Discovery, Parameter(help="Whether to link with further agents it hears of.")] = "none",
+    tls_authority: Authority = None,
+    tls_certificate: Certificate = None,
+    tls_key: CertificateKey = None,
+    plain: Plain = False,
+    refine: Annotated[int, Parameter(help="How often to refit own data against the others' evidence.")] = 0,
+    seed: Annotated[int, Parameter(help="Of the fits.")] = 0,
+    stop_with_stdin: Annotated[bool, Parameter(help="Stop when standard input ends.", negative="")] = False,
+) -> None:
+    """Join a group: fit own data, publish it, relay and merge everybody's."""
+    agreed, identity = Charter.load(charter), Identity.load(key)
+    check_member(identity, agreed, key)
+    links = Links(listen, connect, discovery, tls_of(tls_authority, tls_certificate, tls_key), plain)
+    shards = [read_shard(path) for path in data]
+    with SqliteStore(store, agreed) as opened:
+        stop = stopping(stop_with_stdin)
+        serve(agreed, identity, opened, links, shards, stop, refinements=refine, rng=np.random.default_rng(seed))
+
+
+def serve(
+    charter: Charter,
+    identity: Identity,
+    store: SqliteStore,
+    links: Links,
+    shards: Sequence[Any],
+    stop: Event,
+    *,
+    refinements: int,
+    rng: np.random.Generator,
+) -> None:
+    from decbayes.network.log import Log
+    from decbayes.network.service import Service
+
+    # Versions leap by random steps that must differ from start to start: never from a seed.
+    member = Agent(charter, identity, rng=np.random.default_rng(), saved=store.load())
+    service = Service(member, store, links, Log.on_stdout(charter.names), rng=rng, refinements=refinements)
+    try:
+        for shard in shards:
+            service.observe(shard)
+        service.run(stop)
+    finally:
+        service.close()
+
+
+def check_member(identity: Identity, charter: Charter, key: Path) -> None:
+    if identity.id not in charter.keys:
+        raise InvalidCharter(
+            f"{key} is not a key of a member of '{charter.group}'. Its public key is {identity.public.hex()}: "
+            "have it added with `decbayes charter add`, and give the new charter to all members."
+        )
+
+
+def read_shard(path: Path) -> Any:
+    """Observations from a NumPy file."""
+    try:
+        return np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise InvalidData(f"{path} is not a NumPy array file: {error}") from None
+
+
+def stopping(with_stdin: bool) -> Event:
+    """An event that SIGTERM, Ctrl-C or, if asked for, the end of standard input sets."""
+    stop = Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    if with_stdin:
+        Thread(target=wait_for_end, args=(stop,), daemon=True).start()
+    return stop
+
+
+def wait_for_end(stop: Event) -> None:
+    while os.read(0, 4096):
+        pass
+    stop.set()

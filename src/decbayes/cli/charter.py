@@ -1,0 +1,146 @@
+"""`decbayes charter`: what a group agrees on."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import App, Parameter
+
+from decbayes.errors import InvalidCharter
+from decbayes.network.charter import MODELS, Charter, member_key
+from decbayes.network.limits import Limits
+
+app = App(name="charter", help="Write, extend or show what a group agrees on.")
+
+File = Annotated[Path, Parameter(help="The charter's file.")]
+Members = Annotated[tuple[str, ...], Parameter(name="--member", help="NAME=PUBLIC_KEY, once for each member.")]
+
+
+@app.command
+def new(
+    file: File,
+    /,
+    *,
+    group: Annotated[str, Parameter(help="A name for the group.")],
+    model: Annotated[str, Parameter(help=f"One of {', '.join(MODELS)}.")],
+    members: Members,
+    settings: Annotated[tuple[str, ...], Parameter(name="--set", help="NAME=VALUE, a setting of the model.")] = (),
+    limits: Annotated[tuple[str, ...], Parameter(name="--limit", help="NAME=VALUE, what members may send.")] = (),
+    vocabulary: Annotated[Path | None, Parameter(help="The words of a topic model, one a line.")] = None,
+) -> None:
+    """Write a charter. Give the file to all members, and let them compare its fingerprint.
+
+    Example: decbayes charter new group.toml --group digits --model GaussianMixture --set components=10
+    --set dimension=64 --set variance=20 --member a=$(decbayes keygen a.key) --member b=$(decbayes keygen b.key)
+    """
+    refuse_existing(file)
+    words = tuple(vocabulary.read_text(encoding="utf-8").splitlines()) if vocabulary is not None else ()
+    charter = Charter(
+        group=group,
+        model_name=model,
+        settings=values(settings),
+        members=keys(members),
+        limits=limits_from(values(limits)),
+        vocabulary=words,
+    )
+    charter.save(file)
+    describe(charter)
+
+
+@app.command
+def add(file: File, /, *, members: Members) -> None:
+    """Add members. Earlier records stay valid; all members need the new file.
+
+    Example: decbayes charter add group.toml --member site-c=$(decbayes keygen site-c.key)
+    """
+    charter = Charter.load(file)
+    added = keys(members)
+    known = sorted(added.keys() & charter.members.keys())
+    if known:
+        raise InvalidCharter(f"There is a member named '{known[0]}' already.")
+    extended = replace(charter, members={**charter.members, **added})
+    extended.save(file)
+    describe(extended)
+
+
+@app.command(name="next")
+def next_epoch(
+    file: File,
+    /,
+    *,
+    store: Annotated[Path, Parameter(help="The store of an agent that has heard of everybody.")],
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the new charter.")],
+) -> None:
+    """Begin a new epoch: what is merged so far becomes the prior, and its data count no more.
+
+    All members need the new file, and a new store each.
+
+    Example: decbayes charter next group.toml --store site-a.store -o group-2.toml
+    """
+    from decbayes.network.ask import stored_pool
+
+    refuse_existing(output)
+    charter = Charter.load(file)
+    pool = stored_pool(store, charter)
+    shards = {record.origin: record.header.shards for record in pool.counted()}
+    following = charter.next_epoch(pool.posterior(), shards)
+    following.save(output)
+    describe(following)
+
+
+@app.command
+def show(file: File, /) -> None:
+    """Show a charter and its fingerprint, which all members should find to be the same."""
+    describe(Charter.load(file))
+
+
+def refuse_existing(file: Path) -> None:
+    if file.exists():
+        raise InvalidCharter(f"{file} exists, and a charter is not overwritten. Members are added with `charter add`.")
+
+
+def describe(charter: Charter) -> None:
+    settings = ", ".join(f"{name}={value}" for name, value in charter.settings.items())
+    print(f"group        {charter.group}")
+    print(f"model        {charter.model_name} ({settings})")
+    print(f"members      {', '.join(charter.members)}")
+    if charter.epoch is not None:
+        print(f"prior        earlier evidence of {', '.join(charter.epoch.counted)}")
+    print(f"fingerprint  {charter.short_fingerprint}")
+
+
+def keys(pairs: Sequence[str]) -> dict[str, bytes]:
+    """Public keys by name."""
+    named = [split(pair) for pair in pairs]
+    if len({name for name, _ in named}) < len(named):
+        raise InvalidCharter("Two members have the same name.")
+    return {name: member_key(name, text) for name, text in named}
+
+
+def values(pairs: Sequence[str]) -> dict[str, Any]:
+    """Settings by name: numbers, lists and so on as in JSON, everything else as text."""
+    return {name: value(text) for name, text in map(split, pairs)}
+
+
+def value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def split(pair: str) -> tuple[str, str]:
+    name, sign, text = pair.partition("=")
+    if not (name and sign and text):
+        raise InvalidCharter(f"'{pair}' is not of the form NAME=VALUE.")
+    return name, text
+
+
+def limits_from(given: dict[str, Any]) -> Limits:
+    try:
+        return msgspec.convert(given, Limits)
+    except msgspec.ValidationError as error:
+        raise InvalidCharter(f"limits: {error}. There are {', '.join(Limits.__struct_fields__)}.") from None

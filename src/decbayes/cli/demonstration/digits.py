@@ -1,0 +1,120 @@
+"""Eight sites that share handwritten digits: what each holds, and how good a posterior is."""
+
+import time
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from decbayes.families import Array
+from decbayes.merging import merge, product
+from decbayes.models.likelihoods import squared_distances
+from decbayes.models.mixture import GaussianMixture
+from decbayes.posterior import Posterior
+
+SITES = tuple(f"site-{number}" for number in range(1, 9))
+IMAGES_A_SITE = 100
+# Pixels are 0 to 16; ten clusters of images with a common, known variance.
+SETTINGS = {"components": 10, "dimension": 64, "variance": 10.0, "prior_mean": 5.0, "prior_variance": 30.0}
+
+
+@dataclass(frozen=True)
+class Digits:
+    """scikit-learn's bundled digits: a hundred images a site, all others held out."""
+
+    shards: dict[str, Array]
+    held_out: Array
+    labels: Array
+    model: GaussianMixture
+
+    @classmethod
+    def load(cls, seed: int) -> "Digits":
+        from sklearn.datasets import load_digits
+
+        bundle = load_digits()
+        order = np.random.default_rng(seed).permutation(len(bundle.data))
+        images, count = bundle.data[order], len(SITES) * IMAGES_A_SITE
+        shards = dict(zip(SITES, np.array_split(images[:count], len(SITES)), strict=True))
+        settings: dict[str, Any] = SETTINGS
+        return cls(shards, images[count:], bundle.target[order], GaussianMixture(**settings))
+
+    @cached_property
+    def batch(self) -> Posterior:
+        """The posterior of all images in one place, which no site could compute."""
+        everything = np.concatenate(list(self.shards.values()))
+        return self.model.fit(everything, rng=np.random.default_rng(0)).posterior
+
+    @cached_property
+    def batch_score(self) -> float:
+        return self.score(self.batch)
+
+    def score(self, posterior: Posterior) -> float:
+        """Log density of a held-out image, on average."""
+        return float(self.model.log_predictive(posterior, self.held_out).mean())
+
+    def clusters(self, posterior: Posterior) -> Array:
+        """The mean images, each in the column of the batch cluster that it resembles."""
+        means, wanted = np.asarray(posterior.mean("components")), self._in_order
+        _, columns = linear_sum_assignment(squared_distances(wanted, means))
+        return np.asarray(means[columns])
+
+    @cached_property
+    def _in_order(self) -> Array:
+        """The batch clusters in the order of the digit that most of their images show."""
+        responsibilities = self.model.responsibilities(self.batch, self.held_out)
+        shown = np.eye(10)[self.labels[-len(self.held_out) :]]
+        return np.asarray(self.batch.mean("components"))[np.argsort(np.argmax(responsibilities.T @ shown, axis=1))]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One agent's score at one time."""
+
+    seconds: float
+    site: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Happening:
+    """Something that has happened; what has a `mark` is shown in the picture."""
+
+    seconds: float
+    text: str
+    mark: str = ""
+
+
+@dataclass
+class Story:
+    """What has happened so far: scores over time, events, and what each site had to say at first."""
+
+    digits: Digits
+    started: float = field(default_factory=time.monotonic)
+    points: list[Point] = field(default_factory=list)
+    events: list[Happening] = field(default_factory=list)
+    alone: dict[str, Posterior] = field(default_factory=dict)
+    agreed: Posterior | None = None
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.started
+
+    def happened(self, text: str, *, mark: str = "") -> None:
+        self.events.append(Happening(self.seconds, text, mark))
+
+    def scored(self, site: str, posterior: Posterior) -> float:
+        score = self.digits.score(posterior)
+        self.points.append(Point(self.seconds, site, score))
+        return score
+
+    def results(self) -> dict[str, Posterior]:
+        """The posteriors to compare, all from what the sites have said to each other, and the batch posterior."""
+        first = [self.alone[site] for site in sorted(self.alone)]
+        return {
+            "best site alone": max(first, key=self.digits.score),
+            "naive merge": product(first),
+            "AMPS": merge(first),
+            "all data in one place": self.digits.batch,
+        }

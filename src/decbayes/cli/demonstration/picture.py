@@ -1,0 +1,114 @@
+"""The outcome as a picture: the clusters that each posterior has found, and how the sites came to agree."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from decbayes.cli.demonstration.digits import SITES, Story
+from decbayes.families import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+INK, GREY = "#222222", "#8a8a8a"
+COLOURS = {
+    "best site alone": "#b08900",
+    "naive merge": "#c8553d",
+    "AMPS": "#1b6ca8",
+    "all data in one place": "#444444",
+}
+LABELS = {
+    "best site alone": "best site\nalone",
+    "naive merge": "naive\nmerge",
+    "AMPS": "AMPS",
+    "all data in one place": "all data in\none place",
+}
+SIDE, GAP = 8, 2
+SETTINGS = {
+    "font.size": 8,
+    "axes.edgecolor": GREY,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+}
+
+
+def draw(story: Story, target: Path) -> dict[str, float]:
+    """Write the picture and return the score of each posterior in it."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    results = story.results()
+    scores = {name: story.digits.score(posterior) for name, posterior in results.items()}
+    images = [story.digits.clusters(posterior) for posterior in results.values()]
+    with rc_context(SETTINGS):
+        figure = Figure(figsize=(7.0, 2.0))
+        draw_clusters(figure.add_axes((0.115, 0.1, 0.465, 0.78)), images, scores)
+        draw_climb(figure.add_axes((0.725, 0.2, 0.26, 0.68)), story, scores)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(target, dpi=220)
+    return scores
+
+
+def draw_clusters(axes: "Axes", images: list[Array], scores: dict[str, float]) -> None:
+    """A row of mean images for each posterior, its name before and its score behind."""
+    axes.imshow(np.vstack([montage(row) for row in images]), cmap="gray_r", vmin=0, vmax=16, interpolation="nearest")
+    axes.set_axis_off()
+    axes.set_anchor("N")
+    for number, (name, score) in enumerate(scores.items()):
+        middle = (number + 0.5) * (SIDE + GAP) - 0.5
+        style: dict[str, Any] = {"color": COLOURS[name], "va": "center"}
+        axes.text(-2.5, middle, LABELS[name], ha="right", linespacing=1.1, **style)
+        axes.text(images[0].shape[0] * (SIDE + GAP) + 0.5, middle, number_text(score), ha="left", **style)
+    axes.set_title("means of the ten clusters", fontsize=8, color=INK, loc="left", pad=5)
+    axes.set_title("score", fontsize=8, color=INK, loc="right", pad=5, x=1.11)
+    caption = "score: log density of a held-out image, on average"
+    axes.text(0, -0.06, caption, transform=axes.transAxes, fontsize=7, color=GREY, va="top")
+
+
+def montage(means: Array) -> Array:
+    """Images side by side with a white gap around each."""
+    tiles = [np.pad(mean.reshape(SIDE, SIDE), GAP // 2) for mean in means]
+    return np.hstack(tiles)
+
+
+def draw_climb(axes: "Axes", story: Story, scores: dict[str, float]) -> None:
+    """What each site knew alone, and how its merged posterior came up to the batch posterior."""
+    for site in SITES:
+        mine = [point for point in story.points if point.site == site]
+        times, values = [point.seconds for point in mine], [point.score for point in mine]
+        axes.step(times, values, where="post", color=COLOURS["AMPS"], linewidth=0.9, alpha=0.6)
+        axes.plot(times[:1], [story.digits.score(story.alone[site])], "o", color=COLOURS["best site alone"], ms=2.6)
+    batch, end = scores["all data in one place"], story.events[-1].seconds
+    axes.axhline(batch, color=COLOURS["all data in one place"], linewidth=0.8, linestyle=(0, (4, 3)))
+    axes.set(xlim=(0, 1.02 * end), xlabel="seconds")
+    axes.yaxis.set_major_formatter(lambda value, _: number_text(value, digits=0))
+    axes.set_title("score of every site", fontsize=8, color=INK, loc="left", pad=5)
+    label_climb(axes, story, batch)
+
+
+def label_climb(axes: "Axes", story: Story, batch: float) -> None:
+    """Names beside what they name, and marks where something went wrong or came late."""
+    low, _ = axes.get_ylim()
+    height, end = batch - low, story.events[-1].seconds
+    axes.set_ylim(low - 0.16 * height, batch + 0.2 * height)
+    small: dict[str, Any] = {"fontsize": 7, "ha": "right"}
+    axes.text(end, batch + 0.03 * height, "all data in one place", va="bottom", color=INK, **small)
+    axes.text(end, batch - 0.08 * height, "merged", va="top", color=COLOURS["AMPS"], **small)
+    alone = float(np.mean([story.digits.score(posterior) for posterior in story.alone.values()]))
+    axes.text(end, alone, "alone", va="center", color=COLOURS["best site alone"], **small)
+    for row, event in enumerate(event for event in story.events if event.mark):
+        axes.vlines(event.seconds, low - 0.16 * height, batch, color=GREY, linewidth=0.5)
+        bottom = low - (0.04 + 0.1 * row) * height
+        axes.text(event.seconds + 0.015 * end, bottom, event.mark, fontsize=6, color=GREY, va="bottom")
+
+
+def number_text(value: float, *, digits: int = 1) -> str:
+    return f"{value:.{digits}f}".replace("-", "−")

@@ -1,0 +1,22 @@
+"""`decbayes keygen`: who an agent is."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from decbayes.errors import InvalidKey
+from decbayes.network.keys import Identity
+
+
+def keygen(
+    key: Annotated[Path, Parameter(help="Where to write the private key; it stays on this machine.")],
+    /,
+) -> None:
+    """Make an agent's key, and print its public half for the charter."""
+    identity = Identity.generate()
+    try:
+        identity.save(key)
+    except FileExistsError:
+        raise InvalidKey(f"{key} exists, and a key is never overwritten. Choose another name.") from None
+    print(identity.public.hex())

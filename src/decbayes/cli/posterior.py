@@ -1,0 +1,50 @@
+"""`decbayes posterior`: what a group knows, from one of its agents or from an agent's store."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from decbayes.cli.linking import Authority, Certificate, CertificateKey, Plain, tls_of
+from decbayes.errors import TransportFailed
+from decbayes.files import save
+from decbayes.network.charter import Charter
+from decbayes.network.links import Links
+
+
+def posterior(
+    charter: Annotated[Path, Parameter(help="The group's charter.")],
+    /,
+    *,
+    agent: Annotated[str | None, Parameter(help="HOST:PORT of a running agent.")] = None,
+    store: Annotated[Path | None, Parameter(help="The store of an agent, running or not.")] = None,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Write the posterior to this file.")] = None,
+    tls_authority: Authority = None,
+    tls_certificate: Certificate = None,
+    tls_key: CertificateKey = None,
+    plain: Plain = False,
+) -> None:
+    """The merged posterior of all evidence that an agent has heard of, and the set it was made from."""
+    from decbayes.network.ask import Inquiry, stored
+
+    agreed = Charter.load(charter)
+    if (agent is None) == (store is None):
+        raise TransportFailed("Say where to look: --agent HOST:PORT for a running agent, or --store FILE.")
+    if store is not None:
+        answer = stored(store, agreed)
+    else:
+        tls = tls_of(tls_authority, tls_certificate, tls_key)
+        with Inquiry(agreed, Links(listen=(), connect=(str(agent),), tls=tls, plain=plain)) as inquiry:
+            answer = inquiry.posterior()
+    if output is not None:
+        save(answer.posterior, output)
+    describe(answer.description, agreed)
+
+
+def describe(description: dict[str, Any], charter: Charter) -> None:
+    counted = description["counted"]
+    missing = [name for name in charter.members if name not in counted]
+    print(f"observations  {description['observations']:,}")
+    print(f"counted       {', '.join(sorted(counted)) or 'nobody'}")
+    print(f"not heard of  {', '.join(missing) or 'nobody'}")
+    print(f"set           {description['set'][:16]}")

@@ -1,0 +1,93 @@
+"""Questions to a running agent, or to its store: what it knows, and the merged posterior."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import zenoh
+
+from decbayes.errors import StoreFailed, TransportFailed
+from decbayes.files import MOST_BYTES, from_bytes
+from decbayes.network.charter import Charter
+from decbayes.network.evidence import whole
+from decbayes.network.keys import AgentId
+from decbayes.network.links import Links
+from decbayes.network.pool import Merged, Pool
+from decbayes.network.store import SqliteStore
+from decbayes.network.transport import explain, open_session, root_key
+from decbayes.posterior import Posterior
+
+TIMEOUT_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A merged posterior, earlier epochs included, and which set of this epoch's records it was made from."""
+
+    posterior: Posterior
+    description: dict[str, Any]
+
+
+class Inquiry:
+    """A session that asks one agent; it takes no part in the group's talk."""
+
+    def __init__(self, charter: Charter, links: Links) -> None:
+        self._charter, self._endpoint = charter, links.connect[0]
+        self._session, _ = open_session(replace(links, listen=(), discovery="none"), most_bytes=MOST_BYTES)
+
+    def status(self, *, timeout: float = TIMEOUT_SECONDS) -> dict[str, Any]:
+        return self._ask("status", timeout)[1]
+
+    def posterior(self, *, timeout: float = TIMEOUT_SECONDS) -> Answer:
+        payload, description = self._ask("posterior", timeout)
+        return Answer(from_bytes(payload), description)
+
+    def close(self) -> None:
+        self._session.close()  # type: ignore[no-untyped-call]
+
+    def __enter__(self) -> "Inquiry":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(self, question: str, timeout: float) -> tuple[bytes, dict[str, Any]]:
+        selector = f"{root_key(self._charter)}/ask/*/{question}"
+        try:
+            replies = list(self._session.get(selector, timeout=timeout))
+        except zenoh.ZError as error:
+            raise TransportFailed(explain(str(error), ())) from None
+        for reply in replies:
+            if reply.ok is not None:
+                return bytes(reply.ok.payload), json.loads(bytes(reply.ok.attachment or b"{}"))
+            if reply.err is not None:
+                raise TransportFailed(f"The agent at {self._endpoint} says: {reply.err.payload.to_string()}")
+        group = self._charter.group
+        raise TransportFailed(f"No agent of '{group}' answers at {self._endpoint}. Is it running, with this charter?")
+
+
+def stored(path: str | os.PathLike[str], charter: Charter) -> Answer:
+    """The merged posterior of what an agent's store holds, whether the agent runs or not."""
+    merged = stored_pool(path, charter).merged()
+    return Answer(whole(charter, merged.posterior), describe(merged, charter.names))
+
+
+def stored_pool(path: str | os.PathLike[str], charter: Charter) -> Pool:
+    if not Path(path).exists():
+        raise StoreFailed(f"There is no store {path}.")
+    pool = Pool(charter.structure)
+    with SqliteStore(path, charter, read_only=True) as store:
+        pool.restore(store.load())
+    return pool
+
+
+def describe(merged: Merged, names: Mapping[AgentId, str]) -> dict[str, Any]:
+    """Which set a merged posterior was made from."""
+    return {
+        "counted": {names[origin]: version for origin, version, _ in merged.entries},
+        "observations": merged.observations,
+        "set": merged.set_hash,
+    }

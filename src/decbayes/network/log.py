@@ -1,0 +1,76 @@
+"""One JSON object a line, for people and for programs; what floods is counted instead of repeated."""
+
+import json
+import os
+import re
+import sys
+from collections import Counter, deque
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from threading import Thread
+from typing import IO, Any
+
+from decbayes.network.keys import AgentId
+
+# What zenoh itself has to say about links that it refuses; the rest of its talk is for its developers.
+ZENOH_LEVELS = "error,zenoh_link_tls=warn,zenoh_link_tcp=warn,zenoh_link_commons=warn,zenoh_transport=warn"
+ZENOH_LINE = re.compile(r"\S+\s+(?:WARN|ERROR)\s.*?(?P<module>zenoh\w*)(?:::\w+)*: (?P<text>.*)")
+# zenoh gives this hint for every failed handshake, whatever its cause.
+MISLEADING = " Hint: increase the system open file limit."
+MOST_WARNINGS = 1000
+
+
+class Log:
+    """Lines to a stream. A stream that is full or gone loses lines, never the agent."""
+
+    def __init__(self, stream: IO[str], names: Mapping[AgentId, str]) -> None:
+        self._stream, self._names = stream, names
+        self._repeated: Counter[str] = Counter()
+        # What zenoh says about links that it has refused, for the agent to count.
+        self.warnings: deque[str] = deque(maxlen=MOST_WARNINGS)
+
+    @classmethod
+    def on_stdout(cls, names: Mapping[AgentId, str]) -> "Log":
+        """Standard output for the log alone: zenoh writes its warnings there too, and these are diverted."""
+        import zenoh
+
+        sys.stdout.flush()
+        log = cls(os.fdopen(os.dup(1), "w", encoding="utf-8"), names)
+        reading, writing = os.pipe()
+        os.dup2(writing, 1)
+        os.close(writing)
+        os.environ["NO_COLOR"] = "1"
+        zenoh.init_log_from_env_or(ZENOH_LEVELS)
+        Thread(target=divert, args=(reading, log.warnings), daemon=True).start()
+        return log
+
+    def __call__(self, event: str, **fields: Any) -> None:
+        if event == "refused":
+            self._repeated[fields["reason"]] += 1
+            if self._repeated[fields["reason"]] > 1:
+                return
+        if "origin" in fields:
+            fields["member"] = self._names.get(bytes.fromhex(fields["origin"]))
+        self._write({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **fields})
+
+    def end_tick(self) -> None:
+        """Say how often a refusal was repeated since the last tick."""
+        more = {reason: count - 1 for reason, count in self._repeated.items() if count > 1}
+        self._repeated.clear()
+        if more:
+            self("refused_again", reasons=more)
+
+    def _write(self, line: dict[str, Any]) -> None:
+        try:
+            self._stream.write(json.dumps(line, ensure_ascii=False) + "\n")
+            self._stream.flush()
+        except (OSError, ValueError):
+            return
+
+
+def divert(reading: int, warnings: deque[str]) -> None:
+    with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            match = ZENOH_LINE.match(line.strip())
+            if match is not None:
+                warnings.append(match["text"].replace(MISLEADING, ""))

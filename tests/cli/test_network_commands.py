@@ -1,0 +1,137 @@
+"""Keys, charters, agents and posteriors from the command line, as a stranger would try them."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from parties import Means
+
+from decbayes.cli import main
+from decbayes.files import load
+from decbayes.network import Charter
+
+SECONDS = 20.0
+
+
+@pytest.fixture
+def command(capsys):
+    """Run a command in this process: exit status, standard output, standard error."""
+
+    def run(*words):
+        with pytest.raises(SystemExit) as end:
+            main([str(word) for word in words])
+        said = capsys.readouterr()
+        status = end.value.code
+        return (status, said.out, said.err) if isinstance(status, int) else (1, said.out, str(status))
+
+    return run
+
+
+def key(command, path):
+    status, public, _ = command("keygen", path)
+    assert status == 0
+    return public.strip()
+
+
+def test_a_group_is_founded_grows_and_shows_one_fingerprint(command, tmp_path):
+    file, members = tmp_path / "group.toml", [key(command, tmp_path / f"{name}.key") for name in "abc"]
+    found = ("charter", "new", file, "--group", "points", "--model", "GaussianMixture", "--set", "components=3")
+    status, out, _ = command(*found, "--set", "variance=0.5", "--limit", "members=9", "--member", f"a={members[0]}")
+    assert status == 0
+    charter = Charter.load(file)
+    assert charter.short_fingerprint in out
+    assert (charter.settings["components"], charter.settings["variance"], charter.limits.members) == (3, 0.5, 9)
+    status, out, _ = command("charter", "add", file, "--member", f"b={members[1]}", "--member", f"c={members[2]}")
+    grown = Charter.load(file)
+    assert (list(grown.members), grown.id) == (["a", "b", "c"], charter.id), "earlier records stay valid"
+    assert command("charter", "show", file)[1] == out
+    assert (tmp_path / "a.key").stat().st_mode & 0o077 == 0, "nobody else may read a key"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("keygen", "a.key"), "never overwritten"),
+        (("charter", "new", "group.toml", "--group", "g", "--model", "GaussianMean", "--member", "a=1"), "exists"),
+        (("charter", "new", "x.toml", "--group", "g", "--model", "GaussianMean", "--member", "a=12"), "64 hexadecimal"),
+        (("charter", "new", "x.toml", "--group", "g", "--model", "GaussianMean", "--member", "a"), "NAME=VALUE"),
+        (("charter", "add", "group.toml", "--member", "agent 0=" + "00" * 32), "agent 0"),
+        (("charter", "show", "nothing.toml"), "nothing.toml"),
+        (("agent", "group.toml", "--key", "stranger.key", "--store", "s"), "not a key of a member"),
+        (("agent", "group.toml", "--key", "agent 0.key", "--store", "s", "--data", "none.npy"), "none.npy"),
+        (("agent", "group.toml", "--key", "agent 0.key", "--store", "s", "--data", "group.toml"), "group.toml"),
+        (("agent", "group.toml", "--key", "agent 0.key", "--store", "s", "--listen", "here"), "HOST:PORT"),
+        (("agent", "group.toml", "--key", "agent 0.key", "--store", "s", "--listen", "0.0.0.0:1"), "--plain"),
+        (("agent", "group.toml", "--key", "agent 0.key", "--store", "s", "--tls-key", "a.key"), "--tls-authority"),
+        (("posterior", "group.toml"), "--agent"),
+        (("posterior", "group.toml", "--store", "none.store"), "none.store"),
+        (("posterior", "group.toml", "--store", "a.key"), "a.key"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(command, tmp_path, monkeypatch, words, said):
+    Means(tmp_path, 2)
+    monkeypatch.chdir(tmp_path)
+    key(command, "a.key")
+    key(command, "stranger.key")
+    status, out, error = command(*words)
+    assert (status, out) == (1, "")
+    assert said in error
+    assert error.startswith("decbayes: ")
+    assert error.strip().count("\n") == 0
+
+
+@pytest.mark.xdist_group("sockets")
+def test_agents_leave_cleanly_and_their_posterior_is_to_be_had_from_them_and_from_their_stores(command, tmp_path):
+    with Means(tmp_path, 2) as party:
+        one = party.join("agent 0", "--refine", "1")
+        two = party.join("agent 1", "--refine", "1", neighbours=("agent 0",))
+        deadline = time.monotonic() + SECONDS
+        while min(len(agent.events("published")) for agent in (one, two)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert [len(agent.events("published")) for agent in (one, two)] == [2, 2], "each has refined once"
+        party.agreement(["agent 0", "agent 1"], {"agent 0", "agent 1"}, timeout=SECONDS)
+
+        asked = command("posterior", party.charter_file, "--agent", one.endpoint(), "-o", tmp_path / "asked")
+        files = ["--key", str(tmp_path / "agent 1.key"), "--store", str(tmp_path / "other.store")]
+        words = [sys.executable, "-m", "decbayes", "agent", str(party.charter_file), *files, "--listen", one.endpoint()]
+        taken = subprocess.run(words, check=False, capture_output=True, text=True, timeout=60)
+        assert taken.returncode == 1
+        assert f"{one.endpoint()} is taken" in taken.stderr
+        in_use = command("agent", party.charter_file, "--key", tmp_path / "agent 0.key", "--store", one_store(tmp_path))
+        assert "in use by another agent" in in_use[2]
+
+        one.process.send_signal(signal.SIGINT)
+        two.process.send_signal(signal.SIGTERM)
+        assert [agent.process.wait(SECONDS) for agent in (one, two)] == [0, 0]
+        assert all(json.loads(agent.log.read_text().splitlines()[-1])["event"] == "stopped" for agent in (one, two))
+    stored = command("posterior", party.charter_file, "--store", one_store(tmp_path), "-o", tmp_path / "stored")
+    assert asked == stored
+    assert "observations  40" in asked[1]
+    assert load(tmp_path / "asked").digest == load(tmp_path / "stored").digest
+    status, _, error = command("posterior", party.charter_file, "--agent", free_endpoint())
+    assert status == 1
+    assert "No agent of 'means' answers" in error
+
+    status, out, _ = command(
+        "charter", "next", party.charter_file, "--store", one_store(tmp_path), "-o", tmp_path / "2"
+    )
+    assert status == 0
+    assert "earlier evidence of agent 0, agent 1" in out
+    np.testing.assert_array_equal(
+        Charter.load(tmp_path / "2").structure.prior["mean"], load(tmp_path / "stored").natural["mean"]
+    )
+
+
+def one_store(folder):
+    return folder / "agent 0.store"
+
+
+def free_endpoint():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"

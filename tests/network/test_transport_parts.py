@@ -1,0 +1,133 @@
+"""The parts of the transport that need no network: queues, endpoints, and the log."""
+
+import io
+import json
+import threading
+import time
+from collections import Counter
+
+import pytest
+
+from decbayes.errors import TransportFailed
+from decbayes.network.links import Links, settings, settled
+from decbayes.network.log import ZENOH_LINE, Log
+from decbayes.network.messages import Digest, encode
+from decbayes.network.queues import CALL_BYTES, Inbox, Outbox
+from decbayes.network.transport import explain
+
+
+def digest(number):
+    return encode(Digest(bytes([number]) * 32))
+
+
+def test_a_neighbour_that_takes_nothing_blocks_nobody_and_gets_only_the_newest_digest():
+    sent, released = [], threading.Event()
+
+    def transmit(message):
+        released.wait(5)
+        sent.append(message)
+
+    outbox = Outbox(transmit, most_bytes=100)
+    start = time.monotonic()
+    outbox.put(b"first body")
+    time.sleep(0.05)
+    for number in range(200):
+        outbox.put(digest(number))
+        outbox.put(b"body %3d" % number)
+    assert time.monotonic() - start < 1
+    released.set()
+    deadline = time.monotonic() + 5
+    while digest(199) not in sent and time.monotonic() < deadline:
+        time.sleep(0.01)
+    outbox.close()
+    bodies = [message for message in sent if b"body" in message]
+    assert [message for message in sent if b"body" not in message] == [digest(199)]
+    assert bodies[:2] == [b"first body", b"body   0"]
+    assert sum(map(len, bodies[1:])) <= 100
+    assert outbox.dropped == 200 - (len(bodies) - 1)
+
+
+def test_a_body_that_is_larger_than_the_outbox_is_sent_all_the_same():
+    sent, done = [], threading.Event()
+    outbox = Outbox(lambda message: (sent.append(message), done.set()), most_bytes=10)
+    outbox.put(b"x" * 50)
+    assert done.wait(5)
+    outbox.close()
+    assert sent == [b"x" * 50]
+
+
+def test_a_flood_from_one_neighbour_leaves_the_others_their_room():
+    inbox = Inbox(4 * 10 * CALL_BYTES)
+    for _ in range(10_000):
+        inbox.post(lambda: "flood", source="loud")
+    inbox.post(lambda: "heard", source="quiet", size=5 * CALL_BYTES)
+    inbox.post(lambda: "our own")
+    said = Counter(call() for call in iter(lambda: inbox.take(0), None))
+    assert said == {"flood": 10, "heard": 1, "our own": 1}
+    assert inbox.dropped == 9_990
+    inbox.post(lambda: "again", source="loud", size=20 * CALL_BYTES)
+    assert inbox.take(0)() == "again", "one large message of a neighbour that has nothing else waiting"
+
+
+def test_the_inbox_holds_so_many_bytes_of_all_and_no_more():
+    inbox = Inbox(100 * CALL_BYTES)
+    for number in range(50):
+        inbox.post(lambda: None, source=f"neighbour {number}", size=9 * CALL_BYTES)
+    assert inbox.dropped == 40
+
+
+@pytest.mark.parametrize("endpoint", ["", "host", "1.2.3.4:", ":80", "127.0.0.1:65536", "tcp/127.0.0.1:80", "a b:1"])
+def test_what_is_no_endpoint_is_refused(endpoint):
+    with pytest.raises(TransportFailed, match="HOST:PORT"):
+        Links(listen=(endpoint,))
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.7", "[::]", "example.org"])
+def test_nothing_goes_beyond_loopback_in_the_clear_unless_told_to(host):
+    for side in ("listen", "connect"):
+        with pytest.raises(TransportFailed, match="beyond this machine"):
+            Links(**{side: (f"{host}:7447",)})
+    assert Links(listen=(f"{host}:7447",), plain=True).protocol == "tcp"
+
+
+def test_by_default_an_agent_listens_on_loopback_and_looks_for_nobody():
+    told = settings(Links(), [settled(endpoint) for endpoint in Links().listen], most_bytes=1 << 20)
+    (endpoint,) = told["listen/endpoints"]
+    assert endpoint.startswith("tcp/127.0.0.1:")
+    assert not endpoint.endswith(":0")
+    assert not told["scouting/multicast/enabled"]
+    assert not told["scouting/gossip/enabled"]
+    assert not told["transport/shared_memory/enabled"]
+    assert told["transport/link/rx/max_message_size"] == 1 << 20
+
+
+def test_a_taken_port_is_named():
+    error = "Can not create a new TCP listener bound to tcp/127.0.0.1:7447: [Address already in use (os error 98)]"
+    assert "127.0.0.1:7447 is taken" in explain(error, ["127.0.0.1:7448", "127.0.0.1:7447"])
+
+
+def test_the_log_is_json_lines_and_a_flood_of_refusals_is_counted():
+    stream = io.StringIO()
+    log = Log(stream, {b"\1": "site-a"})
+    log("accepted", origin="01", version=3)
+    for _ in range(1000):
+        log("refused", reason="signature", text="…")
+    log.end_tick()
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["event"] for line in lines] == ["accepted", "refused", "refused_again"]
+    assert lines[0]["member"] == "site-a"
+    assert lines[2]["reasons"] == {"signature": 999}
+
+
+def test_a_log_that_cannot_be_written_costs_lines_and_nothing_else():
+    class Full(io.StringIO):
+        def write(self, text):
+            raise OSError(28, "No space left on device")
+
+    Log(Full(), {})("accepted", version=1)
+
+
+def test_what_zenoh_says_of_refused_links_is_understood():
+    line = "2026-01-02T03:04:05.678Z  WARN acc-0 ThreadId(06) zenoh_link_tls::unicast: peer sent no certificates."
+    assert ZENOH_LINE.match(line)["text"] == "peer sent no certificates."
+    assert ZENOH_LINE.match("2026-01-02T03:04:05.678Z  INFO zenoh::net: all is well") is None

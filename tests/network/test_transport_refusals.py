@@ -1,0 +1,119 @@
+"""What must not get in does not: it is refused, counted by reason and logged, and the next valid record counts."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import zenoh
+from certificates import Authority
+from parties import Means
+
+from decbayes.errors import TransportFailed
+from decbayes.network import Record, SignedHeader, sign_record
+from decbayes.network.ask import Inquiry
+from decbayes.network.links import Links, settings
+from decbayes.network.messages import Batch, encode, message_bytes
+from decbayes.network.transport import config, open_session, root_key
+
+pytestmark = [pytest.mark.xdist_group("sockets"), pytest.mark.timeout(120)]
+
+SECONDS = 10.0
+MOST = 1 << 20
+
+
+class Neighbour:
+    """A session that looks like a neighbour and says whatever it likes."""
+
+    def __init__(self, charter, endpoint):
+        self.session, _ = open_session(Links(listen=(), connect=(endpoint,)), most_bytes=64 << 20)
+        self.root, self.name = root_key(charter), str(self.session.info.zid())
+        self.token = self.session.liveliness().declare_token(f"{self.root}/here/{self.name}")
+        here = [str(reply.ok.key_expr) for reply in self.session.liveliness().get(f"{self.root}/here/*", timeout=5)]
+        (self.other,) = [key.rpartition("/")[2] for key in here if not key.endswith(self.name)]
+
+    def say(self, message, *, name=None):
+        key = f"{self.root}/to/{self.other}/{name or self.name}"
+        self.session.put(key, message, congestion_control=zenoh.CongestionControl.BLOCK)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.session.close()
+
+
+def until(condition, *, timeout=SECONDS):
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def inquiry(party, name, **options):
+    return Inquiry(party.charter, Links(listen=(), connect=(party.agents[name].endpoint(),), **options))
+
+
+def test_a_hostile_neighbour_is_refused_and_the_next_valid_record_counts(tmp_path):
+    with Means(tmp_path, 3, record_bytes=MOST) as party:
+        agent = party.join("agent 0")
+        charter, honest = party.charter, party.identities["agent 1"]
+        fitted = charter.model.fit(np.ones((4, 3))).posterior
+        valid = sign_record(charter, honest, 7, posterior=fitted, shards=frozenset({"s"}), observations=4)
+        forged = Record(SignedHeader(valid.header, party.identities["agent 2"].sign(valid.digest)), valid.body, None)
+        with Neighbour(charter, agent.endpoint()) as neighbour, inquiry(party, "agent 0") as ask:
+            assert until(lambda: ask.status()["neighbours"] == 1)
+            neighbour.say(b"\xc6\x40\x00\x00\x00")  # claims a gibibyte, holds nothing
+            neighbour.say(bytes(message_bytes(charter) + 1))
+            neighbour.say(bytes(4 * MOST))  # so long that zenoh itself discards it
+            neighbour.say(encode(Batch((forged.content,))))
+            neighbour.say(encode(Batch((valid.content[:-1],))))
+            neighbour.say(b"anything", name="0" * 32)
+            refused = {"envelope": 2, "size": 1, "signature": 1}
+            assert until(lambda: ask.status()["refused"] == refused), ask.status()
+            assert ask.status()["heard"] == {}
+            assert {line["reason"] for line in agent.events("refused")} == refused.keys()
+            assert until(lambda: agent.events("dropped")), "the message under a name that nobody has"
+            neighbour.say(encode(Batch((valid.content,))))
+            assert until(lambda: ask.status()["heard"].get("agent 1") == 7)
+            neighbour.say(encode(Batch((valid.content,))))
+            assert until(lambda: ask.status()["refused"].get("replay") == 1)
+
+
+def test_without_a_certificate_of_the_authority_nobody_gets_a_link(tmp_path):
+    ours, other = Authority(tmp_path, "ours"), Authority(tmp_path, "other")
+    with Means(tmp_path, 3) as party:
+        first = party.join("agent 0", *options(ours.certify("first")))
+        impostor = replace(other.certify("impostor"), authority=ours.file)
+        party.join("agent 1", *options(impostor), neighbours=("agent 0",))
+        assert until(lambda: any("certificate" in text for text in link_refusals(first)))
+        with pytest.raises(TransportFailed, match="No agent"), inquiry(party, "agent 0") as ask:
+            ask.status(timeout=2)
+        assert until(lambda: any("corrupt" in text for text in link_refusals(first))), "plain text is no TLS"
+        show_no_certificate(ours, first.endpoint())
+        assert until(lambda: any("no certificates" in text for text in link_refusals(first)))
+        party.agents["agent 1"].stop()
+        party.points.pop("agent 1")
+
+        party.join("agent 2", *options(ours.certify("second")), neighbours=("agent 0",))
+        with inquiry(party, "agent 0", tls=ours.certify("third")) as ask:
+            assert until(lambda: ask.status()["heard"].keys() == {"agent 0", "agent 2"})
+            assert ask.status()["refused"]["link"] >= 3
+            party.check_batch(ask.posterior(), {"agent 0", "agent 2"})
+
+
+def options(tls):
+    return ("--tls-authority", str(tls.authority), "--tls-certificate", str(tls.certificate), "--tls-key", str(tls.key))
+
+
+def link_refusals(agent):
+    return [line["text"] for line in agent.events("refused") if line["reason"] == "link"]
+
+
+def show_no_certificate(authority, endpoint):
+    links = Links(listen=(), connect=(endpoint,), tls=authority.certify("nobody"))
+    values = settings(links, (), most_bytes=MOST)
+    values["transport/link/tls"] = {"root_ca_certificate": str(authority.file)}
+    zenoh.open(config(values)).close()
