@@ -55,8 +55,8 @@ METHODS: dict[str, Callable[..., Posterior]] = {
 class Sda:
     """Both methods on the same sub-batches, with the same priors.
 
-    SDA-Bayes is run in two ways, and AMPS is compared with the better one: every sub-batch starts like any other fit, on
-    top of the shared posterior as its prior; or it starts at that posterior. The time is that of all work in one process.
+    SDA-Bayes is run in two ways, and AMPS is compared with the better one: every sub-batch starts like any other fit,
+    with the shared posterior as its prior; or it starts at that posterior. The time is that of all work in one process.
     """
 
     trials: int = 1
