@@ -13,7 +13,7 @@ from decbayes.families import Array
 
 FOLDER = Path(__file__).parent / "pictures"
 GRID = np.linspace(-3, 5, 600)
-SPLIT_SEED = 0
+SPLIT_SEED = 70  # one agent splits a cluster here
 
 
 def bell(grid: Array, mean: float, variance: float) -> Array:
@@ -38,6 +38,30 @@ def draw_means(axes: Axes, posterior: db.Posterior, title: str) -> None:
         axes.axvline(mean, color="0.6", lw=0.6, ls=":")
     axes.set_title(title, fontsize=9)
     axes.set(xlabel="cluster mean", yticks=[])
+
+
+def draw_predictions(figure: Figure, axes: list[Axes], posteriors: dict[str, db.Posterior], points: Array) -> Figure:
+    """Predictive densities over the true density, the points below."""
+    truth = bell(GRID[:, None], MEANS, VARIANCE) @ WEIGHTS
+    for panel, (name, posterior) in zip(axes, posteriors.items(), strict=True):
+        panel.fill_between(GRID, truth, color="0.85", lw=0)
+        panel.plot(GRID, np.exp(MODEL.log_predictive(posterior, GRID)), color="C0")
+        panel.plot(points, np.full(points.size, -0.03), "|", color="0.3", ms=6)
+        panel.set_title(name, fontsize=9)
+        panel.set(xlabel="x", yticks=[])
+    return figure
+
+
+def mixture() -> Figure:
+    """The picture of the README: one agent, the naive merge, the merge, all data in one place."""
+    each = trial(0, rounds=0)
+    posteriors = {
+        "one agent alone": each.agents[0],
+        "naive merge": db.product(each.agents),
+        "AMPS merge": each.rounds[0],
+        "all data in one place": each.batch,
+    }
+    return draw_predictions(*panels(4), posteriors, each.shards.ravel())
 
 
 def labels() -> Figure:
@@ -106,23 +130,12 @@ def alignment() -> Figure:
 
 
 def split() -> Figure:
-    """A seed at which agents split a cluster: the points, the merge, and what refinement makes of it."""
+    """A seed at which an agent splits a cluster: batch, merge, and refinement, with their scores."""
     each = trial(SPLIT_SEED)
-    truth = bell(GRID[:, None], MEANS, VARIANCE) @ WEIGHTS
-    figure, axes = panels(4)
-    shown = {
-        "batch": each.batch,
-        "one broadcast": each.rounds[0],
-        "one round more": each.rounds[1],
-        "five rounds more": each.rounds[-1],
-    }
-    for panel, (name, posterior) in zip(axes, shown.items(), strict=True):
-        panel.fill_between(GRID, truth, color="0.85", lw=0)
-        panel.plot(GRID, np.exp(MODEL.log_predictive(posterior, GRID)), color="C0")
-        panel.plot(each.shards.ravel(), np.full(each.shards.size, -0.03), "|", color="0.3", ms=6)
-        panel.set_title(f"{name}: {each.score(posterior):.2f}", fontsize=9)
-        panel.set(xlabel="x", yticks=[], ylim=(-0.07, 1.0))
-    return figure
+    shown = {"batch": each.batch, "one broadcast": each.rounds[0], "one round more": each.rounds[1]}
+    shown["ten rounds more"] = each.rounds[-1]
+    named = {f"{name}: {each.score(posterior):.2f}".replace("-", "−"): posterior for name, posterior in shown.items()}
+    return draw_predictions(*panels(4), named, each.shards.ravel())
 
 
 def tail() -> Figure:
@@ -130,7 +143,7 @@ def tail() -> Figure:
     figure, axes = panels(3, width=3.2, height=2.8)
     for panel, points in zip(axes, (3, 10, 30), strict=True):
         losses = gaps(100, points)
-        for round_, label in ((0, "one broadcast"), (1, "one round more"), (losses.shape[1] - 1, "five rounds more")):
+        for round_, label in ((0, "one broadcast"), (1, "one round more"), (losses.shape[1] - 1, "ten rounds more")):
             panel.plot(np.arange(1, 101), np.sort(losses[:, round_]), label=label, lw=1.5)
         panel.axhline(0, color="0.7", lw=0.6)
         panel.set_title(f"{points} points an agent", fontsize=9)
@@ -140,7 +153,7 @@ def tail() -> Figure:
     return figure
 
 
-PICTURES: tuple[Callable[[], Figure], ...] = (labels, overlap, gain, alignment, split, tail)
+PICTURES: tuple[Callable[[], Figure], ...] = (mixture, labels, overlap, gain, alignment, split, tail)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import re
 import shlex
 import socket
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import decbayes
 from decbayes.cli import app, main
 
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -81,12 +83,16 @@ class Reader:
         """In a process of its own, as in a terminal of its own; it ends when its standard input does."""
         words = [word for word in words if word != "&"]
         command = [sys.executable, "-m", "decbayes", *words, "--stop-with-stdin"]
-        self.agents.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL))
+        # An agent finds the package where the tests have found it, installed or not.
+        environment = os.environ | {"PYTHONPATH": str(Path(decbayes.__file__).parents[1])}
+        agent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment)
+        self.agents.append(agent)
 
     def answer_of_all(self, words: list[str]) -> str:
         """The answer once everybody has been heard of."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
+            assert all(agent.poll() is None for agent in self.agents), "an agent has ended by itself"
             with contextlib.suppress(AssertionError):
                 answer = self.answer(words)
                 if re.search(r"not heard of +nobody", answer):

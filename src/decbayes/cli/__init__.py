@@ -108,6 +108,8 @@ app.register_install_completion_command()
 # What a user can do something about is told in one line; anything else is a defect and shows its traceback.
 USER_ERRORS = (DecbayesError, OSError)
 INTERRUPTED = 130
+# Which extra brings a library that only some commands need.
+EXTRAS = {"zenoh": "net", "cryptography": "net", "sklearn": "experiments", "matplotlib": "experiments"}
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -120,6 +122,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if debug:
             raise
         sys.exit(f"decbayes: {error}")
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").split(".")[0]
+        if debug or missing not in EXTRAS:
+            raise
+        sys.exit(f"decbayes: this needs {missing}, which is not installed: pip install 'decbayes[{EXTRAS[missing]}]'")
     except KeyboardInterrupt:
         if debug:
             raise

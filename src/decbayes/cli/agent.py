@@ -11,7 +11,7 @@ import numpy as np
 from cyclopts import Parameter
 
 from decbayes.cli.linking import Authority, Certificate, CertificateKey, Plain, tls_of
-from decbayes.errors import InvalidCharter, InvalidData
+from decbayes.errors import InvalidCharter
 from decbayes.network import Agent, Charter, Identity, SqliteStore
 from decbayes.network.links import Discovery, Links
 
@@ -22,7 +22,7 @@ def agent(
     *,
     key: Annotated[Path, Parameter(help="This agent's private key; see `decbayes keygen`.")],
     store: Annotated[Path, Parameter(help="The file in which it keeps what it knows; made on first use.")],
-    data: Annotated[tuple[Path, ...], Parameter(help="Its own data, one shard a file.", negative="")] = (),
+    data: Annotated[tuple[Path, ...], Parameter(help="Its own data, one shard a file, as in `decbayes fit`.")] = (),
     listen: Annotated[tuple[str, ...], Parameter(help="HOST:PORT to listen at.", negative="")] = ("127.0.0.1:0",),
     connect: Annotated[tuple[str, ...], Parameter(help="HOST:PORT of neighbours.", negative="")] = (),
     discovery: Annotated[Discovery, Parameter(help="Whether to link with further agents it hears of.")] = "none",
@@ -38,7 +38,7 @@ def agent(
     agreed, identity = Charter.load(charter), Identity.load(key)
     check_member(identity, agreed, key)
     links = Links(listen, connect, discovery, tls_of(tls_authority, tls_certificate, tls_key), plain)
-    shards = [read_shard(path) for path in data]
+    shards = [read_shard(path, agreed) for path in data]
     with SqliteStore(store, agreed) as opened:
         stop = stopping(stop_with_stdin)
         serve(agreed, identity, opened, links, shards, stop, refinements=refine, rng=np.random.default_rng(seed))
@@ -77,12 +77,12 @@ def check_member(identity: Identity, charter: Charter, key: Path) -> None:
         )
 
 
-def read_shard(path: Path) -> Any:
-    """Observations from a NumPy file."""
-    try:
-        return np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise InvalidData(f"{path} is not a NumPy array file: {error}") from None
+def read_shard(path: Path, charter: Charter) -> Any:
+    """A file's observations: documents for a topic model, points for all others."""
+    from decbayes.cli.documents import read_documents
+    from decbayes.cli.fit import points
+
+    return read_documents(path, charter.vocabulary).counts if charter.vocabulary else points(path, "").values
 
 
 def stopping(with_stdin: bool) -> Event:

@@ -31,13 +31,14 @@ class Subtree:
 class Hierarchical:
     """Align groups of `fan_in` agents with `inner`, merge each group into one agent, and so on to the root.
 
+    By default `inner` only folds a group's agents together: sweeps are better spent on the whole than on each group.
     The tree's result is then polished by at most `polish` sweeps of flat matching (None: until no agent changes). The
     first few repair nearly all that the tree could not see. Subtrees are aligned in parallel through joblib, each
     depth first: a worker holds `fan_in` agents or merged groups a level, whatever the number of agents.
     """
 
     fan_in: int = 8
-    inner: Solver = field(default_factory=lambda: Matching(restarts=0))
+    inner: Solver = field(default_factory=lambda: Matching(restarts=0, sweeps=0))
     polish: int | None = 3
 
     def __post_init__(self) -> None:
@@ -45,10 +46,7 @@ class Hierarchical:
             raise ValueError(f"fan_in must be at least 2, not {self.fan_in}: a tree has to branch.")
 
     def solve(self, problem: Problem) -> Solution:
-        if problem.agents <= self.fan_in:
-            return self.inner.solve(problem)
-        placement = Placement(problem, self._tree(problem))
-        return improve(placement, most_sweeps=self.polish)
+        return improve(Placement(problem, self._tree(problem)), most_sweeps=self.polish)
 
     def _tree(self, problem: Problem) -> Assignments:
         size = self.fan_in

@@ -27,11 +27,12 @@ class Matching:
     Starts by folding the agents in one at a time, most evidence first. Each of the `restarts` folds them in another
     random order; the best J wins. Left open, there are eight in small problems, where they cost little and a single
     start may end in a poor optimum, and none in large ones, where optima hardly differ. The same `seed` gives the same
-    result, whatever the number of workers.
+    result, whatever the number of workers. `sweeps` cuts each search off after so many rounds of all agents.
     """
 
     restarts: int | None = None
     seed: int = 0
+    sweeps: int | None = None
 
     def solve(self, problem: Problem) -> Solution:
         # Agents that are read from disk are not read once more to be counted.
@@ -49,7 +50,7 @@ class Matching:
         order = range(problem.agents)
         if restart is not None:
             order = np.random.default_rng([self.seed, restart]).permutation(problem.agents).tolist()
-        return improve(fold(problem, order))
+        return improve(fold(problem, order), most_sweeps=self.sweeps)
 
 
 def fold(problem: Problem, order: Sequence[int]) -> Placement:

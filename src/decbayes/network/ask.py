@@ -36,7 +36,9 @@ class Inquiry:
 
     def __init__(self, charter: Charter, links: Links) -> None:
         self._charter, self._endpoint = charter, links.connect[0]
-        self._session, _ = open_session(replace(links, listen=(), discovery="none"), most_bytes=MOST_BYTES)
+        self._session, _ = open_session(
+            replace(links, listen=(), discovery="none"), most_bytes=MOST_BYTES, insist=False
+        )
 
     def status(self, *, timeout: float = TIMEOUT_SECONDS) -> dict[str, Any]:
         return self._ask("status", timeout)[1]

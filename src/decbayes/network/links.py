@@ -92,13 +92,16 @@ def settled(endpoint: str) -> str:
     return f"{endpoint.rpartition(':')[0]}:{port}"
 
 
-def settings(links: Links, listen: Sequence[str], *, most_bytes: int) -> dict[str, Any]:
-    """What zenoh is told: everything that matters here, nothing left to its defaults."""
+def settings(links: Links, listen: Sequence[str], *, most_bytes: int, insist: bool = True) -> dict[str, Any]:
+    """What zenoh is told: everything that matters here, nothing left to its defaults.
+
+    Those who `insist` call again and again whoever does not answer; others call once, before the session is open.
+    """
     return {
         "mode": "peer",
         "listen/endpoints": [f"{links.protocol}/{endpoint}" for endpoint in listen],
         "connect/endpoints": [f"{links.protocol}/{endpoint}" for endpoint in links.connect],
-        "connect/timeout_ms": -1,
+        "connect/timeout_ms": -1 if insist else 0,
         "connect/exit_on_failure": False,
         "connect/retry": {"period_init_ms": 250, "period_max_ms": 2000, "period_increase_factor": 2},
         "scouting/multicast/enabled": links.discovery == "multicast",

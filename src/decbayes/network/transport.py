@@ -155,12 +155,12 @@ def last(key: Any) -> str:
     return str(key).rpartition("/")[2]
 
 
-def open_session(links: Links, *, most_bytes: int) -> tuple["Session", tuple[str, ...]]:
+def open_session(links: Links, *, most_bytes: int, insist: bool = True) -> tuple["Session", tuple[str, ...]]:
     """A zenoh session, and the endpoints it listens at."""
     for attempt in range(1, ATTEMPTS + 1):
         listen = tuple(settled(endpoint) for endpoint in links.listen)
         try:
-            return zenoh.open(config(settings(links, listen, most_bytes=most_bytes))), listen
+            return zenoh.open(config(settings(links, listen, most_bytes=most_bytes, insist=insist))), listen
         except zenoh.ZError as error:
             chosen_freely = listen != links.listen
             if not (chosen_freely and "in use" in str(error)) or attempt == ATTEMPTS:
