@@ -85,6 +85,15 @@ app.command(
     Example: decbayes demo --out demo""",
 )
 app.command(
+    "decbayes.cli.figure:figure",
+    name="figure",
+    help="""Run an experiment of the paper, draw its figure and check its claims; "all" makes a report of all of them.
+
+    Writes NAME.csv, NAME.png and NAME.svg. A run that is stopped goes on with the same command.
+
+    Example: decbayes figure mixture-amps --out figures""",
+)
+app.command(
     "decbayes.cli.simulate:simulate",
     name="simulate",
     help="""Watch simulated agents join, leave, crash and lose messages, and agree in the end.
