@@ -3,10 +3,13 @@
 For comparison only. Nothing is shared with the library but the families' log-partitions, which are SciPy's.
 """
 
+from functools import cache
+
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from scipy.special import gammaln
 
-from decbayes.families import dense
+from decbayes.families import Dirichlet, dense
 
 
 def paper_matching(posteriors, *, most_sweeps=1000):
@@ -36,8 +39,22 @@ def weights(families, totals, own):
     """(K, K): the row terms of slot k if component k' is assigned to it, one slot at a time."""
     slots = range(len(totals[0]))
     return np.array(
-        [sum(f.row_terms(total[k] + rows) for f, total, rows in zip(families, totals, own, strict=True)) for k in slots]
+        [sum(terms(f, total[k], rows) for f, total, rows in zip(families, totals, own, strict=True)) for k in slots]
     )
+
+
+def terms(family, total, rows):
+    if family != Dirichlet():
+        return family.row_terms(total + rows)
+    # The library's own row terms copy the matrix once more, and fresh arrays of this size cost a third of the time.
+    alpha = np.add(total + 1.0, rows, out=scratch(rows.shape))
+    sums = gammaln(alpha.sum(axis=1))
+    return gammaln(alpha, out=alpha).sum(axis=1) - sums
+
+
+@cache
+def scratch(shape):
+    return np.empty(shape)
 
 
 def cosine_permutations(posteriors, factor):

@@ -85,6 +85,15 @@ app.command(
     Example: decbayes demo --out demo""",
 )
 app.command(
+    "decbayes.cli.figure:figure",
+    name="figure",
+    help="""Run an experiment of the paper, draw its figure and check its claims; "all" makes a report of all of them.
+
+    Writes NAME.csv, NAME.png and NAME.svg. A run that is stopped goes on with the same command.
+
+    Example: decbayes figure mixture-amps --out figures""",
+)
+app.command(
     "decbayes.cli.simulate:simulate",
     name="simulate",
     help="""Watch simulated agents join, leave, crash and lose messages, and agree in the end.
@@ -93,6 +102,13 @@ app.command(
     twice, nothing is sent before it is durable. The end is compared with the posterior of all data at once.
 
     Example: decbayes simulate --agents 8 --topology ring""",
+)
+app.command(
+    "decbayes.cli.bench:bench",
+    name="bench",
+    help="""Run the repository's benchmarks: ratios against other libraries, measured in one run.
+
+    Example: decbayes bench --quick --only lda""",
 )
 app.register_install_completion_command()
 

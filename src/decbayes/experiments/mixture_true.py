@@ -1,0 +1,54 @@
+"""fig:postmixtrue: the true posterior of the mixture example, six regions for six orderings (section 2.2)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from decbayes.experiments.claims import Claim, always, number
+from decbayes.experiments.experiment import Task, one_task_a_trial, settings_of
+from decbayes.experiments.mixture_example import example, ordering_shares, recalled, recorded, true_posterior
+from decbayes.experiments.simplex import simplex_grid
+from decbayes.experiments.style import COLUMN
+from decbayes.experiments.table import Measurement, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class MixtureTrue:
+    """A Gibbs chain with relabelling moves on 30 observations."""
+
+    trials: int = 1
+    seed: int = 0
+    draws: int = 2000
+
+    name: ClassVar[str] = "mixture-true"
+    label: ClassVar[str] = "fig:postmixtrue"
+    caption: ClassVar[str] = (
+        "Samples from the true posterior over (μ, π): position on the simplex is π, colour is μ. "
+        "Six regions, one for each ordering of the three components."
+    )
+
+    def settings(self) -> Mapping[str, Any]:
+        return settings_of(self)
+
+    def tasks(self) -> Sequence[Task]:
+        return one_task_a_trial(self.trials, self._trial)
+
+    def draw(self, table: Table) -> "Figure":
+        return simplex_grid([[("true posterior", recalled(table, "truth"))]], width=COLUMN)
+
+    def claims(self, table: Table) -> list[Claim]:
+        shares = ordering_shares(recalled(table, "truth"))
+        sentence = (
+            f"The true posterior has six regions, one for each ordering of the means, with shares from "
+            f"{number(shares.min())} to {number(shares.max())} (a sixth is 0.17)"
+        )
+        return [always(sentence, shares, lambda share: 0.5 / 6 < share < 2 / 6)]
+
+    def _trial(self, trial: int) -> list[Measurement]:
+        begun = perf_counter()
+        draws = true_posterior(example(self.seed, trial), self.seed, trial, self.draws)
+        return recorded("truth", draws, perf_counter() - begun)
