@@ -83,7 +83,8 @@ def draw_climb(axes: "Axes", story: Story, scores: dict[str, float]) -> None:
     """What each site knew alone, and how its merged posterior came up to the batch posterior."""
     for site in SITES:
         mine = [point for point in story.points if point.site == site]
-        times, values = [point.seconds for point in mine], [point.score for point in mine]
+        times = [*(point.seconds for point in mine), story.events[-1].seconds]
+        values = [*(point.score for point in mine), mine[-1].score]
         axes.step(times, values, where="post", color=COLOURS["AMPS"], linewidth=0.9, alpha=0.6)
         axes.plot(times[:1], [story.digits.score(story.alone[site])], "o", color=COLOURS["best site alone"], ms=2.6)
     batch, end = scores["all data in one place"], story.events[-1].seconds
