@@ -53,7 +53,7 @@ def draw_predictions(figure: Figure, axes: list[Axes], posteriors: dict[str, db.
 
 
 def mixture() -> Figure:
-    """The picture of the README: one agent, the naive merge, the merge, all data in one place."""
+    """The picture of the quickstart: one agent, the naive merge, the merge, all data in one place."""
     each = trial(0, rounds=0)
     posteriors = {
         "one agent alone": each.agents[0],
