@@ -1,7 +1,7 @@
 """The paper's running example: a mixture of three Gaussians, 30 observations, ten agents with three each."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -69,8 +69,13 @@ def fit_agents(data: Example, seed: int, trial: int) -> list[Posterior]:
     return [MODEL.fit(shard, rng=stream(seed, trial, 0, i)).posterior for i, shard in enumerate(data.shards)]
 
 
-def fit_batch(data: Example, seed: int, trial: int, restart: int = 0) -> Posterior:
-    return MODEL.fit(data.points, rng=stream(seed, trial, 1, restart)).posterior
+def fit_batch(data: Example, seed: int, trial: int) -> Posterior:
+    return MODEL.fit(data.points, rng=stream(seed, trial, 1)).posterior
+
+
+def fit_restart(data: Example, seed: int, trial: int, restart: int) -> Posterior:
+    """A batch fit from random responsibilities, which favour no ordering; k-means++ puts large components first."""
+    return replace(MODEL, start_from="random").fit(data.points, rng=stream(seed, trial, 9, restart)).posterior
 
 
 def true_posterior(data: Example, seed: int, trial: int, draws: int) -> Draws:

@@ -12,7 +12,7 @@ from decbayes.experiments.experiment import Task, one_task_a_trial, settings_of
 from decbayes.experiments.mixture_example import (
     Draws,
     example,
-    fit_batch,
+    fit_restart,
     gibbs_draws,
     ordering_shares,
     recalled,
@@ -74,7 +74,7 @@ class MixtureRestarts:
             begun = perf_counter()
             chain = gibbs_draws(data, stream(self.seed, trial, 4, restart), self.draws, relabel=False)
             sampled = perf_counter()
-            fitted = fit_batch(data, self.seed, trial, restart)
+            fitted = fit_restart(data, self.seed, trial, restart)
             draws = sample(fitted, self.draws, stream(self.seed, trial, 5, restart))
             found += recorded(f"Gibbs {restart}", chain, sampled - begun)
             found += recorded(f"VB {restart}", draws, perf_counter() - sampled)

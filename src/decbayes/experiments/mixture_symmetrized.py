@@ -12,7 +12,7 @@ from decbayes.experiments.mixture_example import (
     Draws,
     energy_distance,
     example,
-    fit_batch,
+    fit_restart,
     recalled,
     recorded,
     sample,
@@ -74,7 +74,7 @@ class MixtureSymmetrized:
         found = recorded("truth", true_posterior(data, self.seed, trial, self.draws), perf_counter() - begun)
         for restart in range(self.restarts):
             begun = perf_counter()
-            fitted = fit_batch(data, self.seed, trial, restart)
+            fitted = fit_restart(data, self.seed, trial, restart)
             rng = stream(self.seed, trial, 6, restart)
             found += recorded(f"VB {restart}", sample(fitted, self.draws, rng), perf_counter() - begun)
             found += recorded(f"symmetrised {restart}", sample(symmetrize(fitted), self.draws, rng))
