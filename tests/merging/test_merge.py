@@ -1,5 +1,9 @@
 """Merging is Bayes' rule, and a pure function of a set of posteriors."""
 
+import os
+import subprocess
+import sys
+from functools import partial
 from itertools import permutations
 
 import numpy as np
@@ -10,8 +14,9 @@ from hypothesis import strategies as st
 from structures import draw, everything, mixture, relabel, single, topics
 
 import decbayes as db
+from decbayes import CoupledSet
 from decbayes.errors import NothingToMerge, OutOfDomain, StructureMismatch, TooManyRelabellings
-from decbayes.families import IsotropicGaussian, Weights
+from decbayes.families import Dirichlet, IsotropicGaussian, Weights
 
 SOLVERS = [db.Matching(), db.Matching(restarts=0), db.Swaps(), db.Exhaustive(), db.Hierarchical(fan_in=2)]
 
@@ -72,6 +77,51 @@ def test_copies_that_differ_only_in_labels_add_up(name, rng):
     np.testing.assert_allclose(
         np.sort(merged.natural["factor"], axis=0), np.sort(tripled.natural["factor"], axis=0), rtol=1e-12, atol=1e-12
     )
+
+
+def test_copies_that_differ_only_in_labels_may_come_in_any_order(rng):
+    posterior = draw(everything(), rng)
+    copies = [posterior, relabel(posterior, rng), relabel(posterior, rng)]
+    results = {db.merge(order) for order in permutations(copies)}
+    assert len(results) == 1
+
+
+@pytest.mark.parametrize("less", [-0.3, -0.03])
+def test_doubt_under_a_prior_that_tells_components_apart_may_come_in_any_order(less):
+    """A component may be less certain than its own prior allows others to be; such pairs must not decide the order."""
+    gaussian = IsotropicGaussian().natural(mean=[[0.0], [3.0], [9.0]], variance=[0.1, 1.0, 100.0])
+    topics = Dirichlet().natural(alpha=[[5.0, 5.0], [0.05, 5.0], [0.01, 0.01]])
+    families = {"means": IsotropicGaussian(), "topics": Dirichlet()}
+    sets = CoupledSet(("means",)), CoupledSet(("topics",))
+    structure = db.Structure(families, {"means": gaussian, "topics": topics}, sets)
+    posteriors = [
+        db.Posterior(
+            structure,
+            {
+                "means": [[0.1 * i, 1.0 - 0.1 * i], [0.1, -0.1 - 0.2 * i], [0.3 * i, less]],
+                "topics": [[i + less, less], [0.7, i + less], [i, 0.3]],
+            },
+        )
+        for i in range(3)
+    ]
+    results = {db.merge(order) for order in permutations(posteriors)}
+    assert len(results) == 1
+
+
+def test_the_seed_of_string_hashes_changes_nothing():
+    """Two machines agree on the order of posteriors that bring equally much evidence."""
+    program = """
+from decbayes import Posterior, Structure
+from decbayes.families import IsotropicGaussian
+from decbayes.merging.canonical import canonical
+family, names = IsotropicGaussian(), "abcdef"
+prior = family.natural(mean=[[0.0]], variance=1.0)
+structure = Structure({name: family for name in names}, {name: prior for name in names})
+print(canonical(Posterior(structure, {name: [[index, -1.0]] for index, name in enumerate(names)})).rank)
+"""
+    run = partial(subprocess.run, [sys.executable, "-c", program], capture_output=True, check=True, timeout=60)
+    first, second = (run(env={**os.environ, "PYTHONHASHSEED": seed}).stdout for seed in ("1", "2"))
+    assert first == second
 
 
 def test_factors_without_symmetry_merge_as_they_are(rng):

@@ -14,7 +14,7 @@ from scipy.sparse import issparse
 
 from decbayes.families import Array, Contribution
 from decbayes.merging.agreement import agreeing
-from decbayes.merging.rows import SparseRows, rows_of
+from decbayes.merging.rows import SparseRows, add, rows_of
 from decbayes.posterior import Posterior, arrays
 from decbayes.structure import smallest
 from decbayes.symmetry import CoupledSet, Permutation, identity
@@ -28,7 +28,7 @@ class Canonical:
     """How to read a posterior without its labels: each set's components sorted by content, and a rank among others."""
 
     components: Mapping[CoupledSet, Permutation]
-    rank: tuple[float, bytes]
+    rank: tuple[float, bytes, bytes]
 
 
 def canonical_order(posteriors: Sequence[Posterior]) -> tuple[list[int], list[Canonical]]:
@@ -42,17 +42,20 @@ def canonical_order(posteriors: Sequence[Posterior]) -> tuple[list[int], list[Ca
 
 def canonical(posterior: Posterior) -> Canonical:
     structure = posterior.structure
-    digest = hashlib.sha256()
+    digest, labelled = hashlib.sha256(), hashlib.sha256()
     components = {}
     for coupled in structure.symmetry:
         contents = [posterior.contribution[name] for name in coupled.factors]
         hashes = component_hashes(contents)
         components[coupled] = np.array(sorted(range(len(hashes)), key=hashes.__getitem__), dtype=np.intp)
         digest.update(b"".join(sorted(hashes)))
+        labelled.update(b"".join(hashes))
     relabelled = {name for coupled in structure.symmetry for name in coupled.factors}
-    for name in structure.families.keys() - relabelled if len(relabelled) < len(structure.families) else ():
-        digest.update(content_hash(posterior.contribution[name], name))
-    return Canonical(components, (-information(posterior, components), digest.digest()))
+    for name in structure.families:
+        if name not in relabelled:
+            digest.update(content_hash(posterior.contribution[name], name))
+    # Posteriors that differ in their labels alone are ordered by those: the first one names the slots.
+    return Canonical(components, (-information(posterior, components), digest.digest(), labelled.digest()))
 
 
 def component_hashes(contents: Sequence[Contribution]) -> list[bytes]:
@@ -79,14 +82,30 @@ def content_hash(contribution: Contribution, name: str) -> bytes:
 
 
 def information(posterior: Posterior, components: Mapping[CoupledSet, Permutation]) -> float:
-    """KL(posterior ‖ prior) in nats, rounded: how much evidence the posterior brings."""
+    """KL(posterior ‖ prior) in nats, rounded: how much evidence the posterior brings.
+
+    Components are paired with the prior's in canonical order, whatever their labels. Where a prior tells components
+    apart such a pair may leave the domain; the factor is then not counted, since NaN would have no place in an order.
+    """
     order = {name: components[coupled] for coupled in components for name in coupled.factors}
     total = 0.0
     for name, family in posterior.structure.families.items():
         prior, contribution = posterior.structure.prior[name], posterior.contribution[name]
         rows = rows_of(contribution, order.get(name, identity(len(prior))), family)
-        total += sparse_information(prior, rows) if isinstance(rows, SparseRows) else family.information(prior, rows)
+        if isinstance(rows, SparseRows):
+            total += sparse_information(prior, rows) if sparse_inside(prior, rows) else 0.0
+        elif family.contains(prior + rows):
+            total += family.information(prior, rows)
     return float(f"{total:.{SIGNIFICANT}e}")
+
+
+def sparse_inside(prior: Array, rows: SparseRows) -> bool:
+    """Whether α0 + c stays positive."""
+    if rows.data.min(initial=0.0) >= 0.0:
+        return True
+    total = prior + 1.0
+    add(total, rows, identity(len(total)), identity(len(total)))
+    return bool((total > 0.0).all())
 
 
 def sparse_information(prior: Array, rows: SparseRows) -> float:
