@@ -1,6 +1,8 @@
 """Structures and posteriors are values: immutable, compared by content, checked when made."""
 
+import copy
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
@@ -46,6 +48,13 @@ class TestStructure:
         prior = topics(20, 5000).prior["topics"]
         assert prior.shape == (20, 5000)
         assert prior.strides == (0, 0)
+
+    @pytest.mark.parametrize("copied", [lambda value: pickle.loads(pickle.dumps(value)), copy.deepcopy])
+    def test_copies_for_other_processes_are_equal_and_as_small(self, copied):
+        structure = copied(topics(2, 5000))
+        assert structure == topics(2, 5000)
+        assert structure.prior["topics"].strides == (0, 0)
+        assert len(pickle.dumps(structure.prior["topics"])) > len(pickle.dumps(structure))
 
     def test_nothing_can_be_changed(self):
         structure = mixture(2)
@@ -155,6 +164,13 @@ class TestPosterior:
         draws = posterior.sample(7, rng)
         assert draws["means"].shape == (7, 2, 1)
         assert draws["weights"].shape == (7, 2)
+
+    def test_copies_for_other_processes_are_equal(self, rng):
+        posteriors = [draw(everything(), rng) for _ in range(2)]
+        sent = pickle.loads(pickle.dumps(posteriors))
+        assert sent == posteriors
+        assert sent[0].structure is sent[1].structure
+        assert db.merge(sent) == db.merge(posteriors)
 
     def test_repr_says_what_it_is(self, rng):
         text = repr(draw(topics(4, 1200), rng))

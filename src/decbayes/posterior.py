@@ -94,6 +94,10 @@ class Posterior:
     def __hash__(self) -> int:
         return hash(self.digest)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A read-only view cannot be pickled; workers in other processes get a posterior that is checked again.
+        return Posterior, (self.structure, dict(self.contribution))
+
     def __repr__(self) -> str:
         lines = [self._factor_text(name) for name in self.structure.families]
         return f"Posterior({'; '.join(lines)}; structure {self.structure.fingerprint[:12]})"

@@ -82,11 +82,20 @@ class Structure:
     def __hash__(self) -> int:
         return hash(self.fingerprint)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Read-only views cannot be pickled; a prior travels as its distinct part.
+        parts = {name: (smallest(prior), prior.shape) for name, prior in self.prior.items()}
+        return unpickled, (dict(self.families), parts, self.symmetry, dict(self.labels), self.sparse, dict(self.model))
+
     def __repr__(self) -> str:
         factors = ", ".join(
             f"{name}: {family.name} {shape_text(self.prior[name].shape)}" for name, family in self.families.items()
         )
         return f"Structure({factors}; fingerprint {self.fingerprint[:12]})"
+
+
+def unpickled(families: Any, parts: Mapping[str, Any], *others: Any) -> Structure:
+    return Structure(families, {name: np.broadcast_to(part, shape) for name, (part, shape) in parts.items()}, *others)
 
 
 def canonical_json(value: Any) -> bytes:
