@@ -185,6 +185,12 @@ def test_an_interrupted_fit_keeps_its_best_state(rng):
     assert isinstance(caught.value, KeyboardInterrupt)
 
 
+@pytest.mark.parametrize("one", [1, np.float64(1.0), np.float32(1.0), np.int64(1)])
+def test_equal_settings_agree_however_they_are_written(one):
+    written = db.GaussianMixture(components=2, variance=one, prior_variance=one, weight_prior=one)
+    assert written.structure == db.GaussianMixture(components=2, variance=1.0).structure
+
+
 class TestBadInput:
     @pytest.mark.parametrize(
         ("data", "reason"),

@@ -88,7 +88,9 @@ class GaussianMixture:
 
     @cached_property
     def structure(self) -> Structure:
-        described = {"name": "GaussianMixture", "covariance": self.covariance or "known", "variance": self.variance}
+        # A site that writes 1 and one that writes 1.0 agree.
+        variance = None if self.variance is None else float(self.variance)
+        described = {"name": "GaussianMixture", "covariance": self.covariance or "known", "variance": variance}
         return Structure(
             families={"weights": Weights(), "components": self.likelihood.family},
             prior={
