@@ -166,7 +166,8 @@ class TestPosterior:
         assert draws["weights"].shape == (7, 2)
 
     def test_copies_for_other_processes_are_equal(self, rng):
-        posteriors = [draw(everything(), rng) for _ in range(2)]
+        structure = everything()
+        posteriors = [draw(structure, rng) for _ in range(2)]
         sent = pickle.loads(pickle.dumps(posteriors))
         assert sent == posteriors
         assert sent[0].structure is sent[1].structure

@@ -1,5 +1,7 @@
 """Alignment at scale: exact gains, the same bits on all workers and from files, and optimality as stated."""
 
+import os
+from concurrent import futures
 from itertools import permutations
 from weakref import ref
 
@@ -104,6 +106,16 @@ class TestWorkers:
             together = db.align(posteriors, solver=db.Matching(restarts=2))
         assert together.objective == alone.objective
         assert together.merged() == alone.merged()
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+    @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+    def test_a_forked_process_has_threads_of_its_own(self):
+        assert workers.pool().submit(abs, -1).result(timeout=10) == 1
+        child = os.fork()
+        if not child:
+            done = futures.wait([workers.pool().submit(abs, -1)], timeout=10).done
+            os._exit(0 if done else 1)
+        assert os.waitpid(child, 0)[1] == 0
 
     def test_loky_changes_nothing(self, rng):
         posteriors, solver = news(20, rng), db.Hierarchical(fan_in=3)

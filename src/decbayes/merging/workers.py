@@ -4,6 +4,7 @@ The caller decides with `joblib.parallel_config`: its `n_jobs` and its backend h
 cores are used, as threads. No result depends on how many there are.
 """
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -46,3 +47,8 @@ def thread_count() -> int:
 @cache
 def pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max(1, int(cpu_count()) - 1), thread_name_prefix="decbayes")
+
+
+if hasattr(os, "register_at_fork"):
+    # A forked child has none of its parent's threads: work handed to them would never be done.
+    os.register_at_fork(after_in_child=pool.cache_clear)
