@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import coo_array, csc_array, csr_array, vstack
 
 import decbayes as db
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
@@ -240,6 +240,29 @@ def test_counts_that_no_document_has_are_refused(model, data, message, rng):
         model.fit(data, rng=rng)
     with pytest.raises(InvalidData, match=message):
         model.transform(db.Posterior.of_prior(model.structure), data)
+
+
+@pytest.mark.parametrize("form", [csr_array, csc_array, coo_array])
+@pytest.mark.parametrize(("narrow", "largest"), [(np.bool_, 1), (np.int8, 127), (np.uint8, 255), (np.int16, 32767)])
+def test_entries_that_come_in_parts_are_added_up(model, form, narrow, largest):
+    """The sum may be larger than the matrix's own type can hold."""
+    values, places = np.full(3, largest, dtype=narrow), np.full(3, 7)
+    rows = np.zeros(3, dtype=int)
+    if form is coo_array:
+        parts = coo_array((values, (rows, places)), shape=(1, WORDS))
+    elif form is csr_array:
+        parts = csr_array((values, places, [0, 3]), shape=(1, WORDS))
+    else:
+        parts = csc_array((values, rows, [0] * 8 + [3] * (WORDS - 7)), shape=(1, WORDS))
+    whole = csr_array(([3 * largest], ([0], [7])), shape=(1, WORDS))
+    fits = [model.fit(data, rng=np.random.default_rng(3)).posterior for data in (parts, whole)]
+    assert fits[0] == fits[1]
+
+
+def test_parts_that_add_up_to_more_than_fits_are_refused(model, rng):
+    parts = csr_array(([2**30, 2**30], [7, 7], [0, 2]), shape=(1, WORDS))
+    with pytest.raises(InvalidData, match="between 0 and"):
+        model.fit(parts, rng=rng)
 
 
 def test_a_matrix_that_names_a_word_past_its_own_width_is_refused(model, rng):

@@ -56,7 +56,7 @@ def as_counts(data: Any, vocabulary: int) -> Counts:
 def checked_matrix(data: Any, vocabulary: int) -> csr_array:
     """A CSR matrix of positive whole numbers without duplicate entries."""
     try:
-        matrix = csr_array(data)
+        matrix = csr_array(widened(data))
     except (TypeError, ValueError) as error:
         raise InvalidData(f"Counts must be a matrix of numbers, one row a document: {error}") from None
     check_columns(matrix, vocabulary)
@@ -65,7 +65,14 @@ def checked_matrix(data: Any, vocabulary: int) -> csr_array:
         matrix = matrix.copy() if issparse(data) else matrix
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
+        check_values(matrix)
     return matrix
+
+
+def widened(data: Any) -> Any:
+    """Counts whose duplicate entries can be added up: in a narrow type their sum might overflow."""
+    whole = issparse(data) and data.dtype.kind in "bui"
+    return data.astype(np.int64) if whole and not getattr(data, "has_canonical_format", False) else data
 
 
 def check_columns(matrix: csr_array, vocabulary: int) -> None:
