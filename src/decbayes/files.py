@@ -181,9 +181,11 @@ def described_structure(description: str, tensors: Arrays) -> Structure:
             sparse=frozenset(described["sparse"]),
             model=described["model"],
         )
+        # Values that no fingerprint can be taken of (NaN, half a surrogate pair) are found here.
+        fingerprint = structure.fingerprint
     except (KeyError, TypeError, ValueError, AttributeError, MemoryError) as error:
         raise InvalidFile(f"The structure is not described properly ({type(error).__name__}: {error}).") from None
-    if structure.fingerprint != header.get("fingerprint"):
+    if fingerprint != header.get("fingerprint"):
         raise InvalidFile("The fingerprint does not match the structure: the file was changed after it was written.")
     return structure
 
