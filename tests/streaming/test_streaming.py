@@ -37,6 +37,18 @@ class TestConjugate:
         merged = db.merge_batches(MEAN, points, rng=rng)
         np.testing.assert_allclose(merged.natural["mean"], MEAN.fit(points.ravel()).posterior.natural["mean"])
 
+    def test_agents_and_epochs_without_data_say_nothing(self, rng):
+        points = rng.normal(size=12)
+        batch = MEAN.fit(points).posterior.natural["mean"]
+        ragged = [[points[:5], points[5:7]], [], [points[7:]]]
+        for schedule in ("synchronous", "asynchronous"):
+            streamed = db.sda_bayes(MEAN, ragged, rng=rng, schedule=schedule)
+            np.testing.assert_allclose(streamed.natural["mean"], batch)
+        np.testing.assert_allclose(db.merge_batches(MEAN, ragged, rng=rng).natural["mean"], batch)
+        first, second, third = db.epochs(MEAN, ragged, rng=rng)
+        assert second == first
+        np.testing.assert_allclose(third.natural["mean"], batch)
+
     def test_epochs_hold_all_data_so_far(self, rng):
         points = rng.normal(size=(4, 3, 5))
         for epoch, posterior in enumerate(db.epochs(MEAN, points, rng=rng)):
@@ -110,6 +122,13 @@ def test_a_cavity_has_everything_but_the_agent(rng):
     others = db.product(posteriors[:2])
     for name in others.natural:
         np.testing.assert_allclose(cavity.natural[name], others.natural[name], rtol=1e-12, atol=1e-12)
+
+
+def test_an_unknown_schedule_is_refused(rng):
+    with pytest.raises(ValueError, match="'parallel'"):
+        db.sda_bayes(MEAN, [[[1.0]]], rng=rng, schedule="parallel")
+    with pytest.raises(ValueError, match="'synchronous'"):
+        db.refine(MEAN, [[1.0]], [MEAN.fit([1.0]).posterior], rounds=1, rng=rng, schedule="synchronous")
 
 
 def test_shards_and_posteriors_must_pair_up(rng):

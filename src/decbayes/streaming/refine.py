@@ -51,6 +51,8 @@ def refine(
     """
     if len(shards) != len(posteriors):
         raise StructureMismatch(f"There are {len(shards)} shards and {len(posteriors)} posteriors of them.")
+    if schedule not in ROUNDS:
+        raise ValueError(f"schedule is one of {', '.join(ROUNDS)}, not {schedule!r}.")
     own = aligned(align(posteriors, solver=solver))
     history = [product(own)]
     for _ in range(rounds):

@@ -32,6 +32,8 @@ def sda_bayes(
             batches = [batches[turn] for batches in shards if turn < len(batches)]
             shared = product([shared, *(learned(model, batch, shared, rng) for batch in batches)])
         return shared
+    if schedule != "asynchronous":
+        raise ValueError(f"schedule is 'synchronous' or 'asynchronous', not {schedule!r}.")
     seen = [shared] * len(shards)
     waiting = [list(batches) for batches in shards]
     while any(waiting):
@@ -44,8 +46,12 @@ def sda_bayes(
 def merge_batches(
     model: Model, shards: Sequence[Sequence[Any]], *, rng: np.random.Generator, solver: Solver | None = None
 ) -> Posterior:
-    """The AMPS way: each agent merges the posteriors of its own sub-batches, then the agents' results are merged."""
-    agents = [merge([model.fit(batch, rng=rng).posterior for batch in batches], solver=solver) for batches in shards]
+    """The AMPS way: each agent merges the posteriors of its own sub-batches, then the agents' results are merged.
+
+    An agent without a sub-batch says nothing.
+    """
+    fitted = [[model.fit(batch, rng=rng).posterior for batch in batches] for batches in shards]
+    agents = [merge(own, solver=solver) for own in fitted if own]
     return merge(agents, solver=solver)
 
 
@@ -55,7 +61,8 @@ def epochs(
     """True streaming: in each epoch every agent fits its new data on top of the last epoch's merged posterior.
 
     `stream` yields one epoch at a time, a sequence with each agent's data; the merged posterior of all data so far is
-    yielded after each. Within an epoch contributions are aligned to the prior and to each other.
+    yielded after each. Within an epoch contributions are aligned to the prior and to each other. An epoch in which
+    nobody had data changes nothing.
     """
     current = Posterior.of_prior(model.structure)
     for shards in stream:
@@ -72,6 +79,8 @@ def learned(model: Model, data: Any, prior: Posterior, rng: np.random.Generator)
 
 def merge_on(prior: Posterior, contributions: Sequence[Posterior], solver: Solver | None) -> Posterior:
     """AMPS with an earlier posterior in the place of λ0."""
+    if not contributions:
+        return prior
     base = prior.structure
     structure = base.with_prior(prior.natural)
     merged = merge([Posterior(structure, dict(part.contribution)) for part in contributions], solver=solver)
