@@ -146,6 +146,12 @@ def test_images_are_taken_as_vectors(fitted):
     assert MODEL.fit(data.reshape(-1, 2, 5), rng=np.random.default_rng(0)).posterior == fit.posterior
 
 
+def test_no_images_leave_the_prior():
+    assert MODEL.fit(np.zeros((0, 2, 5)), rng=np.random.default_rng(0)).posterior == db.Posterior.of_prior(
+        MODEL.structure
+    )
+
+
 def test_wide_data_is_fitted_like_any_other():
     """Fewer observations than dimensions are fitted in their span; outside of it all features are zero."""
     data, truth, _ = synthetic(3, observations=60, dimension=200)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -173,4 +174,5 @@ def measured(step: Callable[[State], State], state: State) -> tuple[State, float
 def flattened(data: Any) -> Any:
     """Images (N, height, width) as vectors; anything else as it is."""
     array = np.asarray(data)
-    return array.reshape(len(array), -1) if array.ndim > 2 else array
+    # −1 would not say how many pixels there are when there is no image.
+    return array.reshape(len(array), prod(array.shape[1:])) if array.ndim > 2 else array
