@@ -185,6 +185,22 @@ def test_an_interrupted_fit_keeps_its_best_state(rng):
     assert isinstance(caught.value, KeyboardInterrupt)
 
 
+def test_an_interruption_between_restarts_loses_nothing(rng, monkeypatch):
+    model = db.GaussianMixture(components=3, variance=0.3)
+    begin, made = db.GaussianMixture._begin, []
+
+    def interrupted(*arguments):
+        made.append(begin(*arguments))
+        if len(made) == 3:
+            raise KeyboardInterrupt
+        return made[-1]
+
+    monkeypatch.setattr(db.GaussianMixture, "_begin", interrupted)
+    with pytest.raises(db.FitInterrupted) as caught:
+        model.fit(clusters(rng, 50, 1), rng=rng)
+    assert caught.value.fit.posterior.usual("weights")["alpha"].sum() == pytest.approx(3 + 50)
+
+
 @pytest.mark.parametrize("one", [1, np.float64(1.0), np.float32(1.0), np.int64(1)])
 def test_equal_settings_agree_however_they_are_written(one):
     written = db.GaussianMixture(components=2, variance=one, prior_variance=one, weight_prior=one)
@@ -206,6 +222,14 @@ class TestBadInput:
     def test_data_the_model_cannot_have_produced(self, data, reason, rng):
         with pytest.raises(InvalidData, match=reason):
             db.GaussianMixture(components=2, dimension=2, variance=1.0).fit(data, rng=rng)
+
+    @pytest.mark.parametrize("covariance", ["spherical", "diagonal", "full"])
+    def test_a_spread_that_double_precision_cannot_hold(self, covariance, rng):
+        """Of many components some have a negative variance by rounding."""
+        points = 1e6 + 1e-3 * rng.normal(size=(200, 2))
+        model = db.GaussianMixture(10, 2, covariance=covariance, prior_mean=1e6, prior_scale=1e-6)
+        with pytest.raises(InvalidData, match="lost in rounding"):
+            model.fit(points, rng=rng)
 
     @pytest.mark.parametrize(
         ("settings", "reason"),

@@ -111,7 +111,11 @@ def best_climb(
     for restart in range(1, ascent.restarts + 1):
         if best.interrupted:
             break
-        latest = attempt(restart)
+        try:
+            latest = attempt(restart)
+        except KeyboardInterrupt:
+            # While the next start was being made: there is nothing of it to keep.
+            return replace(best, interrupted=True)
         best = replace(max(best, latest, key=lambda reached: reached.height), interrupted=latest.interrupted)
     return best
 

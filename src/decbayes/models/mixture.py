@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import logsumexp, softmax
 
+from decbayes.errors import InvalidData
 from decbayes.families import Array, NormalWishart, Weights
 from decbayes.models.ascent import Ascent, Fit, Progress, fit_best
 from decbayes.models.likelihoods import (
@@ -205,10 +206,13 @@ class GaussianMixture:
 
     def _plus(self, natural: Natural, sums: Array) -> Natural:
         """Natural parameters with the evidence of some points added."""
-        return {
-            "weights": natural["weights"] + sums[:, -1:],
-            "components": natural["components"] + self.likelihood.contribution(sums),
-        }
+        components = natural["components"] + self.likelihood.contribution(sums)
+        if not self.likelihood.family.contains(components):
+            raise InvalidData(
+                "The spread of the observations is lost in rounding: it is tiny beside their distance from zero. "
+                "Subtract one agreed offset from every site's data, and divide by one agreed scale."
+            )
+        return {"weights": natural["weights"] + sums[:, -1:], "components": components}
 
 
 class Blocks:
