@@ -49,8 +49,10 @@ class Structure:
     def fingerprint(self) -> str:
         """SHA-256 of the canonical bytes: what people compare to know that they agree."""
         digest = hashlib.sha256(canonical_json(self.description()))
-        for prior in self.prior.values():
-            digest.update(smallest(prior).astype("<f8").tobytes())
+        for part in map(smallest, self.prior.values()):
+            # The numbers alone do not tell equal rows from equal columns, nor where one prior ends.
+            digest.update(canonical_json(part.shape))
+            digest.update(part.astype("<f8").tobytes())
         return digest.hexdigest()
 
     def description(self) -> dict[str, Any]:
