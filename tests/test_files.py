@@ -90,7 +90,7 @@ def forged(posterior, header=None, tensors=None, drop=(), **changes):
         ({"format": "decbayes posterior 99"}, "another version"),
         ({"header": {"fingerprint": "0" * 64}}, "fingerprint"),
         ({"model": {"name": "another"}}, "fingerprint"),
-        ({"model": {"name": np.inf}}, "not described properly"),
+        ({"model": {"name": np.inf}}, "settings"),
         ({"labels": {"topics": ["\ud800", *"bcdef"]}}, "not described properly"),
         ({"families": {"topics": "Gaussian"}}, "not described properly"),
         ({"families": 3}, "not described properly"),

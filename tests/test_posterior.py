@@ -74,6 +74,11 @@ class TestStructure:
         assert structure.prior["topics"].strides == (0, 0)
         assert len(pickle.dumps(structure.prior["topics"])) > len(pickle.dumps(structure))
 
+    @pytest.mark.parametrize("setting", [np.int64(3), np.nan, {1, 2}, np.ones(2), "\ud800"])
+    def test_settings_that_have_no_canonical_bytes_are_refused(self, setting):
+        with pytest.raises(InvalidStructure, match="settings"):
+            db.Structure({"a": Weights()}, {"a": [[1.0]]}, model={"name": "mine", "variance": setting})
+
     def test_nothing_can_be_changed(self):
         structure = mixture(2)
         with pytest.raises(dataclasses.FrozenInstanceError):

@@ -44,6 +44,7 @@ class Structure:
         freeze(self, "model", MappingProxyType(dict(sorted(self.model.items()))))
         check_factors(self)
         check_symmetry(self)
+        check_model(self)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -160,3 +161,12 @@ def check_symmetry(structure: Structure) -> None:
         sizes = {name: len(structure.prior[name]) for name in coupled.factors}
         if len(set(sizes.values())) > 1:
             raise InvalidStructure(f"Coupled factors must have equally many components; here: {sizes}.")
+
+
+def check_model(structure: Structure) -> None:
+    try:
+        canonical_json(dict(structure.model))
+    except (TypeError, ValueError) as error:
+        raise InvalidStructure(
+            f"The model's settings {dict(structure.model)} must be plain numbers, texts and lists of them: {error}."
+        ) from None
