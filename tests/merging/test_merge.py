@@ -108,6 +108,13 @@ def test_doubt_under_a_prior_that_tells_components_apart_may_come_in_any_order(l
     assert len(results) == 1
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_evidence_beyond_all_bounds_may_come_in_any_order(rng):
+    structure = topics(3, 6)
+    posteriors = [db.Posterior(structure, {"topics": 1e306 * rng.random((3, 6))}) for _ in range(3)]
+    assert len({db.merge(order) for order in permutations(posteriors)}) == 1
+
+
 def test_the_seed_of_string_hashes_changes_nothing():
     """Two machines agree on the order of posteriors that bring equally much evidence."""
     program = """

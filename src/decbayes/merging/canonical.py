@@ -86,6 +86,7 @@ def information(posterior: Posterior, components: Mapping[CoupledSet, Permutatio
 
     Components are paired with the prior's in canonical order, whatever their labels. Where a prior tells components
     apart such a pair may leave the domain; the factor is then not counted, since NaN would have no place in an order.
+    Nor has it where numbers are so large that their logarithms of Γ overflow.
     """
     order = {name: components[coupled] for coupled in components for name in coupled.factors}
     total = 0.0
@@ -96,7 +97,7 @@ def information(posterior: Posterior, components: Mapping[CoupledSet, Permutatio
             total += sparse_information(prior, rows) if sparse_inside(prior, rows) else 0.0
         elif family.contains(prior + rows):
             total += family.information(prior, rows)
-    return float(f"{total:.{SIGNIFICANT}e}")
+    return 0.0 if np.isnan(total) else float(f"{total:.{SIGNIFICANT}e}")
 
 
 def sparse_inside(prior: Array, rows: SparseRows) -> bool:
