@@ -156,6 +156,14 @@ class TestLibrary:
         assert db.product(library) == db.product(posteriors)
         assert db.align(library, solver=solver).margins()[0].keys() == set(everything().symmetry)
 
+    @pytest.mark.parametrize("seed", range(5))
+    def test_files_and_memory_merge_alike_where_restarts_are_made_unasked(self, seed, tmp_path):
+        rng = np.random.default_rng(seed)
+        posteriors = [draw(mixture(6), rng) for _ in range(6)]
+        for index, posterior in enumerate(posteriors):
+            db.save(posterior, tmp_path / str(index))
+        assert db.merge(db.Library(sorted(tmp_path.iterdir()))) == db.merge(posteriors)
+
     def test_a_tree_holds_few_posteriors_at_a_time(self, rng, tmp_path, monkeypatch):
         for index, posterior in enumerate(news(40, rng)):
             db.save(posterior, tmp_path / f"{index:02d}.posterior")

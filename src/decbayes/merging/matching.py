@@ -35,8 +35,10 @@ class Matching:
     sweeps: int | None = None
 
     def solve(self, problem: Problem) -> Solution:
-        # Agents that are read from disk are not read once more to be counted.
-        evaluations = problem.evaluations if problem.in_memory else CHEAP + 1
+        evaluations = problem.evaluations(most=CHEAP)
+        if evaluations <= CHEAP:
+            # Restarts would read the files again and again; and files and memory must give the same result.
+            problem = problem.loaded()
         restarts = (CHEAP_RESTARTS if evaluations <= CHEAP else 0) if self.restarts is None else self.restarts
         starts = [None, *range(0 if problem.solved_by_folding else restarts)]
         if len(starts) == 1 or evaluations < WORTH_A_WORKER:

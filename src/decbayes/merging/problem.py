@@ -55,14 +55,17 @@ class Problem:
         """Whether the prior treats all components alike, so that only the agents' labels against each other matter."""
         return all((factor.prior == factor.prior[0]).all() for factor in self.factors)
 
-    @property
-    def in_memory(self) -> bool:
-        return isinstance(self.contents, list | tuple)
+    def evaluations(self, *, most: int) -> int:
+        """How many numbers all agents' gains take together: what a sweep costs.
 
-    @property
-    def evaluations(self) -> int:
-        """How many numbers all agents' gains take together: what a sweep costs."""
-        return self.components * sum(size(rows) for contents in self.contents for rows in contents)
+        Counted until there are more than `most`, because agents may have to be read from disk.
+        """
+        total = 0
+        for contents in self.contents:
+            total += self.components * sum(map(size, contents))
+            if total > most:
+                break
+        return total
 
     @property
     def solved_by_folding(self) -> bool:
