@@ -140,10 +140,14 @@ def restarts_table(shares, orderings):
 
 
 def test_restarts_that_wander_or_agree_are_told():
-    assert [claim.holds for claim in sticking(restarts_table([1.0, 0.95], [0, 4]), "VB")] == [True, True]
-    assert [claim.holds for claim in sticking(restarts_table([1.0, 0.95], [2, 2]), "VB")] == [True, False]
-    assert [claim.holds for claim in sticking(restarts_table([1.0, 0.5], [0, 4]), "VB")] == [False, True]
-    assert [claim.holds for claim in sticking(table(), "VB")] == [False, False]
+    verdicts = {
+        ((1.0, 0.95, 0.5), (0, 4, 1)): [True, True],
+        ((1.0, 0.95, 1.0), (2, 2, 2)): [True, False],
+        ((1.0, 0.3, 0.5), (0, 4, 1)): [False, True],
+        ((), ()): [False, False],
+    }
+    for (shares, orderings), expected in verdicts.items():
+        assert [claim.holds for claim in sticking(restarts_table(shares, orderings), "VB")] == expected
 
 
 @pytest.mark.parametrize("wins", [True, False])

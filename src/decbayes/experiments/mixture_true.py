@@ -47,9 +47,10 @@ class MixtureTrue:
 
     def claims(self, table: Table) -> list[Claim]:
         shares = table.values(method="truth", measure=SHARE)
+        least, most = (number(float(extreme(shares, default=np.nan))) for extreme in (min, max))
         sentence = (
-            f"The true posterior has six regions, one for each ordering of the means, with shares from "
-            f"{number(float(min(shares, default=np.nan)))} to {number(float(max(shares, default=np.nan)))} (a sixth is 0.17)"
+            "The true posterior has six regions, one for each ordering of the means, with shares from "
+            f"{least} to {most} (a sixth is 0.17)"
         )
         return [always(sentence, shares, lambda share: 0.5 / 6 < share < 2 / 6)]
 
