@@ -1,4 +1,4 @@
-"""The runs behind the page "When it fails": `python docs/failures.py [tails|coverages|topics]` prints its figures."""
+"""The runs behind the page "When it fails": `python docs/failures.py [NAME …]` prints its figures."""
 
 import sys
 from dataclasses import dataclass
@@ -110,6 +110,28 @@ def topic_gaps(seed: int, restarts: int) -> tuple[float, float, float]:
     return naive, merged, refined
 
 
+def splits() -> None:
+    """Do the bad seeds come from sites that lack the rare cluster and split another one?"""
+    losses = gaps(100, 10)[:, 0]
+    for name, seeds in (("worst", np.argsort(-losses)[:10]), ("closest", np.argsort(np.abs(losses))[:10])):
+        counts = [splitting_agents(trial(int(seed), points=10, rounds=0)) for seed in seeds]
+        print(f"10 points an agent, ten {name} seeds: agents that split a cluster {counts}")
+
+
+def splitting_agents(each: Trial) -> int:
+    """Agents without a point of the rare cluster whose three components are all in use."""
+    lacking = [agent for shard, agent in zip(each.shards, each.agents, strict=True) if (shard < 2.0).all()]
+    return sum(bool((agent.contribution["weights"][:, 0] > 0.5).all()) for agent in lacking)
+
+
+def stuck() -> None:
+    """A seed at which refinement ends at a worse optimum of the batch bound than the batch fit."""
+    each = trial(48, rounds=30)
+    for name, posterior in (("refined", each.rounds[-1]), ("batch", each.batch)):
+        bound = MODEL.fit(each.shards.ravel(), rng=np.random.default_rng(0), start=posterior).bound[-1]
+        print(f"seed 48, {name}: bound {bound:.2f}, gap {each.gap(posterior):.2f}")
+
+
 def coverages() -> None:
     for distance in (0.7, 1.5):
         print(f"clusters at ±{distance}: coverage of 90 % intervals", coverage(distance))
@@ -122,7 +144,7 @@ def topics() -> None:
         print(f"  more than 0.05 nat: {(table[:, 1] > 0.05).sum()} merged, {(table[:, 2] > 0.05).sum()} refined")
 
 
-STUDIES = {"tails": tails, "coverages": coverages, "topics": topics}
+STUDIES = {"tails": tails, "splits": splits, "stuck": stuck, "coverages": coverages, "topics": topics}
 
 
 def main() -> None:

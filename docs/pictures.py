@@ -53,7 +53,7 @@ def draw_predictions(figure: Figure, axes: list[Axes], posteriors: dict[str, db.
 
 
 def mixture() -> Figure:
-    """The picture of the README: one agent, the naive merge, the merge, all data in one place."""
+    """The picture of the quickstart: one agent, the naive merge, the merge, all data in one place."""
     each = trial(0, rounds=0)
     posteriors = {
         "one agent alone": each.agents[0],
@@ -147,7 +147,7 @@ def tail() -> Figure:
             panel.plot(np.arange(1, 101), np.sort(losses[:, round_]), label=label, lw=1.5)
         panel.axhline(0, color="0.7", lw=0.6)
         panel.set_title(f"{points} points an agent", fontsize=9)
-        panel.set(xlabel="seeds, sorted", ylim=(-0.5, 2.0))
+        panel.set(xlabel="seeds, sorted", ylim=(-0.15, 1.15))
     axes[0].set_ylabel("gap to batch (nats a point)")
     axes[0].legend(fontsize=7, frameon=False)
     return figure

@@ -1,5 +1,6 @@
 """`decbayes demo`: eight agents share handwritten digits, one is killed, one comes late, and all agree."""
 
+import signal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -20,6 +21,8 @@ def demo(
     from decbayes.cli.demonstration.picture import draw
     from decbayes.cli.demonstration.view import watching
 
+    # Told to end, it cleans up as after Ctrl-C; the agents end with it in any case.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(highlight=False)
     console.print("Eight sites hold 100 handwritten digits each. They share posteriors, never images.")
     digits = Digits.load(seed)

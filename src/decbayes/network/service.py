@@ -23,8 +23,9 @@ from decbayes.network.queues import SHARES, Inbox
 from decbayes.network.transport import SLACK, Question, Transport
 
 TICK_SECONDS = 0.2
-# So long without news, and it is time to refine; so long without a neighbour, and it is time to say so.
-QUIET_TICKS = 15
+# Refining waits for so long without news, but not longer than the second: in a large group there is always news.
+QUIET_TICKS, MOST_QUIET_TICKS = 15, 60
+# So long without a neighbour, and it is time to say so.
 ALONE_TICKS = 25
 MOST_QUESTIONS = 64
 
@@ -48,7 +49,7 @@ class Service:
         self._data: list[Any] = []
         self._root = b""
         self._refined_against: list[Entry] = []
-        self._quiet = self._ticks_alone = self._dropped = 0
+        self._quiet = self._ticks_due = self._ticks_alone = self._dropped = 0
         self.transport = Transport(agent, links, self._inbox, self._answer)
         log(
             "listening",
@@ -105,7 +106,7 @@ class Service:
         self._look_around()
         self._report_losses()
         self._report_refusals()
-        if self._refinements and self._quiet >= QUIET_TICKS and not self.agent.waiting:
+        if self._refinements and not self.agent.waiting:
             self._refine()
         self.log.end_tick()
 
@@ -121,9 +122,9 @@ class Service:
     def _refine(self) -> None:
         """Refit against the others' evidence, once for each time that it has changed."""
         others = [entry for entry in self.agent.pool.entries() if entry[0] != self.agent.id]
-        if others and others != self._refined_against:
-            self._refinements -= 1
-            self._refined_against = others
+        self._ticks_due = self._ticks_due + 1 if others != self._refined_against else 0
+        if self._ticks_due >= (QUIET_TICKS if self._quiet >= QUIET_TICKS else MOST_QUIET_TICKS):
+            self._refinements, self._ticks_due, self._refined_against = self._refinements - 1, 0, others
             self._fit(self._relearn)
 
     def _fit(self, job: Fit) -> None:

@@ -1,4 +1,4 @@
-"""The course of events: sites join one after another, one is killed, one comes late, and all agree in the end."""
+"""The course of events: sites join one by one, one is killed and comes back, one is late, and all agree in the end."""
 
 import time
 from collections.abc import Callable
@@ -51,10 +51,10 @@ class Events:
             self._join(site)
         self._until(lambda: self._agree(frozenset(early)))
         self._kill(VICTIM)
-        self._join(LATECOMER)
-        self._until(
-            lambda: self._agree(frozenset(SITES)) and (self._settled() or self.story.seconds > PATIENCE_SECONDS)
-        )
+        self._join(LATECOMER, "joins late", mark="joins")
+        self._until(lambda: self._agree(frozenset(SITES)))
+        self._join(VICTIM, "comes back, with what it had stored", mark="back")
+        self._until(lambda: self._agree(frozenset(SITES)) and self._settled())
         self._finish()
 
     @property
@@ -66,7 +66,7 @@ class Events:
             assert one.inquiry is not None
             one.inquiry.close()
 
-    def _join(self, site: str) -> None:
+    def _join(self, site: str, text: str = "starts", *, mark: str = "") -> None:
         """Start a site; it calls the two that came last and are still there."""
         neighbours = [self.party.agents[one.site].endpoint() for one in self.live[-2:]]
         links = [word for endpoint in neighbours for word in ("--connect", endpoint)]
@@ -74,8 +74,7 @@ class Events:
         seed = str(SITES.index(site))
         self.watched[site].state = "starting"
         agent = self.party.start(site, "--data", data, *links, "--refine", str(REFINEMENTS), "--seed", seed)
-        late = site == LATECOMER
-        self.story.happened(f"{site} joins late" if late else f"{site} starts", mark=f"{site} joins" if late else "")
+        self.story.happened(f"{site} {text}", mark=f"{site} {mark}" if mark else "")
         self._until(lambda: bool(agent.events("listening")) or not agent.running)
         links_here = Links(listen=(), connect=(agent.endpoint(),))
         self.watched[site].inquiry = Inquiry(self.party.charter, links_here)
@@ -133,7 +132,8 @@ class Events:
         return all(one.heard == sites for one in self.live) and len({one.root for one in self.live}) == 1
 
     def _settled(self) -> bool:
-        return time.monotonic() > max(one.changed for one in self.live) + SETTLED_SECONDS
+        quiet = time.monotonic() > max(one.changed for one in self.live) + SETTLED_SECONDS
+        return quiet or self.story.seconds > PATIENCE_SECONDS
 
 
 def prepare(folder: Path, digits: Digits) -> Party:

@@ -83,7 +83,8 @@ def draw_climb(axes: "Axes", story: Story, scores: dict[str, float]) -> None:
     """What each site knew alone, and how its merged posterior came up to the batch posterior."""
     for site in SITES:
         mine = [point for point in story.points if point.site == site]
-        times, values = [point.seconds for point in mine], [point.score for point in mine]
+        times = [*(point.seconds for point in mine), story.events[-1].seconds]
+        values = [*(point.score for point in mine), mine[-1].score]
         axes.step(times, values, where="post", color=COLOURS["AMPS"], linewidth=0.9, alpha=0.6)
         axes.plot(times[:1], [story.digits.score(story.alone[site])], "o", color=COLOURS["best site alone"], ms=2.6)
     batch, end = scores["all data in one place"], story.events[-1].seconds
@@ -98,16 +99,17 @@ def label_climb(axes: "Axes", story: Story, batch: float) -> None:
     """Names beside what they name, and marks where something went wrong or came late."""
     low, _ = axes.get_ylim()
     height, end = batch - low, story.events[-1].seconds
-    axes.set_ylim(low - 0.16 * height, batch + 0.2 * height)
+    axes.set_ylim(low - 0.26 * height, batch + 0.2 * height)
     small: dict[str, Any] = {"fontsize": 7, "ha": "right"}
     axes.text(end, batch + 0.03 * height, "all data in one place", va="bottom", color=INK, **small)
     axes.text(end, batch - 0.08 * height, "merged", va="top", color=COLOURS["AMPS"], **small)
     alone = float(np.mean([story.digits.score(posterior) for posterior in story.alone.values()]))
     axes.text(end, alone, "alone", va="center", color=COLOURS["best site alone"], **small)
-    for row, event in enumerate(event for event in story.events if event.mark):
-        axes.vlines(event.seconds, low - 0.16 * height, batch, color=GREY, linewidth=0.5)
-        bottom = low - (0.04 + 0.1 * row) * height
-        axes.text(event.seconds + 0.015 * end, bottom, event.mark, fontsize=6, color=GREY, va="bottom")
+    marked = [event for event in story.events if event.mark]
+    for row, event in enumerate(marked):
+        axes.vlines(event.seconds, low - 0.26 * height, batch, color=GREY, linewidth=0.5)
+        place = marked[-1].seconds + 0.02 * end, low - (0.04 + 0.1 * row) * height
+        axes.text(*place, event.mark, fontsize=6, color=GREY, va="bottom")
 
 
 def number_text(value: float, *, digits: int = 1) -> str:
