@@ -1,6 +1,5 @@
 """A claim function given a losing table says so."""
 
-import numpy as np
 import pytest
 from experiments.tiny import row, table
 
@@ -13,9 +12,9 @@ from decbayes.experiments.gaussian import Gaussian
 from decbayes.experiments.lda_results import ROUNDS, checked
 from decbayes.experiments.mixture_agents import MixtureAgents
 from decbayes.experiments.mixture_amps import MixtureAmps
-from decbayes.experiments.mixture_example import Draws, recorded
 from decbayes.experiments.mixture_naive import MixtureNaive
 from decbayes.experiments.mixture_restarts import sticking
+from decbayes.experiments.mixture_symmetrized import MixtureSymmetrized
 from decbayes.experiments.mixture_true import MixtureTrue
 from decbayes.experiments.sda import METHODS, Sda
 from decbayes.experiments.starts import best_starts
@@ -39,11 +38,6 @@ def lda_table(scores, trials=2):
             spread = 0.1 if (method == "agent") == (scores is WINNING) else 0.01
             rows.append(row(method, SCORE, score + spread * trial, setting=setting, trial=trial))
     return table(*rows)
-
-
-def draws_table(method, means):
-    found = recorded(method, Draws(np.full_like(means, 1 / 3), means))
-    return table(*(row(one.method, one.measure, one.value, member=one.member) for one in found))
 
 
 def test_sentences_carry_the_numbers_and_the_verdict():
@@ -131,21 +125,36 @@ def test_the_gaussian_merge_must_equal_the_batch(gap):
     assert [claim.holds for claim in Gaussian().claims(table(*rows))] == [gap == 0.0]
 
 
-def test_one_region_is_not_six(rng):
-    means = np.array([1.0, -1.0, 3.0]) + 0.1 * rng.normal(size=(600, 3))
-    assert not MixtureTrue().claims(draws_table("truth", means))[0].holds
-    assert MixtureTrue().claims(draws_table("truth", rng.permuted(means, axis=1)))[0].holds
+def test_one_region_is_not_six():
+    six, one = [0.16, 0.18, 0.15, 0.17, 0.16, 0.18], [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    claims = [
+        MixtureTrue().claims(table(*(row("truth", "share of an ordering", share) for share in shares)))
+        for shares in (six, one, [])
+    ]
+    assert [claim.holds for (claim,) in claims] == [True, False, False]
 
 
-def test_restarts_that_wander_or_agree_are_told(rng):
-    stuck = np.array([1.0, -1.0, 3.0]) + 0.1 * rng.normal(size=(100, 3))
-    weights = np.full((100, 3), 1 / 3)
-    alike = [Draws(weights, stuck)] * 2
-    apart = [Draws(weights, stuck), Draws(weights, stuck[:, ::-1])]
-    wandering = [Draws(weights, rng.permuted(stuck, axis=1))] * 2
-    assert [claim.holds for claim in sticking("VB", apart)] == [True, True]
-    assert [claim.holds for claim in sticking("VB", alike)] == [True, False]
-    assert [claim.holds for claim in sticking("VB", wandering)] == [False, False]
+def restarts_table(shares, orderings):
+    rows = [row("VB", "share of its ordering", share, member=i) for i, share in enumerate(shares)]
+    return table(*rows, *(row("VB", "ordering", ordering, member=i) for i, ordering in enumerate(orderings)))
+
+
+def test_restarts_that_wander_or_agree_are_told():
+    verdicts = {
+        ((1.0, 0.95, 0.5), (0, 4, 1)): [True, True],
+        ((1.0, 0.95, 1.0), (2, 2, 2)): [True, False],
+        ((1.0, 0.3, 0.5), (0, 4, 1)): [False, True],
+        ((), ()): [False, False],
+    }
+    for (shares, orderings), expected in verdicts.items():
+        assert [claim.holds for claim in sticking(restarts_table(shares, orderings), "VB")] == expected
+
+
+@pytest.mark.parametrize("wins", [True, False])
+def test_symmetrised_restarts_must_be_alike(wins):
+    values = {"VB": 5.0, "symmetrised": 0.1 if wins else 4.0}
+    rows = [row(m, what, v) for m, v in values.items() for what in ("distance between restarts", "distance from truth")]
+    assert [claim.holds for claim in MixtureSymmetrized().claims(table(*rows))] == [wins, wins]
 
 
 @pytest.mark.parametrize("wins", [True, False])

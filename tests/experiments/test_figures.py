@@ -2,6 +2,7 @@
 
 import xml.etree.ElementTree as ET
 from html import escape
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from decbayes.experiments.experiment import redraw, run
 from decbayes.experiments.features_common import estimated_prior_variance
 from decbayes.experiments.features_faces import unexplained
 from decbayes.experiments.features_synthetic import feature_error
+from decbayes.experiments.mixture_restarts import main_ordering
 from decbayes.experiments.report import write_report
 from decbayes.experiments.simplex import colours
 from decbayes.experiments.style import save, styled
@@ -57,6 +59,11 @@ def test_orderings_are_counted_by_the_means():
     means = np.array([[1.0, 2.0, 3.0], [0.1, 0.2, 0.3], [3.0, 2.0, 1.0]])
     shares = mixture.ordering_shares(mixture.Draws(np.full((3, 3), 1 / 3), means))
     np.testing.assert_allclose(shares, [2 / 3, 1 / 3, 0, 0, 0, 0])
+
+
+def test_an_ordering_has_one_number():
+    draws = [mixture.Draws(np.full((2, 3), 1 / 3), np.tile(means, (2, 1))) for means in permutations([-1.0, 1.0, 3.0])]
+    assert sorted(map(main_ordering, draws)) == [0, 1, 2, 3, 4, 5]
 
 
 def test_energy_distance_is_that_of_scipy_in_one_dimension(rng):

@@ -40,10 +40,10 @@ def images(count=40, side=6):
 def experiments():
     return [
         Gaussian(trials=2),
-        MixtureTrue(draws=60),
+        MixtureTrue(trials=2, draws=60),
         MixtureNaive(trials=2, draws=30),
-        MixtureRestarts(draws=30, restarts=2),
-        MixtureSymmetrized(draws=30, restarts=2),
+        MixtureRestarts(trials=2, draws=30, restarts=2),
+        MixtureSymmetrized(trials=2, draws=30, restarts=2),
         MixtureAgents(trials=2, draws=30),
         MixtureAmps(trials=2, draws=30),
         Lda(trials=1, agents=(2, 3), topics=4, held_out=20, corpus=corpus()),

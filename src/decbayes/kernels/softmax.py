@@ -12,19 +12,24 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 @numba.njit(fastmath=FASTMATH, error_model="numpy", nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def normalise(scores: Array) -> float:
-    """Replace each row by exp(row) / Σ exp(row), and return the sum of the rows' log Σ exp."""
+    """Replace each column by exp(column) / Σ exp(column), and return the sum of the columns' log Σ exp.
+
+    One column a point: every loop then runs over points that lie next to each other, and vectorises.
+    """
+    components, points = scores.shape
+    highest, weight = scores[0].copy(), np.zeros(points)
+    for k in range(1, components):
+        for n in range(points):
+            highest[n] = max(highest[n], scores[k, n])
+    for k in range(components):
+        for n in range(points):
+            scores[k, n] = exp(scores[k, n] - highest[n])
+            weight[n] += scores[k, n]
     total = 0.0
-    columns = scores.shape[1]
-    for row in range(len(scores)):
-        highest = scores[row, 0]
-        for column in range(columns):
-            highest = max(highest, scores[row, column])
-        weight = 0.0
-        for column in range(columns):
-            scores[row, column] = exp(scores[row, column] - highest)
-        for column in range(columns):
-            weight += scores[row, column]
-        for column in range(columns):
-            scores[row, column] /= weight
-        total += highest + log(weight)
+    for n in range(points):
+        total += highest[n] + log(weight[n])
+        weight[n] = 1.0 / weight[n]
+    for k in range(components):
+        for n in range(points):
+            scores[k, n] *= weight[n]
     return total

@@ -29,7 +29,7 @@ Start = Literal["k-means++", "random"]
 Covariance = Literal["spherical", "diagonal", "full"]
 
 # Rows of a block are weighed while they are still in the cache.
-BLOCK = 2048
+BLOCK = 1024
 POINTS_A_CENTRE = 10
 # Features up to this many numbers (128 MiB) stay in memory between passes.
 MOST_KEPT = 1 << 24
@@ -189,13 +189,14 @@ class GaussianMixture:
 
         families = self.structure.families
         bound = -sum(families[name].kl(natural[name], before[name]) for name in families)
-        coefficients = self._coefficients(natural)
-        sums = np.zeros(coefficients.T.shape)
-        buffer = np.empty((BLOCK, self.components))  # fresh memory for each product would cost as much as the product
+        coefficients = self._coefficients(natural).T
+        sums = np.zeros(coefficients.shape)
+        buffer = np.empty(self.components * BLOCK)  # fresh memory for each product would cost as much as the product
         for features in blocks:
-            scores = np.dot(features, coefficients, out=buffer[: len(features)])
+            shape = (self.components, len(features))
+            scores = np.dot(coefficients, features.T, out=buffer[: shape[0] * shape[1]].reshape(shape))
             bound += normalise(scores)
-            sums += scores.T @ features
+            sums += scores @ features
         return self._plus(before, sums), bound
 
     def _coefficients(self, natural: Natural) -> Array:
