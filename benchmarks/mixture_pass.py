@@ -78,7 +78,10 @@ def decbayes_pass(points: np.ndarray, seed: int) -> float:
     """Processor seconds of one pass: the median between reports."""
     clock: list[float] = []
     model = db.GaussianMixture(
-        components=COMPONENTS, dimension=DIMENSIONS, covariance="diagonal", ascent=db.Ascent(passes=18, tolerance=0.0, restarts=0)
+        components=COMPONENTS,
+        dimension=DIMENSIONS,
+        covariance="diagonal",
+        ascent=db.Ascent(passes=18, tolerance=0.0, restarts=0),
     )
     model.fit(points, rng=np.random.default_rng(seed), progress=lambda report: clock.append(time.process_time()))
     return float(np.median(np.diff(clock)))

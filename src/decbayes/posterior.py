@@ -85,7 +85,8 @@ class Posterior:
         digest = hashlib.sha256(bytes.fromhex(self.structure.fingerprint))
         for contribution in self.contribution.values():
             for part in arrays(contribution).values():
-                digest.update(part.tobytes())
+                # Lengths keep the parts apart: without them other parts could have the same bytes in a row.
+                digest.update(part.size.to_bytes(8, "little") + part.tobytes())
         return digest.hexdigest()
 
     def __eq__(self, other: object) -> bool:

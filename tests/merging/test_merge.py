@@ -131,6 +131,13 @@ print(canonical(Posterior(structure, {name: [[index, -1.0]] for index, name in e
     assert first == second
 
 
+def test_any_iterable_of_posteriors_merges_alike(rng):
+    posteriors = [draw(everything(), rng) for _ in range(3)]
+    named = dict(zip("abc", posteriors, strict=True))
+    assert db.merge(named.values()) == db.merge(iter(posteriors)) == db.merge(posteriors)
+    assert db.product(named.values()) == db.product(tuple(posteriors))
+
+
 def test_factors_without_symmetry_merge_as_they_are(rng):
     posteriors = [draw(everything(), rng) for _ in range(3)]
     total = sum(posterior.contribution["offset"] for posterior in posteriors)

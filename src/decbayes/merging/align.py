@@ -1,6 +1,6 @@
 """AMPS: align everybody's components, then add (eq:combopt)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from decbayes.merging.placement import Placement
 from decbayes.merging.problem import STRENGTH, Factor, Optimality, Problem, Solution, Solver, best_permutation
 from decbayes.merging.product import relabelled_product
 from decbayes.merging.rows import Rows, add, times
-from decbayes.merging.sources import Contents, in_memory, reordered
+from decbayes.merging.sources import Contents, as_sequence, in_memory, reordered
 from decbayes.merging.sums import Relabelling
 from decbayes.merging.totals import totals_of
 from decbayes.posterior import Posterior
@@ -69,7 +69,7 @@ class Alignment:
         return sum(sets) + naive_constant(self.posteriors, self.order)
 
 
-def merge(posteriors: Sequence[Posterior], *, solver: Solver | None = None) -> Posterior:
+def merge(posteriors: Iterable[Posterior], *, solver: Solver | None = None) -> Posterior:
     """Combine posteriors of separate data into the posterior of all of it, whatever their labels (AMPS).
 
         λ = λ0 + Σ_i P_i (λ_i − λ0),   {P_i} = argmax Σ_j A_j(λ_j)                 (eq:combopt)
@@ -79,12 +79,12 @@ def merge(posteriors: Sequence[Posterior], *, solver: Solver | None = None) -> P
     return align(posteriors, solver=solver).merged()
 
 
-def align(posteriors: Sequence[Posterior], *, solver: Solver | None = None) -> Alignment:
+def align(posteriors: Iterable[Posterior], *, solver: Solver | None = None) -> Alignment:
     """Find which components of the posteriors belong together, for each coupled set on its own."""
-    order, readings = canonical_order(posteriors)
-    held = tuple(posteriors) if isinstance(posteriors, list) else posteriors
-    structure, chosen = posteriors[0].structure, solver or Matching()
-    permutations: tuple[dict[CoupledSet, Permutation], ...] = tuple({} for _ in posteriors)
+    held = as_sequence(posteriors)
+    order, readings = canonical_order(held)
+    structure, chosen = held[0].structure, solver or Matching()
+    permutations: tuple[dict[CoupledSet, Permutation], ...] = tuple({} for _ in held)
     solutions = [solve_canonically(held, coupled, order, readings, chosen) for coupled in structure.symmetry]
     for coupled, solution in zip(structure.symmetry, solutions, strict=True):
         for agent, permutation in enumerate(solution.assignments):

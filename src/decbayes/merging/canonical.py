@@ -69,7 +69,8 @@ def row_bytes(contribution: Contribution) -> list[bytes]:
     if issparse(contribution):
         indices, data = contribution.indices.astype("<i4"), contribution.data.astype("<f8")
         spans = [slice(*ends) for ends in pairwise(contribution.indptr.tolist())]
-        return [indices[span].tobytes() + data[span].tobytes() for span in spans]
+        lengths = [(span.stop - span.start).to_bytes(8, "little") for span in spans]
+        return [n + indices[s].tobytes() + data[s].tobytes() for n, s in zip(lengths, spans, strict=True)]
     step, whole = 8 * contribution.shape[1], contribution.astype("<f8").tobytes()
     return [whole[first : first + step] for first in range(0, len(whole), step)]
 

@@ -1,25 +1,27 @@
 """The naive merge: natural parameters add up, components as they are labelled."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from decbayes.errors import OutOfDomain
 from decbayes.families import Contribution, dense
 from decbayes.merging.canonical import canonical_order
+from decbayes.merging.sources import as_sequence
 from decbayes.merging.sums import RelabelledSums, Relabelling
 from decbayes.posterior import Posterior
 
 
-def product(posteriors: Sequence[Posterior]) -> Posterior:
+def product(posteriors: Iterable[Posterior]) -> Posterior:
     """Combine posteriors by Bayes' rule, counting the shared prior once.
 
         λ = λ0 + Σ_i (λ_i − λ0)                                  (eq:decbayes)
 
     Components are taken as they are labelled; see `merge` to align them first.
     """
-    order, _ = canonical_order(posteriors)
-    return relabelled_product(posteriors, [{}] * len(posteriors), order)
+    given = as_sequence(posteriors)
+    order, _ = canonical_order(given)
+    return relabelled_product(given, [{}] * len(given), order)
 
 
 def relabelled_product(

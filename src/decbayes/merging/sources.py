@@ -1,12 +1,19 @@
 """Where solvers get the agents' rows from: memory, or a sequence that loads a posterior when it is asked for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
 from decbayes.merging.rows import Rows, rows_of
 from decbayes.posterior import Posterior
 from decbayes.symmetry import CoupledSet, Permutation
+
+
+def as_sequence(posteriors: Iterable[Posterior]) -> Sequence[Posterior]:
+    """The posteriors as a tuple, unless they are a sequence of their own that may load them on access."""
+    if isinstance(posteriors, Sequence) and not isinstance(posteriors, list):
+        return posteriors
+    return tuple(posteriors)
 
 
 def in_memory(posteriors: Sequence[Posterior]) -> bool:
