@@ -1,6 +1,6 @@
 """The runs behind the page "When it fails": `python docs/failures.py [NAME …]` prints its figures."""
 
-import sys
+import argparse
 from dataclasses import dataclass
 
 import numpy as np
@@ -148,7 +148,15 @@ STUDIES = {"tails": tails, "splits": splits, "stuck": stuck, "coverages": covera
 
 
 def main() -> None:
-    for name in sys.argv[1:] or STUDIES:
+    parser = argparse.ArgumentParser(
+        description="The long runs behind docs/when-it-fails.md; all of them unless named."
+    )
+    parser.add_argument("studies", nargs="*", metavar="study", help=", ".join(STUDIES))
+    chosen = parser.parse_args().studies or list(STUDIES)
+    unknown = sorted(set(chosen) - STUDIES.keys())
+    if unknown:
+        parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(STUDIES)}")
+    for name in chosen:
         STUDIES[name]()
 
 
