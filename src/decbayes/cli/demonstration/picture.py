@@ -6,18 +6,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from decbayes.cli.demonstration.digits import SITES, Story
+from decbayes.experiments.style import AGENTS, AMPS, BATCH, GREY, INK, NAIVE, styled
 from decbayes.families import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-INK, GREY = "#222222", "#8a8a8a"
-COLOURS = {
-    "best site alone": "#b08900",
-    "naive merge": "#c8553d",
-    "AMPS": "#1b6ca8",
-    "all data in one place": "#444444",
-}
+COLOURS = {"best site alone": AGENTS, "naive merge": NAIVE, "AMPS": AMPS, "all data in one place": BATCH}
 LABELS = {
     "best site alone": "best site\nalone",
     "naive merge": "naive\nmerge",
@@ -25,30 +20,16 @@ LABELS = {
     "all data in one place": "all data in\none place",
 }
 SIDE, GAP = 8, 2
-SETTINGS = {
-    "font.size": 8,
-    "axes.edgecolor": GREY,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "xtick.color": GREY,
-    "ytick.color": GREY,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-}
 
 
 def draw(story: Story, target: Path) -> dict[str, float]:
     """Write the picture and return the score of each posterior in it."""
-    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     results = story.results()
     scores = {name: story.digits.score(posterior) for name, posterior in results.items()}
     images = [story.digits.clusters(posterior) for posterior in results.values()]
-    with rc_context(SETTINGS):
+    with styled():
         figure = Figure(figsize=(7.0, 2.0))
         draw_clusters(figure.add_axes((0.115, 0.1, 0.465, 0.78)), images, scores)
         draw_climb(figure.add_axes((0.725, 0.2, 0.26, 0.68)), story, scores)
