@@ -73,7 +73,7 @@ class Structure:
 
     def exchangeable(self, coupled: CoupledSet) -> bool:
         """Whether the prior treats all components of the set alike, so that their order means nothing."""
-        return all(len(np.unique(self.prior[name], axis=0)) == 1 for name in coupled.factors)
+        return all((self.prior[name] == self.prior[name][0]).all() for name in coupled.factors)
 
     def with_prior(self, prior: Mapping[str, Array]) -> "Structure":
         """The same agreement on another prior, such as the merged posterior of an earlier epoch."""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 COLUMN, FULL = 3.4, 7.0  # widths in inches of one and of both columns of a paper
 
-INK, GREY, FAINT = "#222222", "#8a8a8a", "#d9d9d9"
+INK, GREY = "#222222", "#8a8a8a"
 AMPS, BATCH, NAIVE, AGENTS = "#1b6ca8", "#444444", "#c8553d", "#b08900"
 
 SETTINGS = {
