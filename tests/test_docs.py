@@ -60,9 +60,10 @@ def topic_models(reader):
 
 
 def network(reader):
-    asked, _, stored = reader.printed[-3:]
+    asked, stored = (answer for answer in reader.printed if answer.startswith("observations"))
     assert "observations  90" in asked
     assert stored == asked
+    assert "site-b.example.org" in reader.printed[-1], "the certificate that was shown"
 
 
 def streaming(reader):

@@ -49,6 +49,10 @@ class InvalidKey(DecbayesError):
     """A key file or a public key that is no Ed25519 key."""
 
 
+class InvalidCertificate(DecbayesError):
+    """A certificate, or its key, that is malformed, expired, signed by somebody else, or cannot be made."""
+
+
 class InvalidCharter(DecbayesError):
     """A charter that is malformed, contradicts itself, or does not describe the structure it claims."""
 

@@ -12,7 +12,8 @@ from decbayes.errors import InvalidData, StoreFailed
 from decbayes.network import Agent, Charter, Limits, Persist, Report, Send, settle, sign_record
 from decbayes.network import agent as agent_module
 from decbayes.network.evidence import shard_id
-from decbayes.network.messages import Batch, Digest, Pull, decode, encode, message_bytes
+from decbayes.network.gossip import OVERDUE
+from decbayes.network.messages import Batch, Digest, Listing, Pull, decode, encode, message_bytes
 from decbayes.network.simulator import CALM, Simulation
 from decbayes.network.topology import clique
 
@@ -252,3 +253,14 @@ def test_what_waits_for_a_full_disk_does_not_pile_up(rng):
     settle(agent, agent.on_tick(), store)
     assert [item.version for item in store.items] == [49]
     assert agent.trouble is None
+
+
+def test_a_version_that_is_listed_and_never_sent_is_reported_once(rng):
+    agent = Agent(gaussian_charter(MEMBERS), MEMBERS[0], rng=rng)
+    listing = encode(Listing(((MEMBERS[1].id, 7, bytes(32)),), (), complete=True))
+    reports, pulls = [], 0
+    for _ in range(5 * OVERDUE):
+        pulls += sum(isinstance(effect, Send) for effect in agent.on_bytes("peer", listing))
+        reports += [effect for effect in agent.on_tick() if isinstance(effect, Report)]
+    assert pulls > OVERDUE
+    assert [(report.event, report.fields["origin"]) for report in reports] == [("overdue", MEMBERS[1].id.hex())]

@@ -10,7 +10,7 @@ import pytest
 
 from decbayes.errors import TransportFailed
 from decbayes.network.links import Links, settings, settled
-from decbayes.network.log import ZENOH_LINE, Log
+from decbayes.network.log import Log, understand
 from decbayes.network.messages import Digest, encode
 from decbayes.network.queues import CALL_BYTES, Inbox, Outbox
 from decbayes.network.transport import explain
@@ -127,7 +127,24 @@ def test_a_log_that_cannot_be_written_costs_lines_and_nothing_else():
     Log(Full(), {})("accepted", version=1)
 
 
-def test_what_zenoh_says_of_refused_links_is_understood():
-    line = "2026-01-02T03:04:05.678Z  WARN acc-0 ThreadId(06) zenoh_link_tls::unicast: peer sent no certificates."
-    assert ZENOH_LINE.match(line)["text"] == "peer sent no certificates."
-    assert ZENOH_LINE.match("2026-01-02T03:04:05.678Z  INFO zenoh::net: all is well") is None
+ZENOH = "2026-01-02T03:04:05.678Z"
+CALLS = f"{ZENOH} DEBUG net-0 ThreadId(03) zenoh::net::runtime::orchestrator:"
+
+
+def test_what_zenoh_says_of_links_is_understood():
+    log = Log(io.StringIO(), {})
+    for line in (
+        f"{ZENOH}  WARN acc-0 ThreadId(06) zenoh_link_tls::unicast: peer sent no certificates.",
+        f"{ZENOH}  WARN ThreadId(01) zenoh::net::runtime::orchestrator: Scouting delay elapsed before start.",
+        f"{ZENOH}  INFO zenoh::net: all is well",
+        f"{CALLS} Unable to connect to configured peer tls/10.0.0.7:7447! Connection refused at /root/x.rs:12..",
+        f"{CALLS} Unable to connect to configured peer tls/site-b:7447! invalid peer certificate: UnknownIssuer",
+    ):
+        understand(line, log)
+    assert list(log.warnings) == ["peer sent no certificates."]
+    assert log.unreachable == {
+        "10.0.0.7:7447": "Connection refused",
+        "site-b:7447": "invalid peer certificate: UnknownIssuer",
+    }
+    understand(f"{CALLS} Successfully connected to configured peer tls/site-b:7447", log)
+    assert log.unreachable.keys() == {"10.0.0.7:7447"}

@@ -1,7 +1,6 @@
 """What must not get in does not: it is refused, counted by reason and logged, and the next valid record counts."""
 
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -84,24 +83,30 @@ def test_a_hostile_neighbour_is_refused_and_the_next_valid_record_counts(tmp_pat
 
 def test_without_a_certificate_of_the_authority_nobody_gets_a_link(tmp_path):
     ours, other = Authority(tmp_path, "ours"), Authority(tmp_path, "other")
-    with Means(tmp_path, 3) as party:
+    with Means(tmp_path, 4) as party:
         first = party.join("agent 0", *options(ours.certify("first")))
-        impostor = replace(other.certify("impostor"), authority=ours.file)
-        party.join("agent 1", *options(impostor), neighbours=("agent 0",))
+        foreign = party.join("agent 1", *options(other.certify("foreign")), neighbours=("agent 0",))
+        assert until(lambda: any("UnknownIssuer" in text for text in unreachable(foreign)))
+        assert until(lambda: any("UnknownCA" in text for text in link_refusals(first)))
+        foreign.stop()
+        knock(first.endpoint(), ours, *other.issue("impostor"))
         assert until(lambda: any("certificate" in text for text in link_refusals(first)))
+        knock(first.endpoint(), ours, *ours.issue("late", days=-0.02))
+        assert until(lambda: any("expired" in text for text in link_refusals(first)))
         with pytest.raises(TransportFailed, match="No agent"), inquiry(party, "agent 0") as ask:
             ask.status(timeout=2)
         assert until(lambda: any("corrupt" in text for text in link_refusals(first))), "plain text is no TLS"
-        show_no_certificate(ours, first.endpoint())
+        knock(first.endpoint(), ours)
         assert until(lambda: any("no certificates" in text for text in link_refusals(first)))
-        party.agents["agent 1"].stop()
-        party.points.pop("agent 1")
 
-        party.join("agent 2", *options(ours.certify("second")), neighbours=("agent 0",))
+        elsewhere = party.join("agent 3", *options(ours.certify("elsewhere", hosts=("elsewhere.example",))))
+        second = party.join("agent 2", *options(ours.certify("second")), neighbours=("agent 0", "agent 3"))
         with inquiry(party, "agent 0", tls=ours.certify("third")) as ask:
             assert until(lambda: ask.status()["heard"].keys() == {"agent 0", "agent 2"})
             assert ask.status()["refused"]["link"] >= 3
             party.check_batch(ask.posterior(), {"agent 0", "agent 2"})
+        assert until(lambda: any("elsewhere.example" in text for text in unreachable(second))), "called by another name"
+        assert not elsewhere.events("accepted")
 
 
 def options(tls):
@@ -112,8 +117,17 @@ def link_refusals(agent):
     return [line["text"] for line in agent.events("refused") if line["reason"] == "link"]
 
 
-def show_no_certificate(authority, endpoint):
-    links = Links(listen=(), connect=(endpoint,), tls=authority.certify("nobody"))
-    values = settings(links, (), most_bytes=MOST)
-    values["transport/link/tls"] = {"root_ca_certificate": str(authority.file)}
+def unreachable(agent):
+    return [line["why"] for line in agent.events("unreachable")]
+
+
+def knock(endpoint, authority, certificate=None, key=None):
+    """Try to link with a certificate that an honest agent would not have, or with none."""
+    values = settings(Links(listen=(), connect=(endpoint,), tls=nobody(authority)), (), most_bytes=MOST)
+    shown = {} if certificate is None else {"connect_certificate": str(certificate), "connect_private_key": str(key)}
+    values["transport/link/tls"] = {"root_ca_certificate": str(authority.file), "enable_mtls": bool(shown), **shown}
     zenoh.open(config(values)).close()
+
+
+def nobody(authority):
+    return authority.certify(f"nobody-{time.monotonic_ns()}")

@@ -58,6 +58,9 @@ app.command(
 )
 app.command("decbayes.cli.charter:app", name="charter", help="Write, extend or show what a group agrees on.")
 app.command(
+    "decbayes.cli.certificate:app", name="certificate", help="Make the certificates for links beyond one machine."
+)
+app.command(
     "decbayes.cli.agent:agent",
     name="agent",
     help="""Join a group: fit own data, publish it, relay and merge everybody's. Ctrl-C or SIGTERM ends it.

@@ -19,5 +19,7 @@ def tls_of(authority: Path | None, certificate: Path | None, key: Path | None) -
     if authority is None and certificate is None and key is None:
         return None
     if authority is None or certificate is None or key is None:
-        raise TransportFailed("TLS needs all of --tls-authority, --tls-certificate and --tls-key.")
+        raise TransportFailed(
+            "TLS needs all of --tls-authority, --tls-certificate and --tls-key; `decbayes certificate` makes them."
+        )
     return Tls(authority, certificate, key)

@@ -26,7 +26,7 @@ from decbayes.network.evidence import Evidence, Learned, learn, relearn, shard_i
 from decbayes.network.gossip import Gossip
 from decbayes.network.keys import Identity, short
 from decbayes.network.messages import Batch, Digest, Listing, Pull
-from decbayes.network.pool import Change, Merged, Pool, Proof
+from decbayes.network.pool import Change, Entry, Merged, Pool, Proof
 from decbayes.network.publisher import Publisher, Verify
 from decbayes.network.record import Record
 from decbayes.network.validation import Sealed, check_proof, open_header, open_record, verify
@@ -156,7 +156,7 @@ class Agent:
         self._budgets.refill()
         again = [Persist(item) for item in self._unsaved.values()]
         self._unsaved.clear()
-        return [*self._gossip.tick(), *again, *self._publisher.publish()]
+        return [*self._gossip.tick(), *again, *self._publisher.publish(), *self._report_overdue()]
 
     def on_bytes(self, peer: Peer, content: bytes) -> list[Effect]:
         """A message from a neighbour, whatever it holds."""
@@ -265,6 +265,13 @@ class Agent:
         self._gossip.news.add(proof.origin)
         return [Persist(proof), Report("excluded", {"origin": proof.origin.hex()})]
 
+    def _report_overdue(self) -> list[Effect]:
+        """A transport may discard what is far too long before anybody can refuse it: then it is seen here."""
+        why = "asked for again and again; it is longer than this agent's charter allows, or a link is too slow"
+        reports = [overdue(entry, why) for entry in self._gossip.overdue]
+        self._gossip.overdue.clear()
+        return [*reports]
+
     def _refuse(self, peer: Peer, error: Refused) -> Report:
         self.refused[error.reason] += 1
         return Report("refused", {"peer": peer, "reason": error.reason, "text": str(error)})
@@ -272,3 +279,7 @@ class Agent:
 
 def accepted(record: Record) -> Report:
     return Report("accepted", {"origin": record.origin.hex(), "version": record.version})
+
+
+def overdue(entry: Entry, why: str) -> Report:
+    return Report("overdue", {"origin": entry[0].hex(), "version": entry[1], "why": why})

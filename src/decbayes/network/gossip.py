@@ -12,6 +12,8 @@ from decbayes.network.record import Record
 
 # A record that was asked for and has not come is asked for again after so many ticks.
 PATIENCE = 2
+# So often asked for in vain, some twenty seconds, and it is time to say so.
+OVERDUE = 50
 # News goes to so many neighbours at once; the others hear of it from these, or by comparing hashes.
 FANOUT = 8
 
@@ -23,7 +25,10 @@ class Gossip:
         self.peers: list[Peer] = []
         self.news: set[AgentId] = set()
         self._charter, self._pool, self._rng = charter, pool, rng
+        # Versions that neighbours have listed and never sent.
+        self.overdue: list[Entry] = []
         self._asked: dict[Entry, int] = {}
+        self._vain: dict[AgentId, tuple[Entry, int]] = {}
         self._tick = 0
 
     def connect(self, peer: Peer) -> Send:
@@ -88,6 +93,11 @@ class Gossip:
         if len(self._asked) > 4 * self._charter.limits.members:
             self._asked.clear()
         self._asked |= dict.fromkeys(wanted, self._tick)
+        for entry in wanted:
+            last, times = self._vain.get(entry[0], (entry, 0))
+            self._vain[entry[0]] = entry, times + 1 if last == entry else 1
+            if self._vain[entry[0]] == (entry, OVERDUE):
+                self.overdue.append(entry)
 
     def _tell_missing(self, peer: Peer, theirs: Listing) -> list[Send]:
         known = {origin: (version, digest) for origin, version, digest in theirs.entries}

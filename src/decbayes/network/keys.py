@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -54,10 +55,7 @@ class Identity:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the key, readable by its owner only; an existing file is never overwritten."""
-        pem = self.private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(pem)
+        write_new(Path(path), private_pem(self.private), private=True)
 
     @cached_property
     def public(self) -> bytes:
@@ -70,6 +68,23 @@ class Identity:
 
     def sign(self, digest: bytes) -> bytes:
         return self.private.sign(PURPOSE + digest)
+
+
+def private_pem(key: PrivateKeyTypes) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def write_new(path: Path, content: bytes, *, private: bool = False) -> None:
+    """Write a file that must not exist yet, durably and whole or not at all; a private one is its owner's alone."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def agent_id(public: bytes) -> AgentId:

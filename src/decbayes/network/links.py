@@ -3,12 +3,14 @@
 import re
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal
 
 from decbayes.errors import TransportFailed
+from decbayes.network.certified import check_certified
 
 Discovery = Literal["none", "gossip", "multicast"]
 
@@ -26,11 +28,10 @@ class Tls:
     authority: Path
     certificate: Path
     key: Path
+    until: datetime = field(init=False)
 
     def __post_init__(self) -> None:
-        for path in (self.authority, self.certificate, self.key):
-            with path.open("rb"):
-                pass
+        object.__setattr__(self, "until", check_certified(self.authority, self.certificate, self.key))
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ class Links:
         if exposed and self.tls is None and not self.plain:
             raise TransportFailed(
                 f"{exposed[0]} is beyond this machine, and the link would be neither private nor authenticated. "
-                "Give certificates (--tls-authority, --tls-certificate, --tls-key), or allow it with --plain."
+                "Give certificates (--tls-authority, --tls-certificate, --tls-key; `decbayes certificate` makes them), "
+                "or allow it with --plain."
             )
 
     @property

@@ -12,9 +12,16 @@ from typing import IO, Any
 
 from decbayes.network.keys import AgentId
 
-# What zenoh itself has to say about links that it refuses; the rest of its talk is for its developers.
-ZENOH_LEVELS = "error,zenoh_link_tls=warn,zenoh_link_tcp=warn,zenoh_link_commons=warn,zenoh_transport=warn"
-ZENOH_LINE = re.compile(r"\S+\s+(?:WARN|ERROR)\s.*?(?P<module>zenoh\w*)(?:::\w+)*: (?P<text>.*)")
+# What zenoh itself has to say about links that it refuses or cannot make; the rest of its talk is for its developers.
+CALLS = "zenoh::net::runtime::orchestrator"
+LINKS = ("zenoh_link_tls", "zenoh_link_tcp", "zenoh_link_commons", "zenoh_transport")
+ZENOH_LEVELS = ",".join(["error", *(f"{module}=warn" for module in LINKS), f"{CALLS}=debug"])
+ZENOH_LINE = re.compile(rf"\S+\s+(?:WARN|ERROR)\s(?!.*{CALLS}).*?(?P<module>zenoh\w*)(?:::\w+)*: (?P<text>.*)")
+NEIGHBOUR = r"configured peer \w+/(?P<endpoint>\S+?)"
+UNREACHABLE = re.compile(rf"\S+\s+DEBUG\s.*{CALLS}: Unable to connect to {NEIGHBOUR}! (?P<why>.*)")
+REACHED = re.compile(rf"\S+\s+DEBUG\s.*{CALLS}: Successfully connected to {NEIGHBOUR}")
+# Where in its own source zenoh has met with an error.
+SOURCE = re.compile(r" at /\S+:\d+\.*\]?")
 # zenoh gives this hint for every failed handshake, whatever its cause.
 MISLEADING = " Hint: increase the system open file limit."
 MOST_WARNINGS = 1000
@@ -28,6 +35,8 @@ class Log:
         self._repeated: Counter[str] = Counter()
         # What zenoh says about links that it has refused, for the agent to count.
         self.warnings: deque[str] = deque(maxlen=MOST_WARNINGS)
+        # Neighbours that do not answer, and why.
+        self.unreachable: dict[str, str] = {}
 
     @classmethod
     def on_stdout(cls, names: Mapping[AgentId, str]) -> "Log":
@@ -41,7 +50,7 @@ class Log:
         os.close(writing)
         os.environ["NO_COLOR"] = "1"
         zenoh.init_log_from_env_or(ZENOH_LEVELS)
-        Thread(target=divert, args=(reading, log.warnings), daemon=True).start()
+        Thread(target=divert, args=(reading, log), daemon=True).start()
         return log
 
     def __call__(self, event: str, **fields: Any) -> None:
@@ -68,9 +77,17 @@ class Log:
             return
 
 
-def divert(reading: int, warnings: deque[str]) -> None:
+def divert(reading: int, log: Log) -> None:
     with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
         for line in lines:
-            match = ZENOH_LINE.match(line.strip())
-            if match is not None:
-                warnings.append(match["text"].replace(MISLEADING, ""))
+            understand(line.strip(), log)
+
+
+def understand(line: str, log: Log) -> None:
+    """Keep what a line of zenoh's says of links that were refused, or could not be made."""
+    if (refused := ZENOH_LINE.match(line)) is not None:
+        log.warnings.append(refused["text"].replace(MISLEADING, ""))
+    elif (call := UNREACHABLE.match(line)) is not None:
+        log.unreachable[call["endpoint"]] = SOURCE.sub("", call["why"]).replace(": [", ": ")
+    elif (call := REACHED.fullmatch(line)) is not None:
+        log.unreachable.pop(call["endpoint"], None)

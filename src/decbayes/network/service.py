@@ -49,6 +49,7 @@ class Service:
         self._data: list[Any] = []
         self._root = b""
         self._refined_against: list[Entry] = []
+        self._unreachable: dict[str, str] = {}
         self._quiet = self._ticks_due = self._ticks_alone = self._dropped = 0
         self.transport = Transport(agent, links, self._inbox, self._answer)
         log(
@@ -58,6 +59,7 @@ class Service:
             endpoints=self.transport.endpoints,
             charter=agent.charter.short_fingerprint,
             version=agent.version,
+            **({} if links.tls is None else {"certificate_until": f"{links.tls.until:%Y-%m-%d %H:%M} UTC"}),
         )
 
     def observe(self, data: Any) -> None:
@@ -106,6 +108,7 @@ class Service:
         self._look_around()
         self._report_losses()
         self._report_refusals()
+        self._report_unreachable()
         if self._refinements and not self.agent.waiting:
             self._refine()
         self.log.end_tick()
@@ -152,6 +155,13 @@ class Service:
         while self.log.warnings:
             self.agent.refused["link"] += 1
             self.log("refused", reason="link", text=self.log.warnings.popleft())
+
+    def _report_unreachable(self) -> None:
+        """Say once why a neighbour cannot be reached; again when the reason has changed, or it was there in between."""
+        reasons = dict(self.log.unreachable)
+        for endpoint, why in reasons.items() - self._unreachable.items():
+            self.log("unreachable", endpoint=endpoint, why=why)
+        self._unreachable = reasons
 
     def _fail(self, error: DecbayesError) -> None:
         self._failure = error

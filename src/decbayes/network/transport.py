@@ -10,7 +10,6 @@ zenoh peers pass nothing on, so whoever's token is seen is a direct neighbour; r
 """
 
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -22,6 +21,7 @@ from decbayes.errors import TransportFailed
 from decbayes.network.charter import Charter
 from decbayes.network.effects import Effect, Peer
 from decbayes.network.links import Links, parse, settings, settled
+from decbayes.network.log import SOURCE
 from decbayes.network.messages import message_bytes
 from decbayes.network.queues import Inbox, Outbox
 
@@ -34,7 +34,6 @@ SLACK = 1 << 16
 ATTEMPTS = 8
 # A question holds memory too until it is answered.
 QUESTION_BYTES = 1 << 16
-SOURCE = re.compile(r" at /\S+:\d+\.?\]?")
 
 
 class Member(Protocol):
