@@ -85,6 +85,13 @@ def test_mistakes_are_told_in_one_line(command, tmp_path, monkeypatch, words, sa
     assert error.strip().count("\n") == 0
 
 
+def test_without_standard_output_an_agent_does_not_start(command, tmp_path, monkeypatch):
+    Means(tmp_path, 1)
+    monkeypatch.setattr("sys.stdout", None)
+    status, _, error = command("agent", tmp_path / "group.toml", "--key", tmp_path / "agent 0.key", "--store", "s")
+    assert (status, "Standard output is closed" in error) == (1, True)
+
+
 @pytest.mark.xdist_group("sockets")
 def test_agents_leave_cleanly_and_their_posterior_is_to_be_had_from_them_and_from_their_stores(command, tmp_path):
     with Means(tmp_path, 2) as party:

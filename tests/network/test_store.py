@@ -13,7 +13,9 @@ from groups import gaussian_charter, identities
 
 from decbayes.errors import StoreFailed
 from decbayes.network import Agent, Proof, Record, Report, SignedHeader, SqliteStore, settle, sign_record
+from decbayes.network import store as store_module
 from decbayes.network.messages import Digest, encode
+from decbayes.network.store import FORMAT, address
 
 MEMBERS = identities(2)
 CHARTER = gaussian_charter(MEMBERS)
@@ -85,6 +87,27 @@ def test_a_damaged_row_is_left_out_and_counted(path):
         assert store.damaged == 1
 
 
+@pytest.mark.parametrize("column", ["body", "header", "signature", "digest"])
+def test_a_damaged_record_that_is_put_again_is_durable_again(path, column):
+    """Neighbours send it anew; what was acknowledged then must not be the damaged row."""
+    with SqliteStore(path, CHARTER) as store:
+        store.put(record(7))
+        store._connection.execute(f"UPDATE versions SET {column} = zeroblob(length({column}))")
+        store.put(record(7))
+    with SqliteStore(path, CHARTER) as store:
+        assert store.load() == [record(7)]
+
+
+def test_a_proof_does_not_take_a_body_away(path):
+    first, second = record(7), record(7, data=(9.0,))
+    with SqliteStore(path, CHARTER) as store:
+        store.put(first)
+        store.put(Proof(first.signed, second.signed))
+        bodies = store._connection.execute("SELECT count(body) FROM versions").fetchone()
+        assert store.load() == [Proof(*sorted((first.signed, second.signed), key=lambda signed: signed.digest))]
+    assert bodies == (1,)
+
+
 def test_a_store_of_another_group_or_something_else_is_refused(path, tmp_path):
     SqliteStore(path, CHARTER).close()
     with pytest.raises(StoreFailed, match="another charter"):
@@ -93,6 +116,54 @@ def test_a_store_of_another_group_or_something_else_is_refused(path, tmp_path):
     text.write_text("this is not a store, and it is long enough to be told apart from an empty file" * 20)
     with pytest.raises(StoreFailed, match="not a database"):
         SqliteStore(text, CHARTER)
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+@pytest.mark.parametrize("damage", ["cut", "flip", "head"])
+def test_a_damaged_store_is_refused_and_left_as_it_is(path, damage, read_only):
+    with SqliteStore(path, CHARTER) as store:
+        store.put(record(1))
+    content = bytearray(path.read_bytes())
+    if damage == "cut":
+        del content[3000:]
+    elif damage == "flip":
+        content[4096:] = bytes(byte ^ 0x55 for byte in content[4096:])
+    else:
+        content[:16] = b"not a store here"
+    path.write_bytes(content)
+    with pytest.raises(StoreFailed, match="move it away"), SqliteStore(path, CHARTER, read_only=read_only) as store:
+        store.load()
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_store_of_a_newer_decbayes_is_refused_and_left_as_it_is(path, read_only):
+    with SqliteStore(path, CHARTER) as store:
+        store.put(record(1))
+        store._connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
+    content = path.read_bytes()
+    with pytest.raises(StoreFailed, match="newer decbayes"):
+        SqliteStore(path, CHARTER, read_only=read_only)
+    assert path.read_bytes() == content
+
+
+def test_a_store_that_may_not_be_written_is_found_out_at_the_start(path, monkeypatch):
+    """SQLite opens such a file for reading and says nothing before the first change."""
+    SqliteStore(path, CHARTER).close()
+    monkeypatch.setattr(store_module, "address", lambda path, read_only: f"{path.as_uri()}?mode=ro")
+    with pytest.raises(StoreFailed, match="who may write"):
+        SqliteStore(path, CHARTER)
+
+
+def test_a_reader_needs_no_right_to_write_beside_the_store(path, monkeypatch):
+    with SqliteStore(path, CHARTER) as store:
+        store.put(record(1))
+        monkeypatch.setattr(store_module.os, "access", lambda *_: False)
+        assert "immutable" not in address(path, read_only=True), "somebody writes"
+    assert "immutable" in address(path, read_only=True)
+    with SqliteStore(path, CHARTER, read_only=True) as reader:
+        assert reader.load() == [record(1)]
+    assert {file.name for file in path.parent.iterdir()} == {"agent.store", "agent.store.lock"}
 
 
 def test_two_agents_cannot_share_a_store_but_a_reader_can_look(path):
@@ -159,7 +230,8 @@ def check_full_disk(store: SqliteStore, charter, rng, free) -> None:
     assert "full" in agent.trouble
     stuck = agent.version
     assert agent.waiting
-    assert settle(agent, agent.on_tick(), store)[-1].event == "store_failed"
+    assert not [left for left in settle(agent, agent.on_tick(), store) if isinstance(left, Report)], "said once"
+    assert agent.trouble
     assert agent.version == stuck
     assert agent.on_bytes("peer", encode(Digest(b"\0" * 32))), "it still answers"
     assert agent.merged().observations == len(agent.own.shards) - 1

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Event, Thread
@@ -11,7 +12,7 @@ import numpy as np
 from cyclopts import Parameter
 
 from decbayes.cli.linking import Authority, Certificate, CertificateKey, Plain, tls_of
-from decbayes.errors import InvalidCharter
+from decbayes.errors import InvalidCharter, TransportFailed
 from decbayes.network import Agent, Charter, Identity, SqliteStore
 from decbayes.network.links import Discovery, Links
 
@@ -35,6 +36,7 @@ def agent(
     stop_with_stdin: Annotated[bool, Parameter(help="Stop when standard input ends.", negative="")] = False,
 ) -> None:
     """Join a group: fit own data, publish it, relay and merge everybody's."""
+    check_output()
     agreed, identity = Charter.load(charter), Identity.load(key)
     check_member(identity, agreed, key)
     links = Links(listen, connect, discovery, tls_of(tls_authority, tls_certificate, tls_key), plain)
@@ -60,13 +62,24 @@ def serve(
 
     # Versions leap by random steps that must differ from start to start: never from a seed.
     member = Agent(charter, identity, rng=np.random.default_rng(), saved=store.load())
-    service = Service(member, store, links, Log.on_stdout(charter.names), rng=rng, refinements=refinements)
+    log = Log.on_stdout(charter.names)
+    if store.damaged:
+        log("store_damaged", records=store.damaged, text="They are left out; neighbours send them again.")
+    service = Service(member, store, links, log, rng=rng, refinements=refinements)
     try:
         for shard in shards:
             service.observe(shard)
         service.run(stop)
     finally:
         service.close()
+
+
+def check_output() -> None:
+    """The log takes standard output over; were it closed, its number could by now be that of another file."""
+    if sys.stdout is None:
+        raise TransportFailed(
+            "Standard output is closed, and the log goes there. Direct it to a file, or to /dev/null."
+        )
 
 
 def check_member(identity: Identity, charter: Charter, key: Path) -> None:

@@ -237,8 +237,10 @@ class Agent:
         """The disk is full or broken: publish nothing new, serve what there is, try again at each tick."""
         # Of others the newest is enough; an own version that waits for the disk is never dropped.
         self._unsaved[item.digest if item.origin == self.id else item.origin] = item
+        # It is tried again at each tick, and said again only when the trouble is another.
+        reports: list[Effect] = [] if self.trouble == why else [Report("store_failed", {"why": why})]
         self.trouble = why
-        return [Report("store_failed", {"why": why})]
+        return reports
 
     # What it does about it
 

@@ -20,8 +20,8 @@ ZENOH_LINE = re.compile(rf"\S+\s+(?:WARN|ERROR)\s(?!.*{CALLS}).*?(?P<module>zeno
 NEIGHBOUR = r"configured peer \w+/(?P<endpoint>\S+?)"
 UNREACHABLE = re.compile(rf"\S+\s+DEBUG\s.*{CALLS}: Unable to connect to {NEIGHBOUR}! (?P<why>.*)")
 REACHED = re.compile(rf"\S+\s+DEBUG\s.*{CALLS}: Successfully connected to {NEIGHBOUR}")
-# Where in its own source zenoh has met with an error.
-SOURCE = re.compile(r" at /\S+:\d+\.*\]?")
+# Where in its own source zenoh has met with an error, and when it tries again.
+SOURCE = re.compile(r" at /\S+:\d+\.*\]?| Retry in \S+$")
 # zenoh gives this hint for every failed handshake, whatever its cause.
 MISLEADING = " Hint: increase the system open file limit."
 MOST_WARNINGS = 1000
@@ -88,6 +88,11 @@ def understand(line: str, log: Log) -> None:
     if (refused := ZENOH_LINE.match(line)) is not None:
         log.warnings.append(refused["text"].replace(MISLEADING, ""))
     elif (call := UNREACHABLE.match(line)) is not None:
-        log.unreachable[call["endpoint"]] = SOURCE.sub("", call["why"]).replace(": [", ": ")
+        log.unreachable[call["endpoint"]] = plain(call["why"])
     elif (call := REACHED.fullmatch(line)) is not None:
         log.unreachable.pop(call["endpoint"], None)
+
+
+def plain(error: str) -> str:
+    """An error of zenoh's without what only its developers can use."""
+    return SOURCE.sub("", error).replace(": [", ": ")

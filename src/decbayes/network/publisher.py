@@ -59,7 +59,8 @@ class Publisher:
         self.adopt(record)
         self._step = self._leap()
         missing = [] if self.retracted else sorted(set(record.header.shards) - self.own.shards)
-        return Report("remembered", {"version": record.version, "observe_again": missing})
+        why = "the store was lost or is an old copy, or another agent uses this key"
+        return Report("remembered", {"version": record.version, "observe_again": missing, "why": why})
 
     def publish(self) -> list[Effect]:
         """Sign the next version and have it persisted, unless there is nothing to say or it must wait."""

@@ -27,6 +27,7 @@ TICK_SECONDS = 0.2
 QUIET_TICKS, MOST_QUIET_TICKS = 15, 60
 # So long without a neighbour, and it is time to say so.
 ALONE_TICKS = 25
+ALONE = "No neighbour is there."
 MOST_QUESTIONS = 64
 
 Fit = Callable[[], Learned | None]
@@ -120,7 +121,8 @@ class Service:
         self._ticks_alone = 0 if self.agent.peers else self._ticks_alone + 1
         if self._ticks_alone == ALONE_TICKS:
             waiting = " Nothing is published before one answers." if self.agent.waiting else ""
-            self.log("alone", text=f"No neighbour is there.{waiting}")
+            who = "Nobody who is linked is of this group: compare charters." if self.transport.linked else ALONE
+            self.log("alone", text=f"{who}{waiting}")
 
     def _refine(self) -> None:
         """Refit against the others' evidence, once for each time that it has changed."""

@@ -3,12 +3,12 @@
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import msgspec
 
@@ -19,6 +19,8 @@ from decbayes.network.pool import Proof
 from decbayes.network.record import Envelope, Record, SignedHeader
 from decbayes.network.validation import check_proof, open_header, open_record, verify
 
+# Raised whenever what is written changes, so that an older decbayes leaves a newer store alone.
+FORMAT = 1
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS agreement (charter_group TEXT NOT NULL, structure TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS versions (
@@ -27,9 +29,30 @@ CREATE TABLE IF NOT EXISTS versions (
     PRIMARY KEY (origin, version, digest)
 ) WITHOUT ROWID;
 """
-INSERT = "INSERT OR IGNORE INTO versions VALUES (?, ?, ?, ?, ?, ?)"
+# What is there already is written over: the disk may have damaged it, and it counts as durable from now on.
+INSERT = """
+INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE
+SET header = excluded.header, signature = excluded.signature, body = coalesce(excluded.body, body)
+"""
 DROP_OLD_BODIES = "UPDATE versions SET body = NULL WHERE origin = ? AND version < ? AND body IS NOT NULL"
 ROWS = "SELECT origin, version, header, signature, body, digest FROM versions ORDER BY origin, version, digest"
+
+Item = TypeVar("Item", bound=Saved)
+DAMAGED = (
+    "It is damaged, or no decbayes store. If it is a store, move it away and start with a new one: the agent will hear "
+    "from its neighbours what it has published, and all that they know."
+)
+ACCESS = "Check that it is a file, and who may write to it and to its folder."
+SPACE = "Free some space, or check the disk."
+REMEDIES = {
+    sqlite3.SQLITE_CORRUPT: DAMAGED,
+    sqlite3.SQLITE_NOTADB: DAMAGED,
+    sqlite3.SQLITE_CANTOPEN: ACCESS,
+    sqlite3.SQLITE_READONLY: ACCESS,
+    sqlite3.SQLITE_PERM: ACCESS,
+    sqlite3.SQLITE_FULL: SPACE,
+    sqlite3.SQLITE_IOERR: SPACE,
+}
 
 
 class SqliteStore:
@@ -43,10 +66,8 @@ class SqliteStore:
         self.path, self.charter, self.damaged = Path(path), charter, 0
         self._lock = None if read_only else locked(self.path)
         with failures(self.path):
-            mode = "ro" if read_only else "rwc"
-            self._connection = sqlite3.connect(
-                f"{self.path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None
-            )
+            self._connection = sqlite3.connect(address(self.path, read_only), uri=True, isolation_level=None)
+            self._check_format()
             if not read_only:
                 self._prepare()
             self._check_agreement()
@@ -83,6 +104,8 @@ class SqliteStore:
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = FULL")
         with self._transaction() as transaction:
+            # A file that may not be written is found out now: this is the one statement that writes at every start.
+            transaction.execute(f"PRAGMA user_version = {FORMAT}")
             for statement in filter(str.strip, SCHEMA.split(";")):
                 transaction.execute(statement)
             if transaction.execute("SELECT count(*) FROM agreement").fetchone() == (0,):
@@ -91,6 +114,13 @@ class SqliteStore:
     @property
     def _agreement(self) -> tuple[str, str]:
         return self.charter.id, self.charter.structure.fingerprint
+
+    def _check_format(self) -> None:
+        (found,) = self._connection.execute("PRAGMA user_version").fetchone()
+        if found > FORMAT:
+            raise StoreFailed(
+                f"{self.path} is of a newer decbayes (format {found}; this one knows {FORMAT}). Update decbayes."
+            )
 
     def _check_agreement(self) -> None:
         seen = self._connection.execute("SELECT charter_group, structure FROM agreement").fetchone()
@@ -109,14 +139,20 @@ class SqliteStore:
             raise
 
     def _read(self, rows: list[tuple[Any, ...]]) -> list[Saved]:
-        """The rows of one version: mostly one; two are a proof."""
+        """The rows of one version: mostly one; two are a proof, unless one of them is damaged."""
+        sound = rows if len(rows) == 1 else [row for row in rows if self._unless_damaged(self._header, row)]
+        item = self._unless_damaged(self._proof if len(sound) > 1 else self._single, sound) if sound else None
+        return [] if item is None else [item]
+
+    def _unless_damaged(self, read: Callable[[Any], Item], rows: Any) -> Item | None:
         try:
-            if len(rows) > 1:
-                return [self._proof(rows)]
-            return [self._header(rows[0]) if rows[0][4] is None else self._record(rows[0])]
+            return read(rows)
         except Refused:
             self.damaged += 1
-            return []
+            return None
+
+    def _single(self, rows: list[tuple[Any, ...]]) -> Record | SignedHeader:
+        return self._header(rows[0]) if rows[0][4] is None else self._record(rows[0])
 
     def _header(self, row: tuple[Any, ...]) -> SignedHeader:
         """A header of the past. Its signature was checked when it came in; there may be many thousands of them."""
@@ -150,10 +186,21 @@ def locked(path: Path) -> IO[bytes]:
     return file
 
 
+def address(path: Path, read_only: bool) -> str:
+    """SQLite writes beside a store even to read it, unless it is told that nobody else has it open."""
+    if not read_only:
+        return f"{path.absolute().as_uri()}?mode=rwc"
+    closed = not path.with_name(f"{path.name}-wal").exists() and not os.access(path.absolute().parent, os.W_OK)
+    return f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if closed else ''}"
+
+
 @contextmanager
 def failures(path: Path) -> Iterator[None]:
-    """Turn what SQLite raises into one error that says which file is in trouble."""
+    """Turn what SQLite raises into one error that says which file is in trouble, and what to do."""
     try:
         yield
     except sqlite3.Error as error:
-        raise StoreFailed(f"{path}: {error}. Free some space, or check that the file is a decbayes store.") from error
+        # The lower byte is the kind of the error, the rest its details.
+        kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        remedy = REMEDIES.get(kind, "Check that the file is a decbayes store.")
+        raise StoreFailed(f"{path}: {error}. {remedy}") from error

@@ -21,7 +21,7 @@ from decbayes.errors import TransportFailed
 from decbayes.network.charter import Charter
 from decbayes.network.effects import Effect, Peer
 from decbayes.network.links import Links, parse, settings, settled
-from decbayes.network.log import SOURCE
+from decbayes.network.log import plain
 from decbayes.network.messages import message_bytes
 from decbayes.network.queues import Inbox, Outbox
 
@@ -100,6 +100,11 @@ class Transport:
         """Messages that found no room on the way out, or came from nobody known."""
         return self._strangers + self._departed + sum(outbox.dropped for outbox in list(self._outboxes.values()))
 
+    @property
+    def linked(self) -> bool:
+        """Whether anybody is linked at all, of this group or not."""
+        return bool(self.session.info.peers_zid())
+
     def close(self) -> None:
         for outbox in list(self._outboxes.values()):
             outbox.close()
@@ -129,7 +134,9 @@ class Transport:
             self._inbox.post(partial(self._member.on_disconnect, peer))
 
     def _meet(self, peer: Peer) -> None:
-        if peer in self._outboxes or len(self._outboxes) >= self._most_peers:
+        # One session may show many tokens: only those count that bear the name of a session linked with ours.
+        linked = peer in map(str, self.session.info.peers_zid())
+        if not linked or peer in self._outboxes or len(self._outboxes) >= self._most_peers:
             return
         self._outboxes[peer] = Outbox(partial(self._transmit, peer), self._most_bytes)
         self._inbox.post(partial(self._member.on_connect, peer))
@@ -179,4 +186,4 @@ def explain(error: str, listen: Sequence[str]) -> str:
     if "in use" in error:
         taken = next((endpoint for endpoint in listen if f"{parse(endpoint)[1]}" in error), "a port")
         return f"{taken} is taken: another program, perhaps another agent, listens there. Choose another port, or 0."
-    return f"The network cannot be opened: {SOURCE.sub('', error)}"
+    return f"The network cannot be opened: {plain(error)}"
