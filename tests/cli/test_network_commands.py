@@ -85,11 +85,19 @@ def test_mistakes_are_told_in_one_line(command, tmp_path, monkeypatch, words, sa
     assert error.strip().count("\n") == 0
 
 
-def test_without_standard_output_an_agent_does_not_start(command, tmp_path, monkeypatch):
+@pytest.mark.parametrize("closed", ["stdout", "stdin"])
+def test_an_agent_does_not_start_without_the_streams_it_uses(command, tmp_path, monkeypatch, closed):
     Means(tmp_path, 1)
-    monkeypatch.setattr("sys.stdout", None)
-    status, _, error = command("agent", tmp_path / "group.toml", "--key", tmp_path / "agent 0.key", "--store", "s")
-    assert (status, "Standard output is closed" in error) == (1, True)
+    monkeypatch.setattr(f"sys.{closed}", None)
+    files = ("--key", tmp_path / "agent 0.key", "--store", tmp_path / "s")
+    status, _, error = command("agent", tmp_path / "group.toml", *files, "--stop-with-stdin")
+    assert (status, "is closed" in error) == (1, True)
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("option", ["--seed", "--refine"])
+def test_negative_numbers_are_wrong_arguments(command, tmp_path, option):
+    assert command("agent", "group.toml", "--key", "a.key", "--store", tmp_path / "s", option, "-1")[0] == 2
 
 
 @pytest.mark.xdist_group("sockets")

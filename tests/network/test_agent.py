@@ -105,6 +105,13 @@ def test_shards_are_named_by_their_content():
     assert shard_id(counts) != shard_id(counts.T)
     assert shard_id(csr_array(counts)) == shard_id(csr_array(counts))
     assert shard_id(csr_array(counts)) != shard_id(csr_array(2 * counts))
+    # The same counts with other integers, out of order, in two parts, and with a stored zero.
+    other = csr_array((np.array([1.0, 1, 1, 3, 0]), np.array([2, 1, 1, 0, 2]), np.array([0, 3, 5])), shape=(2, 3))
+    other.indices, other.indptr = other.indices.astype(np.int64), other.indptr.astype(np.int64)
+    assert shard_id(other) == shard_id(csr_array(counts))
+    assert other.nnz == 5, "the data is as it was"
+    with pytest.raises(InvalidData, match="must be numbers"):
+        shard_id(np.array([["a", "b"]]))
 
 
 def test_a_fit_that_was_overtaken_is_not_published(rng):

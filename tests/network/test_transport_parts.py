@@ -146,5 +146,10 @@ def test_what_zenoh_says_of_links_is_understood():
         "10.0.0.7:7447": "Connection refused",
         "site-b:7447": "invalid peer certificate: UnknownIssuer",
     }
+    for port in (41000, 42000):
+        understand(
+            f"{CALLS} Unable to connect to configured peer tls/c:1! early eof on :{port} => c:1. Retry in 2s.", log
+        )
+    assert log.unreachable.pop("c:1") == "early eof on :41000 => c:1.", "our own port is no news"
     understand(f"{CALLS} Successfully connected to configured peer tls/site-b:7447", log)
     assert log.unreachable.keys() == {"10.0.0.7:7447"}

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt
 
 from decbayes.cli.linking import Authority, Certificate, CertificateKey, Plain, tls_of
 from decbayes.errors import InvalidCharter, TransportFailed
@@ -31,12 +32,12 @@ def agent(
     tls_certificate: Certificate = None,
     tls_key: CertificateKey = None,
     plain: Plain = False,
-    refine: Annotated[int, Parameter(help="How often to refit own data against the others' evidence.")] = 0,
-    seed: Annotated[int, Parameter(help="Of the fits.")] = 0,
+    refine: Annotated[NonNegativeInt, Parameter(help="How often to refit own data against the others' evidence.")] = 0,
+    seed: Annotated[NonNegativeInt, Parameter(help="Of the fits.")] = 0,
     stop_with_stdin: Annotated[bool, Parameter(help="Stop when standard input ends.", negative="")] = False,
 ) -> None:
     """Join a group: fit own data, publish it, relay and merge everybody's."""
-    check_output()
+    check_streams(stop_with_stdin)
     agreed, identity = Charter.load(charter), Identity.load(key)
     check_member(identity, agreed, key)
     links = Links(listen, connect, discovery, tls_of(tls_authority, tls_certificate, tls_key), plain)
@@ -74,12 +75,12 @@ def serve(
         service.close()
 
 
-def check_output() -> None:
+def check_streams(with_stdin: bool) -> None:
     """The log takes standard output over; were it closed, its number could by now be that of another file."""
     if sys.stdout is None:
-        raise TransportFailed(
-            "Standard output is closed, and the log goes there. Direct it to a file, or to /dev/null."
-        )
+        raise TransportFailed("Standard output is closed, and the log goes there. Direct it to a file or /dev/null.")
+    if with_stdin and sys.stdin is None:
+        raise TransportFailed("Standard input is closed: there is nothing whose end --stop-with-stdin could wait for.")
 
 
 def check_member(identity: Identity, charter: Charter, key: Path) -> None:

@@ -6,11 +6,12 @@ from tempfile import TemporaryDirectory
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt
 
 
 def demo(
     *,
-    seed: Annotated[int, Parameter(help="Another seed deals the images out differently.")] = 0,
+    seed: Annotated[NonNegativeInt, Parameter(help="Another seed deals the images out differently.")] = 0,
     out: Annotated[Path, Parameter(help="Folder for the picture.")] = Path("demo"),
 ) -> None:
     """Run the agents, show them, and draw the outcome."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt
 from cyclopts.validators import Number
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -40,7 +41,7 @@ def figure(
     /,
     *,
     trials: Trials = None,
-    seed: int = 0,
+    seed: NonNegativeInt = 0,
     data: Data = None,
     out: Path = Path("out"),
     strict: Strict = False,

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from cyclopts import App, Parameter
+from cyclopts.types import NonNegativeInt
 
 from decbayes.cli.documents import Documents, read_documents, read_vocabulary
 from decbayes.cli.inputs import Table, read_table
@@ -26,7 +27,7 @@ Output = Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write
 Like = Annotated[Path | None, Parameter(help="Take model, prior and names from another site's posterior.")]
 PriorMean = Annotated[float, Parameter(help="The prior mean, in every dimension.")]
 PriorVariance = Annotated[float, Parameter(help="The prior variance of a (known-variance) mean.")]
-Seed = Annotated[int, Parameter(help="The same seed gives the same fit.")]
+Seed = Annotated[NonNegativeInt, Parameter(help="The same seed gives the same fit.")]
 Columns = Annotated[str, Parameter(help="Columns to use, separated by commas; all of them if not given.")]
 
 

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import track
@@ -21,7 +22,7 @@ def simulate(
     *,
     agents: int = 8,
     steps: int = 200,
-    seed: int = 0,
+    seed: NonNegativeInt = 0,
     topology: Topology = "random",
     traitors: bool = False,
     calm: bool = False,

@@ -93,13 +93,26 @@ def together(shards: Sequence[Any]) -> Any:
     return vstack(shards, format="csr") if issparse(shards[0]) else np.concatenate([np.asarray(s) for s in shards])
 
 
+def dense_parts(data: Any) -> list[np.ndarray]:
+    return [np.asarray(np.shape(data)), np.asarray(data, dtype=np.float64)]
+
+
+def sparse_parts(data: Any) -> list[np.ndarray]:
+    """A sparse matrix in one form, whatever integers, order of entries or stored zeros it came with."""
+    matrix = csr_array(data, dtype=np.float64, copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return [np.asarray(part, dtype=np.int64) for part in (matrix.shape, matrix.indptr, matrix.indices)] + [matrix.data]
+
+
 def shard_id(data: Any) -> str:
     """A name for data that is its content's hash: the same data twice is the same shard."""
-    if issparse(data):
-        matrix = csr_array(data)
-        parts = [np.asarray(matrix.shape), matrix.indptr, matrix.indices, matrix.data]
-    else:
-        parts = [np.asarray(np.shape(data)), np.asarray(data, dtype=np.float64)]
+    try:
+        parts = (
+            sparse_parts(data) if issparse(data) else [np.asarray(np.shape(data)), np.asarray(data, dtype=np.float64)]
+        )
+    except (TypeError, ValueError) as error:
+        raise InvalidData(f"Observations must be numbers: {error}") from None
     digest = hashlib.sha256()
     for part in parts:
         digest.update(str(part.dtype).encode() + np.ascontiguousarray(part).tobytes())

@@ -20,8 +20,9 @@ ZENOH_LINE = re.compile(rf"\S+\s+(?:WARN|ERROR)\s(?!.*{CALLS}).*?(?P<module>zeno
 NEIGHBOUR = r"configured peer \w+/(?P<endpoint>\S+?)"
 UNREACHABLE = re.compile(rf"\S+\s+DEBUG\s.*{CALLS}: Unable to connect to {NEIGHBOUR}! (?P<why>.*)")
 REACHED = re.compile(rf"\S+\s+DEBUG\s.*{CALLS}: Successfully connected to {NEIGHBOUR}")
-# Where in its own source zenoh has met with an error, and when it tries again.
-SOURCE = re.compile(r" at /\S+:\d+\.*\]?| Retry in \S+$")
+# Where in its own source zenoh has met with an error, on which link of its own, and when it tries again.
+SOURCE = re.compile(r" at /\S+:\d+\.*\]?| on: TransportLinkUnicast.*| Retry in \S+$")
+NUMBERS = re.compile(r"\d+")
 # zenoh gives this hint for every failed handshake, whatever its cause.
 MISLEADING = " Hint: increase the system open file limit."
 MOST_WARNINGS = 1000
@@ -86,9 +87,12 @@ def divert(reading: int, log: Log) -> None:
 def understand(line: str, log: Log) -> None:
     """Keep what a line of zenoh's says of links that were refused, or could not be made."""
     if (refused := ZENOH_LINE.match(line)) is not None:
-        log.warnings.append(refused["text"].replace(MISLEADING, ""))
+        log.warnings.append(plain(refused["text"].replace(MISLEADING, "")))
     elif (call := UNREACHABLE.match(line)) is not None:
-        log.unreachable[call["endpoint"]] = plain(call["why"])
+        why, before = plain(call["why"]), log.unreachable.get(call["endpoint"], "")
+        # The port on our side is another one each time, and no news.
+        if NUMBERS.sub("", why) != NUMBERS.sub("", before):
+            log.unreachable[call["endpoint"]] = why
     elif (call := REACHED.fullmatch(line)) is not None:
         log.unreachable.pop(call["endpoint"], None)
 
