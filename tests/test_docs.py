@@ -120,6 +120,15 @@ def test_the_benchmarks_page_names_every_benchmark():
     assert {name for name in scripts if f"`{name}`" not in page} <= {"run_all.py"}
 
 
+def test_the_network_page_names_every_event_of_the_log():
+    page = (ROOT / "docs" / "network.md").read_text(encoding="utf-8")
+    sources = [*(ROOT / "src" / "decbayes" / "network").glob("*.py"), ROOT / "src" / "decbayes" / "cli" / "agent.py"]
+    code = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    events = set(re.findall(r'(?:Report|log|self)\(\s*"(\w+)"', code)) | set(re.findall(r'self\.log, "(\w+)"', code))
+    assert {"published", "store_damaged", "not_refined", "refused_again"} <= events
+    assert not {event for event in events if f"`{event}`" not in page}
+
+
 def test_every_page_is_in_the_navigation():
     configuration = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert not [page.name for page in PAGES[1:] if f": {page.name}" not in configuration]

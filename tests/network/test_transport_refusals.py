@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 import zenoh
 from certificates import Authority
+from groups import gaussian_charter, identities
 from parties import Means
 
-from decbayes.errors import TransportFailed
+from decbayes.errors import DecbayesError, TransportFailed
+from decbayes.files import to_bytes
 from decbayes.network import Record, SignedHeader, sign_record
 from decbayes.network.ask import Inquiry
 from decbayes.network.links import Links, settings
 from decbayes.network.messages import Batch, encode, message_bytes
 from decbayes.network.transport import config, open_session, root_key
+from decbayes.posterior import Posterior
 
 pytestmark = [pytest.mark.xdist_group("sockets"), pytest.mark.timeout(120)]
 
@@ -84,6 +87,37 @@ def test_a_hostile_neighbour_is_refused_and_the_next_valid_record_counts(tmp_pat
             assert until(lambda: ask.status()["heard"].get("agent 1") == 7)
             neighbour.say(encode(Batch((valid.content,))))
             assert until(lambda: ask.status()["refused"].get("replay") == 1)
+
+
+@pytest.mark.parametrize(
+    ("payload", "attachment"),
+    [
+        (b"nonsense", b"{}"),
+        (None, b"{"),
+        (None, b"[1]"),
+        (None, b"{}"),
+        (None, b'{"counted": [], "observations": "many", "set": 3}'),
+        ("another model", b'{"counted": {}, "observations": 0, "set": ""}'),
+    ],
+)
+def test_whoever_is_asked_may_answer_nonsense(payload, attachment):
+    charter, other = gaussian_charter(identities(1)), gaussian_charter(identities(1), dimension=2)
+    genuine = to_bytes(Posterior.of_prior((other if payload else charter).structure))
+    session, (endpoint,) = open_session(Links(), most_bytes=MOST)
+    key = f"{root_key(charter)}/ask/me"
+    content = payload if isinstance(payload, bytes) else genuine
+    with session.declare_queryable(f"{key}/*", lambda query: answer(query, f"{key}/posterior", content, attachment)):
+        ask = Inquiry(charter, Links(listen=(), connect=(endpoint,)))
+        with pytest.raises(DecbayesError) as told, ask:
+            ask.posterior()
+    session.close()
+    assert str(told.value).isprintable()
+    assert "No agent" not in str(told.value), "it did answer"
+
+
+def answer(query, key, content, attachment):
+    with query:
+        query.reply(key, content, attachment=attachment)
 
 
 def test_without_a_certificate_of_the_authority_nobody_gets_a_link(tmp_path):

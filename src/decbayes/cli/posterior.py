@@ -42,9 +42,12 @@ def posterior(
 
 
 def describe(description: dict[str, Any], charter: Charter) -> None:
-    counted = description["counted"]
+    from decbayes.network.ask import printable
+
+    # Names as the charter has them: an agent that is asked may say anything.
+    counted = [name for name in charter.members if name in description["counted"]]
     missing = [name for name in charter.members if name not in counted]
     print(f"observations  {description['observations']:,}")
-    print(f"counted       {', '.join(sorted(counted)) or 'nobody'}")
+    print(f"counted       {', '.join(counted) or 'nobody'}")
     print(f"not heard of  {', '.join(missing) or 'nobody'}")
-    print(f"set           {description['set'][:16]}")
+    print(f"set           {printable(description['set'].encode())[:16]}")

@@ -45,7 +45,10 @@ class Inquiry:
 
     def posterior(self, *, timeout: float = TIMEOUT_SECONDS) -> Answer:
         payload, description = self._ask("posterior", timeout)
-        return Answer(from_bytes(payload), description)
+        answer = Answer(from_bytes(payload), description)
+        if answer.posterior.structure != self._charter.model.structure or not is_description(description):
+            raise self._odd()
+        return answer
 
     def close(self) -> None:
         self._session.close()  # type: ignore[no-untyped-call]
@@ -64,11 +67,35 @@ class Inquiry:
             raise TransportFailed(explain(str(error), ())) from None
         for reply in replies:
             if reply.ok is not None:
-                return bytes(reply.ok.payload), json.loads(bytes(reply.ok.attachment or b"{}"))
+                return bytes(reply.ok.payload), self._described(bytes(reply.ok.attachment or b"{}"))
             if reply.err is not None:
-                raise TransportFailed(f"The agent at {self._endpoint} says: {reply.err.payload.to_string()}")
+                raise TransportFailed(f"The agent at {self._endpoint} says: {printable(bytes(reply.err.payload))}")
         group = self._charter.group
         raise TransportFailed(f"No agent of '{group}' answers at {self._endpoint}. Is it running, with this charter?")
+
+    def _described(self, attachment: bytes) -> dict[str, Any]:
+        try:
+            description = json.loads(attachment)
+        except (ValueError, RecursionError):
+            raise self._odd() from None
+        if not isinstance(description, dict):
+            raise self._odd()
+        return description
+
+    def _odd(self) -> TransportFailed:
+        group = self._charter.group
+        return TransportFailed(f"What answers at {self._endpoint} is no agent of '{group}', or has another decbayes.")
+
+
+def is_description(description: dict[str, Any]) -> bool:
+    """Whether it is of the form that `describe` gives."""
+    kinds = {"counted": dict, "observations": int, "set": str}
+    return all(isinstance(description.get(name), kind) for name, kind in kinds.items())
+
+
+def printable(text: bytes) -> str:
+    """What somebody says, fit for a terminal."""
+    return "".join(filter(str.isprintable, text.decode(errors="replace")[:500]))
 
 
 def stored(path: str | os.PathLike[str], charter: Charter) -> Answer:
