@@ -37,9 +37,10 @@ def test_twenty_seconds_of_a_stopped_neighbour_stall_nobody(tmp_path):
             while time.monotonic() < start + STOPPED_SECONDS:
                 took.append(publish_again(party, "agent 2", ("agent 1", "agent 0")))
         finally:
+            seconds = time.monotonic() - start
             os.kill(stopped, signal.SIGCONT)
         after = party.agreement(everybody, set(everybody), timeout=AGREEMENT_SECONDS)
         dropped = sum(line["messages"] for line in party.agents["agent 1"].events("dropped"))
-    print(f"before {before:.2f} s; stopped for {time.monotonic() - start:.0f} s, in which {len(took)} new versions")
+    print(f"before {before:.2f} s; stopped for {seconds:.0f} s, in which {len(took)} new versions")
     print(f"took {min(took):.2f} to {max(took):.2f} s; after {after:.2f} s; {dropped} messages dropped")
     assert len(took) >= 2
