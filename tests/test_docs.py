@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from pages import OPTIONAL, Reader
 
+import decbayes as db
 from decbayes import _HOME as HOME
 
 ROOT = Path(__file__).parents[1]
@@ -77,6 +78,9 @@ def when_it_fails(reader):
     names = reader.names
     assert np.argmin(names["foreign_scores"](names["posteriors"])) == 1
     assert names["score"]["merged"] < names["score"]["all data in one place"] - 0.2
+    wider = names["wider"]
+    spared = db.model_for(wider.structure).log_predictive(wider, names["held_out"]).mean()
+    assert spared > names["score"]["merged"] + 0.3
     assert names["margins"][names["seen"]].min() > 3.0
     np.testing.assert_allclose(names["centres"], [-6.0, -3.0, 0.0, 3.0, 6.0], atol=0.2)
     np.testing.assert_allclose(

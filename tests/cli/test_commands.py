@@ -38,6 +38,20 @@ def sites(tmp_path, rng):
     return tmp_path
 
 
+def test_a_wider_merge_gives_what_one_site_found_a_slot_of_its_own(run, sites):
+    for name, kind, count in (("a", "a", 2), ("b", "b", 3)):
+        line = f"fit mixture {name}.csv --components {count} --columns x,y --prior-variance 50 -o {kind}.posterior"
+        assert run(line)[0] == 0
+    status, explained, _ = run("merge a.posterior b.posterior --components 5 --explain -o wide.posterior")
+    wide = db.merge(db.pad(db.load(sites / f"{name}.posterior"), 5) for name in "ab")
+    assert (status, db.load(sites / "wide.posterior") == wide) == (0, True)
+    assert explained.count("–") == 5
+    assert " of 5 matches are" in explained
+    status, _, errors = run("merge a.posterior b.posterior --components 2 -o narrow.posterior")
+    assert (status, "b.posterior does not fit into 2 slots" in errors) == (1, True)
+    assert not (sites / "narrow.posterior").exists()
+
+
 def test_two_sites_fit_merge_show_and_score(run, sites):
     fit = "--columns x,y -o"
     assert run(f"fit mixture a.csv --components 2 {fit} a.posterior")[0] == 0

@@ -10,7 +10,7 @@ from decbayes.families import Array, dense
 from decbayes.merging.canonical import Canonical, canonical_order
 from decbayes.merging.matching import Matching
 from decbayes.merging.placement import Placement
-from decbayes.merging.problem import STRENGTH, Factor, Optimality, Problem, Solution, Solver, best_permutation
+from decbayes.merging.problem import STRENGTH, Factor, Optimality, Problem, Progress, Solution, Solver, best_permutation
 from decbayes.merging.product import relabelled_product
 from decbayes.merging.rows import Rows, add, times
 from decbayes.merging.sources import Contents, as_sequence, in_memory, reordered
@@ -69,23 +69,28 @@ class Alignment:
         return sum(sets) + naive_constant(self.posteriors, self.order)
 
 
-def merge(posteriors: Iterable[Posterior], *, solver: Solver | None = None) -> Posterior:
+def merge(
+    posteriors: Iterable[Posterior], *, solver: Solver | None = None, progress: Progress | None = None
+) -> Posterior:
     """Combine posteriors of separate data into the posterior of all of it, whatever their labels (AMPS).
 
         λ = λ0 + Σ_i P_i (λ_i − λ0),   {P_i} = argmax Σ_j A_j(λ_j)                 (eq:combopt)
 
     The result depends on the set of posteriors alone, not on their order. To withdraw a posterior, merge the others.
+    `progress` is called each time that one more of them was matched against the others; each is, more than once.
     """
-    return align(posteriors, solver=solver).merged()
+    return align(posteriors, solver=solver, progress=progress).merged()
 
 
-def align(posteriors: Iterable[Posterior], *, solver: Solver | None = None) -> Alignment:
+def align(
+    posteriors: Iterable[Posterior], *, solver: Solver | None = None, progress: Progress | None = None
+) -> Alignment:
     """Find which components of the posteriors belong together, for each coupled set on its own."""
     held = as_sequence(posteriors)
     order, readings = canonical_order(held)
     structure, chosen = held[0].structure, solver or Matching()
     permutations: tuple[dict[CoupledSet, Permutation], ...] = tuple({} for _ in held)
-    solutions = [solve_canonically(held, coupled, order, readings, chosen) for coupled in structure.symmetry]
+    solutions = [solve_canonically(held, coupled, order, readings, chosen, progress) for coupled in structure.symmetry]
     for coupled, solution in zip(structure.symmetry, solutions, strict=True):
         for agent, permutation in enumerate(solution.assignments):
             permutations[agent][coupled] = permutation
@@ -126,10 +131,11 @@ def solve_canonically(
     order: Sequence[int],
     readings: Sequence[Canonical],
     solver: Solver,
+    progress: Progress | None,
 ) -> Solution:
     """Solve one set in canonical order and labels; the answer is in the caller's order and everybody's own labels."""
     components = [readings[agent].components[coupled] for agent in order]
-    problem = coupled_problem(reordered(posteriors, order), coupled, components)
+    problem = replace(coupled_problem(reordered(posteriors, order), coupled, components), progress=progress)
     if problem.agents == 1:
         # Bayes' rule needs no alignment of a single posterior: it is the answer.
         own = identity(problem.components)[None]
