@@ -18,7 +18,8 @@ from decbayes.experiments.features_synthetic import feature_error
 from decbayes.experiments.mixture_restarts import main_ordering
 from decbayes.experiments.report import write_report
 from decbayes.experiments.simplex import colours
-from decbayes.experiments.style import save, styled
+from decbayes.experiments.style import save
+from decbayes.plot.style import styled
 
 
 @pytest.mark.parametrize("experiment", experiments(), ids=lambda experiment: experiment.name)
