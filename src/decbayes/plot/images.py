@@ -60,6 +60,7 @@ def images(
             draw_image(axes, picture, (down * height, across * width), greys, cmap)
     axes.set(xlim=(-1, longest * width), ylim=(len(lines) * height, -1), xticks=[])
     axes.set_yticks([down * height + shape[0] / 2 for down in range(len(lines))], list(lines))
+    axes.set_anchor("W")  # names are at the left: there must be no slack between them and the images
     bare(axes)
     return axes
 
@@ -75,13 +76,17 @@ def draw_image(axes: "Axes", picture: Array, corner: tuple[float, float], greys:
 def as_images(values: ArrayLike, shape: tuple[int, int]) -> Array:
     """(images, height, width), if the numbers fit."""
     flat = np.asarray(values, dtype=np.float64)
+    check_shape(flat.shape[1], shape)
+    return flat.reshape(-1, *shape)
+
+
+def check_shape(numbers: int, shape: tuple[int, int]) -> None:
     height, width = shape
-    if min(shape) < 1 or flat.shape[1] != height * width:
+    if min(shape) < 1 or numbers != height * width:
         raise InvalidData(
-            f"There are {flat.shape[1]:,} numbers an image, but {height} × {width} pixels are {height * width:,}. "
-            "The shape is height, then width."
+            f"There are {numbers:,} numbers an image, but {height} × {width} pixels (height × width) are "
+            f"{height * width:,}."
         )
-    return flat.reshape(-1, height, width)
 
 
 def contrast(picture: Array, *, signed: bool) -> Range:

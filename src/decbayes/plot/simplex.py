@@ -38,7 +38,7 @@ def simplex(
     axes.scatter(across, up, c=BLUE if colours is None else colours, s=dot, linewidths=0, rasterized=True)
     for label, corner, side in zip(labels, CORNERS, (-1, -1, 1), strict=bool(labels)):
         align = "bottom" if side > 0 else "top"
-        axes.annotate(label, corner, (0, 2 * side), textcoords="offset points", ha="center", va=align)
+        axes.annotate(label, corner, (0, 3 * side), textcoords="offset points", ha="center", va=align)
     axes.set_aspect("equal")
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, CORNERS[2, 1] + 0.02))
     axes.set_axis_off()
