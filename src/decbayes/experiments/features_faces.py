@@ -75,7 +75,7 @@ class FeaturesFaces:
         ]
 
     def draw(self, table: Table) -> "Figure":
-        figure = canvas(FULL, 4.6)
+        figure = canvas(FULL, 4.3)
         above, under = figure.subplots(2, 1, height_ratios=(1.0, 1.75))
         draw_boxes(above, series(table, LIKELIHOOD, self.learners), digits=3)
         above.set_xlabel("log-likelihood a pixel")

@@ -40,6 +40,7 @@ def simplex(
         align = "bottom" if side > 0 else "top"
         axes.annotate(label, corner, (0, 3 * side), textcoords="offset points", ha="center", va=align)
     axes.set_aspect("equal")
-    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, CORNERS[2, 1] + 0.02))
+    margin = 0.15 if labels else 0.02  # names of neighbouring triangles must not meet
+    axes.set(xlim=(-margin, 1 + margin), ylim=(-0.02, CORNERS[2, 1] + 0.02))
     axes.set_axis_off()
     return axes
