@@ -38,13 +38,9 @@ def test_an_alignment_shows_each_component_in_its_slot_and_the_margins_as_colour
 
 
 def test_coupled_sets_stand_side_by_side_each_with_its_own_slots():
-    families, sets = {}, []
-    for name, components in (("a", 2), ("b", 3)):
-        families[name], prior = db.families.Gamma(), np.tile([1.0, -1.0], (components, 1))
-        sets.append((db.CoupledSet((name,)), prior))
-    structure = db.Structure(
-        families, {name: prior for name, (_, prior) in zip("ab", sets, strict=True)}, [s for s, _ in sets]
-    )
+    prior = {"first": np.tile([1.0, -1.0], (2, 1)), "second": np.tile([1.0, -1.0], (3, 1))}
+    families = dict.fromkeys(prior, db.families.Gamma())
+    structure = db.Structure(families, prior, tuple(db.CoupledSet((factor,)) for factor in prior))
     axes = db.plot.alignment(db.align([db.Posterior.of_prior(structure)] * 2))
     assert [label.get_text() for label in axes.get_xticklabels()] == ["0", "1", "0", "1", "2"]
     assert [line.get_xdata()[0] for line in axes.lines] == [1.5]
@@ -201,9 +197,9 @@ def test_networks_can_share_a_scale():
 
 
 def test_a_picture_has_the_style_and_leaves_that_of_others_alone():
-    from matplotlib import rcParams
+    from matplotlib import rc_context, rcParams
 
-    before = dict(rcParams)
-    axes = db.plot.mixture(db.Posterior.of_prior(STRUCTURE))
-    assert dict(rcParams) == before
-    assert (axes.spines["top"].get_visible(), axes.xaxis.label.get_size()) == (False, 8)
+    with rc_context({"axes.labelsize": 20, "axes.spines.top": True}):
+        axes = db.plot.mixture(db.Posterior.of_prior(STRUCTURE))
+        assert (rcParams["axes.labelsize"], rcParams["axes.spines.top"]) == (20, True)
+    assert (axes.xaxis.label.get_size(), axes.spines["top"].get_visible()) == (8, False)

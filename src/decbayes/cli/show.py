@@ -26,7 +26,7 @@ def show(
     picture: Annotated[Path | None, Parameter(help="Also draw it into this file (.png, .svg, .pdf).")] = None,
     shape: Annotated[
         Shape | None,
-        Parameter(help="Height and width of images: draw and print features, or a mixture's means, as such."),
+        Parameter(help="Height and width: show features, or a mixture's means, as such images.", negative=""),
     ] = None,
     as_json: Annotated[bool, Parameter(name="--json", negative="", help="One JSON object a parameter.")] = False,
 ) -> None:

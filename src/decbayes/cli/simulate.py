@@ -15,6 +15,7 @@ from rich.text import Text
 
 from decbayes.cli.show import save_picture
 from decbayes.errors import InvalidData
+from decbayes.extras import require
 from decbayes.network.schedule import ROUGH, History, Plan, run_history
 from decbayes.network.simulator import CALM, Simulation, Site
 
@@ -56,6 +57,8 @@ def simulate(
     console = Console()
     if histories and picture is not None:
         raise InvalidData("--picture draws one history; leave --histories out.")
+    if picture is not None:
+        require("matplotlib", extra="plot", task="The picture")  # before the wait, not after it
     if histories:
         check_many(histories, agents, steps, seed, console)
         return
@@ -111,7 +114,7 @@ def draw(moments: tuple[Moment, Moment]) -> Any:
     from decbayes.plot import network
     from decbayes.plot.style import canvas, styled
 
-    most = max(np.nanmax(list(moment.counted.values())) for moment in moments)
+    most = np.nanmax([count for moment in moments for count in moment.counted.values()])
     with styled():
         figure = canvas(6.2, 2.8)
         for moment, axes in zip(moments, figure.subplots(1, 2), strict=True):

@@ -35,12 +35,9 @@ def alignment(found: Alignment, *, names: Sequence[str] | None = None, axes: "Ax
     scale = matplotlib("colors").LogNorm(LEAST_MARGIN, shown.max())
     image = axes.imshow(shown, norm=scale, cmap="viridis", aspect="auto")
     write_cells(axes, np.hstack(labels), light=np.asarray(scale(shown)) > 0.6)
-    slots = np.concatenate([np.arange(each.shape[1]) for each in labels])
-    axes.set_xticks(range(len(slots)), map(str, slots))
+    name_slots(axes, [each.shape[1] for each in labels])
     axes.set_yticks(range(len(shown)), names if names is not None else map(str, range(len(shown))))
     axes.set(xlabel="slot", ylabel="agent")
-    for edge in np.cumsum([each.shape[1] for each in labels])[:-1]:
-        axes.axvline(edge - 0.5, color="white", linewidth=3)
     bar = axes.figure.colorbar(image, ax=axes, label="margin (nats)", format="{x:g}")
     bar.outline.set_visible(False)
     bar.ax.minorticks_off()
@@ -53,6 +50,14 @@ def write_cells(axes: "Axes", entries: NDArray[Any], *, light: NDArray[np.bool_]
         ink = "black" if light[row, column] else "white"
         axes.text(column, row, str(entry), ha="center", va="center", color=ink)
     bare(axes)
+
+
+def name_slots(axes: "Axes", sizes: Sequence[int]) -> None:
+    """Slots are counted anew in each coupled set; a white line parts the sets."""
+    slots = [str(slot) for size in sizes for slot in range(size)]
+    axes.set_xticks(range(len(slots)), slots)
+    for edge in np.cumsum(sizes)[:-1]:
+        axes.axvline(edge - 0.5, color="white", linewidth=3)
 
 
 def finite(margins: Array) -> Array:
