@@ -14,6 +14,7 @@ import decbayes as db
 from decbayes import _HOME as HOME
 
 ROOT = Path(__file__).parents[1]
+PICTURES = ROOT / "docs" / "pictures" / "plot"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -99,12 +100,22 @@ def your_own_model(reader):
     assert tastes.max(axis=1).min() > 0.95
 
 
+def pictures(reader):
+    """The page says that its own code has drawn what is on it."""
+    page = (ROOT / "docs" / "plot.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"\]\(pictures/plot/(.*?)\)", page))
+    assert shown == {path.name for path in Path().glob("*.png")} == {path.name for path in PICTURES.glob("*.png")}
+    called = set(re.findall(r"db\.plot\.(\w+)\(", page))
+    assert called == set(reader.names["db"].plot.__all__)
+
+
 # What a page says in words, beyond that it runs.
 CLAIMS = {
     "index.md": quickstart,
     "topic-models.md": topic_models,
     "network.md": network,
     "streaming.md": streaming,
+    "plot.md": pictures,
     "when-it-fails.md": when_it_fails,
     "your-own-model.md": your_own_model,
 }
