@@ -37,6 +37,16 @@ def test_an_alignment_shows_each_component_in_its_slot_and_the_margins_as_colour
     assert drawn(axes, tmp_path) > 1000
 
 
+def test_padding_is_left_blank(sites):
+    (coupled,) = STRUCTURE.symmetry
+    found = db.align([db.pad(site, 5) for site in sites])
+    axes = db.plot.alignment(found)
+    blank = np.array([text.get_text() == "" for text in axes.texts]).reshape(4, 5)
+    np.testing.assert_array_equal(blank, ~found.filled(coupled))
+    np.testing.assert_array_equal(blank, [permutation[coupled] >= 3 for permutation in found.permutations])
+    np.testing.assert_array_equal(np.ma.getmaskarray(axes.images[0].get_array()), blank)
+
+
 def test_coupled_sets_stand_side_by_side_each_with_its_own_slots():
     prior = {"first": np.tile([1.0, -1.0], (2, 1)), "second": np.tile([1.0, -1.0], (3, 1))}
     families = dict.fromkeys(prior, db.families.Gamma())
@@ -47,8 +57,9 @@ def test_coupled_sets_stand_side_by_side_each_with_its_own_slots():
 
 
 def test_components_without_rivals_can_be_drawn(tmp_path):
-    structure = db.GaussianMixture(1, 1, variance=1.0).structure
-    axes = db.plot.alignment(db.align([db.Posterior.of_prior(structure)] * 2))
+    model = db.GaussianMixture(1, 1, variance=1.0)
+    fitted = model.fit(np.ones(5), rng=np.random.default_rng(0)).posterior
+    axes = db.plot.alignment(db.align([fitted, db.Posterior.of_prior(model.structure)]))
     assert drawn(axes, tmp_path) > 1000
 
 

@@ -203,6 +203,26 @@ class TestMargins:
                         others.append(db.objective(posteriors, changed))
                 assert margins[coupled][slot] == pytest.approx(alignment.objective[-1] - max(others), abs=1e-9)
 
+    def test_slots_that_nobody_else_fills_are_one_place(self, rng):
+        """Four slots for two components a site: to sit alone in one or in another is no difference."""
+        posteriors = [db.pad(draw(mixture(2), rng), 4) for _ in range(3)]
+        alignment = db.align(posteriors, solver=db.Exhaustive())
+        (coupled,) = alignment.posteriors[0].structure.symmetry
+        filled, margins = alignment.filled(coupled), alignment.margins()
+        for agent, slot in np.argwhere(filled):
+            component = alignment.permutations[agent][coupled][slot]
+            vacant = ~np.delete(filled, agent, axis=0).any(axis=0)
+            forbidden = np.flatnonzero(vacant) if vacant[slot] else [slot]
+            others = []
+            for order in permutations(range(4)):
+                if order.index(component) not in forbidden:
+                    changed = list(alignment.permutations)
+                    changed[agent] = {coupled: np.array(order)}
+                    others.append(db.objective(posteriors, changed))
+            expected = alignment.objective[-1] - max(others)
+            assert margins[agent][coupled][slot] == pytest.approx(expected, abs=1e-9)
+            assert expected > 1e-3
+
     def test_an_assignment_that_is_not_optimal_has_negative_margins(self, rng):
         structure = mixture(3)
         posteriors = [draw(structure, rng) for _ in range(2)]

@@ -97,9 +97,7 @@ def print_alignment(found: Alignment, merged: Posterior, names: list[str]) -> No
     """For each coupled set a table of slots × agents: the agent's component and its margin."""
     margins = found.margins()
     for coupled in merged.structure.symmetry:
-        sureness = np.array([margin[coupled] for margin in margins])
-        for margin, posterior, permutation in zip(sureness, found.posteriors, found.permutations, strict=True):
-            margin[posterior.untouched(coupled)[permutation[coupled]]] = np.nan  # nothing was matched here
+        sureness = np.where(found.filled(coupled), [margin[coupled] for margin in margins], np.nan)
         output().print(alignment_table(found, merged, coupled, sureness, names))
         close, matches = int((sureness < CLOSE).sum()), int((~np.isnan(sureness)).sum())
         output().print(

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array, dense
@@ -46,15 +47,22 @@ class Alignment:
         """For each posterior and slot: what J loses when that match is forbidden and the next best is taken.
 
         All other posteriors keep their places. A margin near zero says that the component was matched by a hair;
-        infinity, that there is no other component.
+        infinity, that there is no other place. Slots in which nobody else has anything are one place.
         """
         margins: tuple[dict[CoupledSet, Array], ...] = tuple({} for _ in self.posteriors)
         for coupled in self.posteriors[0].structure.symmetry:
             problem = coupled_problem(self.posteriors, coupled)
             placement = Placement(problem, np.array([permutation[coupled] for permutation in self.permutations]))
-            for agent in range(problem.agents):
-                margins[agent][coupled] = next_best_losses(placement.gain(agent), placement.assignments[agent])
+            filled = self.filled(coupled)
+            for agent, own in enumerate(filled):
+                vacant = (filled.sum(axis=0) == own) & problem.exchangeable
+                margins[agent][coupled] = next_best_losses(placement.gain(agent), placement.assignments[agent], vacant)
         return margins
+
+    def filled(self, coupled: CoupledSet) -> NDArray[np.bool_]:
+        """(agents, slots): whether what the posterior has put there is more than the prior."""
+        pairs = zip(self.posteriors, self.permutations, strict=True)
+        return np.array([~posterior.untouched(coupled)[permutation[coupled]] for posterior, permutation in pairs])
 
     def bound(self) -> float:
         """A number that J cannot exceed whatever the permutations, so that no alignment beats this one by more.
@@ -205,20 +213,22 @@ def total_trace(traces: Sequence[Sequence[float]], constant: float) -> tuple[flo
     return tuple(total)
 
 
-def next_best_losses(gain: Array, permutation: Permutation) -> Array:
-    """For each slot, what is lost when its match is forbidden and all slots are assigned anew.
+def next_best_losses(gain: Array, permutation: Permutation, alike: NDArray[np.bool_]) -> Array:
+    """For each slot, what is lost when its component must go elsewhere and all slots are assigned anew.
 
-    Around an optimal assignment the loss is the cheapest exchange of components along a cycle through the slot,
-    found for all slots at once from all-pairs shortest paths (Floyd and Warshall).
+    Slots that are `alike` count as one place. Around an optimal assignment the loss is the cheapest exchange of
+    components along a cycle through the slot, found for all slots at once from all-pairs shortest paths (Floyd and
+    Warshall).
     """
-    slots = np.arange(len(gain))
+    slots = identity(len(gain))
     optimal = best_permutation(gain)
     placed = gain[:, optimal]
     step = np.diag(placed)[:, None] - placed
     path = step.copy()
     for via in slots:
         path = np.minimum(path, path[:, [via]] + path[[via], :])
-    cycle = step + path.T
-    cycle[slots, slots] = np.inf
+    same_place = np.eye(len(gain), dtype=np.bool_) | np.logical_and.outer(alike, alike)
+    leaving = np.where(same_place, np.inf, path + step.T).min(axis=1)
+    now = inverse(optimal)[permutation]
     deficit = float((gain[slots, permutation] - gain[slots, optimal]).sum())
-    return np.where(optimal == permutation, np.maximum(cycle.min(axis=1), 0.0), 0.0) + deficit
+    return np.where(same_place[slots, now], np.maximum(leaving[now], 0.0), 0.0) + deficit

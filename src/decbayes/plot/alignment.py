@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.merging import Alignment
-from decbayes.plot.style import bare, matplotlib, new_axes, styled
+from decbayes.plot.style import PALE, bare, matplotlib, new_axes, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,20 +21,23 @@ LEAST_MARGIN = 0.1  # nats: below, a match is as good as a coin toss, and all su
 def alignment(found: Alignment, *, names: Sequence[str] | None = None, axes: "Axes | None" = None) -> "Axes":
     """Agents × slots: which component of each agent went where, coloured by the margin.
 
-    The margin is what J loses when that match is forbidden, in nats: dark cells were matched by a hair. Coupled sets
-    stand side by side.
+    The margin is what J loses when that match is forbidden, in nats: dark cells were matched by a hair, grey ones hold
+    nothing but the prior. Coupled sets stand side by side.
     """
     sets = found.posteriors[0].structure.symmetry
     if not sets:
         raise StructureMismatch("This structure has no coupled sets, so nothing was aligned.")
     margins = found.margins()
     labels = [np.array([permutation[coupled] for permutation in found.permutations]) for coupled in sets]
+    filled = np.hstack([found.filled(coupled) for coupled in sets])
     sureness = np.hstack([[margin[coupled] for margin in margins] for coupled in sets])
     axes = axes if axes is not None else new_axes(1.6 + 0.34 * sureness.shape[1], 0.7 + 0.26 * len(sureness))
-    shown = finite(sureness)
-    scale = matplotlib("colors").LogNorm(LEAST_MARGIN, shown.max())
+    shown = np.where(filled, finite(sureness), np.nan)
+    scale = matplotlib("colors").LogNorm(LEAST_MARGIN, np.nanmax(shown, initial=2 * LEAST_MARGIN))
     image = axes.imshow(shown, norm=scale, cmap="viridis", aspect="auto")
-    write_cells(axes, np.hstack(labels), light=np.asarray(scale(shown)) > 0.6)
+    axes.set_facecolor(PALE)
+    entries = np.where(filled, np.hstack(labels).astype(str), "")
+    write_cells(axes, entries, light=np.asarray(scale(shown)) > 0.6)
     name_slots(axes, [each.shape[1] for each in labels])
     axes.set_yticks(range(len(shown)), names if names is not None else map(str, range(len(shown))))
     axes.set(xlabel="slot", ylabel="agent")
