@@ -54,6 +54,7 @@ def topic_models(reader):
     scores = reader.names["scores"]
     assert scores["merged"] > max(scores["naive"], scores["site 0 alone"]) + 0.05
     assert scores["merged"] > scores["all documents in one place"] - 0.03
+    assert scores["merged into seven topics"] > scores["merged"] + 0.003
     assert reader.names["brought"][0].structure == reader.names["model"].structure
     for theme in reader.names["themes"].values():
         assert any(
