@@ -16,9 +16,10 @@ from decbayes.experiments.datasets import Corpus
 from decbayes.experiments.experiment import Task, settings_of
 from decbayes.experiments.lda_results import ROUNDS, checked, series
 from decbayes.experiments.starts import BOUND
-from decbayes.experiments.style import FULL, canvas
+from decbayes.experiments.style import FULL
 from decbayes.experiments.table import Measurement, Table
 from decbayes.merging import align, merge, product
+from decbayes.plot.style import canvas
 from decbayes.posterior import Posterior
 from decbayes.streaming.refine import aligned, sequential_round
 

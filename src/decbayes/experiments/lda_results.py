@@ -8,8 +8,9 @@ from decbayes.experiments.boxes import Series
 from decbayes.experiments.claims import Claim, Compared, beats, below, no_worse, number
 from decbayes.experiments.corpora import SCORE
 from decbayes.experiments.starts import all_starts_seconds, best_starts
-from decbayes.experiments.style import AGENTS, AMPS, BATCH, GREY, NAIVE
+from decbayes.experiments.style import AGENTS, AMPS, BATCH, NAIVE
 from decbayes.experiments.table import Table
+from decbayes.plot.style import GREY
 
 ROUNDS = {1: "AMPS + 1 round", 2: "AMPS + 2 rounds", 4: "AMPS + 4 rounds"}
 LIGHT = "#6fa8d6"
