@@ -1,5 +1,6 @@
 """Certificates from the command line: made, signed, shown, and enough for agents to agree over mutual TLS."""
 
+import contextlib
 import re
 import time
 
@@ -17,12 +18,11 @@ HERE = ("--host", "127.0.0.1")
 
 
 @pytest.fixture
-def command(capsys, tmp_path, monkeypatch):
+def command(capsys, tmp_path):
     """Run `decbayes certificate …` in a folder of its own: exit status, and what it said."""
-    monkeypatch.chdir(tmp_path)
 
     def run(*words):
-        with pytest.raises(SystemExit) as end:
+        with contextlib.chdir(tmp_path), pytest.raises(SystemExit) as end:
             main(["certificate", *words])
         said, status = capsys.readouterr(), end.value.code
         return (1, str(status)) if isinstance(status, str) else (status, said.out)
