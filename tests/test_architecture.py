@@ -21,7 +21,7 @@ ALLOWED = {
     "symmetry": set(),
     "structure": {"errors", "families", "symmetry"},
     "summary": {"families"},
-    "posterior": {"errors", "families", "structure", "summary"},
+    "posterior": {"errors", "families", "structure", "summary", "symmetry"},
     "files": FOUNDATION,
     "merging": FOUNDATION | {"files"},
     "models": FOUNDATION,
