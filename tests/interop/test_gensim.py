@@ -40,6 +40,7 @@ def test_the_exported_model_works_in_gensim(rng):
     assert {word for word, _ in words} <= set(VOCABULARY)
     shares = model.get_document_topics([(0, 5), (1, 5)], minimum_probability=0.0)
     assert sum(share for _, share in shares) == pytest.approx(1.0, abs=1e-5)
+    assert model.id2word.doc2bow([VOCABULARY[3], "unheard", VOCABULARY[3]]) == [(3, 2)]
 
 
 def test_sites_with_their_own_dictionaries_merge_on_a_shared_vocabulary(rng):
@@ -63,6 +64,16 @@ def test_sites_with_their_own_dictionaries_merge_on_a_shared_vocabulary(rng):
     shares = db.merge(posteriors).mean("topics").reshape(TOPICS, TOPICS, -1).sum(axis=2)
     assert sorted(shares.argmax(axis=1)) == list(range(TOPICS))
     assert shares.max(axis=1).min() > 0.9
+
+
+def test_a_dictionary_is_a_vocabulary(rng):
+    from gensim.corpora import Dictionary
+
+    shared = Dictionary([VOCABULARY[::-1]])
+    expected = tuple(shared[column] for column in range(len(shared)))
+    assert from_gensim(fitted(counts(rng)), vocabulary=shared).structure.labels["topics"] == expected
+    with pytest.raises(NotConvertible, match="Dictionary, not a gensim LdaModel"):
+        from_gensim(shared)
 
 
 def test_an_imported_posterior_has_the_structure_of_the_native_model(rng):

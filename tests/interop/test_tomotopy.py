@@ -47,3 +47,10 @@ def test_tuned_document_priors_and_weighted_words_are_refused(rng):
     assert from_tomotopy(tuned, document_prior=0.1).structure.model["document_prior"] == 0.1
     with pytest.raises(NotConvertible, match=r"TermWeight\.ONE"):
         from_tomotopy(trained(counts(rng), tw=tomotopy.TermWeight.IDF))
+
+
+def test_untrained_and_other_models_are_refused():
+    with pytest.raises(NotConvertible, match="no words yet"):
+        from_tomotopy(tomotopy.LDAModel(k=TOPICS))
+    with pytest.raises(NotConvertible, match="HDPModel, not a tomotopy LDAModel"):
+        from_tomotopy(tomotopy.HDPModel())

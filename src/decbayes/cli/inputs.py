@@ -15,6 +15,9 @@ from scipy.sparse import csr_array, issparse
 from decbayes.errors import InvalidData
 from decbayes.extras import require
 
+TEXTS = (".jsonl", ".ndjson", ".txt")
+LONGEST_CELL = 40  # of what a message repeats
+
 
 @dataclass(frozen=True)
 class Table:
@@ -77,9 +80,13 @@ def numbers(cells: list[list[str]], names: Sequence[str]) -> Any:
         row, column = next((i, j) for i, line in enumerate(cells) for j, cell in enumerate(line) if not is_number(cell))
         where = f"'{names[column]}'" if names else f"number {column}"
         raise InvalidData(
-            f"{cells[row][column]!r} in column {where}, observation {row}, is not a number. "
+            f"{brief(cells[row][column])!r} in column {where}, observation {row}, is not a number. "
             "Fill missing values in, or choose the columns with numbers: --columns name1,name2"
         ) from None
+
+
+def brief(cell: str) -> str:
+    return cell if len(cell) <= LONGEST_CELL else f"{cell[:LONGEST_CELL]}…"
 
 
 def is_number(cell: str) -> bool:
@@ -150,11 +157,24 @@ READERS: dict[str, Callable[[Path, Sequence[str]], Table]] = {
 }
 
 
+def has_names(path: Path) -> bool:
+    """Whether the file names its columns."""
+    suffix = path.name.removesuffix(".gz").rpartition(".")[2].lower()
+    if suffix not in ("csv", "tsv"):
+        return suffix == "parquet"
+    with opened(path) as file:
+        cells = file.readline().strip().split("\t" if suffix == "tsv" else ",")
+    return not all(is_number(cell) for cell in cells)
+
+
 def read_texts(path: Path) -> Iterator[str]:
-    """The texts of JSON lines: strings, or objects with a `text`."""
+    """The texts of JSON lines (strings, or objects with a `text`), or the lines of a plain text file."""
     with opened(path) as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
+                continue
+            if path.name.removesuffix(".gz").endswith(".txt"):
+                yield line
                 continue
             try:
                 value = json.loads(line)
@@ -164,7 +184,7 @@ def read_texts(path: Path) -> Iterator[str]:
 
 
 def is_text(path: Path) -> bool:
-    return path.name.removesuffix(".gz").endswith((".jsonl", ".ndjson"))
+    return path.name.removesuffix(".gz").endswith(TEXTS)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from decbayes.families import Array, Dirichlet
 from decbayes.models.ascent import Ascent, Fit, Progress, fit_best
 from decbayes.models.counts import Counts, as_counts
 from decbayes.models.points import check_structure
+from decbayes.models.vocabulary import words_in_order
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet
@@ -56,7 +57,8 @@ class LatentDirichletAllocation:
     """Documents mix topics, θ_d ~ Dirichlet(document_prior); topics mix words, β_k ~ Dirichlet(topic_prior).
 
     `topic_prior` is a number, one number a word, or a topics × words matrix. Data are sparse (or dense) documents ×
-    words counts; empty documents say nothing and are allowed.
+    words counts; empty documents say nothing and are allowed. `vocabulary` is the words in the order of the columns, or
+    a mapping between words and columns, as a `CountVectorizer` or a gensim `Dictionary` has it.
 
     A fit begins with `ascent.warm_up` passes that start every document's topics afresh, which finds better optima than
     carrying them over from pass to pass; the passes after that carry them over, so that the bound rises to a fixed
@@ -73,7 +75,7 @@ class LatentDirichletAllocation:
     ascent: Ascent = field(default=Ascent(passes=100, tolerance=1e-3, warm_up=10))
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "vocabulary", tuple(self.vocabulary))
+        object.__setattr__(self, "vocabulary", words_in_order(self.vocabulary))
         if self.topics < 1 or not self.vocabulary:
             raise ValueError(f"{self.topics} topics over {len(self.vocabulary)} words: both must be at least 1.")
         if len(set(self.vocabulary)) < len(self.vocabulary):
