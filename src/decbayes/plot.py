@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from decbayes.arguments import check_kind, check_whole
 from decbayes.errors import InvalidData, StructureMismatch
 from decbayes.extras import require
 from decbayes.families import Array
 from decbayes.merging import Alignment
+from decbayes.models.points import as_numbers, as_points
 from decbayes.posterior import Posterior
 
 Axes = Any  # matplotlib has no types to name
@@ -24,6 +26,7 @@ def alignment(found: Alignment, *, names: Sequence[str] | None = None, axes: Axe
     The margin is what J loses when that match is forbidden, in nats: dark cells were matched by a hair. Coupled sets
     stand side by side.
     """
+    check_kind(Alignment, found=found)
     sets = found.posteriors[0].structure.symmetry
     if not sets:
         raise StructureMismatch("This structure has no coupled sets, so nothing was aligned.")
@@ -43,6 +46,8 @@ def alignment(found: Alignment, *, names: Sequence[str] | None = None, axes: Axe
 
 def topics(posterior: Posterior, *, top: int = 8, across: int = 5, factor: str = "topics") -> Any:
     """The most probable words of every topic, as one figure of small bar charts."""
+    check_kind(Posterior, posterior=posterior)
+    check_whole(1, top=top)
     probability = posterior.mean(factor)
     words = np.array(posterior.structure.labels.get(factor, tuple(map(str, range(probability.shape[1])))))
     figure, panels = grid(len(probability), across, width=2.2, height=0.4 + 0.18 * top)
@@ -56,6 +61,7 @@ def topics(posterior: Posterior, *, top: int = 8, across: int = 5, factor: str =
 
 def features(posterior: Posterior, shape: tuple[int, int], *, across: int = 5, factor: str = "features") -> Any:
     """Every feature as a grey image of that height and width."""
+    check_kind(Posterior, posterior=posterior)
     means = posterior.mean(factor)
     if means.shape[1] != shape[0] * shape[1]:
         raise InvalidData(f"Features have {means.shape[1]} numbers, an image of {shape[0]} × {shape[1]} has others.")
@@ -73,15 +79,21 @@ def mixture(
 
     A mixture in one dimension is drawn as its predictive density.
     """
+    from decbayes.models.mixture import GaussianMixture
     from decbayes.models.registry import model_for
 
+    check_kind(Posterior, posterior=posterior)
     model = model_for(posterior.structure)
+    if not isinstance(model, GaussianMixture):
+        raise StructureMismatch(f"This is a posterior of {type(model).__name__}, not of a mixture.")
     axes = axes if axes is not None else new_axes(5.0, 4.0)
     means, covariances = component_shapes(posterior)
-    points = None if data is None else np.asarray(data, dtype=np.float64).reshape(-1, means.shape[1])
+    points = None if data is None else as_points(data, means.shape[1])
     if means.shape[1] == 1:
         return density(model, posterior, means[:, 0], np.sqrt(covariances[:, 0, 0]), points, axes)
     pair = list(dimensions)
+    if len(pair) != 2 or not set(pair) <= set(range(means.shape[1])):
+        raise ValueError(f"dimensions are two of the {means.shape[1]} there are, counted from 0; not {dimensions}.")
     if points is not None:
         axes.scatter(*points[:, pair].T, s=6, color="0.7", linewidths=0)
     for number, (weight, mean, covariance) in enumerate(
@@ -99,7 +111,7 @@ def simplex(
     shares: ArrayLike, *, colours: Any = None, labels: Sequence[str] = ("1", "2", "3"), axes: Axes = None
 ) -> Axes:
     """Probability vectors of three entries as points of a triangle, such as samples of a mixture's weights."""
-    points = np.asarray(shares, dtype=np.float64)
+    points = as_numbers(shares)
     if points.ndim != 2 or points.shape[1] != 3:
         raise InvalidData(f"A triangle shows rows of three probabilities; the shape is {points.shape}.")
     axes = axes if axes is not None else new_axes(4.0, 3.6)
@@ -178,6 +190,7 @@ def new_axes(width: float, height: float) -> Axes:
 def grid(panels: int, across: int, *, width: float, height: float) -> tuple[Any, list[Axes]]:
     """A figure with so many panels in rows."""
     figures = require("matplotlib.figure", extra="plot", task="Pictures")
+    check_whole(1, across=across)
     columns = min(across, panels)
     rows = ceil(panels / columns)
     figure = figures.Figure(figsize=(width * columns, height * rows), layout="constrained")

@@ -6,9 +6,11 @@ from typing import Annotated, Any
 
 import numpy as np
 from cyclopts import App, Parameter
+from cyclopts.validators import Number
 
 from decbayes.cli.documents import Documents, read_documents, read_vocabulary
 from decbayes.cli.inputs import Table, read_table
+from decbayes.cli.outputs import check_output
 from decbayes.cli.terminal import fitting, messages
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.files import load, save
@@ -26,7 +28,7 @@ Output = Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write
 Like = Annotated[Path | None, Parameter(help="Take model, prior and names from another site's posterior.")]
 PriorMean = Annotated[float, Parameter(help="The prior mean, in every dimension.")]
 PriorVariance = Annotated[float, Parameter(help="The prior variance of a (known-variance) mean.")]
-Seed = Annotated[int, Parameter(help="The same seed gives the same fit.")]
+Seed = Annotated[int, Parameter(validator=Number(gte=0), help="The same seed gives the same fit.")]
 Columns = Annotated[str, Parameter(help="Columns to use, separated by commas; all of them if not given.")]
 
 
@@ -69,6 +71,7 @@ def mixture(
             columns=table.columns,
         )
 
+    check_output(output, data)
     table = points(data, columns)
     fit_and_save(agreed(GaussianMixture, like, build, table), table.values, output, seed)
 
@@ -94,6 +97,7 @@ def mean(
     def build(table: Table) -> GaussianMean:
         return GaussianMean(variance, prior_mean, prior_variance, table.values.shape[1])
 
+    check_output(output, data)
     table = points(data, columns)
     fit_and_save(agreed(GaussianMean, like, build, table), table.values, output, seed)
 
@@ -122,6 +126,9 @@ def topics(
     def build(documents: Documents) -> LatentDirichletAllocation:
         return LatentDirichletAllocation(topics, documents.vocabulary, document_prior, topic_prior)
 
+    check_output(output, data, vocabulary)
+    if like is not None and vocabulary is not None:
+        raise InvalidData(f"{like} has a vocabulary already; leave --vocabulary out, or --like.")
     words = read_vocabulary(vocabulary) if vocabulary is not None else ()
     if like is not None:
         words = load(like).structure.labels.get("topics", ())
@@ -152,6 +159,7 @@ def features(
     def build(table: Table) -> LatentFeatures:
         return LatentFeatures(features, table.values.shape[1], variance, prior_variance)
 
+    check_output(output, data)
     table = points(data, columns)
     fit_and_save(agreed(LatentFeatures, like, build, table), table.values, output, seed)
 

@@ -5,11 +5,13 @@ from typing import Annotated, Literal
 
 import numpy as np
 from cyclopts import Parameter
+from cyclopts.validators import Number
 from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
 from decbayes.cli.describe import captions
+from decbayes.cli.outputs import check_output
 from decbayes.cli.show import save_picture
 from decbayes.cli.terminal import messages, output, plain
 from decbayes.errors import NothingToMerge, StructureMismatch
@@ -34,11 +36,14 @@ def merge(
         bool, Parameter(negative="", help="Add components as they are labelled, without alignment.")
     ] = False,
     solver: Annotated[Solvers, Parameter(help="How the alignment is searched for.")] = "matching",
-    restarts: Annotated[int | None, Parameter(help="Further starts of the matching; if not given, it decides.")] = None,
+    restarts: Annotated[
+        int | None, Parameter(validator=Number(gte=0), help="Further starts of the matching; if not given, it decides.")
+    ] = None,
     explain: Annotated[bool, Parameter(negative="", help="Say which component went where, and how surely.")] = False,
     picture: Annotated[Path | None, Parameter(help="Draw the alignment into this file (.png, .svg, .pdf).")] = None,
 ) -> None:
     """Merge the posteriors of separate data into the posterior of all of it, whatever their labels."""
+    check_output(output, *posteriors)
     read = read_all(posteriors)
     if naive:
         save(product(read), output)

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from cyclopts import Parameter
+from cyclopts.validators import Number
 from rich.table import Table
 
 from decbayes.cli.documents import read_documents
@@ -29,7 +30,7 @@ def score(
         str, Parameter(help="Columns to use, separated by commas; the posterior's if it names them.")
     ] = "",
     held_out: Annotated[float, Parameter(help="Topics, features: the share of each observation to predict.")] = 0.1,
-    seed: Annotated[int, Parameter(help="Topics, features: which part that is.")] = 0,
+    seed: Annotated[int, Parameter(validator=Number(gte=0), help="Topics, features: which part that is.")] = 0,
 ) -> None:
     """Print each posterior's mean log predictive density of held-out data; higher is better."""
     if not posteriors:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from decbayes.cli.describe import describe
 from decbayes.cli.terminal import output, plain
@@ -21,7 +22,9 @@ def show(
     posterior: Annotated[Path, Parameter(help="A posterior file.")],
     /,
     *,
-    top: Annotated[int, Parameter(help="How many words, or other entries, of each component.")] = 10,
+    top: Annotated[
+        int, Parameter(validator=Number(gte=1), help="How many words, or other entries, of each component.")
+    ] = 10,
     picture: Annotated[Path | None, Parameter(help="Also draw it into this file (.png, .svg, .pdf).")] = None,
     as_json: Annotated[bool, Parameter(name="--json", negative="", help="One JSON object a parameter.")] = False,
 ) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from decbayes.errors import NotConvertible
 from decbayes.extras import require
-from decbayes.interop.topics import on_vocabulary, symmetric_prior, topic_parameters, topic_posterior
+from decbayes.interop.topics import check_attributes, on_vocabulary, symmetric_prior, topic_parameters, topic_posterior
 from decbayes.posterior import Posterior
 
 
@@ -22,6 +22,7 @@ def from_gensim(
     gensim computes in float32 unless told otherwise, so its priors are float32 numbers too (1/20 becomes
     0.0500000007…); models merge if they have the same.
     """
+    check_attributes(model, "LdaModel of gensim", "eta", "alpha", "state", "id2word", "num_terms")
     prior = np.asarray(model.eta, dtype=np.float64)
     statistics = np.asarray(model.state.sstats, dtype=np.float64)
     own = [str(model.id2word[index]) for index in range(model.num_terms)]

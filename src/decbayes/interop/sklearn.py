@@ -1,10 +1,11 @@
 """scikit-learn in and out: `LatentDirichletAllocation` and `BayesianGaussianMixture`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from decbayes.arguments import check_kind
 from decbayes.errors import NotConvertible, NothingToMerge, StructureMismatch
 from decbayes.extras import require
 from decbayes.interop.sklearn_mixture import mixture_estimator, mixture_posterior
@@ -63,6 +64,7 @@ def to_sklearn(posterior: Posterior, *, named: bool = False) -> Any:
     given, topics included; `score_samples` of a mixture is log Σ_k exp(E[log π_k] + E[log p(x | θ_k)]), which is never
     more than the posterior predictive density that `GaussianMixture.log_predictive` gives.
     """
+    check_kind(Posterior, posterior=posterior)
     name = posterior.structure.model.get("name")
     if name == "LatentDirichletAllocation":
         estimator = topic_estimator(posterior)
@@ -77,18 +79,19 @@ def to_sklearn(posterior: Posterior, *, named: bool = False) -> Any:
 
 
 def merge_sklearn(
-    estimators: Sequence[Any], *, vocabulary: Iterable[str] | None = None, solver: Solver | None = None
+    estimators: Iterable[Any], *, vocabulary: Iterable[str] | None = None, solver: Solver | None = None
 ) -> Any:
     """One fitted estimator from several that were fitted on separate data: `to_sklearn(merge(…))`."""
-    if not estimators:
+    fitted = tuple(estimators)
+    if not fitted:
         raise NothingToMerge("There are no estimators to merge.")
     words = None if vocabulary is None else tuple(vocabulary)
-    for estimator in estimators:
+    for estimator in fitted:
         check_fitted(estimator)
-    for index, estimator in enumerate(estimators):
-        check_agreement(estimators[0], estimator, index)
-    merged = merge([from_sklearn(estimator, vocabulary=words) for estimator in estimators], solver=solver)
-    return to_sklearn(merged, named=hasattr(estimators[0], "feature_names_in_"))
+    for index, estimator in enumerate(fitted):
+        check_agreement(fitted[0], estimator, index)
+    merged = merge([from_sklearn(estimator, vocabulary=words) for estimator in fitted], solver=solver)
+    return to_sklearn(merged, named=hasattr(fitted[0], "feature_names_in_"))
 
 
 def library(part: str) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from decbayes.errors import NotConvertible
-from decbayes.interop.topics import on_vocabulary, symmetric_prior, topic_posterior
+from decbayes.interop.topics import check_attributes, on_vocabulary, symmetric_prior, topic_posterior
 from decbayes.posterior import Posterior
 
 ROUNDING = 1e-4  # more than float32 and less than any weight
@@ -22,6 +22,9 @@ def from_tomotopy(
     frequency, so pass the `vocabulary` that all sites share. It also tunes a document prior for each topic, unless
     optim_interval is 0; state one `document_prior` for the merged model then.
     """
+    check_attributes(model, "LDAModel of tomotopy", "get_topic_word_dist", "k", "eta", "alpha", "used_vocabs")
+    if not len(model.used_vocabs):
+        raise NotConvertible("The model knows no words yet: add its documents and call `train` first.")
     raw = np.array([model.get_topic_word_dist(topic, normalize=False) for topic in range(model.k)], dtype=np.float64)
     eta = float(model.eta)
     # tomotopy keeps α = η + count in float32; the counts themselves are whole numbers.

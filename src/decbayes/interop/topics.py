@@ -6,10 +6,18 @@ from typing import Any
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
+from decbayes.arguments import check_kind
 from decbayes.errors import NotConvertible
 from decbayes.families import Array, Contribution
 from decbayes.models.lda import LatentDirichletAllocation
 from decbayes.posterior import Posterior
+
+
+def check_attributes(model: Any, kind: str, *names: str) -> None:
+    """Refuse a model that is of another kind or library, without importing that library."""
+    missing = [name for name in names if not hasattr(model, name)]
+    if missing:
+        raise NotConvertible(f"{type(model).__name__} is no {kind}: it has no {', '.join(missing)}.")
 
 
 def topic_posterior(
@@ -53,6 +61,7 @@ def symmetric_prior(alpha: Any, stated: float | None, remedy: str) -> float:
 
 def topic_parameters(posterior: Posterior) -> tuple[Array, Array, float]:
     """α of the topics, α of their prior, and the document prior, of a posterior of latent Dirichlet allocation."""
+    check_kind(Posterior, posterior=posterior)
     model = posterior.structure.model
     if model.get("name") != "LatentDirichletAllocation":
         raise NotConvertible(f"A posterior of {model.get('name', 'an unnamed model')} is no topic model.")

@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.sparse import csr_array
 
+from decbayes.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
@@ -13,6 +14,8 @@ def pad(posterior: Posterior, structure: Structure) -> Posterior:
 
     All else must agree: families, columns, labels, model, and the prior of the components there are.
     """
+    check_kind(Posterior, posterior=posterior)
+    check_kind(Structure, structure=structure)
     own = posterior.structure
     if truncated(structure, own) != own:
         raise StructureMismatch(
