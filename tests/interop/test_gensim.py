@@ -85,3 +85,9 @@ def test_a_vocabulary_without_some_words_is_refused(rng):
     assert to_gensim(from_gensim(uneven)).eta == pytest.approx(uneven.eta)
     with pytest.raises(NotConvertible, match="eta differs between words"):
         from_gensim(uneven, vocabulary=VOCABULARY[::-1])
+
+
+@pytest.mark.parametrize("model", [None, "lda.model", db.GaussianMean()], ids=repr)
+def test_what_is_no_topic_model_of_gensim_is_refused(model):
+    with pytest.raises(NotConvertible, match=f"{type(model).__name__} is no LdaModel of gensim"):
+        from_gensim(model)

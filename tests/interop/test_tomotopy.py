@@ -47,3 +47,10 @@ def test_tuned_document_priors_and_weighted_words_are_refused(rng):
     assert from_tomotopy(tuned, document_prior=0.1).structure.model["document_prior"] == 0.1
     with pytest.raises(NotConvertible, match=r"TermWeight\.ONE"):
         from_tomotopy(trained(counts(rng), tw=tomotopy.TermWeight.IDF))
+
+
+def test_models_that_are_none_or_know_nothing_yet_are_refused():
+    with pytest.raises(NotConvertible, match="str is no LDAModel of tomotopy"):
+        from_tomotopy("lda.bin")
+    with pytest.raises(NotConvertible, match="call `train` first"):
+        from_tomotopy(tomotopy.LDAModel(k=2))
