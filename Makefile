@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+TEST_STAMP := $(VENV)/.installed-for-tests
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint requirements.txt --editable
 EXTRAS := net,experiments,interop,gensim,tomotopy,parquet,dask,dev
 
 .PHONY: help setup test check demo bench figures docs clean
@@ -21,10 +23,15 @@ $(STAMP): pyproject.toml requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "decbayes needs Python 3.11 or newer; this is $$($(PYTHON) --version). Try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint requirements.txt --editable ".[$(EXTRAS)]"
+	$(INSTALL) ".[$(EXTRAS)]"
 	@touch $(STAMP)
 
-test: setup
+# NumPyro brings JAX, hundreds of megabytes that nothing but its tests needs.
+$(TEST_STAMP): $(STAMP)
+	$(INSTALL) ".[numpyro]"
+	@touch $(TEST_STAMP)
+
+test: $(TEST_STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: setup
@@ -43,7 +50,7 @@ figures: setup
 	$(BIN)/decbayes figure all --out out/figures
 
 docs: setup
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint requirements.txt --editable ".[docs]"
+	$(INSTALL) ".[docs]"
 	$(BIN)/mkdocs build --strict
 
 clean:

@@ -4,6 +4,7 @@
 
 20 Newsgroups is split at random into five shards. Scores are log-likelihoods per held-out word: a tenth of the words of
 1,000 other documents, given the other nine tenths. scikit-learn fits in two ways, batch and online; both are shown.
+"merged" has as many topics as a site, "wider" more slots, so that topics which only some sites have found stay apart.
 "refined" goes on from the merge with our own model: each site refits its documents against the others' evidence and
 publishes again, once a round, scikit-learn no longer needed.
 """
@@ -67,6 +68,9 @@ def compare(corpus: Corpus, method: str, options: argparse.Namespace) -> dict[st
     def score(posterior: db.Posterior) -> float:
         return round(db.model_for(posterior.structure).log_predictive(posterior, corpus.observed, corpus.held), 4)
 
+    def wider(slots: int) -> float:
+        return score(db.merge(db.pad(site, slots) for site in sites))
+
     sites, site_seconds = timed(lambda: [fitted(rows, seed) for seed, rows in enumerate(corpus.shards)])
     merged, merge_seconds = timed(lambda: db.merge(sites))
     model, rng = db.model_for(merged.structure), np.random.default_rng(options.seed)
@@ -77,6 +81,7 @@ def compare(corpus: Corpus, method: str, options: argparse.Namespace) -> dict[st
         "sites": [score(site) for site in sites],
         "naive": score(db.product(sites)),
         "merged": score(merged),
+        "wider": {slots: wider(slots) for slots in options.slots},
         "refined": [score(posterior) for posterior in refined.rounds[1:]],
         "whole": score(whole),
     }
@@ -84,6 +89,7 @@ def compare(corpus: Corpus, method: str, options: argparse.Namespace) -> dict[st
         **scores,
         "merged over naive": round(scores["merged"] - scores["naive"], 4),
         "whole over merged": round(scores["whole"] - scores["merged"], 4),
+        "whole over wider": {slots: round(scores["whole"] - value, 4) for slots, value in scores["wider"].items()},
         "whole over refined": [round(scores["whole"] - value, 4) for value in scores["refined"]],
         "seconds": {"sites": site_seconds, "merge": merge_seconds, "refine": refine_seconds, "whole": whole_seconds},
     }
@@ -93,6 +99,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a tenth of the documents and fewer topics")
     parser.add_argument("--topics", type=int, default=20)
+    parser.add_argument("--slots", type=int, nargs="*", default=[40, 60, 80], help="also merge into so many topics")
     parser.add_argument("--passes", type=int, default=10)
     parser.add_argument("--share", type=float, default=1.0, help="the part of the training documents to use")
     parser.add_argument("--methods", nargs="+", choices=["batch", "online"], default=["batch", "online"])
@@ -100,7 +107,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     if options.quick:
-        options.topics, options.share = 5, 0.1
+        options.topics, options.share, options.slots = 5, 0.1, [15]
     corpus = newsgroups(options.share, np.random.default_rng(options.seed))
     results = {method: compare(corpus, method, options) for method in options.methods}
     print(json.dumps({"benchmark": "interop_lda", "settings": vars(options), **results}))

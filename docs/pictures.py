@@ -1,17 +1,25 @@
-"""Draws the pictures of the documentation: `python docs/pictures.py`, into docs/pictures."""
+"""Draws the pictures of the documentation into docs/pictures: `python docs/pictures.py [NAME …]`."""
 
+import argparse
+import re
 from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
 from failures import MEANS, MODEL, VARIANCE, WEIGHTS, draw, gaps, trial
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from rich.console import Console
 
 import decbayes as db
+from decbayes.cli import simulate as simulation
 from decbayes.families import Array
+from decbayes.network.schedule import History, Plan
+from decbayes.plot.style import GREY, INK, PALE, bare, canvas, styled
 
 FOLDER = Path(__file__).parent / "pictures"
+PAGE = Path(__file__).parent / "plot.md"
 GRID = np.linspace(-3, 5, 600)
 SPLIT_SEED = 70  # one agent splits a cluster here
 
@@ -21,11 +29,8 @@ def bell(grid: Array, mean: float, variance: float) -> Array:
 
 
 def panels(count: int, *, height: float = 2.6, width: float = 2.3) -> tuple[Figure, list[Axes]]:
-    figure = Figure(figsize=(width * count, height), layout="constrained")
-    axes = list(np.atleast_1d(figure.subplots(1, count)))
-    for each in axes:
-        each.spines[["top", "right"]].set_visible(False)
-    return figure, axes
+    figure = canvas(width * count, height)
+    return figure, list(np.atleast_1d(figure.subplots(1, count)))
 
 
 def draw_means(axes: Axes, posterior: db.Posterior, title: str) -> None:
@@ -35,20 +40,18 @@ def draw_means(axes: Axes, posterior: db.Posterior, title: str) -> None:
         axes.fill_between(GRID, bell(GRID, mean, variance), color=f"C{label}", alpha=0.35, lw=0)
         axes.plot(GRID, bell(GRID, mean, variance), color=f"C{label}", lw=1.2, label=f"{label}")
     for mean in MEANS:
-        axes.axvline(mean, color="0.6", lw=0.6, ls=":")
-    axes.set_title(title, fontsize=9)
-    axes.set(xlabel="cluster mean", yticks=[])
+        axes.axvline(mean, color=GREY, lw=0.6, ls=":")
+    axes.set(title=title, xlabel="cluster mean", yticks=[])
 
 
 def draw_predictions(figure: Figure, axes: list[Axes], posteriors: dict[str, db.Posterior], points: Array) -> Figure:
     """Predictive densities over the true density, the points below."""
     truth = bell(GRID[:, None], MEANS, VARIANCE) @ WEIGHTS
     for panel, (name, posterior) in zip(axes, posteriors.items(), strict=True):
-        panel.fill_between(GRID, truth, color="0.85", lw=0)
-        panel.plot(GRID, np.exp(MODEL.log_predictive(posterior, GRID)), color="C0")
-        panel.plot(points, np.full(points.size, -0.03), "|", color="0.3", ms=6)
-        panel.set_title(name, fontsize=9)
-        panel.set(xlabel="x", yticks=[])
+        panel.fill_between(GRID, truth, color=PALE, lw=0)
+        db.plot.mixture(posterior, axes=panel)
+        panel.plot(points, np.full(points.size, -0.03), "|", color=INK, ms=5, mew=0.8)
+        panel.set(title=name, xlabel="x", ylabel="", xlim=GRID[[0, -1]], yticks=[])
     return figure
 
 
@@ -73,7 +76,7 @@ def labels() -> Figure:
         draw_means(axes[number], agent, f"agent {number}")
     draw_means(axes[3], db.product(agents), "naive merge")
     draw_means(axes[4], db.merge(agents), "AMPS merge")
-    axes[0].legend(title="label", fontsize=7, title_fontsize=7, frameon=False)
+    axes[0].legend(title="label")
     return figure
 
 
@@ -88,9 +91,14 @@ def overlap() -> Figure:
             each.plot(GRID, theirs, color=f"C{slot}", lw=1.2, ls="--")
             each.fill_between(GRID, ours * theirs, color=f"C{slot}", alpha=0.5, lw=0)
             area = float(np.trapezoid(ours * theirs, GRID))
-            each.text(first[slot], -0.16, f"slot {slot}: {area:.1g}", ha="center", fontsize=8, color=f"C{slot}")
-        each.set_title(f"{title}: weight = product of the areas", fontsize=9)
-        each.set(xlim=(-3, 3), ylim=(-0.25, 1.15), yticks=[], xlabel="cluster mean")
+            each.text(first[slot], -0.16, f"slot {slot}: {area:.1g}", ha="center", color=f"C{slot}")
+        each.set(
+            title=f"{title}: weight = product of the areas",
+            xlim=(-3, 3),
+            ylim=(-0.25, 1.15),
+            yticks=[],
+            xlabel="cluster mean",
+        )
     return figure
 
 
@@ -109,18 +117,12 @@ def gain() -> Figure:
     axes.imshow(values - values.max(axis=1, keepdims=True), cmap="viridis", vmin=-30)
     for slot, component in np.ndindex(values.shape):
         chosen = best_permutation(values)[slot] == component
-        text = f"{values[slot, component] - values[slot].max():.1f}"
-        axes.text(
-            component,
-            slot,
-            text,
-            ha="center",
-            va="center",
-            color="black" if chosen else "white",
-            weight="bold" if chosen else "normal",
-        )
+        text = f"{values[slot, component] - values[slot].max():.1f}".replace("-", "−")
+        look = {"color": "black", "weight": "bold"} if chosen else {"color": "white"}
+        axes.text(component, slot, text, ha="center", va="center", **look)
     axes.set(xlabel="component of agent 0", ylabel="slot", xticks=range(3), yticks=range(3))
-    axes.set_title("gain in J, less the row's largest", fontsize=9)
+    axes.set_title("gain in J, less the row's largest")
+    bare(axes)
     return figure
 
 
@@ -145,21 +147,51 @@ def tail() -> Figure:
         losses = gaps(100, points)
         for round_, label in ((0, "one broadcast"), (1, "one round more"), (losses.shape[1] - 1, "ten rounds more")):
             panel.plot(np.arange(1, 101), np.sort(losses[:, round_]), label=label, lw=1.5)
-        panel.axhline(0, color="0.7", lw=0.6)
-        panel.set_title(f"{points} points an agent", fontsize=9)
-        panel.set(xlabel="seeds, sorted", ylim=(-0.15, 1.15))
+        panel.axhline(0, color=GREY, lw=0.6)
+        panel.set(title=f"{points} points an agent", xlabel="seeds, sorted", ylim=(-0.15, 1.15))
     axes[0].set_ylabel("gap to batch (nats a point)")
-    axes[0].legend(fontsize=7, frameon=False)
+    axes[0].legend()
     return figure
 
 
-PICTURES: tuple[Callable[[], Figure], ...] = (mixture, labels, overlap, gain, alignment, split, tail)
+def simulated() -> Figure:
+    """What `decbayes simulate --agents 12 --steps 60 --seed 3 --topology ring --picture` draws."""
+    history = History(Plan(12, 60, "ring"), 3)
+    return simulation.draw(simulation.watch(history, 0.0, Console(quiet=True)))
+
+
+def page() -> None:
+    """The pictures of docs/plot.md, which its own code draws; it is run in the folder for them."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    folder = FOLDER / PAGE.stem
+    folder.mkdir(exist_ok=True)
+    with chdir(folder):
+        exec("".join(blocks), {"__name__": "__page__"})
+
+
+def drawn(picture: Callable[[], Figure]) -> Callable[[], None]:
+    """Into a file of the function's name."""
+
+    def save() -> None:
+        with styled():
+            picture().savefig(FOLDER / f"{picture.__name__}.png", dpi=150)
+
+    return save
+
+
+FIGURES = (mixture, labels, overlap, gain, alignment, split, tail, simulated)
+PICTURES = {figure.__name__: drawn(figure) for figure in FIGURES} | {PAGE.stem: page}
 
 
 def main() -> None:
-    FOLDER.mkdir(exist_ok=True)
-    for picture in PICTURES:
-        picture().savefig(FOLDER / f"{picture.__name__}.png", dpi=110)
+    parser = argparse.ArgumentParser(description="The pictures of the documentation; all of them unless named.")
+    parser.add_argument("names", nargs="*", metavar="name", help=", ".join(PICTURES))
+    chosen = parser.parse_args().names or list(PICTURES)
+    unknown = sorted(set(chosen) - PICTURES.keys())
+    if unknown:
+        parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(PICTURES)}")
+    for name in chosen:
+        PICTURES[name]()
 
 
 if __name__ == "__main__":

@@ -172,7 +172,6 @@ def test_a_model_is_not_its_structure():
     for call in (
         lambda: db.Posterior.of_prior(model),
         lambda: db.Posterior(model, {}),
-        lambda: db.pad(empty, model),
         lambda: db.model_for(empty),
     ):
         with pytest.raises(TypeError, match=r"structure must be of type Structure, not .*model\.structure"):
@@ -320,6 +319,12 @@ def test_an_unknown_factor_is_named(rng):
     for ask in (posterior.mean, posterior.usual, posterior.natural.__getitem__):
         with pytest.raises(KeyError, match="no factor 'topics'; there are"):
             ask("topics")
+
+
+@pytest.mark.parametrize("count", [0, 2.5, "3", None, MODELS["known"]], ids=repr)
+def test_padding_needs_a_number_or_a_structure(count):
+    with pytest.raises(InvalidStructure, match="at least one component, a whole number"):
+        db.pad(db.Posterior.of_prior(mixture(2)), count)
 
 
 def test_one_path_is_no_library():

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from pages import OPTIONAL, Reader
 
+import decbayes as db
 from decbayes import _HOME as HOME
 
 ROOT = Path(__file__).parents[1]
+PICTURES = ROOT / "docs" / "pictures" / "plot"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -52,6 +54,7 @@ def topic_models(reader):
     scores = reader.names["scores"]
     assert scores["merged"] > max(scores["naive"], scores["site 0 alone"]) + 0.05
     assert scores["merged"] > scores["all documents in one place"] - 0.03
+    assert scores["merged into seven topics"] > scores["merged"] + 0.003
     assert reader.names["brought"][0].structure == reader.names["model"].structure
     for theme in reader.names["themes"].values():
         assert any(
@@ -77,6 +80,9 @@ def when_it_fails(reader):
     names = reader.names
     assert np.argmin(names["foreign_scores"](names["posteriors"])) == 1
     assert names["score"]["merged"] < names["score"]["all data in one place"] - 0.2
+    wider = names["wider"]
+    spared = db.model_for(wider.structure).log_predictive(wider, names["held_out"]).mean()
+    assert spared > names["score"]["merged"] + 0.3
     assert names["margins"][names["seen"]].min() > 3.0
     np.testing.assert_allclose(names["centres"], [-6.0, -3.0, 0.0, 3.0, 6.0], atol=0.2)
     np.testing.assert_allclose(
@@ -95,12 +101,22 @@ def your_own_model(reader):
     assert tastes.max(axis=1).min() > 0.95
 
 
+def pictures(reader):
+    """The page says that its own code has drawn what is on it."""
+    page = (ROOT / "docs" / "plot.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"\]\(pictures/plot/(.*?)\)", page))
+    assert shown == {path.name for path in Path().glob("*.png")} == {path.name for path in PICTURES.glob("*.png")}
+    called = set(re.findall(r"db\.plot\.(\w+)\(", page))
+    assert called == set(reader.names["db"].plot.__all__)
+
+
 # What a page says in words, beyond that it runs.
 CLAIMS = {
     "index.md": quickstart,
     "topic-models.md": topic_models,
     "network.md": network,
     "streaming.md": streaming,
+    "plot.md": pictures,
     "when-it-fails.md": when_it_fails,
     "your-own-model.md": your_own_model,
 }

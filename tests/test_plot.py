@@ -37,9 +37,29 @@ def test_an_alignment_shows_each_component_in_its_slot_and_the_margins_as_colour
     assert drawn(axes, tmp_path) > 1000
 
 
-def test_components_without_rivals_can_be_drawn(tmp_path):
-    structure = db.GaussianMixture(1, 1, variance=1.0).structure
+def test_padding_is_left_blank(sites):
+    (coupled,) = STRUCTURE.symmetry
+    found = db.align([db.pad(site, 5) for site in sites])
+    axes = db.plot.alignment(found)
+    blank = np.array([text.get_text() == "" for text in axes.texts]).reshape(4, 5)
+    np.testing.assert_array_equal(blank, ~found.filled(coupled))
+    np.testing.assert_array_equal(blank, [permutation[coupled] >= 3 for permutation in found.permutations])
+    np.testing.assert_array_equal(np.ma.getmaskarray(axes.images[0].get_array()), blank)
+
+
+def test_coupled_sets_stand_side_by_side_each_with_its_own_slots():
+    prior = {"first": np.tile([1.0, -1.0], (2, 1)), "second": np.tile([1.0, -1.0], (3, 1))}
+    families = dict.fromkeys(prior, db.families.Gamma())
+    structure = db.Structure(families, prior, tuple(db.CoupledSet((factor,)) for factor in prior))
     axes = db.plot.alignment(db.align([db.Posterior.of_prior(structure)] * 2))
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0", "1", "0", "1", "2"]
+    assert [line.get_xdata()[0] for line in axes.lines] == [1.5]
+
+
+def test_components_without_rivals_can_be_drawn(tmp_path):
+    model = db.GaussianMixture(1, 1, variance=1.0)
+    fitted = model.fit(np.ones(5), rng=np.random.default_rng(0)).posterior
+    axes = db.plot.alignment(db.align([fitted, db.Posterior.of_prior(model.structure)]))
     assert drawn(axes, tmp_path) > 1000
 
 
@@ -74,21 +94,70 @@ def test_a_mixture_in_one_dimension_is_its_predictive_density(rng, tmp_path):
     assert drawn(axes, tmp_path) > 1000
 
 
+def test_all_of_a_density_is_drawn_where_nothing_has_been_seen():
+    """The prior's own variance is a hundred times that of a component."""
+    model = db.GaussianMixture(2, 1, variance=0.01, prior_variance=1.0)
+    line, density = db.plot.mixture(db.Posterior.of_prior(model.structure)).lines[0].get_data()
+    assert np.sum(density) * (line[1] - line[0]) == pytest.approx(1.0, abs=0.01)
+
+
 def test_topics_show_their_most_probable_words(tmp_path):
-    model = db.LatentDirichletAllocation(2, ("apple", "pear", "plum"))
+    model = db.LatentDirichletAllocation(2, ("apple", "pear", "plum"), topic_prior=1.0)
     figure = db.plot.topics(db.Posterior(model.structure, {"topics": [[9.0, 0.0, 5.0], [0.0, 7.0, 0.0]]}), top=2)
-    words = [[label.get_text() for label in axes.get_yticklabels()][::-1] for axes in figure.axes]
+    words = [[label.get_text() for label in axes.get_yticklabels()] for axes in figure.axes]
+    assert all(axes.yaxis_inverted() for axes in figure.axes)  # the first word is at the top
     assert (words[0], words[1][0]) == (["apple", "plum"], "pear")
+    lengths = [bar.get_width() for bar in figure.axes[0].patches]
+    # Nine and five counts on top of one each, of 17 in all.
+    np.testing.assert_allclose(lengths, [10 / 17, 6 / 17])
+    assert figure.axes[0].get_xlim() == figure.axes[1].get_xlim()
     assert drawn(figure, tmp_path) > 1000
 
 
-def test_features_are_images(rng, tmp_path):
+def test_features_are_images(tmp_path):
     posterior = db.Posterior.of_prior(db.LatentFeatures(3, 6).structure)
     figure = db.plot.features(posterior, (2, 3))
     assert [axes.images[0].get_array().shape for axes in figure.axes] == [(2, 3)] * 3
+    assert [axes.get_title() for axes in figure.axes] == ["0", "1", "2"]
     assert drawn(figure, tmp_path) > 1000
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (-2, -3), (6, 0)])
+def test_a_shape_that_does_not_fit_is_refused(shape):
+    posterior = db.Posterior.of_prior(db.LatentFeatures(3, 6).structure)
     with pytest.raises(InvalidData, match="6 numbers"):
-        db.plot.features(posterior, (2, 2))
+        db.plot.features(posterior, shape)
+
+
+@pytest.mark.parametrize("settings", [{"variance": 1.0}, {"covariance": "diagonal"}])
+def test_means_of_a_mixture_can_be_images(settings, rng):
+    model = db.GaussianMixture(2, 6, **settings)
+    posterior = model.fit(np.arange(6.0) + rng.normal(size=(20, 6)), rng=rng).posterior
+    expected = posterior.mean("components")
+    means = expected if "variance" in settings else expected.mean
+    figure = db.plot.features(posterior, (2, 3), factor="components")
+    for axes, mean in zip(figure.axes, means, strict=True):
+        np.testing.assert_array_equal(axes.images[0].get_array(), mean.reshape(2, 3))
+
+
+def test_rows_of_images_are_named_and_each_image_is_in_its_place(tmp_path):
+    rows = {"first": np.arange(12.0).reshape(2, 6), "second": np.arange(18.0).reshape(3, 6)}
+    axes = db.plot.images(rows, (2, 3))
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["first", "second"]
+    left, _, _, top = np.array([image.get_extent() for image in axes.images]).T
+    np.testing.assert_array_equal(top[:2] < top[2:4], True)
+    np.testing.assert_array_equal(np.diff(left[2:]) > 3, True)
+    np.testing.assert_array_equal(axes.images[1].get_array(), [[6, 7, 8], [9, 10, 11]])
+    assert all(abs(tick - middle) < 1 for tick, middle in zip(axes.get_yticks(), top[[0, 2]] + 1, strict=True))
+    assert drawn(axes, tmp_path) > 1000
+
+
+def test_zero_is_black_or_where_there_are_negative_numbers_mid_grey():
+    positive, signed = np.full((1, 4), 3.0), np.array([[-2.0, 0.0, 0.0, 1.0]])
+    assert [image.get_clim()[0] for image in db.plot.images({"": positive}, (2, 2)).images] == [0.0]
+    lowest, highest = db.plot.images({"": np.vstack([positive, signed])}, (2, 2)).images[1].get_clim()
+    assert lowest == -highest < -1.5
+    assert db.plot.images({"": signed}, (2, 2), limits=(0, 16)).images[0].get_clim() == (0, 16)
 
 
 def test_corners_of_the_simplex_are_certainties(tmp_path):
@@ -101,9 +170,47 @@ def test_corners_of_the_simplex_are_certainties(tmp_path):
         db.plot.simplex(np.ones((2, 4)))
 
 
+def test_points_of_the_simplex_have_their_colours_and_corners_need_no_names():
+    colours = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    axes = db.plot.simplex([[1.0, 0.0, 0.0], [0.2, 0.3, 0.5]], colours=colours, labels=(), dot=0.8)
+    np.testing.assert_array_equal(axes.collections[0].get_facecolors()[:, :3], colours)
+    # Barycentric coordinates: 0.3 along the base and half of 0.5, and 0.5 of the height.
+    np.testing.assert_allclose(axes.collections[0].get_offsets()[1], [0.55, 0.5 * np.sqrt(0.75)])
+    assert (len(axes.texts), axes.collections[0].get_sizes()) == (0, 0.8)
+
+
 def test_a_network_has_a_dot_for_every_agent_and_a_line_for_every_link(tmp_path):
-    axes = db.plot.network([("a", "b"), ("b", "c")], values={"a": 1.0, "d": 2.0})
+    axes = db.plot.network([("a", "b"), ("b", "c")], values={"a": 1.0, "d": 2.0}, label="score")
     assert sorted(text.get_text() for text in axes.texts) == ["a", "b", "c", "d"]
-    assert (len(axes.collections[0].get_offsets()), len(axes.lines)) == (4, 2)
-    assert all(abs(np.array(text.xy)).max() < axes.get_xlim()[1] for text in axes.texts)
+    dots = axes.collections[0]
+    places = {text.get_text(): text.xy for text in axes.texts}
+    np.testing.assert_array_equal(dots.get_offsets(), [places[agent] for agent in "abcd"])
+    for line, pair in zip(axes.lines, ("ab", "bc"), strict=True):
+        np.testing.assert_array_equal(line.get_xydata(), [places[agent] for agent in pair])
+    np.testing.assert_array_equal(np.ma.filled(dots.get_array(), np.nan), [1.0, np.nan, np.nan, 2.0])
+    assert dots.colorbar.ax.get_ylabel() == "score"
     assert drawn(axes, tmp_path) > 1000
+
+
+def test_agents_of_a_network_stand_in_the_order_of_their_numbers():
+    axes = db.plot.network([("site-10", "site-2"), ("site-2", "base")])
+    assert [text.get_text() for text in axes.texts] == ["base", "site-2", "site-10"]
+    assert axes.collections[0].colorbar is None
+
+
+def test_networks_can_share_a_scale():
+    axes = db.plot.network([("a", "b")], values={"a": 3.0, "b": float("nan")}, limits=(0, 9), scale=False)
+    dots = axes.collections[0]
+    assert (dots.get_clim(), dots.colorbar) == ((0, 9), None)
+    first, second = dots.to_rgba(dots.get_array())
+    assert np.ptp(first[:3]) > 0.1
+    assert np.ptp(second[:3]) == 0  # grey
+
+
+def test_a_picture_has_the_style_and_leaves_that_of_others_alone():
+    from matplotlib import rc_context, rcParams
+
+    with rc_context({"axes.labelsize": 20, "axes.spines.top": True}):
+        axes = db.plot.mixture(db.Posterior.of_prior(STRUCTURE))
+        assert (rcParams["axes.labelsize"], rcParams["axes.spines.top"]) == (20, True)
+    assert (axes.xaxis.label.get_size(), axes.spines["top"].get_visible()) == (8, False)

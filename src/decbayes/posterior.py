@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from decbayes.arguments import check_kind, check_whole, real_array
@@ -15,6 +16,7 @@ from decbayes.errors import InvalidPosterior, OutOfDomain
 from decbayes.families import Array, Contribution, dense
 from decbayes.structure import Structure, shape_text
 from decbayes.summary import factor_rows
+from decbayes.symmetry import CoupledSet
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -80,6 +82,11 @@ class Posterior:
             for name, family in self.structure.families.items()
             for row in factor_rows(name, family, self.natural[name], self.structure.labels.get(name, ()), top=top)
         ]
+
+    def untouched(self, coupled: CoupledSet) -> NDArray[np.bool_]:
+        """Which components of the set are as the prior has them: padding, or components that no data came to."""
+        rows = [csr_array(self.contribution[name]) for name in coupled.factors]
+        return np.asarray(np.sum([np.diff(part.indptr) for part in rows], axis=0) == 0)
 
     def log_partition(self) -> float:
         """Σ_j A_j(λ_j), the objective of the merge that made this posterior."""

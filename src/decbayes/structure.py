@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Integral
 from types import MappingProxyType
 from typing import Any
 
@@ -82,6 +83,22 @@ class Structure:
     def with_prior(self, prior: Mapping[str, Array]) -> "Structure":
         """The same agreement on another prior, such as the merged posterior of an earlier epoch."""
         return Structure(self.families, prior, self.symmetry, self.labels, self.sparse, self.model)
+
+    def with_components(self, count: int) -> "Structure":
+        """The same agreement on another number of components, all with the prior that they share here."""
+        if not isinstance(count, Integral) or count < 1:
+            raise InvalidStructure(f"A structure has at least one component, a whole number; not {count!r}.")
+        if len(self.symmetry) != 1 or not self.exchangeable(self.symmetry[0]):
+            raise InvalidStructure(
+                f"{self} has no one set of components that share a prior, so their number cannot be changed. "
+                "Write the structure that is wanted."
+            )
+        (coupled,) = self.symmetry
+        rows = {
+            name: np.broadcast_to(self.prior[name][:1], (int(count), self.prior[name].shape[1]))
+            for name in coupled.factors
+        }
+        return self.with_prior({**self.prior, **rows})
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Structure) and (self is other or self.fingerprint == other.fingerprint)

@@ -38,6 +38,20 @@ def sites(tmp_path, rng):
     return tmp_path
 
 
+def test_a_wider_merge_gives_what_one_site_found_a_slot_of_its_own(run, sites):
+    for name, kind, count in (("a", "a", 2), ("b", "b", 3)):
+        line = f"fit mixture {name}.csv --components {count} --columns x,y --prior-variance 50 -o {kind}.posterior"
+        assert run(line)[0] == 0
+    status, explained, _ = run("merge a.posterior b.posterior --components 5 --explain -o wide.posterior")
+    wide = db.merge(db.pad(db.load(sites / f"{name}.posterior"), 5) for name in "ab")
+    assert (status, db.load(sites / "wide.posterior") == wide) == (0, True)
+    assert explained.count("–") == 5
+    assert " of 5 matches are" in explained
+    status, _, errors = run("merge a.posterior b.posterior --components 2 -o narrow.posterior")
+    assert (status, "b.posterior does not fit into 2 slots" in errors) == (1, True)
+    assert not (sites / "narrow.posterior").exists()
+
+
 def test_two_sites_fit_merge_show_and_score(run, sites):
     fit = "--columns x,y -o"
     assert run(f"fit mixture a.csv --components 2 {fit} a.posterior")[0] == 0
@@ -95,6 +109,23 @@ def test_features_of_images_are_shown_as_images(run, tmp_path, rng):
     assert run("score a.npy a.posterior")[0] == 0
 
 
+@pytest.mark.parametrize("kind", ["features", "mixture"])
+def test_images_that_are_not_square_are_drawn_in_the_shape_that_is_told(kind, run, tmp_path, rng):
+    bars = np.zeros((2, 3, 6))
+    bars[0, 0], bars[1, :, 4] = 1.0, 1.0
+    chosen = rng.integers(2, size=(80, 2)) if kind == "features" else np.eye(2)[rng.integers(2, size=80)]
+    np.save(tmp_path / "a.npy", chosen @ bars.reshape(2, 18) + 0.02 * rng.normal(size=(80, 18)))
+    options = "--features 2 --variance 0.01" if kind == "features" else "--components 2 --variance 0.01"
+    assert run(f"fit {kind} a.npy {options} -o a.posterior")[0] == 0
+    status, shown, _ = run("show a.posterior --shape 3 6 --picture a.png")
+    assert (status, "████████████" in shown, (tmp_path / "a.png").stat().st_size > 1000) == (0, True, True)
+    status, _, errors = run("show a.posterior --shape 3 5")
+    assert (status, "18 numbers an image, but 3 × 5 pixels (height × width) are 15" in errors) == (1, True)
+    if kind == "features":
+        status, _, errors = run("show a.posterior --picture b.png")
+        assert (status, "--shape HEIGHT WIDTH" in errors, (tmp_path / "b.png").exists()) == (1, True, False)
+
+
 def test_means_merge_exactly(run, tmp_path, rng):
     points = rng.normal(size=20)
     np.savetxt(tmp_path / "a.csv", points[:10])
@@ -146,6 +177,8 @@ ERRORS = {
     "fit mixture a.csv --columns y,x --like first.posterior -o a.posterior": "has the columns x, y",
     "merge first.posterior other.posterior -o m.posterior": "other.posterior does not fit first.posterior: 'comp",
     "show first.posterior --picture a.docx": "docx",
+    "show first.posterior --shape 2 2": "2 numbers an image",
+    "show topics.posterior --shape 2 1": "--shape is for features and for mixtures of images",
     "score a.csv first.posterior --columns x": "the model expects (observations, 2)",
     "score missing.csv first.posterior": "No such file",
     "fit mixture empty.csv -o a.posterior": "empty.csv holds no observations",
@@ -163,6 +196,7 @@ def test_what_goes_wrong_is_told_in_one_line_with_status_1(line, run, sites):
     models = {
         "first": db.GaussianMixture(2, 2, covariance="full", columns=("x", "y")),
         "other": db.GaussianMixture(3, 2, covariance="full"),
+        "topics": db.LatentDirichletAllocation(2, ("pear", "plum")),
     }
     (sites / "empty.csv").write_text("x,y\n", encoding="utf-8")
     (sites / "words.txt").write_text("apple\n", encoding="utf-8")

@@ -9,7 +9,7 @@ from decbayes.experiments.features_common import LIKELIHOOD
 from decbayes.experiments.features_faces import FeaturesFaces
 from decbayes.experiments.features_synthetic import ERROR, FeaturesSynthetic
 from decbayes.experiments.gaussian import Gaussian
-from decbayes.experiments.lda_results import ROUNDS, checked
+from decbayes.experiments.lda_results import ROUNDS, WIDE_AMPS, WIDE_BATCH, checked
 from decbayes.experiments.mixture_agents import MixtureAgents
 from decbayes.experiments.mixture_amps import MixtureAmps
 from decbayes.experiments.mixture_naive import MixtureNaive
@@ -21,11 +21,11 @@ from decbayes.experiments.starts import best_starts
 
 WINNING = {
     "AMPS": -7.6, "naive": -7.9, "agent": -8.0, "batch": -7.5, "batch, weak start": -7.8, "AMPS, weak start": -7.8,
-    ROUNDS[1]: -7.53, ROUNDS[2]: -7.51, ROUNDS[4]: -7.49,
+    ROUNDS[1]: -7.53, ROUNDS[2]: -7.51, ROUNDS[4]: -7.49, WIDE_AMPS: -7.45, WIDE_BATCH: -7.4,
 }  # fmt: skip
 LOSING = {
     "AMPS": -8.1, "naive": -7.9, "agent": -8.0, "batch": -8.1, "batch, weak start": -7.6, "AMPS, weak start": -7.8,
-    ROUNDS[1]: -8.3, ROUNDS[2]: -8.3, ROUNDS[4]: -8.3,
+    ROUNDS[1]: -8.3, ROUNDS[2]: -8.3, ROUNDS[4]: -8.3, WIDE_AMPS: -8.15, WIDE_BATCH: -8.3,
 }  # fmt: skip
 
 

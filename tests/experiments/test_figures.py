@@ -17,8 +17,9 @@ from decbayes.experiments.features_faces import unexplained
 from decbayes.experiments.features_synthetic import feature_error
 from decbayes.experiments.mixture_restarts import main_ordering
 from decbayes.experiments.report import write_report
-from decbayes.experiments.simplex import colours
-from decbayes.experiments.style import save, styled
+from decbayes.experiments.simplex import colours, simplex_grid
+from decbayes.experiments.style import save
+from decbayes.plot.style import styled
 
 
 @pytest.mark.parametrize("experiment", experiments(), ids=lambda experiment: experiment.name)
@@ -75,6 +76,16 @@ def test_energy_distance_is_that_of_scipy_in_one_dimension(rng):
     scale = second.std()
     expected = energy_distance(first.ravel() / scale, second.ravel() / scale) ** 2
     assert mixture.energy_distance(x, y, y) == pytest.approx(expected, abs=0.02)
+
+
+def test_a_panel_of_the_simplex_has_the_draws_in_the_colours_of_their_means(rng):
+    draws = mixture.Draws(rng.dirichlet(np.ones(3), size=5), rng.normal(size=(5, 3)))
+    figure = simplex_grid([[("first", draws), ("second", draws)]], width=5.0)
+    for title, axes in zip(("first", "second"), figure.axes, strict=True):
+        assert (axes.get_title(), len(axes.texts)) == (title, 3)
+        np.testing.assert_allclose(axes.collections[0].get_facecolors()[:, :3], colours(draws.means))
+        up = axes.collections[0].get_offsets()[:, 1]
+        np.testing.assert_allclose(up, draws.weights[:, 2] * np.sqrt(0.75))
 
 
 def test_colours_are_the_means():

@@ -59,6 +59,14 @@ def test_merged_estimators_find_the_topics_that_one_on_all_documents_finds(rng):
     assert blocks.max(axis=1).min() > 0.97
 
 
+def test_more_components_than_the_estimators_have_come_out_fitted(rng):
+    data = counts(rng)
+    wide = merge_sklearn([estimator(random_state=seed).fit(data[seed::2]) for seed in range(2)], components=TOPICS + 2)
+    assert wide.components_.shape == (TOPICS + 2, data.shape[1])
+    assert wide.components_.sum() == pytest.approx(data.sum() + 0.05 * wide.components_.size)
+    np.testing.assert_allclose(wide.transform(data).sum(axis=1), 1.0)
+
+
 def test_feature_names_are_the_vocabulary_and_words_without_names_are_numbered(rng):
     data = counts(rng)
     frame = pandas.DataFrame(data.toarray(), columns=list(VOCABULARY))

@@ -15,7 +15,7 @@ from structures import draw, everything, mixture, relabel, single, topics
 
 import decbayes as db
 from decbayes import CoupledSet
-from decbayes.errors import NothingToMerge, OutOfDomain, StructureMismatch, TooManyRelabellings
+from decbayes.errors import InvalidStructure, NothingToMerge, OutOfDomain, StructureMismatch, TooManyRelabellings
 from decbayes.families import Dirichlet, IsotropicGaussian, Weights
 
 SOLVERS = [db.Matching(), db.Matching(restarts=0), db.Swaps(), db.Exhaustive(), db.Hierarchical(fan_in=2)]
@@ -203,6 +203,26 @@ class TestMargins:
                         others.append(db.objective(posteriors, changed))
                 assert margins[coupled][slot] == pytest.approx(alignment.objective[-1] - max(others), abs=1e-9)
 
+    def test_slots_that_nobody_else_fills_are_one_place(self, rng):
+        """Four slots for two components a site: to sit alone in one or in another is no difference."""
+        posteriors = [db.pad(draw(mixture(2), rng), 4) for _ in range(3)]
+        alignment = db.align(posteriors, solver=db.Exhaustive())
+        (coupled,) = alignment.posteriors[0].structure.symmetry
+        filled, margins = alignment.filled(coupled), alignment.margins()
+        for agent, slot in np.argwhere(filled):
+            component = alignment.permutations[agent][coupled][slot]
+            vacant = ~np.delete(filled, agent, axis=0).any(axis=0)
+            forbidden = np.flatnonzero(vacant) if vacant[slot] else [slot]
+            others = []
+            for order in permutations(range(4)):
+                if order.index(component) not in forbidden:
+                    changed = list(alignment.permutations)
+                    changed[agent] = {coupled: np.array(order)}
+                    others.append(db.objective(posteriors, changed))
+            expected = alignment.objective[-1] - max(others)
+            assert margins[agent][coupled][slot] == pytest.approx(expected, abs=1e-9)
+            assert expected > 1e-3
+
     def test_an_assignment_that_is_not_optimal_has_negative_margins(self, rng):
         structure = mixture(3)
         posteriors = [draw(structure, rng) for _ in range(2)]
@@ -241,6 +261,47 @@ class TestPadding:
         padded = db.pad(draw(topics(2, 8), rng), topics(5, 8))
         assert padded.contribution["topics"].shape == (5, 8)
         assert padded.contribution["topics"].nnz == padded.contribution["topics"][:2].nnz
+
+    def test_a_number_of_components_is_enough_where_they_share_a_prior(self, rng):
+        posterior = draw(topics(2, 8), rng)
+        assert db.pad(posterior, 5) == db.pad(posterior, topics(5, 8))
+        assert db.pad(posterior, np.int64(2)) == posterior
+        np.testing.assert_array_equal(db.pad(posterior, 4).untouched(CoupledSet(("topics",))), [False] * 2 + [True] * 2)
+
+    def test_wider_merges_keep_apart_what_only_one_site_has_found(self):
+        """Two sites share one topic; three slots hold the three different topics whole, two cannot."""
+        shared, left, right = np.eye(3) * 90.0
+        sites = [db.Posterior(topics(2, 3), {"topics": np.array(rows)}) for rows in ((shared, left), (right, shared))]
+        wide = db.merge(db.pad(site, 3) for site in sites).contribution["topics"].toarray()
+        assert sorted(map(tuple, wide)) == sorted(map(tuple, (2 * shared, left, right)))
+        assert db.merge(sites).contribution["topics"].toarray().max(axis=1).sum() < wide.max(axis=1).sum()
+
+    def test_a_slot_to_spare_repairs_merges_of_sites_that_split_a_cluster(self):
+        """The paper's mixture, ten points a site: many have not seen the rare cluster and split a common one."""
+        model = db.GaussianMixture(components=3, variance=0.09, prior_variance=2.0)
+        losses = {3: [], 4: []}
+        for seed in range(20):
+            rng = np.random.default_rng(seed)
+            points = rng.normal(rng.choice([1.0, -1.0, 3.0], size=600, p=[0.6, 0.3, 0.1]), 0.3)
+            data, new = points[:100], points[100:]
+            sites = [model.fit(shard, rng=rng).posterior for shard in np.split(data, 10)]
+            batch = model.log_predictive(model.fit(data, rng=rng).posterior, new).mean()
+            for slots, lost in losses.items():
+                merged = db.merge(db.pad(site, slots) for site in sites)
+                lost.append(batch - db.model_for(merged.structure).log_predictive(merged, new).mean())
+        assert max(losses[3]) > 0.2
+        assert max(losses[4]) < 0.1
+        assert np.mean(losses[4]) < np.mean(losses[3]) / 3
+
+    def test_components_with_priors_of_their_own_cannot_be_multiplied(self, rng):
+        uneven = topics(2, 8).with_prior({"topics": np.linspace(0.1, 1.0, 16).reshape(2, 8)})
+        for structure in (uneven, everything()):
+            with pytest.raises(InvalidStructure, match="Write the structure"):
+                db.pad(draw(structure, rng), 9)
+        with pytest.raises(InvalidStructure, match="at least one component"):
+            db.pad(draw(topics(2, 8), rng), 0)
+        with pytest.raises(StructureMismatch, match="the larger one must be the target"):
+            db.pad(draw(topics(2, 8), rng), 1)
 
     @pytest.mark.parametrize(
         "target", [mixture(2), topics(5, 8), single("Beta", 4, 2)], ids=["smaller", "other", "another"]

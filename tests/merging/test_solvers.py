@@ -107,3 +107,14 @@ def test_a_tree_recovers_labels_that_are_plain_to_see(rng, polish):
     alignment = db.align(posteriors, solver=db.Hierarchical(fan_in=3, polish=polish))
     slots = np.array([order[p[structure.symmetry[0]]] for order, p in zip(orders, alignment.permutations, strict=True)])
     assert (slots == slots[0]).all()
+
+
+@pytest.mark.parametrize(
+    ("solver", "rounds"), [(db.Matching(restarts=2), 6), (db.Swaps(), 1), (db.Hierarchical(fan_in=2), 2)], ids=str
+)
+def test_progress_tells_of_every_agent_and_changes_nothing(solver, rounds, rng):
+    posteriors = [draw(topics(3, 20), rng) for _ in range(6)]
+    calls = []
+    merged = db.merge(posteriors, solver=solver, progress=lambda: calls.append(1))
+    assert len(calls) >= rounds * len(posteriors)
+    assert merged == db.merge(posteriors, solver=solver)

@@ -152,6 +152,32 @@ def test_the_command_shows_a_history_and_ends_in_agreement(capsys):
     assert "Every site holds the same bits" in " ".join(capsys.readouterr().out.split())
 
 
+def test_the_command_draws_the_group_in_faults_and_in_agreement(tmp_path):
+    from rich.console import Console
+
+    from decbayes.cli import main
+    from decbayes.cli.simulate import draw, watch
+
+    pytest.importorskip("matplotlib", reason="needs the plot extra")
+    history = History(Plan(6, 30, "ring"), seed=3)
+    rough, calm = watch(history, 0.0, Console(quiet=True))
+    figure = draw((rough, calm))
+    for axes, moment in zip(figure.axes[:2], (rough, calm), strict=True):
+        assert axes.get_title() == moment.title
+        assert len(axes.lines) == len(moment.links)
+        drawn = np.ma.filled(axes.collections[0].get_array(), np.nan)
+        np.testing.assert_array_equal(drawn, [moment.counted[str(site)] for site in range(6)])
+    # All hold the same in the end, and no less than anybody did before.
+    (most,) = set(calm.counted.values())
+    assert most >= np.nanmax(list(rough.counted.values()))
+    assert axes.collections[0].get_clim() == (0, most)
+    with pytest.raises(SystemExit) as end:
+        main(f"simulate --agents 3 --steps 5 --pause 0 --picture {tmp_path / 'a.png'}".split())
+    assert (end.value.code, (tmp_path / "a.png").stat().st_size > 1000) == (0, True)
+    with pytest.raises(SystemExit, match="leave --histories out"):
+        main(f"simulate --histories 2 --picture {tmp_path / 'b.png'}".split())
+
+
 def test_the_command_offers_every_topology():
     from typing import get_args
 

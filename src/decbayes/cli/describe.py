@@ -13,8 +13,10 @@ from decbayes.models.features import LatentFeatures
 from decbayes.models.lda import LatentDirichletAllocation
 from decbayes.models.mixture import GaussianMixture
 from decbayes.models.registry import model_for
+from decbayes.plot.images import as_images
 from decbayes.posterior import Posterior
 
+Shape = tuple[int, int]
 SHADES = " ░▒▓█"
 MOST_NUMBERS = 8
 SMALLEST_IMAGE, WIDEST_IMAGE = 16, 64
@@ -41,16 +43,16 @@ def number_text(values: Array) -> str:
     return f"{text}, …" if len(values) > MOST_NUMBERS else text
 
 
-def describe(posterior: Posterior, *, top: int) -> Table:
-    """The table that suits the posterior's model, or one that suits them all."""
+def describe(posterior: Posterior, *, top: int, shape: Shape | None) -> Table:
+    """The table that suits the posterior's model, or one that suits them all; points are images of that shape."""
     try:
         model = model_for(posterior.structure)
     except StructureMismatch:
-        return any_table(posterior, top)
-    return TABLES.get(type(model), any_table)(posterior, top)
+        return any_table(posterior, top, shape)
+    return TABLES.get(type(model), any_table)(posterior, top, shape)
 
 
-def topic_table(posterior: Posterior, top: int) -> Table:
+def topic_table(posterior: Posterior, top: int, shape: Shape | None) -> Table:
     table = Table("topic", "words", "most probable words", box=None)
     added = np.asarray(posterior.contribution["topics"].sum(axis=1)).ravel()
     labels = posterior.structure.labels["topics"]
@@ -59,7 +61,7 @@ def topic_table(posterior: Posterior, top: int) -> Table:
     return table
 
 
-def mixture_table(posterior: Posterior, top: int) -> Table:
+def mixture_table(posterior: Posterior, top: int, shape: Shape | None) -> Table:
     expected = posterior.mean("components")
     known = not isinstance(expected, MeanAndPrecision)
     means = expected if known else expected.mean
@@ -67,9 +69,8 @@ def mixture_table(posterior: Posterior, top: int) -> Table:
     table = Table("component", "weight", f"mean ({names})" if names else "mean", "standard deviation", box=None)
     for component, weight in enumerate(posterior.mean("weights")):
         spread = [posterior.structure.model["variance"] ** 0.5] if known else spreads(expected.precision[component])
-        table.add_row(
-            str(component), f"{weight:.3f}", number_text(means[component]), number_text(np.atleast_1d(spread))
-        )
+        mean = image_or_numbers(means[component], shape)
+        table.add_row(str(component), f"{weight:.3f}", mean, number_text(np.atleast_1d(spread)))
     return table
 
 
@@ -80,24 +81,35 @@ def spreads(precision: Array) -> Array:
     return np.asarray(1.0 / np.sqrt(precision))
 
 
-def feature_table(posterior: Posterior, top: int) -> Table:
+def feature_table(posterior: Posterior, top: int, shape: Shape | None) -> Table:
     table = Table("feature", "how often", "mean", box=None)
     for feature, (share, mean) in enumerate(zip(posterior.mean("inclusion"), posterior.mean("features"), strict=True)):
-        table.add_row(str(feature), f"{share:.3f}", image(mean) or number_text(mean))
+        table.add_row(str(feature), f"{share:.3f}", image_or_numbers(mean, shape or visible_square(len(mean))))
     return table
 
 
-def image(values: Array) -> str:
-    """A square image in shades, two characters a pixel; nothing where the values are not a square."""
-    side = isqrt(len(values))
-    if side * side != len(values) or not SMALLEST_IMAGE <= len(values) <= WIDEST_IMAGE**2:
-        return ""
-    low, high = values.min(), values.max()
-    levels = ((values - low) / (high - low or 1.0) * (len(SHADES) - 1)).round().astype(int)
-    return "\n".join("".join(2 * SHADES[level] for level in row) for row in levels.reshape(side, side))
+def square(numbers: int) -> Shape | None:
+    """The shape of a square image of so many pixels, if there is one."""
+    side = isqrt(numbers)
+    return (side, side) if side * side == numbers else None
 
 
-def any_table(posterior: Posterior, top: int) -> Table:
+def visible_square(numbers: int) -> Shape | None:
+    """Nobody said that the numbers are an image: a few are better read as numbers."""
+    return square(numbers) if numbers >= SMALLEST_IMAGE else None
+
+
+def image_or_numbers(values: Array, shape: Shape | None) -> str:
+    """An image in shades, two characters a pixel; the numbers where there is no shape, or no room."""
+    if shape is None or shape[1] > WIDEST_IMAGE:
+        return number_text(values)
+    (picture,) = as_images(values[None], shape)
+    low, high = picture.min(), picture.max()
+    levels = ((picture - low) / (high - low or 1.0) * (len(SHADES) - 1)).round().astype(int)
+    return "\n".join("".join(2 * SHADES[level] for level in row) for row in levels)
+
+
+def any_table(posterior: Posterior, top: int, shape: Shape | None) -> Table:
     table = Table("factor", "component", "quantity", "entry", "mean", "deviation", box=None)
     for row in posterior.summary(top=top):
         numbers = (f"{row[name]:.4g}" for name in ("mean", "deviation"))
@@ -105,7 +117,7 @@ def any_table(posterior: Posterior, top: int) -> Table:
     return table
 
 
-TABLES: dict[type, Callable[[Posterior, int], Table]] = {
+TABLES: dict[type, Callable[[Posterior, int, Shape | None], Table]] = {
     LatentDirichletAllocation: topic_table,
     GaussianMixture: mixture_table,
     LatentFeatures: feature_table,

@@ -13,9 +13,10 @@ from decbayes.experiments.catalogue import NAMES, build
 from decbayes.experiments.claims import Claim
 from decbayes.experiments.experiment import Experiment, redraw, run
 from decbayes.experiments.report import write_report
-from decbayes.experiments.style import save, styled
+from decbayes.experiments.style import save
 from decbayes.experiments.table import Table
 from decbayes.extras import require
+from decbayes.plot.style import styled
 
 CLAIM_FAILED = 1
 

@@ -13,10 +13,10 @@ from rich.text import Text
 from decbayes.cli.describe import captions
 from decbayes.cli.outputs import check_output
 from decbayes.cli.show import save_picture
-from decbayes.cli.terminal import messages, output, plain
-from decbayes.errors import NothingToMerge, StructureMismatch
+from decbayes.cli.terminal import aligning, messages, output, plain
+from decbayes.errors import InvalidStructure, NothingToMerge, StructureMismatch
 from decbayes.files import load, save
-from decbayes.merging import Alignment, Exhaustive, Hierarchical, Matching, Swaps, align, product
+from decbayes.merging import Alignment, Exhaustive, Hierarchical, Matching, Swaps, align, pad, product
 from decbayes.merging.agreement import difference
 from decbayes.merging.problem import Solver
 from decbayes.posterior import Posterior
@@ -36,6 +36,12 @@ def merge(
         bool, Parameter(negative="", help="Add components as they are labelled, without alignment.")
     ] = False,
     solver: Annotated[Solvers, Parameter(help="How the alignment is searched for.")] = "matching",
+    components: Annotated[
+        int | None,
+        Parameter(
+            help="Merge into so many slots, more than the posteriors have components: what few found stays apart."
+        ),
+    ] = None,
     restarts: Annotated[
         int | None, Parameter(validator=Number(gte=0), help="Further starts of the matching; if not given, it decides.")
     ] = None,
@@ -44,7 +50,7 @@ def merge(
 ) -> None:
     """Merge the posteriors of separate data into the posterior of all of it, whatever their labels."""
     check_output(output, *posteriors)
-    read = read_all(posteriors)
+    read = read_all(posteriors, components)
     if naive:
         save(product(read), output)
         messages().print(f"{output}: {len(read)} posteriors, not aligned")
@@ -55,8 +61,8 @@ def merge(
         "exhaustive": Exhaustive(),
         "hierarchical": Hierarchical(),
     }
-    with messages().status(f"aligning {len(read)} posteriors"):
-        found = align(read, solver=solvers[solver])
+    with aligning(len(read)) as progress:
+        found = align(read, solver=solvers[solver], progress=progress)
         merged = found.merged()
     save(merged, output)
     names = [path.name.removesuffix(".posterior") for path in posteriors]
@@ -69,11 +75,13 @@ def merge(
     messages().print(f"{output}: {len(read)} posteriors, J = {found.objective[-1]:,.2f}")
 
 
-def read_all(paths: list[Path]) -> list[Posterior]:
-    """All posteriors, refused by name where one does not fit."""
+def read_all(paths: list[Path], components: int | None) -> list[Posterior]:
+    """All posteriors, with so many components if a number is given, refused by name where one does not fit."""
     if not paths:
         raise NothingToMerge("Name the posterior files to merge.")
     read = [load(path) for path in track(paths, "reading", console=messages(), transient=True, disable=len(paths) < 20)]
+    if components is not None:
+        read = [padded(path, posterior, components) for path, posterior in zip(paths, read, strict=True)]
     for path, posterior in zip(paths, read, strict=True):
         if posterior.structure != read[0].structure:
             raise StructureMismatch(
@@ -83,15 +91,22 @@ def read_all(paths: list[Path]) -> list[Posterior]:
     return read
 
 
+def padded(path: Path, posterior: Posterior, components: int) -> Posterior:
+    try:
+        return pad(posterior, components)
+    except (InvalidStructure, StructureMismatch) as error:
+        raise StructureMismatch(f"{path} does not fit into {components} slots: {error}") from None
+
+
 def print_alignment(found: Alignment, merged: Posterior, names: list[str]) -> None:
     """For each coupled set a table of slots × agents: the agent's component and its margin."""
     margins = found.margins()
     for coupled in merged.structure.symmetry:
-        sureness = np.array([margin[coupled] for margin in margins])
+        sureness = np.where(found.filled(coupled), [margin[coupled] for margin in margins], np.nan)
         output().print(alignment_table(found, merged, coupled, sureness, names))
-        close = int((sureness < CLOSE).sum())
+        close, matches = int((sureness < CLOSE).sum()), int((~np.isnan(sureness)).sum())
         output().print(
-            f"In brackets: the nats that J loses by the next best assignment. {close} of {sureness.size} matches are "
+            f"In brackets: the nats that J loses by the next best assignment. {close} of {matches} matches are "
             f"close calls (under {CLOSE:g})."
         )
 
@@ -112,5 +127,7 @@ def alignment_table(
 
 
 def cell(component: int, margin: float) -> Text:
+    if np.isnan(margin):
+        return Text("–")
     text = f"{component} ({margin:,.1f})" if np.isfinite(margin) else f"{component} (only one)"
     return Text(text, style="yellow" if margin < CLOSE else "")

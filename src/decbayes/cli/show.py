@@ -7,14 +7,15 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from decbayes.cli.describe import describe
+from decbayes.cli.describe import Shape, describe, square
 from decbayes.cli.terminal import output, plain
-from decbayes.errors import DecbayesError
+from decbayes.errors import DecbayesError, InvalidData
 from decbayes.files import load
 from decbayes.models.features import LatentFeatures
 from decbayes.models.lda import LatentDirichletAllocation
 from decbayes.models.mixture import GaussianMixture
 from decbayes.models.registry import model_for
+from decbayes.plot.images import check_shape
 from decbayes.posterior import Posterior
 
 
@@ -26,12 +27,18 @@ def show(
         int, Parameter(validator=Number(gte=1), help="How many words, or other entries, of each component.")
     ] = 10,
     picture: Annotated[Path | None, Parameter(help="Also draw it into this file (.png, .svg, .pdf).")] = None,
+    shape: Annotated[
+        Shape | None,
+        Parameter(help="Height and width: show features, or a mixture's means, as such images.", negative=""),
+    ] = None,
     as_json: Annotated[bool, Parameter(name="--json", negative="", help="One JSON object a parameter.")] = False,
 ) -> None:
     """Print a posterior: topics with their words, a mixture's means, features as images."""
     read = load(posterior)
+    if shape is not None:
+        check_images(read, shape)
     if picture is not None:
-        save_picture(draw(read), picture)
+        save_picture(draw(read, shape), picture)
     if as_json:
         for row in read.summary(top=top):
             print(json.dumps(row))
@@ -44,22 +51,39 @@ def show(
     name = structure.model.get("name") or "A model without a name"
     console.print(plain(f"{name} ({settings or 'no settings'})"))
     console.print(f"structure {structure.fingerprint[:12]}, posterior {read.digest[:12]}", style="dim")
-    console.print(describe(read, top=top))
+    console.print(describe(read, top=top, shape=shape))
 
 
-def draw(posterior: Posterior) -> Any:
+def check_images(posterior: Posterior, shape: Shape) -> None:
+    """Only what has numbers for pixels can be an image, and there must be as many."""
+    model = model_for(posterior.structure)
+    if not isinstance(model, LatentFeatures | GaussianMixture):
+        kind = type(model).__name__
+        raise InvalidData(f"--shape is for features and for mixtures of images; this posterior is of {kind}.")
+    check_shape(model.dimension, shape)
+
+
+def draw(posterior: Posterior, shape: Shape | None) -> Any:
     """The figure that suits the posterior's model."""
     from decbayes import plot
 
     model = model_for(posterior.structure)
     if isinstance(model, LatentDirichletAllocation):
         return plot.topics(posterior)
+    if isinstance(model, LatentFeatures):
+        return plot.features(posterior, shape or square_or_told(model.dimension))
+    if isinstance(model, GaussianMixture) and shape is not None:
+        return plot.features(posterior, shape, factor="components")
     if isinstance(model, GaussianMixture):
         return plot.mixture(posterior).figure
-    if isinstance(model, LatentFeatures):
-        side = round(model.dimension**0.5)
-        return plot.features(posterior, (side, side))
     raise DecbayesError(f"There is no picture for {type(model).__name__}; decbayes.plot has the parts.")
+
+
+def square_or_told(numbers: int) -> Shape:
+    side = square(numbers)
+    if side is None:
+        raise InvalidData(f"{numbers:,} pixels are no square. Say how high and wide images are: --shape HEIGHT WIDTH.")
+    return side
 
 
 def save_picture(figure: Any, path: Path) -> None:

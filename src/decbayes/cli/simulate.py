@@ -1,7 +1,9 @@
 """`decbayes simulate`: a simulated group in the terminal, live."""
 
 import time
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from cyclopts import Parameter
@@ -11,6 +13,9 @@ from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
+from decbayes.cli.show import save_picture
+from decbayes.errors import InvalidData
+from decbayes.extras import require
 from decbayes.network.schedule import ROUGH, History, Plan, run_history
 from decbayes.network.simulator import CALM, Simulation, Site
 
@@ -27,6 +32,7 @@ def simulate(
     calm: bool = False,
     pause: Annotated[float, Parameter(help="Seconds between two steps.")] = 0.05,
     histories: Annotated[int, Parameter(help="Check so many seeds at full speed instead, without the view.")] = 0,
+    picture: Annotated[Path | None, Parameter(help="Draw the network when the faults end and when all agree.")] = None,
 ) -> None:
     """Watch simulated agents join, leave, crash and lose messages, and agree in the end.
 
@@ -49,12 +55,18 @@ def simulate(
         No faults, and perfect links.
     """
     console = Console()
+    if histories and picture is not None:
+        raise InvalidData("--picture draws one history; leave --histories out.")
+    if picture is not None:
+        require("matplotlib", extra="plot", task="The picture")  # before the wait, not after it
     if histories:
         check_many(histories, agents, steps, seed, console)
         return
     weather = CALM if calm else ROUGH
     plan = Plan(agents, steps, topology, weather, faults=not calm, traitors=traitors)
-    watch(History(plan, seed), pause, console)
+    moments = watch(History(plan, seed), pause, console)
+    if picture is not None:
+        save_picture(draw(moments), picture)
 
 
 def check_many(histories: int, agents: int, steps: int, seed: int, console: Console) -> None:
@@ -64,18 +76,53 @@ def check_many(histories: int, agents: int, steps: int, seed: int, console: Cons
     console.print(f"{histories:,} histories of {agents} agents and {steps} steps: all guarantees held at every step.")
 
 
-def watch(history: History, pause: float, console: Console) -> None:
-    """Show one history step by step, then how the group comes to agree."""
+@dataclass(frozen=True)
+class Moment:
+    """The links at some time, and how many observations each site's posterior counts; of one that is down, NaN."""
+
+    title: str
+    links: list[tuple[str, str]]
+    counted: dict[str, float]
+
+    @classmethod
+    def now(cls, simulation: Simulation, title: str) -> "Moment":
+        counted = {
+            site.name: float("nan") if site.agent is None else float(site.agent.merged().observations)
+            for site in simulation.sites
+        }
+        return cls(title, [(str(a), str(b)) for a, b in sorted(simulation.links)], counted)
+
+
+def watch(history: History, pause: float, console: Console) -> tuple[Moment, Moment]:
+    """Show one history step by step, then how the group comes to agree; what it was like before and after that."""
     simulation = history.simulation
     with Live(console=console, auto_refresh=False, transient=False) as live:
         for _ in range(history.plan.steps):
             history.step()
             live.update(view(simulation, history.last), refresh=True)
             time.sleep(pause)
+        rough = Moment.now(simulation, f"after {history.plan.steps} steps; grey sites are down")
         history.calm()
         rounds = history.agree()
         live.update(view(simulation, f"calm; all agree after {rounds} rounds"), refresh=True)
     console.print("\nEvery site holds the same bits: the posterior of all counted data at once, to 1e-9.")
+    return rough, Moment.now(simulation, f"in agreement, {rounds} calm rounds later")
+
+
+def draw(moments: tuple[Moment, Moment]) -> Any:
+    """Both moments side by side, on one scale."""
+    from decbayes.plot import network
+    from decbayes.plot.style import canvas, styled
+
+    most = np.nanmax([count for moment in moments for count in moment.counted.values()])
+    with styled():
+        figure = canvas(6.2, 2.8)
+        for moment, axes in zip(moments, figure.subplots(1, 2), strict=True):
+            last = moment is moments[-1]
+            label = "observations counted"
+            network(moment.links, values=moment.counted, label=label, limits=(0, most), scale=last, axes=axes)
+            axes.set_title(moment.title, pad=12)
+    return figure
 
 
 def view(simulation: Simulation, event: str) -> Group:

@@ -1,6 +1,6 @@
-"""What commands share of the terminal: two consoles, and a bar for fits."""
+"""What commands share of the terminal: two consoles, and bars for fits and alignments."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -28,9 +28,7 @@ def plain(text: str) -> str:
 @contextmanager
 def fitting(starts: int) -> Iterator[Report]:
     """A bar over the starts of a fit, which shows the pass and the bound; it is gone when the fit ends."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    console = messages()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with progress_bar() as bar:
         task = bar.add_task("fitting", total=starts)
 
         def report(state: Pass) -> None:
@@ -38,3 +36,25 @@ def fitting(starts: int) -> Iterator[Report]:
             bar.update(task, completed=min(state.restart, starts), description=text)
 
         yield report
+
+
+@contextmanager
+def aligning(agents: int) -> Iterator[Callable[[], None]]:
+    """A bar that counts how often a posterior was matched, and grows by a round when the last one changed something."""
+    with progress_bar() as bar:
+        task = bar.add_task(f"aligning {agents:,} posteriors", total=2 * agents)
+
+        def report() -> None:
+            bar.advance(task)
+            (state,) = bar.tasks
+            if state.finished:
+                bar.update(task, total=state.completed + agents)
+
+        yield report
+
+
+def progress_bar() -> Progress:
+    """A bar on standard error that leaves nothing behind, and is silent where nobody looks."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    console = messages()
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)

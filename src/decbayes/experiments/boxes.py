@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from decbayes.experiments.claims import number
-from decbayes.experiments.style import INK
 from decbayes.families import Array
+from decbayes.plot.style import INK
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -23,15 +23,16 @@ from decbayes.experiments.features_common import (
     nothing_more,
     series,
 )
-from decbayes.experiments.style import FULL, canvas
+from decbayes.experiments.style import FULL
 from decbayes.experiments.table import Measurement, Table
 from decbayes.families import Array
 from decbayes.models.features import LatentFeatures
 from decbayes.models.holdout import hold_out
+from decbayes.plot import images
+from decbayes.plot.style import canvas
 from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 SHOWN = {"batch": "batch", "AMPS": "AMPS", "naive": "naive", "agent": "one agent"}
@@ -74,13 +75,13 @@ class FeaturesFaces:
         ]
 
     def draw(self, table: Table) -> "Figure":
-        figure = canvas(FULL, 4.6)
+        figure = canvas(FULL, 4.3)
         above, under = figure.subplots(2, 1, height_ratios=(1.0, 1.75))
         draw_boxes(above, series(table, LIKELIHOOD, self.learners), digits=3)
         above.set_xlabel("log-likelihood a pixel")
-        draw_features(
-            under, {label: recalled_features(table, method, self.features) for method, label in SHOWN.items()}
-        )
+        learned = {label: recalled_features(table, method, self.features) for method, label in SHOWN.items()}
+        side = isqrt(learned["batch"].shape[1])
+        images(learned, (side, side), axes=under)
         return figure
 
     def claims(self, table: Table) -> list[Claim]:
@@ -129,21 +130,3 @@ def recalled_features(table: Table, method: str, features: int) -> Array:
     rows = table.where(trial=0, method=method)
     pictures = np.array([rows.values(measure=f"pixel {feature}") for feature in range(features)])
     return np.asarray(pictures[np.argsort(-pictures.sum(axis=1))])
-
-
-def draw_features(axes: "Axes", rows: Mapping[str, Array]) -> None:
-    """One line of pictures a method, each at its own contrast, so that faint features are seen as well."""
-    side = isqrt(next(iter(rows.values())).shape[1])
-    gap = side // 8
-    for line, pictures in enumerate(rows.values()):
-        for place, picture in enumerate(pictures):
-            left, top = place * (side + gap), line * (side + gap)
-            limit = float(np.quantile(np.abs(picture), 0.99)) or 1.0
-            shown = picture.reshape(side, side)
-            axes.imshow(shown, extent=(left, left + side, top + side, top), cmap="gray", vmin=-limit, vmax=limit)
-    height, width = (side + gap) * len(rows), (side + gap) * max(map(len, rows.values()))
-    axes.set(xlim=(0, width), ylim=(height, 0), xticks=[])
-    axes.set_yticks([line * (side + gap) + side / 2 for line in range(len(rows))], list(rows))
-    axes.tick_params(axis="y", length=0)
-    for spine in axes.spines.values():
-        spine.set_visible(False)

@@ -19,11 +19,12 @@ from decbayes.experiments.features_common import (
     nothing_more,
     series,
 )
-from decbayes.experiments.style import FULL, canvas
+from decbayes.experiments.style import FULL
 from decbayes.experiments.table import Table
 from decbayes.families import Array
 from decbayes.models.features import LatentFeatures
 from decbayes.models.holdout import hold_out
+from decbayes.plot.style import canvas
 from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:

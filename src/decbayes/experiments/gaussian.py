@@ -9,11 +9,12 @@ import numpy as np
 
 from decbayes.experiments.claims import Claim
 from decbayes.experiments.experiment import Task, one_task_a_trial, settings_of
-from decbayes.experiments.style import BATCH, FULL, GREY, canvas
+from decbayes.experiments.style import BATCH, FULL
 from decbayes.experiments.table import Measurement, Table
 from decbayes.families import Array
 from decbayes.merging import merge
 from decbayes.models.mean import GaussianMean
+from decbayes.plot.style import GREY, canvas
 from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:

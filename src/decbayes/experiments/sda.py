@@ -14,10 +14,11 @@ from decbayes.experiments.claims import Claim, Compared, beats
 from decbayes.experiments.corpora import SCORE, bench
 from decbayes.experiments.datasets import Corpus
 from decbayes.experiments.experiment import Task, settings_of
-from decbayes.experiments.style import AMPS, FULL, NAIVE, canvas
+from decbayes.experiments.style import AMPS, FULL, NAIVE
 from decbayes.experiments.table import Measurement, Table
 from decbayes.models.ascent import Fit
 from decbayes.models.lda import LatentDirichletAllocation
+from decbayes.plot.style import canvas
 from decbayes.posterior import Posterior
 from decbayes.streaming import merge_batches, sda_bayes
 from decbayes.structure import Structure

@@ -10,7 +10,7 @@ from decbayes.errors import NotConvertible, NothingToMerge, StructureMismatch
 from decbayes.extras import require
 from decbayes.interop.sklearn_mixture import mixture_estimator, mixture_posterior
 from decbayes.interop.topics import topic_parameters, topic_posterior
-from decbayes.merging import merge
+from decbayes.merging import merge, pad
 from decbayes.merging.problem import Solver
 from decbayes.posterior import Posterior
 
@@ -79,9 +79,16 @@ def to_sklearn(posterior: Posterior, *, named: bool = False) -> Any:
 
 
 def merge_sklearn(
-    estimators: Iterable[Any], *, vocabulary: Iterable[str] | None = None, solver: Solver | None = None
+    estimators: Iterable[Any],
+    *,
+    vocabulary: Iterable[str] | None = None,
+    components: int | None = None,
+    solver: Solver | None = None,
 ) -> Any:
-    """One fitted estimator from several that were fitted on separate data: `to_sklearn(merge(…))`."""
+    """One fitted estimator from several that were fitted on separate data: `to_sklearn(merge(…))`.
+
+    With more `components` than the estimators have, what only some of them have found keeps a place of its own.
+    """
     fitted = tuple(estimators)
     if not fitted:
         raise NothingToMerge("There are no estimators to merge.")
@@ -90,8 +97,10 @@ def merge_sklearn(
         check_fitted(estimator)
     for index, estimator in enumerate(fitted):
         check_agreement(fitted[0], estimator, index)
-    merged = merge([from_sklearn(estimator, vocabulary=words) for estimator in fitted], solver=solver)
-    return to_sklearn(merged, named=hasattr(fitted[0], "feature_names_in_"))
+    posteriors = [from_sklearn(estimator, vocabulary=words) for estimator in fitted]
+    if components is not None:
+        posteriors = [pad(posterior, components) for posterior in posteriors]
+    return to_sklearn(merge(posteriors, solver=solver), named=hasattr(fitted[0], "feature_names_in_"))
 
 
 def library(part: str) -> Any:

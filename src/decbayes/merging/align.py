@@ -4,13 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array, dense
 from decbayes.merging.canonical import Canonical, canonical_order
 from decbayes.merging.matching import Matching
 from decbayes.merging.placement import Placement
-from decbayes.merging.problem import STRENGTH, Factor, Optimality, Problem, Solution, Solver, best_permutation
+from decbayes.merging.problem import STRENGTH, Factor, Optimality, Problem, Progress, Solution, Solver, best_permutation
 from decbayes.merging.product import relabelled_product
 from decbayes.merging.rows import Rows, add, times
 from decbayes.merging.sources import Contents, as_sequence, in_memory, reordered
@@ -51,15 +52,22 @@ class Alignment:
         """For each posterior and slot: what J loses when that match is forbidden and the next best is taken.
 
         All other posteriors keep their places. A margin near zero says that the component was matched by a hair;
-        infinity, that there is no other component.
+        infinity, that there is no other place. Slots in which nobody else has anything are one place.
         """
         margins: tuple[dict[CoupledSet, Array], ...] = tuple({} for _ in self.posteriors)
         for coupled in self.posteriors[0].structure.symmetry:
             problem = coupled_problem(self.posteriors, coupled)
             placement = Placement(problem, np.array([permutation[coupled] for permutation in self.permutations]))
-            for agent in range(problem.agents):
-                margins[agent][coupled] = next_best_losses(placement.gain(agent), placement.assignments[agent])
+            filled = self.filled(coupled)
+            for agent, own in enumerate(filled):
+                vacant = (filled.sum(axis=0) == own) & problem.exchangeable
+                margins[agent][coupled] = next_best_losses(placement.gain(agent), placement.assignments[agent], vacant)
         return margins
+
+    def filled(self, coupled: CoupledSet) -> NDArray[np.bool_]:
+        """(agents, slots): whether what the posterior has put there is more than the prior."""
+        pairs = zip(self.posteriors, self.permutations, strict=True)
+        return np.array([~posterior.untouched(coupled)[permutation[coupled]] for posterior, permutation in pairs])
 
     def bound(self) -> float:
         """A number that J cannot exceed whatever the permutations, so that no alignment beats this one by more.
@@ -74,23 +82,28 @@ class Alignment:
         return sum(sets) + naive_constant(self.posteriors, self.order)
 
 
-def merge(posteriors: Iterable[Posterior], *, solver: Solver | None = None) -> Posterior:
+def merge(
+    posteriors: Iterable[Posterior], *, solver: Solver | None = None, progress: Progress | None = None
+) -> Posterior:
     """Combine posteriors of separate data into the posterior of all of it, whatever their labels (AMPS).
 
         λ = λ0 + Σ_i P_i (λ_i − λ0),   {P_i} = argmax Σ_j A_j(λ_j)                 (eq:combopt)
 
     The result depends on the set of posteriors alone, not on their order. To withdraw a posterior, merge the others.
+    `progress` is called each time that one more of them was matched against the others; each is, more than once.
     """
-    return align(posteriors, solver=solver).merged()
+    return align(posteriors, solver=solver, progress=progress).merged()
 
 
-def align(posteriors: Iterable[Posterior], *, solver: Solver | None = None) -> Alignment:
+def align(
+    posteriors: Iterable[Posterior], *, solver: Solver | None = None, progress: Progress | None = None
+) -> Alignment:
     """Find which components of the posteriors belong together, for each coupled set on its own."""
     held, chosen = as_sequence(posteriors), checked_solver(solver)
     order, readings = canonical_order(held)
     structure = held[0].structure
     permutations: tuple[dict[CoupledSet, Permutation], ...] = tuple({} for _ in held)
-    solutions = [solve_canonically(held, coupled, order, readings, chosen) for coupled in structure.symmetry]
+    solutions = [solve_canonically(held, coupled, order, readings, chosen, progress) for coupled in structure.symmetry]
     for coupled, solution in zip(structure.symmetry, solutions, strict=True):
         for agent, permutation in enumerate(solution.assignments):
             permutations[agent][coupled] = permutation
@@ -152,10 +165,11 @@ def solve_canonically(
     order: Sequence[int],
     readings: Sequence[Canonical],
     solver: Solver,
+    progress: Progress | None,
 ) -> Solution:
     """Solve one set in canonical order and labels; the answer is in the caller's order and everybody's own labels."""
     components = [readings[agent].components[coupled] for agent in order]
-    problem = coupled_problem(reordered(posteriors, order), coupled, components)
+    problem = replace(coupled_problem(reordered(posteriors, order), coupled, components), progress=progress)
     if problem.agents == 1:
         # Bayes' rule needs no alignment of a single posterior: it is the answer.
         own = identity(problem.components)[None]
@@ -225,20 +239,22 @@ def total_trace(traces: Sequence[Sequence[float]], constant: float) -> tuple[flo
     return tuple(total)
 
 
-def next_best_losses(gain: Array, permutation: Permutation) -> Array:
-    """For each slot, what is lost when its match is forbidden and all slots are assigned anew.
+def next_best_losses(gain: Array, permutation: Permutation, alike: NDArray[np.bool_]) -> Array:
+    """For each slot, what is lost when its component must go elsewhere and all slots are assigned anew.
 
-    Around an optimal assignment the loss is the cheapest exchange of components along a cycle through the slot,
-    found for all slots at once from all-pairs shortest paths (Floyd and Warshall).
+    Slots that are `alike` count as one place. Around an optimal assignment the loss is the cheapest exchange of
+    components along a cycle through the slot, found for all slots at once from all-pairs shortest paths (Floyd and
+    Warshall).
     """
-    slots = np.arange(len(gain))
+    slots = identity(len(gain))
     optimal = best_permutation(gain)
     placed = gain[:, optimal]
     step = np.diag(placed)[:, None] - placed
     path = step.copy()
     for via in slots:
         path = np.minimum(path, path[:, [via]] + path[[via], :])
-    cycle = step + path.T
-    cycle[slots, slots] = np.inf
+    same_place = np.eye(len(gain), dtype=np.bool_) | np.logical_and.outer(alike, alike)
+    leaving = np.where(same_place, np.inf, path + step.T).min(axis=1)
+    now = inverse(optimal)[permutation]
     deficit = float((gain[slots, permutation] - gain[slots, optimal]).sum())
-    return np.where(optimal == permutation, np.maximum(cycle.min(axis=1), 0.0), 0.0) + deficit
+    return np.where(same_place[slots, now], np.maximum(leaving[now], 0.0), 0.0) + deficit

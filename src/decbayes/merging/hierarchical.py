@@ -1,7 +1,7 @@
 """Alignment in a tree: groups of agents first, then groups of groups, then one polish of the whole."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -70,7 +70,7 @@ class Hierarchical:
 
     def _join(self, problem: Problem, subtrees: Sequence[Subtree]) -> Subtree:
         """One level up: each subtree is an agent."""
-        joined = merge_group(Problem(problem.factors, [subtree.merged for subtree in subtrees]), self.inner)
+        joined = merge_group(replace(problem, contents=[subtree.merged for subtree in subtrees]), self.inner)
         pairs = zip(subtrees, joined.assignments, strict=True)
         return Subtree(np.concatenate([subtree.assignments[:, outer] for subtree, outer in pairs]), joined.merged)
 

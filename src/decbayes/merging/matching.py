@@ -65,6 +65,7 @@ def fold(problem: Problem, order: Sequence[int]) -> Placement:
     placement = Placement(problem)
     for agent in order:
         placement.place(agent, best_permutation(placement.gain(agent)))
+        problem.announce()
     return placement
 
 

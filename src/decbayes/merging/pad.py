@@ -9,14 +9,16 @@ from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
 
-def pad(posterior: Posterior, structure: Structure) -> Posterior:
-    """The same posterior under a structure with more components: the added ones are as the prior has them.
+def pad(posterior: Posterior, to: Structure | int) -> Posterior:
+    """The same posterior with more components: the added ones are as the prior has them.
 
-    All else must agree: families, columns, labels, model, and the prior of the components there are.
+    `to` is their number, or a structure that has them. All else must agree: families, columns, labels, model, and the
+    prior of the components there are. Padded posteriors merge into more slots than any one of them fills, so that what
+    only some sites have found is not forced together: `merge(pad(posterior, 60) for posterior in posteriors)`.
     """
     check_kind(Posterior, posterior=posterior)
-    check_kind(Structure, structure=structure)
     own = posterior.structure
+    structure = to if isinstance(to, Structure) else own.with_components(to)
     if truncated(structure, own) != own:
         raise StructureMismatch(
             f"{own} cannot be padded to {structure}: but for the number of components in the coupled sets they must be "

@@ -103,4 +103,5 @@ def sweep(placement: Placement, step: Step) -> bool:
     for agent in range(placement.problem.agents):
         if not placement.settled(agent):
             moved |= step(placement, agent)
+        placement.problem.announce()
     return moved

@@ -1,8 +1,8 @@
 """The alignment of one coupled set, as solvers see it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ Assignments = NDArray[np.intp]
 Optimality = Literal["none", "swap", "agent", "global"]
 """What is proven about an alignment, weakest first: nothing; no exchange of two components of one agent raises J; no
 relabelling of one agent raises J; no relabelling of all agents raises J. Differences that are rounding do not count."""
+
+Progress = Callable[[], None]
+"""Called whenever one more agent was matched against the others."""
 
 STRENGTH: tuple[Optimality, ...] = ("none", "swap", "agent", "global")
 
@@ -37,10 +40,12 @@ class Problem:
     """Find permutations P_i that maximise Σ_j A_j(λ0_j + Σ_i P_i c_ij) over the factors j of one set (eq:combopt).
 
     `contents[i]` are agent i's rows, one matrix a factor. They may be read from disk each time they are asked for.
+    Whoever waits for the solution may pass `progress`.
     """
 
     factors: tuple[Factor, ...]
     contents: Sequence[tuple[Rows, ...]]
+    progress: Progress | None = field(default=None, repr=False, compare=False)
 
     @property
     def agents(self) -> int:
@@ -74,11 +79,20 @@ class Problem:
 
     def part(self, agents: slice) -> "Problem":
         """The same problem for some of the agents."""
-        return Problem(self.factors, self.contents[agents])
+        return replace(self, contents=self.contents[agents])
 
     def loaded(self) -> "Problem":
         """The same problem with everybody's rows in memory."""
-        return Problem(self.factors, tuple(self.contents))
+        return replace(self, contents=tuple(self.contents))
+
+    def announce(self) -> None:
+        """Say that one more agent was matched."""
+        if self.progress is not None:
+            self.progress()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Workers in other processes cannot reach whoever waits here.
+        return {**self.__dict__, "progress": None}
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from decbayes.cli.demonstration.digits import SITES, Story
-from decbayes.experiments.style import AGENTS, AMPS, BATCH, GREY, INK, NAIVE, styled
+from decbayes.experiments.style import AGENTS, AMPS, BATCH, NAIVE
 from decbayes.families import Array
+from decbayes.plot import images
+from decbayes.plot.style import GREY, INK, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +21,7 @@ LABELS = {
     "AMPS": "AMPS",
     "all data in one place": "all data in\none place",
 }
-SIDE, GAP = 8, 2
+SHAPE, DARKNESS = (8, 8), (0.0, 16.0)
 
 
 def draw(story: Story, target: Path) -> dict[str, float]:
@@ -28,36 +30,29 @@ def draw(story: Story, target: Path) -> dict[str, float]:
 
     results = story.results()
     scores = {name: story.digits.score(posterior) for name, posterior in results.items()}
-    images = [story.digits.clusters(posterior) for posterior in results.values()]
+    clusters = {name: story.digits.clusters(posterior) for name, posterior in results.items()}
     with styled():
         figure = Figure(figsize=(7.0, 2.0))
-        draw_clusters(figure.add_axes((0.115, 0.1, 0.465, 0.78)), images, scores)
+        draw_clusters(figure.add_axes((0.115, 0.1, 0.465, 0.78)), clusters, scores)
         draw_climb(figure.add_axes((0.725, 0.2, 0.26, 0.68)), story, scores)
         target.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(target, dpi=220)
     return scores
 
 
-def draw_clusters(axes: "Axes", images: list[Array], scores: dict[str, float]) -> None:
+def draw_clusters(axes: "Axes", clusters: dict[str, Array], scores: dict[str, float]) -> None:
     """A row of mean images for each posterior, its name before and its score behind."""
-    axes.imshow(np.vstack([montage(row) for row in images]), cmap="gray_r", vmin=0, vmax=16, interpolation="nearest")
-    axes.set_axis_off()
+    rows = {LABELS[name]: means for name, means in clusters.items()}
+    images(rows, SHAPE, limits=DARKNESS, cmap="gray_r", axes=axes)
     axes.set_anchor("N")
-    for number, (name, score) in enumerate(scores.items()):
-        middle = (number + 0.5) * (SIDE + GAP) - 0.5
-        style: dict[str, Any] = {"color": COLOURS[name], "va": "center"}
-        axes.text(-2.5, middle, LABELS[name], ha="right", linespacing=1.1, **style)
-        axes.text(images[0].shape[0] * (SIDE + GAP) + 0.5, middle, number_text(score), ha="left", **style)
-    axes.set_title("means of the ten clusters", fontsize=8, color=INK, loc="left", pad=5)
-    axes.set_title("score", fontsize=8, color=INK, loc="right", pad=5, x=1.11)
+    for label, middle, (name, score) in zip(axes.get_yticklabels(), axes.get_yticks(), scores.items(), strict=True):
+        label.set(color=COLOURS[name], linespacing=1.1, fontsize=8)
+        at = axes.get_yaxis_transform()
+        axes.text(1.01, float(middle), number_text(score), transform=at, va="center", color=COLOURS[name])
+    axes.set_title("means of the ten clusters", fontsize=8, loc="left", pad=5)
+    axes.set_title("score", fontsize=8, loc="right", pad=5, x=1.11)
     caption = "score: log density of a held-out image, on average"
     axes.text(0, -0.06, caption, transform=axes.transAxes, fontsize=7, color=GREY, va="top")
-
-
-def montage(means: Array) -> Array:
-    """Images side by side with a white gap around each."""
-    tiles = [np.pad(mean.reshape(SIDE, SIDE), GAP // 2) for mean in means]
-    return np.hstack(tiles)
 
 
 def draw_climb(axes: "Axes", story: Story, scores: dict[str, float]) -> None:
@@ -72,7 +67,7 @@ def draw_climb(axes: "Axes", story: Story, scores: dict[str, float]) -> None:
     axes.axhline(batch, color=COLOURS["all data in one place"], linewidth=0.8, linestyle=(0, (4, 3)))
     axes.set(xlim=(0, 1.02 * end), xlabel="seconds")
     axes.yaxis.set_major_formatter(lambda value, _: number_text(value, digits=0))
-    axes.set_title("score of every site", fontsize=8, color=INK, loc="left", pad=5)
+    axes.set_title("score of every site", fontsize=8, loc="left", pad=5)
     label_climb(axes, story, batch)
 
 

@@ -1,0 +1,71 @@
+"""An alignment as a matrix: agents × slots."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.arguments import check_kind
+from decbayes.errors import StructureMismatch
+from decbayes.families import Array
+from decbayes.merging import Alignment
+from decbayes.plot.style import PALE, bare, matplotlib, new_axes, styled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LEAST_MARGIN = 0.1  # nats: below, a match is as good as a coin toss, and all such cells look alike
+
+
+@styled()
+def alignment(found: Alignment, *, names: Sequence[str] | None = None, axes: "Axes | None" = None) -> "Axes":
+    """Agents × slots: which component of each agent went where, coloured by the margin.
+
+    The margin is what J loses when that match is forbidden, in nats: dark cells were matched by a hair, grey ones hold
+    nothing but the prior. Coupled sets stand side by side.
+    """
+    check_kind(Alignment, found=found)
+    sets = found.posteriors[0].structure.symmetry
+    if not sets:
+        raise StructureMismatch("This structure has no coupled sets, so nothing was aligned.")
+    margins = found.margins()
+    labels = [np.array([permutation[coupled] for permutation in found.permutations]) for coupled in sets]
+    filled = np.hstack([found.filled(coupled) for coupled in sets])
+    sureness = np.hstack([[margin[coupled] for margin in margins] for coupled in sets])
+    axes = axes if axes is not None else new_axes(1.6 + 0.34 * sureness.shape[1], 0.7 + 0.26 * len(sureness))
+    shown = np.where(filled, finite(sureness), np.nan)
+    scale = matplotlib("colors").LogNorm(LEAST_MARGIN, np.nanmax(shown, initial=2 * LEAST_MARGIN))
+    image = axes.imshow(shown, norm=scale, cmap="viridis", aspect="auto")
+    axes.set_facecolor(PALE)
+    entries = np.where(filled, np.hstack(labels).astype(str), "")
+    write_cells(axes, entries, light=np.asarray(scale(shown)) > 0.6)
+    name_slots(axes, [each.shape[1] for each in labels])
+    axes.set_yticks(range(len(shown)), names if names is not None else map(str, range(len(shown))))
+    axes.set(xlabel="slot", ylabel="agent")
+    bar = axes.figure.colorbar(image, ax=axes, label="margin (nats)", format="{x:g}")
+    bar.outline.set_visible(False)
+    bar.ax.minorticks_off()
+    return axes
+
+
+def write_cells(axes: "Axes", entries: NDArray[Any], *, light: NDArray[np.bool_]) -> None:
+    """Each entry in its cell of a matrix drawn by imshow, in an ink that can be read there; the frame goes."""
+    for (row, column), entry in np.ndenumerate(entries):
+        ink = "black" if light[row, column] else "white"
+        axes.text(column, row, str(entry), ha="center", va="center", color=ink)
+    bare(axes)
+
+
+def name_slots(axes: "Axes", sizes: Sequence[int]) -> None:
+    """Slots are counted anew in each coupled set; a white line parts the sets."""
+    slots = [str(slot) for size in sizes for slot in range(size)]
+    axes.set_xticks(range(len(slots)), slots)
+    for edge in np.cumsum(sizes)[:-1]:
+        axes.axvline(edge - 0.5, color="white", linewidth=3)
+
+
+def finite(margins: Array) -> Array:
+    """Margins that a logarithmic scale can show; a component without a rival has an infinite one."""
+    largest = margins[np.isfinite(margins)].max(initial=1.0)
+    return np.clip(margins, LEAST_MARGIN, max(largest, 2 * LEAST_MARGIN))

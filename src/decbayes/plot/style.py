@@ -1,0 +1,77 @@
+"""How pictures look: small type, few lines, labels beside what they name."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from decbayes.arguments import check_whole
+from decbayes.extras import require
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK, GREY, PALE = "#222222", "#8a8a8a", "#d9d9d9"
+BLUE = "#1b6ca8"
+
+SETTINGS = {
+    "font.size": 8,
+    "axes.titlesize": 8.5,
+    "axes.labelsize": 8,
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "text.color": INK,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 7.5,
+    "ytick.labelsize": 7.5,
+    "lines.linewidth": 1.2,
+    "legend.fontsize": 7.5,
+    "legend.title_fontsize": 7.5,
+    "legend.frameon": False,
+    "svg.hashsalt": "decbayes",  # the same numbers give the same bytes
+    "svg.fonttype": "path",
+}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Whatever is drawn within looks alike; also a decorator, `@styled()`."""
+    with matplotlib().rc_context(SETTINGS):
+        yield
+
+
+def canvas(width: float, height: float) -> "Figure":
+    """A figure of so many inches that belongs to nobody else: pyplot's global state is left alone."""
+    figure: Figure = matplotlib("figure").Figure(figsize=(width, height), layout="constrained")
+    return figure
+
+
+def new_axes(width: float, height: float) -> "Axes":
+    return canvas(width, height).add_subplot()
+
+
+def grid(panels: int, across: int, *, width: float, height: float) -> "tuple[Figure, list[Axes]]":
+    """A figure with so many panels in rows, each of that size."""
+    check_whole(1, across=across)
+    columns = min(across, panels)
+    rows = ceil(panels / columns)
+    figure = canvas(width * columns, height * rows)
+    return figure, [figure.add_subplot(rows, columns, number + 1) for number in range(panels)]
+
+
+def bare(axes: "Axes") -> None:
+    """No frame and no tick marks: what is drawn has its own edges. Tick labels stay."""
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+
+
+def matplotlib(part: str = "") -> Any:
+    return require(f"matplotlib.{part}" if part else "matplotlib", extra="plot", task="Pictures")
