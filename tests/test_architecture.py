@@ -22,7 +22,7 @@ ALLOWED = {
     "symmetry": set(),
     "structure": {"arguments", "errors", "families", "symmetry"},
     "summary": {"families"},
-    "posterior": {"arguments", "errors", "families", "structure", "summary"},
+    "posterior": {"arguments", "errors", "families", "structure", "summary", "symmetry"},
     "files": FOUNDATION,
     "merging": FOUNDATION | {"files"},
     "models": FOUNDATION,

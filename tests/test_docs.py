@@ -58,7 +58,7 @@ def topic_models(reader):
     assert reader.names["brought"][0].structure == reader.names["model"].structure
     for theme in reader.names["themes"].values():
         assert any(
-            set(theme.split()[:2]) <= set(line.replace(",", " ").split()) for line in reader.printed[-1].split("\n")
+            set(theme.split()[:2]) <= set(line.replace(",", " ").split()) for line in reader.printed[-2].split("\n")
         )
 
 
@@ -99,6 +99,17 @@ def your_own_model(reader):
     tastes = reader.names["together"].mean("tastes").reshape(3, 3, 2).sum(axis=2)
     assert sorted(tastes.argmax(axis=1)) == [0, 1, 2]
     assert tastes.max(axis=1).min() > 0.95
+    # State k goes to state k + 1, whatever its slot.
+    slots = np.argsort(reader.names["alignment"].merged().mean("emission").argmax(axis=1))
+    moves = reader.names["transitions"].mean("transition")[np.ix_(slots, slots)]
+    np.testing.assert_allclose(moves, np.roll(np.eye(3), 1, axis=1), atol=0.05)
+
+
+def other_libraries(reader):
+    # Words of fruit and of tools are in different topics, whatever words a site has counted and in which order.
+    shares = db.merge(reader.names["on_shared_words"]).mean("topics")
+    fruit = [word in ("apple", "pear", "plum") for word in reader.names["shared"]]
+    np.testing.assert_allclose(np.sort(shares[:, fruit].sum(axis=1)), [0.0, 1.0], atol=0.05)
 
 
 def pictures(reader):
@@ -115,6 +126,7 @@ CLAIMS = {
     "index.md": quickstart,
     "topic-models.md": topic_models,
     "network.md": network,
+    "other-libraries.md": other_libraries,
     "streaming.md": streaming,
     "plot.md": pictures,
     "when-it-fails.md": when_it_fails,

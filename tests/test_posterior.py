@@ -112,6 +112,10 @@ class TestStructure:
         with pytest.raises(InvalidStructure, match=reason):
             db.Structure(families, prior, symmetry)
 
+    def test_one_name_is_not_taken_for_a_tuple_of_letters(self):
+        with pytest.raises(TypeError, match=r"CoupledSet\(\('weights',\)\)"):
+            db.CoupledSet("weights")
+
     def test_labels_and_sparse_factors_must_fit(self):
         families, prior = {"topics": Dirichlet()}, {"topics": np.zeros((2, 3))}
         with pytest.raises(InvalidStructure, match="3 columns and 2 labels"):

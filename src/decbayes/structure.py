@@ -84,7 +84,7 @@ class Structure:
         """The same agreement on another prior, such as the merged posterior of an earlier epoch."""
         return Structure(self.families, prior, self.symmetry, self.labels, self.sparse, self.model)
 
-    def with_components(self, count: int) -> "Structure":
+    def with_components(self, count: Any) -> "Structure":
         """The same agreement on another number of components, all with the prior that they share here."""
         if not isinstance(count, Integral) or count < 1:
             raise InvalidStructure(f"A structure has at least one component, a whole number; not {count!r}.")

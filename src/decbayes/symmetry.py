@@ -17,6 +17,9 @@ class CoupledSet:
     factors: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        given: object = self.factors
+        if isinstance(given, str):
+            raise TypeError(f"A coupled set is made from a tuple of names: CoupledSet(({given!r},)).")
         object.__setattr__(self, "factors", tuple(self.factors))
 
 

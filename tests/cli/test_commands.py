@@ -6,25 +6,7 @@ import numpy as np
 import pytest
 
 import decbayes as db
-from decbayes.cli import main
 from decbayes.models.ascent import Fit, FitInterrupted
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    """Run a command line in a folder of its own; returns exit status, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def call(line):
-        with pytest.raises(SystemExit) as ended:
-            main(line.split())
-        captured = capsys.readouterr()
-        # An exit "status" that is a text is printed by the interpreter, after which the status is 1.
-        told = isinstance(ended.value.code, str)
-        return (1 if told else ended.value.code), captured.out, captured.err + (ended.value.code if told else "")
-
-    return call
 
 
 @pytest.fixture
@@ -187,6 +169,7 @@ ERRORS = {
     "fit mixture a.csv --columns x -o a.csv": "a.csv is an input of this command and would be lost",
     "fit topics a.csv --vocabulary words.txt -o words.txt": "words.txt is an input",
     "fit topics a.csv --vocabulary words.txt --like first.posterior -o a.posterior": "has a vocabulary already",
+    "words texts.txt -o texts.txt": "texts.txt is an input",
     "merge first.posterior other.posterior -o ./first.posterior": "first.posterior is an input",
 }
 
@@ -200,6 +183,7 @@ def test_what_goes_wrong_is_told_in_one_line_with_status_1(line, run, sites):
     }
     (sites / "empty.csv").write_text("x,y\n", encoding="utf-8")
     (sites / "words.txt").write_text("apple\n", encoding="utf-8")
+    (sites / "texts.txt").write_text("apple pear\n", encoding="utf-8")
     (sites / "folder").mkdir()
     for name, model in models.items():
         db.save(db.Posterior.of_prior(model.structure), f"{name}.posterior")
@@ -233,12 +217,46 @@ def test_wrong_arguments_end_with_status_2(line, run):
     assert run(line)[0] == 2
 
 
-@pytest.mark.parametrize(
-    "command", ["fit", "fit mixture", "fit mean", "fit topics", "fit features", "merge", "show", "score"]
-)
-def test_every_help_has_an_example(command, run):
-    status, shown, _ = run(f"{command} --help")
-    assert (status, f"Example: decbayes {command}" in shown) == (0, True)
+def test_later_sites_need_not_name_the_columns_again(run, sites):
+    """They are taken from the first site's posterior by name; files that name none are taken as they are."""
+    run("fit mixture a.csv --columns x,y --components 2 -o a.posterior")
+    run("fit mixture b.csv --columns x,y --like a.posterior -o named.posterior")
+    assert run("fit mixture b.csv --like a.posterior -o b.posterior")[0] == 0
+    assert db.load(sites / "b.posterior") == db.load(sites / "named.posterior")
+    points = np.loadtxt(sites / "b.csv", delimiter=",", skiprows=1, usecols=(0, 1))
+    np.save(sites / "b.npy", points)
+    np.savetxt(sites / "bare.csv", points, delimiter=",", fmt="%.17g")
+    for name in ("b.npy", "bare.csv"):
+        assert run(f"fit mixture {name} --like a.posterior -o bare.posterior")[0] == 0
+        assert db.load(sites / "bare.posterior") == db.load(sites / "b.posterior")
+        assert run(f"score {name} a.posterior")[1] == run("score b.csv a.posterior")[1]
+
+
+def test_words_that_most_documents_have_are_left_out(run, tmp_path):
+    texts = [f"the and {theme} {theme}" for theme in ("apple", "violin", "harbour", "pawn") * 10]
+    (tmp_path / "a.txt").write_text("\n".join(texts), encoding="utf-8")
+    run("fit topics a.txt --topics 2 -o a.posterior")
+    assert db.load(tmp_path / "a.posterior").structure.labels["topics"] == ("apple", "harbour", "pawn", "violin")
+    run("fit topics a.txt --topics 2 --most-share 1 -o all.posterior")
+    assert len(db.load(tmp_path / "all.posterior").structure.labels["topics"]) == 6
+    status, _, errors = run("fit topics a.txt --topics 2 --most-share 0.1 -o none.posterior")
+    assert (status, "raise --most-share" in errors) == (1, True)
+
+
+def test_words_of_several_sites_make_a_vocabulary(run, tmp_path):
+    for name, themes in (("a", ("apple", "violin", "harbour")), ("b", ("pawn", "violin", "Äpfel"))):
+        texts = [f"the and {theme} {theme}" for theme in themes * 10]
+        (tmp_path / f"{name}.txt").write_text("\n".join(texts), encoding="utf-8")
+        assert run(f"words {name}.txt -o {name}.words")[0] == 0
+    lists = [(tmp_path / f"{name}.words").read_text(encoding="utf-8").split() for name in "ab"]
+    assert lists == [["apple", "harbour", "violin"], ["pawn", "violin", "äpfel"]]
+    together = sorted({*lists[0], *lists[1]})
+    (tmp_path / "words.txt").write_text("\n".join(together), encoding="utf-8")
+    for name in "ab":
+        assert run(f"fit topics {name}.txt --topics 5 --vocabulary words.txt -o {name}.posterior")[0] == 0
+    assert run("merge a.posterior b.posterior -o m.posterior")[0] == 0
+    assert db.load(tmp_path / "m.posterior").structure.labels["topics"] == tuple(together)
+    assert run("words a.npy -o a.words")[0] == 1
 
 
 def test_an_interrupted_fit_leaves_its_best_state(run, sites, monkeypatch):

@@ -174,3 +174,11 @@ def test_texts_and_vocabularies_that_are_none(tmp_path):
     words.write_text("pear\napple\npear\n", encoding="utf-8")
     with pytest.raises(InvalidData, match="'pear' is listed more than once"):
         read_vocabulary(words)
+
+
+def test_a_long_cell_is_cut_short_in_the_message(tmp_path):
+    path = tmp_path / "letters.csv"
+    path.write_text("text\n" + "word " * 1000, encoding="utf-8")
+    with pytest.raises(InvalidData, match=r"…' in column 'text'.*texts are read from \.jsonl") as caught:
+        read_documents(path)
+    assert len(str(caught.value)) < 400

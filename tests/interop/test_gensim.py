@@ -40,6 +40,7 @@ def test_the_exported_model_works_in_gensim(rng):
     assert {word for word, _ in words} <= set(VOCABULARY)
     shares = model.get_document_topics([(0, 5), (1, 5)], minimum_probability=0.0)
     assert sum(share for _, share in shares) == pytest.approx(1.0, abs=1e-5)
+    assert model.id2word.doc2bow([VOCABULARY[3], "unheard", VOCABULARY[3]]) == [(3, 2)]
 
 
 def test_sites_with_their_own_dictionaries_merge_on_a_shared_vocabulary(rng):
@@ -65,6 +66,16 @@ def test_sites_with_their_own_dictionaries_merge_on_a_shared_vocabulary(rng):
     assert shares.max(axis=1).min() > 0.9
 
 
+def test_a_dictionary_is_a_vocabulary(rng):
+    from gensim.corpora import Dictionary
+
+    shared = Dictionary([VOCABULARY[::-1]])
+    expected = tuple(shared[column] for column in range(len(shared)))
+    assert from_gensim(fitted(counts(rng)), vocabulary=shared).structure.labels["topics"] == expected
+    with pytest.raises(NotConvertible, match="Dictionary, not a gensim LdaModel"):
+        from_gensim(shared)
+
+
 def test_an_imported_posterior_has_the_structure_of_the_native_model(rng):
     model = fitted(counts(rng), alpha=[0.2] * TOPICS, dtype=np.float64)
     native = db.LatentDirichletAllocation(TOPICS, VOCABULARY, document_prior=0.2, topic_prior=0.05)
@@ -85,9 +96,3 @@ def test_a_vocabulary_without_some_words_is_refused(rng):
     assert to_gensim(from_gensim(uneven)).eta == pytest.approx(uneven.eta)
     with pytest.raises(NotConvertible, match="eta differs between words"):
         from_gensim(uneven, vocabulary=VOCABULARY[::-1])
-
-
-@pytest.mark.parametrize("model", [None, "lda.model", db.GaussianMean()], ids=repr)
-def test_what_is_no_topic_model_of_gensim_is_refused(model):
-    with pytest.raises(NotConvertible, match=f"{type(model).__name__} is no LdaModel of gensim"):
-        from_gensim(model)

@@ -151,3 +151,28 @@ def test_a_guide_of_another_family_than_its_prior_is_refused():
 
     with pytest.raises(NotConvertible, match=r"'rates' is Gamma .* in the guide and DiagonalGaussian"):
         from_numpyro(prior, other, PARAMS, np.zeros((5, D)))
+
+
+def test_parameters_that_the_guide_misses_are_refused():
+    """NumPyro would take the initial values instead, and the posterior would be that of no data at all."""
+    some = {name: value for name, value in PARAMS.items() if name != "shape"}
+    with pytest.raises(NotConvertible, match="params has no shape"):
+        from_numpyro(observed, guide, some, np.zeros((5, D)), coupled=COUPLED)
+    with pytest.raises(NotConvertible, match=r"SVI\.run\(…\)\.params"):
+        from_numpyro(observed, guide, (PARAMS, None, None), np.zeros((5, D)), coupled=COUPLED)
+
+
+@pytest.mark.parametrize("coupled", ["weights", ["weights", "means"], ("weights", "means")])
+def test_coupled_sites_are_given_in_groups(coupled):
+    with pytest.raises(NotConvertible, match="groups of sites"):
+        from_numpyro(observed, guide, PARAMS, np.zeros((5, D)), coupled=coupled)
+
+
+def test_a_guide_without_a_factor_a_site_is_told_what_to_use():
+    from numpyro.infer.autoguide import AutoDelta
+
+    def located():
+        numpyro.sample("centre", dist.Normal(0.0, 1.0))
+
+    with pytest.raises(NotConvertible, match=r"'centre' is Delta.*use AutoNormal"):
+        from_numpyro(located, AutoDelta(located), {})

@@ -84,9 +84,55 @@ def test_other_priors_sizes_and_vocabularies_are_refused(rng):
     for settings, name in (({"topic_word_prior": 0.1}, "topic_word_prior_"), ({"n_components": 4}, "n_components")):
         with pytest.raises(StructureMismatch, match=f"{name} of estimator 1"):
             merge_sklearn([first, estimator(max_iter=2).set_params(**settings).fit(data)])
-    with pytest.raises(NotConvertible, match="30 words, the vocabulary 29"):
+    with pytest.raises(NotConvertible, match=r"30 words, the vocabulary 29.*own_words="):
         from_sklearn(first, vocabulary=VOCABULARY[1:])
     matrix = np.linspace(0.1, 1.0, TOPICS * len(VOCABULARY)).reshape(TOPICS, -1)
     uneven = db.LatentDirichletAllocation(TOPICS, VOCABULARY, topic_prior=matrix)
     with pytest.raises(NotConvertible, match="topic_word_prior is one number"):
         to_sklearn(db.Posterior.of_prior(uneven.structure))
+
+
+def test_sites_that_count_different_words_merge_on_a_shared_vocabulary(rng):
+    """Each site leaves out words and keeps the rest in an order of its own; every count must find its word."""
+    posteriors, totals = [], np.zeros(len(VOCABULARY))
+    for seed in range(3):
+        columns = rng.permutation(len(VOCABULARY))[seed:]
+        data = counts(rng).toarray()[:, columns]
+        fitted = estimator(random_state=seed).fit(data)
+        own = {VOCABULARY[column]: place for place, column in sorted(enumerate(columns), key=lambda pair: pair[1])}
+        posteriors.append(from_sklearn(fitted, own_words=own, vocabulary=VOCABULARY))
+        totals[columns] += data.sum(axis=0)
+    merged = db.merge(posteriors)
+    np.testing.assert_allclose(merged.contribution["topics"].sum(axis=0), totals, rtol=1e-8, atol=1e-8)
+    shares = merged.mean("topics").reshape(TOPICS, TOPICS, -1).sum(axis=2)
+    assert sorted(shares.argmax(axis=1)) == list(range(TOPICS))
+
+
+def test_a_vectorizer_names_the_columns_that_it_fills(rng):
+    """`vocabulary_` is a mapping whose own order is that of first sight, not that of the columns."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    vectorizer = CountVectorizer()
+    fitted = estimator(max_iter=2).fit(vectorizer.fit_transform(["zebra yak yak", "apple zebra zebra zebra"]))
+    expected = tuple(vectorizer.get_feature_names_out())
+    assert tuple(vectorizer.vocabulary_) != expected
+    assert from_sklearn(fitted, vocabulary=vectorizer.vocabulary_).structure.labels["topics"] == expected
+    assert db.LatentDirichletAllocation(2, vectorizer.vocabulary_).vocabulary == expected
+
+
+def test_what_is_no_topic_model_is_called_by_its_name():
+    with pytest.raises(NotConvertible, match="str has no posterior"):
+        from_sklearn("model.pkl")
+    with pytest.raises(NotConvertible, match="not fitted yet"):
+        from_sklearn(estimator())
+
+
+@pytest.mark.parametrize("prior", [0.1, 1 / 3, 0.05, 1 / 7])
+def test_what_was_merged_merges_with_a_site_that_comes_later(prior, rng):
+    """Its prior went through α − 1 and back, and the last digit of that must not tell it from the others'."""
+    fitted = [estimator(topic_word_prior=prior, max_iter=3).fit(counts(rng, 40)) for _ in range(3)]
+    later = merge_sklearn([merge_sklearn(fitted[:2]), fitted[2]])
+    total = sum(one.components_.sum() for one in fitted) - 2 * prior * fitted[0].components_.size
+    assert later.components_.sum() == pytest.approx(total, rel=1e-10)
+    if prior in (0.1, 0.05):
+        assert later.topic_word_prior == prior

@@ -121,7 +121,7 @@ def test_estimators_with_other_names_priors_or_sizes_are_refused_in_their_own_wo
     named = [pandas.DataFrame(data, columns=list(names)) for names in ("abc", "abd")]
     with pytest.raises(StructureMismatch, match="feature_names_in_"):
         merge_sklearn([estimator("diag").fit(frame) for frame in named])
-    with pytest.raises(StructureMismatch, match="labels of 'components' differ"):
+    with pytest.raises(StructureMismatch, match="column 2 is 'c' in one and 'd' in the other"):
         db.merge([from_sklearn(estimator("diag").fit(frame)) for frame in named])
 
 
@@ -134,8 +134,12 @@ def test_names_of_columns_come_back_with_the_estimator(rng):
 
 def test_what_has_no_counterpart_is_refused(rng):
     data = points(rng)
+    process = mixture.BayesianGaussianMixture(n_components=2)
     with pytest.raises(NotConvertible, match="dirichlet_distribution"):
-        from_sklearn(mixture.BayesianGaussianMixture(n_components=2).fit(data))
+        from_sklearn(process.fit(data))
+    # Said first, since nothing that is said of the priors would help before.
+    with pytest.raises(NotConvertible, match="dirichlet_distribution"):
+        merge_sklearn([process.fit(data), mixture.BayesianGaussianMixture(n_components=2).fit(data[:50])])
     tied = estimator("full").set_params(covariance_type="tied").fit(data)
     with pytest.raises(NotConvertible, match="tied"):
         from_sklearn(tied)
@@ -147,3 +151,12 @@ def test_what_has_no_counterpart_is_refused(rng):
         to_sklearn(db.Posterior.of_prior(db.GaussianMixture(2, 2, variance=1.0).structure))
     with pytest.raises(NotConvertible, match="no estimator for the posterior of GaussianMean"):
         to_sklearn(db.Posterior.of_prior(db.GaussianMean().structure))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_merged_merges_with_a_site_that_comes_later(kind, rng):
+    """The prior has been turned into natural parameters and back: its last digits are not what they were."""
+    prior = {"weight_concentration_prior": 0.1, "mean_precision_prior": 0.37, "degrees_of_freedom_prior": 4.3}
+    fitted = [estimator(kind, mean_prior=[0.1, 7.3, -2.9], **prior).fit(points(rng)) for _ in range(3)]
+    later = merge_sklearn([merge_sklearn(fitted[:2]), fitted[2]])
+    assert later.weight_concentration_.sum() == pytest.approx(3 * 200 + later.n_components * 0.1, rel=1e-10)

@@ -49,8 +49,8 @@ def test_tuned_document_priors_and_weighted_words_are_refused(rng):
         from_tomotopy(trained(counts(rng), tw=tomotopy.TermWeight.IDF))
 
 
-def test_models_that_are_none_or_know_nothing_yet_are_refused():
-    with pytest.raises(NotConvertible, match="str is no LDAModel of tomotopy"):
-        from_tomotopy("lda.bin")
-    with pytest.raises(NotConvertible, match="call `train` first"):
-        from_tomotopy(tomotopy.LDAModel(k=2))
+def test_untrained_and_other_models_are_refused():
+    with pytest.raises(NotConvertible, match="no words yet"):
+        from_tomotopy(tomotopy.LDAModel(k=TOPICS))
+    with pytest.raises(NotConvertible, match="HDPModel, not a tomotopy LDAModel"):
+        from_tomotopy(tomotopy.HDPModel())

@@ -403,7 +403,7 @@ class TestBadInput:
         other = db.Structure(
             topics(2, 8).families, topics(2, 8).prior, topics(2, 8).symmetry, {"topics": tuple("abcdefgh")}, {"topics"}
         )
-        with pytest.raises(StructureMismatch, match="vocabular"):
+        with pytest.raises(StructureMismatch, match="column 0 is 'word0' in one and 'a' in the other"):
             db.merge([draw(topics(2, 8), rng), draw(other, rng)])
 
     def test_wrong_permutations_are_refused(self, rng):

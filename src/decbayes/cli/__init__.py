@@ -3,8 +3,10 @@
 What a command's help says stands here, since `decbayes --help` loads none of them.
 """
 
+import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import NoReturn
 
 from cyclopts import App
@@ -14,7 +16,9 @@ from decbayes.errors import DecbayesError
 
 app = App(
     name="decbayes",
-    help="Decentralized Bayesian inference: fit where the data lives, broadcast once, merge anywhere.",
+    help="""Decentralized Bayesian inference: fit where the data lives, broadcast once, merge anywhere.
+
+    Each command shows an example with --help, and the traceback of an error with --debug.""",
     version=decbayes.__version__,
     suppress_keyboard_interrupt=False,
 )
@@ -23,21 +27,46 @@ app.command(
     name="fit",
     help="""Fit a model to one site's data and write its posterior.
 
-    Example: decbayes fit mixture geyser.csv --columns duration,waiting --components 2 -o site-a.posterior""",
+    For example:
+
+    ```sh
+    decbayes fit mixture geyser.csv --columns duration,waiting -o a.posterior
+    ```""",
+)
+app.command(
+    "decbayes.cli.words:words",
+    name="words",
+    help="""List the words of one site's texts: sites put their lists together into a shared vocabulary.
+
+    For example:
+
+    ```sh
+    decbayes words letters.jsonl -o a.words
+    ```
+
+    After that `sort -u a.words b.words > words.txt` makes the file for `decbayes fit topics --vocabulary`.""",
 )
 app.command(
     "decbayes.cli.merge:merge",
     name="merge",
     help="""Merge the posteriors of separate data into the posterior of all of it, whatever their labels.
 
-    Example: decbayes merge site-a.posterior site-b.posterior site-c.posterior -o merged.posterior --explain""",
+    For example:
+
+    ```sh
+    decbayes merge a.posterior b.posterior -o merged.posterior --explain
+    ```""",
 )
 app.command(
     "decbayes.cli.show:show",
     name="show",
     help="""Print a posterior: topics with their words, a mixture's means, features as images.
 
-    Example: decbayes show merged.posterior --top 15 --picture topics.png""",
+    For example:
+
+    ```sh
+    decbayes show merged.posterior --top 15 --picture topics.png
+    ```""",
 )
 app.command(
     "decbayes.cli.score:score",
@@ -47,16 +76,34 @@ app.command(
     Points are scored whole. Of documents and of feature vectors a part is predicted from the rest: the score is per
     word, or per component.
 
-    Example: decbayes score held-out.csv site-a.posterior merged.posterior""",
+    For example:
+
+    ```sh
+    decbayes score held-out.csv a.posterior merged.posterior
+    ```""",
 )
 app.command(
     "decbayes.cli.keygen:keygen",
     name="keygen",
     help="""Make an agent's key, and print its public half for the charter.
 
-    Example: decbayes keygen site-a.key""",
+    For example:
+
+    ```sh
+    decbayes keygen a.key
+    ```""",
 )
-app.command("decbayes.cli.charter:app", name="charter", help="Write, extend or show what a group agrees on.")
+app.command(
+    "decbayes.cli.charter:app",
+    name="charter",
+    help="""Write, extend or show what a group agrees on.
+
+    For example:
+
+    ```sh
+    decbayes charter show group.toml
+    ```""",
+)
 app.command(
     "decbayes.cli.agent:agent",
     name="agent",
@@ -64,14 +111,22 @@ app.command(
 
     It writes one JSON object a line to standard output. What it has published still counts when it is gone.
 
-    Example: decbayes agent group.toml --key a.key --store a.store --data a.npy --connect 127.0.0.1:7447""",
+    For example:
+
+    ```sh
+    decbayes agent group.toml --key a.key --store a.store --data a.npy
+    ```""",
 )
 app.command(
     "decbayes.cli.posterior:posterior",
     name="posterior",
     help="""The merged posterior of all evidence that a running agent, or an agent's store, holds.
 
-    Example: decbayes posterior group.toml --agent 127.0.0.1:7447 -o merged.posterior""",
+    For example:
+
+    ```sh
+    decbayes posterior group.toml --agent 127.0.0.1:7447 -o merged.posterior
+    ```""",
 )
 app.command(
     "decbayes.cli.demo:demo",
@@ -82,7 +137,11 @@ app.command(
     the images. One is killed on the way and one joins late. It ends with a picture of the clusters that a site alone,
     the naive merge, AMPS, and a fit of all images in one place have found, and their scores on held-out images.
 
-    Example: decbayes demo --out demo""",
+    For example:
+
+    ```sh
+    decbayes demo --out demo
+    ```""",
 )
 app.command(
     "decbayes.cli.figure:figure",
@@ -91,7 +150,11 @@ app.command(
 
     Writes NAME.csv, NAME.png and NAME.svg. A run that is stopped goes on with the same command.
 
-    Example: decbayes figure mixture-amps --out figures""",
+    For example:
+
+    ```sh
+    decbayes figure mixture-amps --out figures
+    ```""",
 )
 app.command(
     "decbayes.cli.simulate:simulate",
@@ -101,20 +164,29 @@ app.command(
     The agents are the real ones; the network is not. Every step is checked: versions never regress, nothing is counted
     twice, nothing is sent before it is durable. The end is compared with the posterior of all data at once.
 
-    Example: decbayes simulate --agents 8 --topology ring""",
+    For example:
+
+    ```sh
+    decbayes simulate --agents 8 --topology ring
+    ```""",
 )
 app.command(
     "decbayes.cli.bench:bench",
     name="bench",
     help="""Run the repository's benchmarks: ratios against other libraries, measured in one run.
 
-    Example: decbayes bench --quick --only lda""",
+    For example:
+
+    ```sh
+    decbayes bench --quick --only lda
+    ```""",
 )
 app.register_install_completion_command()
 
 # What a user can do something about is told in one line; anything else is a defect and shows its traceback.
 USER_ERRORS = (DecbayesError, OSError, MemoryError)
 INTERRUPTED = 130
+UNHEARD = 141  # as for a command that SIGPIPE ends
 # Which extra brings a library that only some commands need.
 EXTRAS = {"zenoh": "net", "cryptography": "net", "sklearn": "experiments", "matplotlib": "experiments"}
 
@@ -123,12 +195,18 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command: exit status 0 when all went well, 1 for an error told in a line, 2 for wrong arguments."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
+    print_anything()
     try:
         app([word for word in words if word != "--debug"], result_action="return_value")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader, `head` say, has had enough. What is left to print goes nowhere, without another complaint.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(UNHEARD)
     except USER_ERRORS as error:
         if debug:
             raise
-        sys.exit(f"decbayes: {error}")
+        sys.exit(f"decbayes: {reason(error)}")
     except ModuleNotFoundError as error:
         missing = (error.name or "").split(".")[0]
         if debug or missing not in EXTRAS:
@@ -140,3 +218,17 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         print("decbayes: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
     sys.exit(0)
+
+
+def print_anything() -> None:
+    """Where the terminal has no α or ─, print something else instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def reason(error: Exception) -> str:
+    """The error in a line, that of the operating system without its number."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)

@@ -33,8 +33,12 @@ def new(
 ) -> None:
     """Write a charter. Give the file to all members, and let them compare its fingerprint.
 
-    Example: decbayes charter new group.toml --group digits --model GaussianMixture --set components=10
-    --set dimension=64 --set variance=20 --member a=$(decbayes keygen a.key) --member b=$(decbayes keygen b.key)
+    For example:
+
+    ```sh
+    key=$(decbayes keygen a.key)
+    decbayes charter new group.toml --group g --model GaussianMean --member a=$key
+    ```
     """
     refuse_existing(file)
     words = tuple(vocabulary.read_text(encoding="utf-8").splitlines()) if vocabulary is not None else ()
@@ -54,7 +58,11 @@ def new(
 def add(file: File, /, *, members: Members) -> None:
     """Add members. Earlier records stay valid; all members need the new file.
 
-    Example: decbayes charter add group.toml --member site-c=$(decbayes keygen site-c.key)
+    For example:
+
+    ```sh
+    decbayes charter add group.toml --member c=$(decbayes keygen c.key)
+    ```
     """
     charter = Charter.load(file)
     added = keys(members)
@@ -78,7 +86,11 @@ def next_epoch(
 
     All members need the new file, and a new store each.
 
-    Example: decbayes charter next group.toml --store site-a.store -o group-2.toml
+    For example:
+
+    ```sh
+    decbayes charter next group.toml --store a.store -o group-2.toml
+    ```
     """
     from decbayes.network.ask import stored_pool
 
@@ -93,7 +105,14 @@ def next_epoch(
 
 @app.command
 def show(file: File, /) -> None:
-    """Show a charter and its fingerprint, which all members should find to be the same."""
+    """Show a charter and its fingerprint, which all members should find to be the same.
+
+    For example:
+
+    ```sh
+    decbayes charter show group.toml
+    ```
+    """
     describe(Charter.load(file))
 
 

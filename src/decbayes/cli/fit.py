@@ -1,6 +1,6 @@
 """`decbayes fit`: the posterior of one site's data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,8 +8,8 @@ import numpy as np
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from decbayes.cli.documents import Documents, read_documents, read_vocabulary
-from decbayes.cli.inputs import Table, read_table
+from decbayes.cli.documents import Documents, LeastDocuments, MostShare, read_documents, read_vocabulary
+from decbayes.cli.inputs import Table, has_names, read_table
 from decbayes.cli.outputs import check_output
 from decbayes.cli.terminal import fitting, messages
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
@@ -54,7 +54,11 @@ def mixture(
 
     With --variance all clusters share that known variance; else --covariance says what is learned.
 
-    Example: decbayes fit mixture geyser.csv --columns duration,waiting --components 2 -o site-a.posterior
+    For example:
+
+    ```sh
+    decbayes fit mixture geyser.csv --columns duration,waiting -o a.posterior
+    ```
     """
 
     def build(table: Table) -> GaussianMixture:
@@ -72,7 +76,7 @@ def mixture(
         )
 
     check_output(output, data)
-    table = points(data, columns)
+    table = points(data, columns, load(like).structure.labels.get("components", ()) if like is not None else ())
     fit_and_save(agreed(GaussianMixture, like, build, table), table.values, output, seed)
 
 
@@ -91,7 +95,11 @@ def mean(
 ) -> None:
     """The mean of points with known variance, where a merge is exact.
 
-    Example: decbayes fit mean heights.csv --variance 50 --prior-mean 170 --prior-variance 400 -o site-a.posterior
+    For example:
+
+    ```sh
+    decbayes fit mean heights.csv --variance 50 --prior-mean 170 -o a.posterior
+    ```
     """
 
     def build(table: Table) -> GaussianMean:
@@ -104,7 +112,9 @@ def mean(
 
 @app.command
 def topics(
-    data: Annotated[Path, Parameter(help="Texts (.jsonl), or documents × words counts (.mtx, .npz, .csv, …).")],
+    data: Annotated[
+        Path, Parameter(help="Texts (.jsonl, or .txt with one a line), or documents × words counts (.mtx, .npz, .csv).")
+    ],
     /,
     *,
     output: Output,
@@ -112,15 +122,22 @@ def topics(
     document_prior: Annotated[float, Parameter(help="α of the topics in a document.")] = 0.1,
     topic_prior: Annotated[float, Parameter(help="α of the words in a topic.")] = 0.01,
     vocabulary: Annotated[Path | None, Parameter(help="The words that all sites count, one a line.")] = None,
-    least_documents: Annotated[int, Parameter(help="Without a vocabulary: words in fewer documents are left out.")] = 5,
+    least_documents: LeastDocuments = 5,
+    most_share: MostShare = 0.5,
     like: Like = None,
     seed: Seed = 0,
 ) -> None:
     """Topics of documents: latent Dirichlet allocation of texts (JSON lines) or of word counts.
 
-    Sites must count the same words: give all the same --vocabulary, or the later ones --like the first.
+    Sites must count the same words: give all the same --vocabulary, or the later ones --like the first. Without either
+    the words are the file's own, less the rarest and those that most documents have: a smaller --most-share makes
+    topics more telling.
 
-    Example: decbayes fit topics letters.jsonl --topics 20 --vocabulary words.txt -o site-a.posterior
+    For example:
+
+    ```sh
+    decbayes fit topics letters.jsonl --vocabulary words.txt -o a.posterior
+    ```
     """
 
     def build(documents: Documents) -> LatentDirichletAllocation:
@@ -132,9 +149,10 @@ def topics(
     words = read_vocabulary(vocabulary) if vocabulary is not None else ()
     if like is not None:
         words = load(like).structure.labels.get("topics", ())
-    documents = read_documents(data, words, least_documents=least_documents)
+    documents = read_documents(data, words, least_documents=least_documents, most_share=most_share)
     if documents.unknown:
-        messages().print(f"{documents.unknown:,} words of the texts are not in the vocabulary and do not count.")
+        cause = "not in the vocabulary" if words else f"in fewer than {least_documents} documents or in too many"
+        messages().print(f"{documents.unknown:,} words of the texts are {cause} and do not count.")
     fit_and_save(agreed(LatentDirichletAllocation, like, build, documents), documents.counts, output, seed)
 
 
@@ -153,7 +171,11 @@ def features(
 ) -> None:
     """Features that points or images share: a latent feature model.
 
-    Example: decbayes fit features faces.npy --features 10 --variance 0.01 -o site-a.posterior
+    For example:
+
+    ```sh
+    decbayes fit features faces.npy --features 10 -o a.posterior
+    ```
     """
 
     def build(table: Table) -> LatentFeatures:
@@ -164,9 +186,13 @@ def features(
     fit_and_save(agreed(LatentFeatures, like, build, table), table.values, output, seed)
 
 
-def points(data: Path, columns: str) -> Table:
-    """A table of points: images become rows, a single column stays one."""
-    table = read_table(data, [name.strip() for name in columns.split(",") if name.strip()])
+def points(data: Path, columns: str, agreed_names: Sequence[str] = ()) -> Table:
+    """A table of points: images become rows, a single column stays one.
+
+    Where no columns are asked for, those that sites have agreed on are taken out of a file that names its columns.
+    """
+    asked = [name.strip() for name in columns.split(",") if name.strip()]
+    table = read_table(data, asked or (agreed_names if agreed_names and has_names(data) else ()))
     values = np.asarray(table.values.toarray() if hasattr(table.values, "toarray") else table.values)
     if not values.size:
         raise InvalidData(f"{data} holds no observations.")

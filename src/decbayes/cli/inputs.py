@@ -29,6 +29,8 @@ DAMAGE = (
     zlib.error,
     csv.Error,
 )
+TEXTS = (".jsonl", ".ndjson", ".txt")
+LONGEST_CELL = 40  # of what a message repeats
 
 
 @dataclass(frozen=True)
@@ -103,9 +105,13 @@ def numbers(cells: list[list[str]], names: Sequence[str]) -> Any:
         row, column = next((i, j) for i, line in enumerate(cells) for j, cell in enumerate(line) if not is_number(cell))
         where = f"'{names[column]}'" if names else f"number {column}"
         raise InvalidData(
-            f"{cells[row][column]!r} in column {where}, observation {row}, is not a number. "
+            f"{brief(cells[row][column])!r} in column {where}, observation {row}, is not a number. "
             "Fill missing values in, or choose the columns with numbers: --columns name1,name2"
         ) from None
+
+
+def brief(cell: str) -> str:
+    return cell if len(cell) <= LONGEST_CELL else f"{cell[:LONGEST_CELL]}…"
 
 
 def is_number(cell: str) -> bool:
@@ -176,12 +182,23 @@ READERS: dict[str, Callable[[Path, Sequence[str]], Table]] = {
 }
 
 
+def has_names(path: Path) -> bool:
+    """Whether the file names its columns."""
+    suffix = path.name.removesuffix(".gz").rpartition(".")[2].lower()
+    if suffix not in ("csv", "tsv"):
+        return suffix == "parquet"
+    with reading(path, f".{suffix}"), opened(path) as file:
+        cells = file.readline().strip().split("\t" if suffix == "tsv" else ",")
+    return not all(is_number(cell) for cell in cells)
+
+
 def read_texts(path: Path) -> Iterator[str]:
-    """The texts of JSON lines: strings, or objects with a `text`."""
+    """The texts of JSON lines (strings, or objects with a `text`), or the lines of a plain text file."""
+    plain = path.name.removesuffix(".gz").endswith(".txt")
     with reading(path, "text"), opened(path) as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
-                yield text_of(line, number)
+                yield line if plain else text_of(line, number)
 
 
 def text_of(line: str, number: int) -> str:
@@ -196,7 +213,7 @@ def text_of(line: str, number: int) -> str:
 
 
 def is_text(path: Path) -> bool:
-    return path.name.removesuffix(".gz").endswith((".jsonl", ".ndjson"))
+    return path.name.removesuffix(".gz").endswith(TEXTS)
 
 
 @contextmanager

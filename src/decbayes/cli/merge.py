@@ -3,28 +3,22 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-import numpy as np
 from cyclopts import Parameter
 from cyclopts.validators import Number
 from rich.progress import track
-from rich.table import Table
-from rich.text import Text
 
-from decbayes.cli.describe import captions
+from decbayes.cli.explain import print_alignment
 from decbayes.cli.outputs import check_output
 from decbayes.cli.show import save_picture
-from decbayes.cli.terminal import aligning, messages, output, plain
+from decbayes.cli.terminal import aligning, messages
 from decbayes.errors import InvalidStructure, NothingToMerge, StructureMismatch
 from decbayes.files import load, save
-from decbayes.merging import Alignment, Exhaustive, Hierarchical, Matching, Swaps, align, pad, product
+from decbayes.merging import Exhaustive, Hierarchical, Matching, Swaps, align, pad, product
 from decbayes.merging.agreement import difference
 from decbayes.merging.problem import Solver
 from decbayes.posterior import Posterior
-from decbayes.symmetry import CoupledSet
 
 Solvers = Literal["matching", "swaps", "exhaustive", "hierarchical"]
-
-CLOSE = 3.0  # nats: the next best assignment is less than twenty times as improbable
 
 
 def merge(
@@ -88,7 +82,18 @@ def read_all(paths: list[Path], components: int | None) -> list[Posterior]:
                 f"{path} does not fit {paths[0]}: {difference(read[0].structure, posterior.structure)} "
                 f"Fit it again with --like {paths[0]}."
             )
+    warn_of_copies(paths, read)
     return read
+
+
+def warn_of_copies(paths: list[Path], read: list[Posterior]) -> None:
+    """Say so where a posterior is given twice: its data would count twice, and nothing in the result shows it."""
+    nothing = Posterior.of_prior(read[0].structure).digest
+    first: dict[str, Path] = {}
+    for path, posterior in zip(paths, read, strict=True):
+        before = first.setdefault(posterior.digest, path)
+        if before is not path and posterior.digest != nothing:
+            messages().print(f"{path} is the same posterior as {before}: its data count twice.")
 
 
 def padded(path: Path, posterior: Posterior, components: int) -> Posterior:
@@ -96,38 +101,3 @@ def padded(path: Path, posterior: Posterior, components: int) -> Posterior:
         return pad(posterior, components)
     except (InvalidStructure, StructureMismatch) as error:
         raise StructureMismatch(f"{path} does not fit into {components} slots: {error}") from None
-
-
-def print_alignment(found: Alignment, merged: Posterior, names: list[str]) -> None:
-    """For each coupled set a table of slots × agents: the agent's component and its margin."""
-    margins = found.margins()
-    for coupled in merged.structure.symmetry:
-        sureness = np.where(found.filled(coupled), [margin[coupled] for margin in margins], np.nan)
-        output().print(alignment_table(found, merged, coupled, sureness, names))
-        close, matches = int((sureness < CLOSE).sum()), int((~np.isnan(sureness)).sum())
-        output().print(
-            f"In brackets: the nats that J loses by the next best assignment. {close} of {matches} matches are "
-            f"close calls (under {CLOSE:g})."
-        )
-
-
-def alignment_table(
-    found: Alignment, merged: Posterior, coupled: CoupledSet, sureness: np.ndarray, names: list[str]
-) -> Table:
-    described = next((name for name in coupled.factors if merged.structure.families[name].name != "Weights"), None)
-    texts = captions(merged, described or coupled.factors[0])
-    table = Table("slot", *map(plain, names), "merged", title=plain(" + ".join(coupled.factors)), box=None)
-    for slot, text in enumerate(texts):
-        cells = [
-            cell(int(permutation[coupled][slot]), float(sureness[agent, slot]))
-            for agent, permutation in enumerate(found.permutations)
-        ]
-        table.add_row(str(slot), *cells, text)
-    return table
-
-
-def cell(component: int, margin: float) -> Text:
-    if np.isnan(margin):
-        return Text("–")
-    text = f"{component} ({margin:,.1f})" if np.isfinite(margin) else f"{component} (only one)"
-    return Text(text, style="yellow" if margin < CLOSE else "")

@@ -51,7 +51,7 @@ def predictive(
     if isinstance(model, LatentDirichletAllocation):
         observed, held = hold_out(read_documents(data, model.vocabulary).counts, share=checked(share), rng=rng)
         return model.log_predictive(posterior, observed, held)
-    values: Any = points(data, columns or ",".join(posterior.structure.labels.get("components", ()))).values
+    values: Any = points(data, columns, posterior.structure.labels.get("components", ())).values
     if isinstance(model, GaussianMean | GaussianMixture):
         return float(model.log_predictive(posterior, values).mean())
     observed, held = hold_out(values, share=checked(share), rng=rng)

@@ -1,32 +1,33 @@
 """gensim's `LdaModel` in and out."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from decbayes.errors import NotConvertible
 from decbayes.extras import require
-from decbayes.interop.topics import check_attributes, on_vocabulary, symmetric_prior, topic_parameters, topic_posterior
+from decbayes.interop.topics import on_vocabulary, symmetric_prior, topic_parameters, topic_posterior
+from decbayes.models.vocabulary import Vocabulary, words_in_order
 from decbayes.posterior import Posterior
 
 
-def from_gensim(
-    model: Any, *, vocabulary: Iterable[str] | None = None, document_prior: float | None = None
-) -> Posterior:
+def from_gensim(model: Any, *, vocabulary: Vocabulary | None = None, document_prior: float | None = None) -> Posterior:
     """The posterior over topics that a fitted `LdaModel` holds: its sufficient statistics on top of its eta.
 
-    Columns follow the model's `id2word`, or `vocabulary` where sites have different dictionaries. With alpha="auto" or
-    "asymmetric" topics have different document priors, which no permutation may mix up: state one `document_prior` for
-    the merged model then.
+    Columns follow the model's `id2word`, or `vocabulary` (words, or a `Dictionary`) where sites have different ones.
+    With alpha="auto" or "asymmetric" topics have different document priors, which no permutation may mix up: state one
+    `document_prior` for the merged model then.
     gensim computes in float32 unless told otherwise, so its priors are float32 numbers too (1/20 becomes
     0.0500000007…); models merge if they have the same.
     """
-    check_attributes(model, "LdaModel of gensim", "eta", "alpha", "state", "id2word", "num_terms")
+    lda = require("gensim.models", extra="gensim", task="A gensim model").LdaModel
+    if not isinstance(model, lda):
+        raise NotConvertible(f"This is a {type(model).__name__}, not a gensim LdaModel.")
     prior = np.asarray(model.eta, dtype=np.float64)
     statistics = np.asarray(model.state.sstats, dtype=np.float64)
     own = [str(model.id2word[index]) for index in range(model.num_terms)]
-    shared = own if vocabulary is None else list(vocabulary)
+    shared = own if vocabulary is None else list(words_in_order(vocabulary))
     if shared != own:
         statistics = on_vocabulary(statistics, own, shared)
         prior = np.array(one_number(prior))
@@ -45,12 +46,15 @@ def one_number(prior: Any) -> float:
 
 
 def to_gensim(posterior: Posterior) -> Any:
-    """An `LdaModel` (in float64) that holds the posterior, for `show_topics`, `get_document_topics` and so on."""
+    """An `LdaModel` (in float64) that holds the posterior, for `show_topics`, `get_document_topics` and so on.
+
+    Its `id2word` is a `Dictionary`: `model.id2word.doc2bow(tokens)` counts a new document's words.
+    """
     models = require("gensim.models", extra="gensim", task="A gensim model")
     alpha, prior, document_prior = topic_parameters(posterior)
     words = posterior.structure.labels["topics"]
     model = models.LdaModel(
-        id2word=dict(enumerate(words)),
+        id2word=dictionary(words),
         num_topics=len(alpha),
         alpha=np.full(len(alpha), document_prior),
         eta=prior if (prior != prior[0]).any() else np.array(prior[0]),
@@ -60,3 +64,10 @@ def to_gensim(posterior: Posterior) -> Any:
     model.state.sstats = np.asarray(alpha - prior)
     model.sync_state()
     return model
+
+
+def dictionary(words: Sequence[str]) -> Any:
+    """A gensim `Dictionary` with these words in this order."""
+    made = require("gensim.corpora", extra="gensim", task="A gensim model").Dictionary()
+    made.token2id = {word: column for column, word in enumerate(words)}
+    return made

@@ -28,19 +28,21 @@ def from_numpyro(
 ) -> Posterior:
     """The posterior that a fitted mean-field guide holds, on top of the prior that the model states.
 
-    `params` are those of `SVI.run(…).params` (or `svi.get_params(state)`); `arguments` and `keywords` go to model and
-    guide, which are traced. Each latent site is a factor and must be Normal, Gamma, Beta or Dirichlet in both, as
-    `AutoNormal` makes it for real-valued sites. The first axis of a site counts its components.
+    `params` are those of `SVI.run(…).params` (or `svi.get_params(state)`), all that the guide asks for; `arguments` and
+    `keywords` go to model and guide, which are traced. Each latent site is a factor and must be Normal, Gamma, Beta or
+    Dirichlet in both, as `AutoNormal` makes it for real-valued sites. The first axis of a site counts its components.
 
     `coupled` says which sites are relabelled together, such as [("weights", "means", "scales")]; a single Dirichlet
     among them is the distribution of the weights. `name` is what posteriors must share to be merged, besides all this.
     """
     require("numpyro", extra="numpyro", task="A guide's posterior")
+    check_call(params, coupled)
     symmetry = tuple(CoupledSet(tuple(sites)) for sites in coupled)
     relabelled = {site for coupled_set in symmetry for site in coupled_set.factors}
     after = independent_sites(partial(guide, *arguments, **keywords), params, relabelled)
     before = independent_sites(partial(model, *arguments, **keywords), {}, relabelled)
     check_sites(before, after, relabelled)
+    check_params(partial(guide, *arguments, **keywords), params)
     structure = Structure(
         families={site: family for site, (family, _) in after.items()},
         prior={site: natural for site, (_, natural) in before.items()},
@@ -67,15 +69,19 @@ def independent_sites(program: Program, params: Mapping[str, Any], relabelled: s
 
 def latent_sites(program: Program, params: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """The distribution of each latent site in one run of a model or a guide."""
+    return {
+        name: site["fn"]
+        for name, site in traced(program, params, seed).items()
+        if site["type"] == "sample" and not site["is_observed"] and not site["infer"].get("is_auxiliary", False)
+    }
+
+
+def traced(program: Program, params: Mapping[str, Any], seed: int) -> Mapping[str, Any]:
     from jax.random import PRNGKey
     from numpyro import handlers
 
-    run = handlers.trace(handlers.substitute(handlers.seed(program, PRNGKey(seed)), data=dict(params))).get_trace()
-    return {
-        name: site["fn"]
-        for name, site in run.items()
-        if site["type"] == "sample" and not site["is_observed"] and not site["infer"].get("is_auxiliary", False)
-    }
+    run = handlers.substitute(handlers.seed(program, PRNGKey(seed)), data=dict(params))
+    return dict(handlers.trace(run).get_trace())
 
 
 def converted(site: str, distribution: Any, relabelled: bool) -> Site:
@@ -85,8 +91,7 @@ def converted(site: str, distribution: Any, relabelled: bool) -> Site:
     if kind not in CONVERSIONS:
         raise NotConvertible(
             f"The site '{site}' is {kind}; a merge adds natural parameters and knows them for "
-            f"{', '.join(CONVERSIONS)}. For a constrained site write the guide by hand: AutoNormal makes it a "
-            "transformed Normal, which the prior is not."
+            f"{', '.join(CONVERSIONS)}. {CURES.get(kind, 'Write the guide with one of these.')}"
         )
     return CONVERSIONS[kind](base, shape, relabelled)
 
@@ -135,6 +140,33 @@ CONVERSIONS: dict[str, Callable[[Any, tuple[int, ...], bool], Site]] = {
     "Beta": beta,
     "Dirichlet": dirichlet,
 }
+
+
+CURES = {
+    "TransformedDistribution": "For a constrained site write the guide by hand: AutoNormal makes it a transformed "
+    "Normal, which the prior is not.",
+    "Delta": "Guides such as AutoDelta and AutoMultivariateNormal have no factor for each site: use AutoNormal, or "
+    "write the guide by hand.",
+}
+
+
+def check_call(params: Any, coupled: Any) -> None:
+    """Refuse what is easily passed by mistake, before NumPyro stumbles over it."""
+    if not isinstance(params, Mapping):
+        raise NotConvertible(f"params is a {type(params).__name__}; pass the parameters alone, SVI.run(…).params.")
+    if isinstance(coupled, str) or any(isinstance(sites, str) for sites in coupled):
+        raise NotConvertible(f"coupled lists groups of sites, such as [('weights', 'means')]; here it is {coupled!r}.")
+
+
+def check_params(guide: Program, params: Mapping[str, Any]) -> None:
+    """Refuse parameters that would silently stay at the guide's initial values."""
+    missing = [
+        name for name, site in traced(guide, params, 0).items() if site["type"] == "param" and name not in params
+    ]
+    if missing:
+        raise NotConvertible(
+            f"params has no {', '.join(missing)}, which the guide asks for: are these the parameters of this guide?"
+        )
 
 
 def check_sites(before: Mapping[str, Site], after: Mapping[str, Site], relabelled: set[str]) -> None:

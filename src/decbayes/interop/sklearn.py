@@ -9,10 +9,12 @@ from decbayes.arguments import check_kind
 from decbayes.errors import NotConvertible, NothingToMerge, StructureMismatch
 from decbayes.extras import require
 from decbayes.interop.sklearn_mixture import mixture_estimator, mixture_posterior
-from decbayes.interop.topics import topic_parameters, topic_posterior
+from decbayes.interop.topics import on_vocabulary, topic_parameters, topic_posterior
 from decbayes.merging import merge, pad
 from decbayes.merging.problem import Solver
+from decbayes.models.vocabulary import Vocabulary, words_in_order
 from decbayes.posterior import Posterior
+from decbayes.structure import Structure
 
 # What estimators must share to be merged; the last two come from the data unless they are given.
 AGREEMENT = (
@@ -29,29 +31,42 @@ AGREEMENT = (
     "covariance_prior_",
 )
 
+OWN_WORDS = " Where sites count different words, own_words=… names those of this estimator."
 
-def from_sklearn(estimator: Any, *, vocabulary: Iterable[str] | None = None) -> Posterior:
+ROUNDING = 1e-12  # natural parameters go to usual ones and back; nobody states a prior to so many digits
+
+
+def from_sklearn(
+    estimator: Any, *, vocabulary: Vocabulary | None = None, own_words: Vocabulary | None = None
+) -> Posterior:
     """The posterior that a fitted estimator holds: its exact natural parameters on top of its own prior.
 
-    Topic models take their words from `vocabulary`, else from `feature_names_in_`, else they are numbered:
-    a `CountVectorizer` gives them as `get_feature_names_out()`. Mixtures must be of the "dirichlet_distribution" type;
-    `mixture_posterior` says how their parameters correspond.
+    A topic model's columns are `own_words`, else `feature_names_in_`, else `vocabulary`, else they are numbered: a
+    `CountVectorizer` gives them as `vocabulary_`. Where sites count different words, `vocabulary` is the one that all
+    share: columns are put in its order, and words that a site has not counted are as the prior has them.
+
+    Mixtures must be of the "dirichlet_distribution" type; `mixture_posterior` says how their parameters correspond.
     """
     check_fitted(estimator)
-    if isinstance(estimator, library("decomposition").LatentDirichletAllocation):
-        names = getattr(estimator, "feature_names_in_", None) if vocabulary is None else vocabulary
-        prior = float(estimator.topic_word_prior_)
-        return topic_posterior(
-            np.asarray(estimator.components_, dtype=np.float64) - prior,
-            topic_prior=prior,
-            document_prior=estimator.doc_topic_prior_,
-            vocabulary=names,
-        )
     if isinstance(estimator, library("mixture").BayesianGaussianMixture):
         return mixture_posterior(estimator)
-    raise NotConvertible(
-        f"{type(estimator).__name__} has no posterior that decbayes can merge; LatentDirichletAllocation and "
-        "BayesianGaussianMixture have one (GaussianMixture is a point estimate)."
+    return topics_of(estimator, vocabulary, own_words)
+
+
+def topics_of(estimator: Any, vocabulary: Vocabulary | None, own_words: Vocabulary | None) -> Posterior:
+    """The posterior of a fitted `LatentDirichletAllocation`."""
+    prior = float(estimator.topic_word_prior_)
+    contribution = np.asarray(estimator.components_, dtype=np.float64) - prior
+    named = getattr(estimator, "feature_names_in_", vocabulary) if own_words is None else own_words
+    own = tuple(map(str, range(contribution.shape[1]))) if named is None else words_in_order(named)
+    if len(own) != contribution.shape[1]:
+        raise NotConvertible(f"The model has {contribution.shape[1]:,} words, the vocabulary {len(own):,}.{OWN_WORDS}")
+    shared = own if vocabulary is None else words_in_order(vocabulary)
+    return topic_posterior(
+        on_vocabulary(contribution, own, shared),
+        topic_prior=prior,
+        document_prior=estimator.doc_topic_prior_,
+        vocabulary=shared,
     )
 
 
@@ -81,26 +96,36 @@ def to_sklearn(posterior: Posterior, *, named: bool = False) -> Any:
 def merge_sklearn(
     estimators: Iterable[Any],
     *,
-    vocabulary: Iterable[str] | None = None,
+    vocabulary: Vocabulary | None = None,
     components: int | None = None,
     solver: Solver | None = None,
 ) -> Any:
     """One fitted estimator from several that were fitted on separate data: `to_sklearn(merge(…))`.
 
     With more `components` than the estimators have, what only some of them have found keeps a place of its own.
+    Topic models must count the same words; `from_sklearn` brings those together that do not.
     """
     fitted = tuple(estimators)
     if not fitted:
         raise NothingToMerge("There are no estimators to merge.")
-    words = None if vocabulary is None else tuple(vocabulary)
-    for estimator in fitted:
-        check_fitted(estimator)
-    for index, estimator in enumerate(fitted):
-        check_agreement(fitted[0], estimator, index)
-    posteriors = [from_sklearn(estimator, vocabulary=words) for estimator in fitted]
+    words = None if vocabulary is None else words_in_order(vocabulary)
+    brought = [from_sklearn(estimator, vocabulary=words) for estimator in fitted]
+    posteriors = [on_structure(posterior, brought[0].structure) for posterior in brought]
+    for index, posterior in enumerate(posteriors):
+        if posterior.structure != posteriors[0].structure:
+            check_agreement(fitted[0], fitted[index], index)
     if components is not None:
         posteriors = [pad(posterior, components) for posterior in posteriors]
     return to_sklearn(merge(posteriors, solver=solver), named=hasattr(fitted[0], "feature_names_in_"))
+
+
+def on_structure(posterior: Posterior, structure: Structure) -> Posterior:
+    """The posterior on a structure whose prior differs in last digits, as that of an estimator made by `to_sklearn`."""
+    own = posterior.structure
+    if own == structure or own.description() != structure.description():
+        return posterior
+    close = (np.allclose(own.prior[name], prior, ROUNDING, ROUNDING) for name, prior in structure.prior.items())
+    return Posterior.from_natural(structure, posterior.natural) if all(close) else posterior
 
 
 def library(part: str) -> Any:
@@ -108,6 +133,12 @@ def library(part: str) -> Any:
 
 
 def check_fitted(estimator: Any) -> None:
+    known = library("decomposition").LatentDirichletAllocation, library("mixture").BayesianGaussianMixture
+    if not isinstance(estimator, known):
+        raise NotConvertible(
+            f"{type(estimator).__name__} has no posterior that decbayes can merge; LatentDirichletAllocation and "
+            "BayesianGaussianMixture have one (GaussianMixture is a point estimate)."
+        )
     if not hasattr(estimator, "n_features_in_"):
         raise NotConvertible(f"This {type(estimator).__name__} is not fitted yet; call its `fit` first.")
 
@@ -126,7 +157,15 @@ def check_agreement(first: Any, other: Any, index: int) -> None:
 
 def cure(name: str) -> str:
     if name in ("mean_prior_", "covariance_prior_"):
-        return f"scikit-learn takes it from the data unless it is given: fit all with the same {name[:-1]}=…"
+        return (
+            "scikit-learn takes it from the data unless it is given: fit all with the same mean_prior=… and "
+            "covariance_prior=…"
+        )
+    if name in ("n_features_in_", "feature_names_in_"):
+        return (
+            "Estimators merge only if they agree on features. Topic models of different words merge on a shared "
+            "vocabulary: db.merge([from_sklearn(estimator, own_words=…, vocabulary=…) for …])."
+        )
     return "Estimators merge only if they agree on features, priors and the number of components."
 
 

@@ -24,6 +24,7 @@ import numpy as np
 from decbayes.errors import NotConvertible
 from decbayes.extras import require
 from decbayes.families import Array
+from decbayes.interop.topics import concentration
 from decbayes.models.mixture import Covariance, GaussianMixture
 from decbayes.posterior import Posterior
 
@@ -131,7 +132,8 @@ def mixture_estimator(posterior: Posterior) -> Any:
     family = structure.families["components"]
     fitted = CONVENTIONS[kind].wishart(posterior.usual("components"))
     prior = CONVENTIONS[kind].wishart(family.usual(structure.prior["components"][:1]))
-    estimator = unfitted(kind, len(structure.prior["weights"]), prior, float(structure.prior["weights"][0, 0]) + 1.0)
+    weight_prior = concentration(structure.prior["weights"])[:, 0]
+    estimator = unfitted(kind, len(weight_prior), prior, float(weight_prior[0]))
     set_parameters(estimator, fitted, posterior.usual("weights")["alpha"])
     return estimator
 
@@ -144,7 +146,7 @@ def unfitted(kind: str, components: int, prior: Wishart, weight_prior: float) ->
         "mean_precision_prior": float(prior.strength[0]),
         "mean_prior": prior.mean[0],
         "degrees_of_freedom_prior": float(prior.degrees[0]),
-        "covariance_prior": prior.degrees[0] * prior.covariance[0],
+        "covariance_prior": prior.degrees[0] * prior.covariance[0] + 0.0,  # no −0.0, which reads oddly
     }
     estimator = mixtures.BayesianGaussianMixture(
         n_components=components,

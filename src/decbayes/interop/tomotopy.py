@@ -1,19 +1,20 @@
 """tomotopy's `LDAModel` in."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from decbayes.errors import NotConvertible
-from decbayes.interop.topics import check_attributes, on_vocabulary, symmetric_prior, topic_posterior
+from decbayes.extras import require
+from decbayes.interop.topics import on_vocabulary, symmetric_prior, topic_posterior
+from decbayes.models.vocabulary import Vocabulary, words_in_order
 from decbayes.posterior import Posterior
 
 ROUNDING = 1e-4  # more than float32 and less than any weight
 
 
 def from_tomotopy(
-    model: Any, *, vocabulary: Iterable[str] | None = None, document_prior: float | None = None
+    model: Any, *, vocabulary: Vocabulary | None = None, document_prior: float | None = None
 ) -> Posterior:
     """The posterior over topics given the counts of a trained `LDAModel`.
 
@@ -22,9 +23,7 @@ def from_tomotopy(
     frequency, so pass the `vocabulary` that all sites share. It also tunes a document prior for each topic, unless
     optim_interval is 0; state one `document_prior` for the merged model then.
     """
-    check_attributes(model, "LDAModel of tomotopy", "get_topic_word_dist", "k", "eta", "alpha", "used_vocabs")
-    if not len(model.used_vocabs):
-        raise NotConvertible("The model knows no words yet: add its documents and call `train` first.")
+    check_trained(model)
     raw = np.array([model.get_topic_word_dist(topic, normalize=False) for topic in range(model.k)], dtype=np.float64)
     eta = float(model.eta)
     # tomotopy keeps α = η + count in float32; the counts themselves are whole numbers.
@@ -32,10 +31,18 @@ def from_tomotopy(
     if (np.abs(raw - eta - counts) > ROUNDING * raw).any():
         raise NotConvertible("The model weighs its words (tw), so it holds no counts. Train with TermWeight.ONE.")
     own = list(model.used_vocabs)
-    shared = own if vocabulary is None else list(vocabulary)
+    shared = own if vocabulary is None else list(words_in_order(vocabulary))
     return topic_posterior(
         on_vocabulary(counts, own, shared),
         topic_prior=eta,
         document_prior=symmetric_prior(model.alpha, document_prior, "Train with optim_interval=0"),
         vocabulary=shared,
     )
+
+
+def check_trained(model: Any) -> None:
+    # tomotopy's other models inherit from LDAModel, but their topics have other priors or are not exchangeable.
+    if type(model) is not require("tomotopy", extra="tomotopy", task="A tomotopy model").LDAModel:
+        raise NotConvertible(f"This is a {type(model).__name__}, not a tomotopy LDAModel.")
+    if not len(model.used_vocabs):
+        raise NotConvertible("This LDAModel has no words yet: add documents and train it first.")

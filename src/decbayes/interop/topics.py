@@ -1,6 +1,6 @@
 """What the topic models of all libraries share: expected counts of words in topics on top of a symmetric prior."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,22 +10,16 @@ from decbayes.arguments import check_kind
 from decbayes.errors import NotConvertible
 from decbayes.families import Array, Contribution
 from decbayes.models.lda import LatentDirichletAllocation
+from decbayes.models.vocabulary import Vocabulary, words_in_order
 from decbayes.posterior import Posterior
 
 
-def check_attributes(model: Any, kind: str, *names: str) -> None:
-    """Refuse a model that is of another kind or library, without importing that library."""
-    missing = [name for name in names if not hasattr(model, name)]
-    if missing:
-        raise NotConvertible(f"{type(model).__name__} is no {kind}: it has no {', '.join(missing)}.")
-
-
 def topic_posterior(
-    contribution: Contribution, *, topic_prior: Any, document_prior: float, vocabulary: Iterable[str] | None
+    contribution: Contribution, *, topic_prior: Any, document_prior: float, vocabulary: Vocabulary | None
 ) -> Posterior:
     """The posterior with these counts on top of the prior; words without names are numbered."""
     topics, words = contribution.shape
-    names = tuple(map(str, range(words) if vocabulary is None else vocabulary))
+    names = tuple(map(str, range(words))) if vocabulary is None else words_in_order(vocabulary)
     if len(names) != words:
         raise NotConvertible(f"The model has {words:,} words, the vocabulary {len(names):,}.")
     model = LatentDirichletAllocation(topics, names, float(document_prior), topic_prior)
@@ -65,5 +59,12 @@ def topic_parameters(posterior: Posterior) -> tuple[Array, Array, float]:
     model = posterior.structure.model
     if model.get("name") != "LatentDirichletAllocation":
         raise NotConvertible(f"A posterior of {model.get('name', 'an unnamed model')} is no topic model.")
-    prior = posterior.structure.prior["topics"] + 1.0
+    prior = concentration(posterior.structure.prior["topics"])
     return prior + posterior.contribution["topics"], prior, float(model["document_prior"])
+
+
+def concentration(natural: Array) -> Array:
+    """α from α − 1, with the digits that somebody wrote (0.1) rather than those that are left (0.09999999999999998)."""
+    alpha = natural + 1.0
+    written = np.round(alpha, 15)
+    return np.where(written - 1.0 == natural, written, alpha)

@@ -1,6 +1,7 @@
 """Posteriors merge only if they share one structure."""
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 import numpy as np
 
@@ -42,12 +43,21 @@ def difference(first: Structure, second: Structure) -> str:
             return f"'{name}' is {first.families[name].name} in one and {second.families[name].name} in the other."
         shapes = shape_text(first.prior[name].shape), shape_text(second.prior[name].shape)
         if shapes[0] != shapes[1]:
-            return f"'{name}' is {shapes[0]} in one and {shapes[1]} in the other."
+            return f"'{name}' is {shapes[0]} in one and {shapes[1]} in the other{labels_text(first, second, name)}."
         if first.labels.get(name) != second.labels.get(name):
-            return f"the labels of '{name}' differ; compare the vocabularies."
+            return f"the columns of '{name}' have other names or another order{labels_text(first, second, name)}."
         if not np.array_equal(first.prior[name], second.prior[name]):
             return f"the priors of '{name}' differ."
     for key in sorted(first.model.keys() | second.model.keys()):
         if first.model.get(key) != second.model.get(key):
             return f"the model's {key} is {first.model.get(key)} in one and {second.model.get(key)} in the other."
     return "their symmetry, labels or sparse factors differ."
+
+
+def labels_text(first: Structure, second: Structure, name: str) -> str:
+    """The first column that the two name differently, if they name any."""
+    pairs = enumerate(zip_longest(first.labels.get(name, ()), second.labels.get(name, ()), fillvalue="nothing"))
+    for column, (one, other) in pairs:
+        if one != other:
+            return f"; column {column} is {one!r} in one and {other!r} in the other"
+    return ""

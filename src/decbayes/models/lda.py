@@ -14,6 +14,7 @@ from decbayes.families import Array, Dirichlet
 from decbayes.models.ascent import Ascent, Fit, Progress, fit_best
 from decbayes.models.counts import Counts, as_counts
 from decbayes.models.points import check_fit, check_structure
+from decbayes.models.vocabulary import words_in_order
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet
@@ -57,7 +58,8 @@ class LatentDirichletAllocation:
     """Documents mix topics, θ_d ~ Dirichlet(document_prior); topics mix words, β_k ~ Dirichlet(topic_prior).
 
     `topic_prior` is a number, one number a word, or a topics × words matrix. Data are sparse (or dense) documents ×
-    words counts; empty documents say nothing and are allowed.
+    words counts; empty documents say nothing and are allowed. `vocabulary` is the words in the order of the columns, or
+    a mapping between words and columns, as a `CountVectorizer` or a gensim `Dictionary` has it.
 
     A fit begins with `ascent.warm_up` passes that start every document's topics afresh, which finds better optima than
     carrying them over from pass to pass; the passes after that carry them over, so that the bound rises to a fixed
@@ -74,7 +76,7 @@ class LatentDirichletAllocation:
     ascent: Ascent = field(default=Ascent(passes=100, tolerance=1e-3, warm_up=10))
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "vocabulary", tuple(self.vocabulary))
+        object.__setattr__(self, "vocabulary", words_in_order(self.vocabulary))
         check_whole(1, topics=self.topics, document_steps=self.document_steps)
         check_positive(document_prior=self.document_prior, document_tolerance=self.document_tolerance)
         if not self.vocabulary:

@@ -1,0 +1,83 @@
+"""What a terminal shows: help that can be pasted, tables that fit, and quiet ends."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import decbayes as db
+from decbayes.cli import app
+
+COMMANDS = (
+    *("fit", "fit mixture", "fit mean", "fit topics", "fit features", "merge", "show", "score", "keygen", "charter"),
+    *("charter new", "charter add", "charter next", "charter show", "agent", "posterior", "demo", "figure", "simulate"),
+    *("words", "bench"),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_help_has_an_example_that_can_be_pasted(command, run, monkeypatch):
+    """On one line of a terminal 80 characters wide, and without a word that the command does not know."""
+    monkeypatch.setenv("COLUMNS", "80")
+    status, shown, _ = run(f"{command} --help")
+    lines = [line.strip() for line in shown.splitlines() if line.startswith(f" decbayes {command}")]
+    assert (status, len(lines)) == (0, 1), shown
+    called, *_ = app.parse_args(
+        shlex.split(re.sub(r"\$\(.*\)", "KEY", lines[0]))[1:], exit_on_error=False, print_error=False
+    )
+    assert callable(called)
+
+
+def test_the_explanation_of_many_sites_fits_the_terminal(run, tmp_path, rng, monkeypatch):
+    """Every match of every site is printed whole, however many sites there are."""
+    monkeypatch.setenv("COLUMNS", "80")
+    model = db.GaussianMixture(components=3, variance=0.09, prior_variance=2.0)
+    names = [f"hospital-{number}" for number in range(12)]
+    for name in names:
+        data = rng.normal(np.array([1.0, -1.0, 3.0])[rng.integers(3, size=20)], 0.3)
+        db.save(model.fit(data, rng=rng).posterior, tmp_path / f"{name}.posterior")
+    files = " ".join(f"{name}.posterior" for name in names)
+    status, shown, _ = run(f"merge {files} -o merged.posterior --explain")
+    assert (status, max(map(len, shown.splitlines()[:-1])) <= 80, "…" in shown) == (0, True, False)
+    assert all(name in shown for name in names)
+    assert len(re.findall(r"\d \([\d.,]+\)", shown)) == 3 * 12
+
+
+def test_a_posterior_that_is_given_twice_is_pointed_out(run, tmp_path):
+    structure = db.GaussianMean().structure
+    for name, value in (("a", 1.0), ("b", 2.0), ("copy", 1.0)):
+        db.save(db.GaussianMean().fit([value]).posterior, tmp_path / f"{name}.posterior")
+    assert db.load(tmp_path / "a.posterior").structure == structure
+    _, _, errors = run("merge a.posterior b.posterior copy.posterior -o m.posterior")
+    assert "copy.posterior is the same posterior as a.posterior" in errors
+    assert "twice" not in run("merge a.posterior b.posterior -o m.posterior")[2]
+
+
+def run_process(arguments, tmp_path, **keywords):
+    source = str(Path(db.__file__).parents[1])
+    environment = os.environ | {"PYTHONPATH": source, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
+    command = [sys.executable, "-m", "decbayes", *arguments]
+    return subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, **keywords)
+
+
+def test_a_reader_who_has_had_enough_hears_no_complaint(tmp_path):
+    words = tuple(f"word{number}" for number in range(20_000))
+    model = db.LatentDirichletAllocation(2, words)
+    db.save(db.Posterior.of_prior(model.structure), tmp_path / "a.posterior")
+    arguments = ("show", "a.posterior", "--json", "--top", "20000")
+    with run_process(arguments, tmp_path, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+def test_help_is_printed_on_a_terminal_that_knows_ascii_alone(tmp_path):
+    with run_process(("fit", "mixture", "--help"), tmp_path, stdout=subprocess.PIPE) as process:
+        shown, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors, b"of the clusters' weights" in shown) == (0, b"", True)
