@@ -12,16 +12,17 @@ import decbayes
 SOURCE = Path(decbayes.__file__).parent
 
 # Each part may import itself and what is listed; only the experiments and the command line know everything.
-FOUNDATION = {"errors", "kernels", "families", "symmetry", "structure", "posterior"}
+FOUNDATION = {"arguments", "errors", "kernels", "families", "symmetry", "structure", "posterior"}
 ALLOWED = {
     "errors": set(),
+    "arguments": {"errors"},
     "extras": {"errors"},
     "kernels": set(),
     "families": {"kernels"},
     "symmetry": set(),
-    "structure": {"errors", "families", "symmetry"},
+    "structure": {"arguments", "errors", "families", "symmetry"},
     "summary": {"families"},
-    "posterior": {"errors", "families", "structure", "summary", "symmetry"},
+    "posterior": {"arguments", "errors", "families", "structure", "summary", "symmetry"},
     "files": FOUNDATION,
     "merging": FOUNDATION | {"files"},
     "models": FOUNDATION,

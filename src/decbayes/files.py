@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from scipy.sparse import csr_array
 
+from decbayes.arguments import check_kind
 from decbayes.errors import DecbayesError, InvalidFile
 from decbayes.families import FAMILIES
 from decbayes.posterior import Posterior, arrays
@@ -32,6 +33,7 @@ _known: "WeakValueDictionary[str, Structure]" = WeakValueDictionary()
 
 def save(posterior: Posterior, path: str | os.PathLike[str]) -> None:
     """Write a posterior to a file, whole or not at all."""
+    check_kind(Posterior, posterior=posterior)
     write_whole(Path(path), to_bytes(posterior))
 
 
@@ -44,6 +46,9 @@ def write_whole(target: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(target)
+    except OSError as error:
+        # The caller knows the target, not the temporary file beside it.
+        raise OSError(error.errno, error.strerror, str(target)) from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -69,6 +74,8 @@ class Library(Sequence[Posterior]):
     """
 
     def __init__(self, paths: Iterable[str | os.PathLike[str]]) -> None:
+        if isinstance(paths, str | os.PathLike):
+            raise TypeError(f"paths are several files, such as sorted(Path({str(paths)!r}).glob('*.posterior')).")
         self.paths = tuple(map(Path, paths))
         self._structure: Structure | None = None
 

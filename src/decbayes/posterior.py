@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
+from decbayes.arguments import check_kind, check_whole, real_array
 from decbayes.errors import InvalidPosterior, OutOfDomain
 from decbayes.families import Array, Contribution, dense
 from decbayes.structure import Structure, shape_text
@@ -26,6 +27,7 @@ class Posterior:
     contribution: Mapping[str, Contribution]
 
     def __post_init__(self) -> None:
+        check_kind(Structure, structure=self.structure)
         expected, given = self.structure.families.keys(), self.contribution.keys()
         if expected != given:
             raise InvalidPosterior(f"The structure has the factors {sorted(expected)}, the posterior {sorted(given)}.")
@@ -35,18 +37,17 @@ class Posterior:
     @classmethod
     def from_natural(cls, structure: Structure, natural: Mapping[str, Array]) -> "Posterior":
         """The posterior with the natural parameters λ."""
+        check_kind(Structure, structure=structure)
         missing = structure.families.keys() - natural.keys()
         if missing:
             raise InvalidPosterior(f"Natural parameters are missing for {sorted(missing)}.")
-        shapes = {name: np.shape(natural[name]) for name in structure.families}
-        wrong = [name for name, shape in shapes.items() if shape != structure.prior[name].shape]
-        if wrong:
-            raise InvalidPosterior(wrong_shape(wrong[0], shapes[wrong[0]], structure.prior[wrong[0]].shape))
-        return cls(structure, {name: np.asarray(natural[name]) - structure.prior[name] for name in structure.families})
+        given = {name: shaped(name, natural[name], structure) for name in structure.families}
+        return cls(structure, {name: dense(matrix) - structure.prior[name] for name, matrix in given.items()})
 
     @classmethod
     def of_prior(cls, structure: Structure) -> "Posterior":
         """The posterior of no data."""
+        check_kind(Structure, structure=structure)
         return cls(structure, {name: csr_array(prior.shape) for name, prior in structure.prior.items()})
 
     @property
@@ -56,14 +57,18 @@ class Posterior:
 
     def mean(self, factor: str) -> Any:
         """E[θ] in the user's terms: topic-word probabilities, cluster means, …"""
-        return self.structure.families[factor].expected(self.natural[factor])
+        natural = self.natural[factor]
+        return self.structure.families[factor].expected(natural)
 
     def usual(self, factor: str) -> dict[str, Array]:
         """The usual parameters of a factor: α, mean and variance, …"""
-        return self.structure.families[factor].usual(self.natural[factor])
+        natural = self.natural[factor]
+        return self.structure.families[factor].usual(natural)
 
     def sample(self, size: int, rng: np.random.Generator) -> dict[str, Any]:
         """Independent draws of every factor, the first axis counting the draws."""
+        check_kind(np.random.Generator, rng=rng)
+        check_whole(0, size=size)
         return {name: family.sample(self.natural[name], size, rng) for name, family in self.structure.families.items()}
 
     def summary(self, *, top: int = 20) -> list[dict[str, Any]]:
@@ -71,6 +76,7 @@ class Posterior:
 
         Of a component with more than `top` columns (a topic, say) only the largest are listed.
         """
+        check_whole(1, top=top)
         return [
             row
             for name, family in self.structure.families.items()
@@ -121,10 +127,8 @@ class Posterior:
         return text
 
     def _checked(self, name: str, contribution: Any) -> Contribution:
-        shape = self.structure.prior[name].shape
-        if np.shape(contribution) != shape:
-            raise InvalidPosterior(wrong_shape(name, np.shape(contribution), shape))
-        frozen = frozen_sparse(contribution) if name in self.structure.sparse else frozen_dense(contribution)
+        given = shaped(name, contribution, self.structure)
+        frozen = frozen_sparse(given) if name in self.structure.sparse else frozen_dense(given)
         values = frozen.data if issparse(frozen) else frozen
         if not np.isfinite(values).all():
             raise InvalidPosterior(f"The contribution of '{name}' holds NaN or infinite values.")
@@ -157,11 +161,21 @@ class Derived(Mapping[str, Array]):
         return len(self.names)
 
 
-def wrong_shape(name: str, seen: tuple[int, ...], expected: tuple[int, ...]) -> str:
-    return (
-        f"'{name}' is {shape_text(seen) or 'a number'}, the structure says {shape_text(expected)}. "
-        "A posterior with fewer components is padded with `pad` first."
-    )
+def shaped(name: str, values: Any, structure: Structure) -> Contribution:
+    """Real numbers in the shape that a factor has, sparse or dense."""
+    matrix = csr_array(values) if issparse(values) else values
+    try:
+        numbers = real_array(matrix.data if issparse(matrix) else matrix)
+    except (TypeError, ValueError) as error:
+        raise InvalidPosterior(f"'{name}' must be a matrix of real numbers: {error}.") from None
+    given = matrix if issparse(matrix) else numbers
+    expected = structure.prior[name].shape
+    if given.shape != expected:
+        raise InvalidPosterior(
+            f"'{name}' is {shape_text(given.shape) or 'a number'}, the structure says {shape_text(expected)}. "
+            "A posterior with fewer components is padded with `pad` first."
+        )
+    return given
 
 
 def frozen_dense(contribution: Any) -> Array:

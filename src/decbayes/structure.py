@@ -5,11 +5,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Integral
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from decbayes.arguments import check_kind, real_array
 from decbayes.errors import InvalidStructure
 from decbayes.families import Array, Family
 from decbayes.symmetry import CoupledSet
@@ -35,8 +37,11 @@ class Structure:
 
     def __post_init__(self) -> None:
         freeze = object.__setattr__
+        check_kind(CoupledSet, **{f"symmetry[{number}]": coupled for number, coupled in enumerate(self.symmetry)})
         freeze(self, "families", MappingProxyType(dict(sorted(self.families.items()))))
-        freeze(self, "prior", MappingProxyType({name: compact(prior) for name, prior in sorted(self.prior.items())}))
+        freeze(
+            self, "prior", MappingProxyType({name: compact(name, prior) for name, prior in sorted(self.prior.items())})
+        )
         freeze(self, "symmetry", tuple(sorted(self.symmetry, key=lambda coupled: coupled.factors)))
         labels = {name: tuple(map(str, words)) for name, words in sorted(self.labels.items())}
         freeze(self, "labels", MappingProxyType(labels))
@@ -79,10 +84,10 @@ class Structure:
         """The same agreement on another prior, such as the merged posterior of an earlier epoch."""
         return Structure(self.families, prior, self.symmetry, self.labels, self.sparse, self.model)
 
-    def with_components(self, count: int) -> "Structure":
+    def with_components(self, count: Any) -> "Structure":
         """The same agreement on another number of components, all with the prior that they share here."""
-        if count < 1:
-            raise InvalidStructure(f"A structure has at least one component, not {count}.")
+        if not isinstance(count, Integral) or count < 1:
+            raise InvalidStructure(f"A structure has at least one component, a whole number; not {count!r}.")
         if len(self.symmetry) != 1 or not self.exchangeable(self.symmetry[0]):
             raise InvalidStructure(
                 f"{self} has no one set of components that share a prior, so their number cannot be changed. "
@@ -126,9 +131,12 @@ def shape_text(shape: tuple[int, ...]) -> str:
     return " × ".join(f"{size:,}" for size in shape)
 
 
-def compact(prior: Any) -> Array:
+def compact(name: str, prior: Any) -> Array:
     """A read-only matrix that holds equal rows or equal entries only once (a topic prior is one number, not K × W)."""
-    matrix = np.array(prior, dtype=np.float64, ndmin=2)
+    try:
+        matrix = np.array(real_array(prior), dtype=np.float64, ndmin=2)
+    except (TypeError, ValueError) as error:
+        raise InvalidStructure(f"The prior of '{name}' must be a matrix of real numbers: {error}.") from None
     part = matrix[:1] if len(matrix) and (matrix == matrix[:1]).all() else matrix
     part = part[:, :1] if part.size and (part == part[:, :1]).all() else part
     return np.broadcast_to(np.ascontiguousarray(part) + 0.0, matrix.shape)
@@ -146,6 +154,7 @@ def check_factors(structure: Structure) -> None:
             "Each factor needs one family and one prior matrix."
         )
     for name, family in structure.families.items():
+        check_kind(Family, **{f"families['{name}']": family})
         prior = structure.prior[name]
         if prior.ndim != 2 or not prior.size:
             raise InvalidStructure(f"The prior of '{name}' has shape {prior.shape}; it must be (components, columns).")
@@ -161,9 +170,10 @@ def check_factors(structure: Structure) -> None:
         words = structure.labels.get(name)
         if words is not None and family.name == "Dirichlet" and len(words) != prior.shape[1]:
             raise InvalidStructure(f"'{name}' has {prior.shape[1]:,} columns and {len(words):,} labels.")
-    unknown = structure.sparse - structure.families.keys()
-    if unknown:
-        raise InvalidStructure(f"Sparse factors {sorted(unknown)} do not exist.")
+    for role, names in (("Sparse", structure.sparse), ("Labelled", structure.labels.keys())):
+        unknown = names - structure.families.keys()
+        if unknown:
+            raise InvalidStructure(f"{role} factors {sorted(unknown)} do not exist.")
 
 
 def check_symmetry(structure: Structure) -> None:

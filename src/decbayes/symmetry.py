@@ -32,4 +32,7 @@ def inverse(permutation: Permutation) -> Permutation:
 
 
 def is_permutation(candidate: Sequence[int] | Permutation, size: int) -> bool:
-    return np.array_equal(np.sort(np.asarray(candidate)), np.arange(size))
+    """Whether every number below `size` is there once, as an integer: others would not do as indices."""
+    array = np.asarray(candidate)
+    whole = array.ndim == 1 and array.dtype.kind in "ui" and not np.ma.is_masked(candidate)
+    return whole and np.array_equal(np.sort(array), np.arange(size))

@@ -153,8 +153,8 @@ ERRORS = {
     "show a.csv": "a.csv cannot be read as a posterior",
     "fit mixture a.csv -o a.posterior": "'ok' in column 'note', observation 0, is not a number",
     "fit mixture a.csv --columns x,z -o a.posterior": "there is no column z",
-    "fit mixture a.csv --columns x --components 0 -o a.posterior": "0 components",
-    "fit mixture a.csv --columns x --prior-scale -1 -o a.posterior": "outside the domain",
+    "fit mixture a.csv --columns x --components 0 -o a.posterior": "components must be a whole number",
+    "fit mixture a.csv --columns x --prior-scale -1 -o a.posterior": "prior_scale must be positive",
     "fit features a.csv --columns x --like first.posterior -o a.posterior": "GaussianMixture, not of LatentFeatures",
     "fit mixture a.csv --columns y,x --like first.posterior -o a.posterior": "has the columns x, y",
     "merge first.posterior other.posterior -o m.posterior": "other.posterior does not fit first.posterior: 'comp",
@@ -164,6 +164,13 @@ ERRORS = {
     "score a.csv first.posterior --columns x": "the model expects (observations, 2)",
     "score missing.csv first.posterior": "No such file",
     "fit mixture empty.csv -o a.posterior": "empty.csv holds no observations",
+    "fit mixture a.csv --columns x -o nowhere/a.posterior": "nowhere is no folder",
+    "fit mixture a.csv --columns x -o folder": "folder is a folder or a device",
+    "fit mixture a.csv --columns x -o a.csv": "a.csv is an input of this command and would be lost",
+    "fit topics a.csv --vocabulary words.txt -o words.txt": "words.txt is an input",
+    "fit topics a.csv --vocabulary words.txt --like first.posterior -o a.posterior": "has a vocabulary already",
+    "words texts.txt -o texts.txt": "texts.txt is an input",
+    "merge first.posterior other.posterior -o ./first.posterior": "first.posterior is an input",
 }
 
 
@@ -175,14 +182,37 @@ def test_what_goes_wrong_is_told_in_one_line_with_status_1(line, run, sites):
         "topics": db.LatentDirichletAllocation(2, ("pear", "plum")),
     }
     (sites / "empty.csv").write_text("x,y\n", encoding="utf-8")
+    (sites / "words.txt").write_text("apple\n", encoding="utf-8")
+    (sites / "texts.txt").write_text("apple pear\n", encoding="utf-8")
+    (sites / "folder").mkdir()
     for name, model in models.items():
         db.save(db.Posterior.of_prior(model.structure), f"{name}.posterior")
+    (sites / "a.posterior").write_text("an older result", encoding="utf-8")
+    before = contents(sites)
     status, _, errors = run(line)
     assert (status, errors.startswith("decbayes: "), ERRORS[line] in errors) == (1, True, True), errors
     assert "Traceback" not in errors
+    assert contents(sites) == before
 
 
-@pytest.mark.parametrize("line", ["merge -o m.posterior", "fit mixture", "show", "fit nonsense", "show a --top many"])
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+WRONG = [
+    "merge -o m.posterior",
+    "fit mixture",
+    "show",
+    "fit nonsense",
+    "show a --top many",
+    "show a --top 0",
+    "merge a b -o m.posterior --restarts -1",
+    "fit mean a.csv -o a.posterior --seed -1",
+    "score a.csv a.posterior --seed -1",
+]
+
+
+@pytest.mark.parametrize("line", WRONG)
 def test_wrong_arguments_end_with_status_2(line, run):
     assert run(line)[0] == 2
 

@@ -1,6 +1,7 @@
 """Every format gives the same numbers, and every damaged file a plain word on what is wrong."""
 
 import gzip
+import io
 import json
 
 import numpy as np
@@ -103,6 +104,12 @@ def test_texts_are_counted_over_a_vocabulary(packed, tmp_path):
         read_documents(path, least_documents=2)
 
 
+def packed(values):
+    buffer = io.BytesIO()
+    np.savez(buffer, values=values)
+    return buffer.getvalue()
+
+
 DAMAGED = {
     "a.csv": (b"x,y\n1,2\n3\n", "row 3 has 1 columns, the first has 2"),
     "b.csv": (b"x,kind\n1,long\n", r"'long' in column 'kind', observation 0, is not a number.*--columns"),
@@ -111,6 +118,13 @@ DAMAGED = {
     "a.npy": (b"not an array", "not a readable .npy file"),
     "a.npz": (b"PK nothing", "not a readable .npz file"),
     "a.mtx": (b"%%Nothing\n1 2\n", "not a readable .mtx file"),
+    "e.csv": (b"\n\n", "blank lines only"),
+    "f.csv": (b"x\n" + b"1" * 200_000, "not a readable .csv file"),
+    "a.csv.gz": (b"x,y\n1,2\n", r"a.csv.gz: not a readable .csv file \(Not a gzipped file"),
+    "b.csv.gz": (gzip.compress(b"x,y\n1,2\n" * 99)[:-12], "b.csv.gz: not a readable"),
+    "b.npz": (packed(POINTS)[:-30], "not a readable .npz file"),
+    "c.npz": (packed(POINTS).replace(POINTS.tobytes(), bytes(POINTS.nbytes)), "not a readable .npz file"),
+    "a.mtx.gz": (b"%%MatrixMarket", "a.mtx.gz: not a readable .mtx file"),
     "a.xlsx": (b"PK", "files that end in .xlsx are not read; known are .csv"),
 }
 
@@ -129,11 +143,31 @@ def test_nothing_is_unpickled(tmp_path):
         read_table(tmp_path / "a.npy")
 
 
+@pytest.mark.parametrize("line", ['{"body": "no text"}', '{"text": null}', '{"text": 5}', "null", "[1]", "[" * 100_000])
+def test_a_line_that_is_no_text_is_refused(line, tmp_path):
+    (tmp_path / "a.jsonl").write_text(f'"one"\n{line}\n', encoding="utf-8")
+    with pytest.raises(InvalidData, match=r"a.jsonl: line 2 is neither a string nor an object with a 'text'"):
+        read_documents(tmp_path / "a.jsonl")
+
+
+def test_a_byte_order_mark_is_no_letter(tmp_path):
+    mark = b"\xef\xbb\xbf"
+    (tmp_path / "a.csv").write_bytes(mark + b"x,y\r\n1.5,2\r\n-3.25,4e3\r\n")
+    assert read_table(tmp_path / "a.csv").columns == ("x", "y")
+    (tmp_path / "words.txt").write_bytes(mark + b"apple\r\npear\r\n")
+    assert read_vocabulary(tmp_path / "words.txt") == ("apple", "pear")
+    (tmp_path / "a.jsonl").write_bytes(mark + b'"apple pear"\r\n')
+    assert read_documents(tmp_path / "a.jsonl").vocabulary == ("apple", "pear")
+
+
 def test_texts_and_vocabularies_that_are_none(tmp_path):
     texts, words = tmp_path / "a.jsonl", tmp_path / "words.txt"
-    texts.write_text('{"body": "no text"}\n', encoding="utf-8")
-    with pytest.raises(InvalidData, match="line 1: neither a string nor an object with a 'text'"):
-        read_documents(texts)
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b'"apple"\n' * 99)[:-12])
+    with pytest.raises(InvalidData, match=r"a\.jsonl\.gz: not a readable text file"):
+        read_documents(tmp_path / "a.jsonl.gz")
+    words.write_text("\n", encoding="utf-8")
+    with pytest.raises(InvalidData, match="holds no words"):
+        read_vocabulary(words)
     texts.write_text("\n", encoding="utf-8")
     with pytest.raises(InvalidData, match="holds no documents"):
         read_documents(texts)

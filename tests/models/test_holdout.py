@@ -54,7 +54,15 @@ def test_what_cannot_be_split_is_refused(data, rng):
         db.hold_out(data, rng=rng)
 
 
-@pytest.mark.parametrize("share", [0.0, 1.0, -0.1, np.nan])
+def test_documents_too_long_to_draw_from_are_named(rng):
+    counts = csr_array(np.array([[1, 2], [600_000_000, 400_000_000]]))
+    with pytest.raises(InvalidData, match=r"Document 1 has 1,000,000,000 tokens; .* Split it"):
+        db.hold_out(counts, rng=rng)
+    with pytest.raises(InvalidData, match=r"shape \(2,\)"):
+        db.hold_out(counts[[0]].reshape(2), rng=rng)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.1, np.nan, "0.1", None, np.array([0.1, 0.2])])
 def test_a_share_is_a_part(share, rng):
     with pytest.raises(ValueError, match="between 0 and 1"):
         db.hold_out(np.ones((2, 2)), share=share, rng=rng)

@@ -214,6 +214,7 @@ def test_the_form_of_the_counts_does_not_matter(model, rng):
     doubled.data[::2] -= 0.5 * (counts.data % 2)
     doubled.data[1::2] += 0.5 * (counts.data % 2)
     forms = [counts, counts.toarray(), counts.tocsc(), counts.astype(np.float32), counts.astype(np.int16), doubled]
+    forms += [counts.toarray().astype(kind) for kind in (object, ">i4", np.float16, np.uint64)]
     before = doubled.copy()
     fits = [model.fit(form, rng=np.random.default_rng(0)).posterior for form in forms]
     assert all(posterior == fits[0] for posterior in fits)
@@ -229,7 +230,9 @@ BAD_COUNTS = {
     "infinite": (np.full((1, WORDS), np.inf), "infinite"),
     "too large": (np.full((1, WORDS), 3e9), "between 0"),
     "text": (np.full((1, WORDS), "a"), "numbers"),
-    "complex": (np.full((1, WORDS), 1j), "whole numbers"),
+    "complex": (np.full((1, WORDS), 1j), "complex128.*real numbers"),
+    "masked": (np.ma.masked_array(np.ones((1, WORDS)), mask=True), "masked.*filled"),
+    "sparse complex": (csr_array(np.full((1, WORDS), 1j)), "whole numbers"),
     "a vector": (np.ones(WORDS, dtype=int), "expects \\(documents, 60\\)"),
 }
 

@@ -187,7 +187,7 @@ app.command(
 app.register_install_completion_command()
 
 # What a user can do something about is told in one line; anything else is a defect and shows its traceback.
-USER_ERRORS = (DecbayesError, OSError)
+USER_ERRORS = (DecbayesError, OSError, MemoryError)
 INTERRUPTED = 130
 UNHEARD = 141  # as for a command that SIGPIPE ends
 # Which extra brings a library that only some commands need.

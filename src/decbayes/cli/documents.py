@@ -11,7 +11,7 @@ import numpy as np
 from cyclopts import Parameter
 from scipy.sparse import csr_array
 
-from decbayes.cli.inputs import TEXTS, Table, is_text, opened, read_table, read_texts
+from decbayes.cli.inputs import TEXTS, Table, is_text, opened, read_table, read_texts, reading
 from decbayes.errors import InvalidData
 
 WORD = re.compile(r"[^\W\d_]{2,}")  # two letters or more, of any alphabet
@@ -56,8 +56,10 @@ def read_counts(path: Path) -> Table:
 
 def read_vocabulary(path: Path) -> tuple[str, ...]:
     """One word a line."""
-    with opened(path) as file:
+    with reading(path, "text"), opened(path) as file:
         words = tuple(line.strip() for line in file if line.strip())
+    if not words:
+        raise InvalidData(f"{path} holds no words; one a line is expected.")
     if len(set(words)) != len(words):
         twice = next(word for word, count in Counter(words).items() if count > 1)
         raise InvalidData(f"{path}: the word {twice!r} is listed more than once.")

@@ -10,6 +10,7 @@ from cyclopts.types import NonNegativeInt
 
 from decbayes.cli.documents import Documents, LeastDocuments, MostShare, read_documents, read_vocabulary
 from decbayes.cli.inputs import Table, has_names, read_table
+from decbayes.cli.outputs import check_output
 from decbayes.cli.terminal import fitting, messages
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.files import load, save
@@ -74,6 +75,7 @@ def mixture(
             columns=table.columns,
         )
 
+    check_output(output, data)
     table = points(data, columns, load(like).structure.labels.get("components", ()) if like is not None else ())
     fit_and_save(agreed(GaussianMixture, like, build, table), table.values, output, seed)
 
@@ -103,6 +105,7 @@ def mean(
     def build(table: Table) -> GaussianMean:
         return GaussianMean(variance, prior_mean, prior_variance, table.values.shape[1])
 
+    check_output(output, data)
     table = points(data, columns)
     fit_and_save(agreed(GaussianMean, like, build, table), table.values, output, seed)
 
@@ -140,6 +143,9 @@ def topics(
     def build(documents: Documents) -> LatentDirichletAllocation:
         return LatentDirichletAllocation(topics, documents.vocabulary, document_prior, topic_prior)
 
+    check_output(output, data, vocabulary)
+    if like is not None and vocabulary is not None:
+        raise InvalidData(f"{like} has a vocabulary already; leave --vocabulary out, or --like.")
     words = read_vocabulary(vocabulary) if vocabulary is not None else ()
     if like is not None:
         words = load(like).structure.labels.get("topics", ())
@@ -175,6 +181,7 @@ def features(
     def build(table: Table) -> LatentFeatures:
         return LatentFeatures(features, table.values.shape[1], variance, prior_variance)
 
+    check_output(output, data)
     table = points(data, columns)
     fit_and_save(agreed(LatentFeatures, like, build, table), table.values, output, seed)
 

@@ -3,11 +3,13 @@
 import csv
 import gzip
 import json
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
+from zipfile import BadZipFile
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -15,6 +17,18 @@ from scipy.sparse import csr_array, issparse
 from decbayes.errors import InvalidData
 from decbayes.extras import require
 
+# What readers raise when a file is damaged, or is something else than its name says.
+DAMAGE = (
+    ValueError,
+    KeyError,
+    TypeError,
+    EOFError,
+    RecursionError,
+    BadZipFile,
+    gzip.BadGzipFile,
+    zlib.error,
+    csv.Error,
+)
 TEXTS = (".jsonl", ".ndjson", ".txt")
 LONGEST_CELL = 40  # of what a message repeats
 
@@ -34,12 +48,21 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> Table:
         raise InvalidData(f"{path}: files that end in .{suffix} are not read; known are .{', .'.join(READERS)}.")
     if not path.stat().st_size:
         raise InvalidData(f"{path} is empty.")
-    try:
+    with reading(path, f".{suffix}"):
         return READERS[suffix](path, columns)
-    except (ValueError, KeyError, TypeError, EOFError) as error:
-        raise InvalidData(f"{path}: not a readable .{suffix} file ({error}).") from None
+
+
+@contextmanager
+def reading(path: Path, kind: str) -> Iterator[None]:
+    """Whatever is wrong with a file is told with its name."""
+    try:
+        yield
     except InvalidData as error:
         raise InvalidData(f"{path}: {error}") from None
+    except UnicodeDecodeError as error:
+        raise InvalidData(f"{path}: not UTF-8 text ({error.reason} at byte {error.start}).") from None
+    except DAMAGE as error:
+        raise InvalidData(f"{path}: not a readable {kind} file ({error}).") from None
 
 
 def read_csv(path: Path, columns: Sequence[str]) -> Table:
@@ -48,6 +71,8 @@ def read_csv(path: Path, columns: Sequence[str]) -> Table:
         file.seek(0)
         delimiter = "\t" if "\t" in sample.partition("\n")[0] else ","
         rows = [row for row in csv.reader(file, delimiter=delimiter) if row]
+    if not rows:
+        raise InvalidData("it holds blank lines only.")
     first = [cell.strip() for cell in rows[0]]
     names = () if all(is_number(cell) for cell in first) else tuple(first)
     kept = places(names, columns) if columns else range(len(first))
@@ -162,25 +187,29 @@ def has_names(path: Path) -> bool:
     suffix = path.name.removesuffix(".gz").rpartition(".")[2].lower()
     if suffix not in ("csv", "tsv"):
         return suffix == "parquet"
-    with opened(path) as file:
+    with reading(path, f".{suffix}"), opened(path) as file:
         cells = file.readline().strip().split("\t" if suffix == "tsv" else ",")
     return not all(is_number(cell) for cell in cells)
 
 
 def read_texts(path: Path) -> Iterator[str]:
     """The texts of JSON lines (strings, or objects with a `text`), or the lines of a plain text file."""
-    with opened(path) as file:
+    plain = path.name.removesuffix(".gz").endswith(".txt")
+    with reading(path, "text"), opened(path) as file:
         for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            if path.name.removesuffix(".gz").endswith(".txt"):
-                yield line
-                continue
-            try:
-                value = json.loads(line)
-                yield value["text"] if isinstance(value, dict) else str(value)
-            except (ValueError, KeyError):
-                raise InvalidData(f"{path}, line {number}: neither a string nor an object with a 'text'.") from None
+            if line.strip():
+                yield line if plain else text_of(line, number)
+
+
+def text_of(line: str, number: int) -> str:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        value = None
+    text = value.get("text") if isinstance(value, dict) else value
+    if not isinstance(text, str):
+        raise InvalidData(f"line {number} is neither a string nor an object with a 'text' that is one.")
+    return text
 
 
 def is_text(path: Path) -> bool:
@@ -189,10 +218,7 @@ def is_text(path: Path) -> bool:
 
 @contextmanager
 def opened(path: Path) -> Iterator[TextIO]:
-    """A text file, unpacked if its name ends in .gz."""
+    """A text file, unpacked if its name ends in .gz, without the byte-order mark that some programs write."""
     opener: Callable[..., TextIO] = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opener(path, "rt", encoding="utf-8", newline="") as file:
-            yield file
-    except UnicodeDecodeError as error:
-        raise InvalidData(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}).") from None
+    with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
+        yield file

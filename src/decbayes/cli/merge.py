@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt
 from rich.progress import track
 
 from decbayes.cli.explain import print_alignment
+from decbayes.cli.outputs import check_output
 from decbayes.cli.show import save_picture
 from decbayes.cli.terminal import aligning, messages
 from decbayes.errors import InvalidStructure, NothingToMerge, StructureMismatch
@@ -34,11 +36,14 @@ def merge(
             help="Merge into so many slots, more than the posteriors have components: what few found stays apart."
         ),
     ] = None,
-    restarts: Annotated[int | None, Parameter(help="Further starts of the matching; if not given, it decides.")] = None,
+    restarts: Annotated[
+        NonNegativeInt | None, Parameter(help="Further starts of the matching; if not given, it decides.")
+    ] = None,
     explain: Annotated[bool, Parameter(negative="", help="Say which component went where, and how surely.")] = False,
     picture: Annotated[Path | None, Parameter(help="Draw the alignment into this file (.png, .svg, .pdf).")] = None,
 ) -> None:
     """Merge the posteriors of separate data into the posterior of all of it, whatever their labels."""
+    check_output(output, *posteriors)
     read = read_all(posteriors, components)
     if naive:
         save(product(read), output)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
+from cyclopts.types import PositiveInt
 
 from decbayes.cli.describe import Shape, describe, square
 from decbayes.cli.terminal import output, plain
@@ -22,7 +23,7 @@ def show(
     posterior: Annotated[Path, Parameter(help="A posterior file.")],
     /,
     *,
-    top: Annotated[int, Parameter(help="How many words, or other entries, of each component.")] = 10,
+    top: Annotated[PositiveInt, Parameter(help="How many words, or other entries, of each component.")] = 10,
     picture: Annotated[Path | None, Parameter(help="Also draw it into this file (.png, .svg, .pdf).")] = None,
     shape: Annotated[
         Shape | None,

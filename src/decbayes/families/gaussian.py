@@ -196,7 +196,8 @@ def outer(vectors: Array) -> Array:
 
 
 def flat(matrices: Array) -> Array:
-    return matrices.reshape(*matrices.shape[:-2], -1)
+    # −1 would not say how many numbers a matrix has when there is none.
+    return matrices.reshape(*matrices.shape[:-2], matrices.shape[-2] * matrices.shape[-1])
 
 
 def diagonal(matrices: Array) -> Array:

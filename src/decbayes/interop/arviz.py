@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from decbayes.arguments import check_kind
 from decbayes.extras import require
 from decbayes.families import MeanAndPrecision
 from decbayes.posterior import Posterior
@@ -16,6 +17,7 @@ def to_arviz(posterior: Posterior, *, draws: int = 1000, rng: np.random.Generato
     Components are the first dimension of each variable; columns that have labels (words, say) carry them. A factor with
     a mean and a precision becomes two variables, `components_mean` and `components_precision`.
     """
+    check_kind(Posterior, posterior=posterior)
     arviz = require("arviz_base", extra="interop", task="A DataTree")
     variables, dims, coords = {}, {}, {}
     for name, values in variables_of(posterior.sample(draws, rng)):

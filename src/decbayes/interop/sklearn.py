@@ -1,10 +1,11 @@
 """scikit-learn in and out: `LatentDirichletAllocation` and `BayesianGaussianMixture`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from decbayes.arguments import check_kind
 from decbayes.errors import NotConvertible, NothingToMerge, StructureMismatch
 from decbayes.extras import require
 from decbayes.interop.sklearn_mixture import mixture_estimator, mixture_posterior
@@ -78,6 +79,7 @@ def to_sklearn(posterior: Posterior, *, named: bool = False) -> Any:
     given, topics included; `score_samples` of a mixture is log Σ_k exp(E[log π_k] + E[log p(x | θ_k)]), which is never
     more than the posterior predictive density that `GaussianMixture.log_predictive` gives.
     """
+    check_kind(Posterior, posterior=posterior)
     name = posterior.structure.model.get("name")
     if name == "LatentDirichletAllocation":
         estimator = topic_estimator(posterior)
@@ -92,7 +94,7 @@ def to_sklearn(posterior: Posterior, *, named: bool = False) -> Any:
 
 
 def merge_sklearn(
-    estimators: Sequence[Any],
+    estimators: Iterable[Any],
     *,
     vocabulary: Vocabulary | None = None,
     components: int | None = None,
@@ -103,17 +105,18 @@ def merge_sklearn(
     With more `components` than the estimators have, what only some of them have found keeps a place of its own.
     Topic models must count the same words; `from_sklearn` brings those together that do not.
     """
-    if not estimators:
+    fitted = tuple(estimators)
+    if not fitted:
         raise NothingToMerge("There are no estimators to merge.")
     words = None if vocabulary is None else words_in_order(vocabulary)
-    brought = [from_sklearn(estimator, vocabulary=words) for estimator in estimators]
+    brought = [from_sklearn(estimator, vocabulary=words) for estimator in fitted]
     posteriors = [on_structure(posterior, brought[0].structure) for posterior in brought]
     for index, posterior in enumerate(posteriors):
         if posterior.structure != posteriors[0].structure:
-            check_agreement(estimators[0], estimators[index], index)
+            check_agreement(fitted[0], fitted[index], index)
     if components is not None:
         posteriors = [pad(posterior, components) for posterior in posteriors]
-    return to_sklearn(merge(posteriors, solver=solver), named=hasattr(estimators[0], "feature_names_in_"))
+    return to_sklearn(merge(posteriors, solver=solver), named=hasattr(fitted[0], "feature_names_in_"))
 
 
 def on_structure(posterior: Posterior, structure: Structure) -> Posterior:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
+from decbayes.arguments import check_kind
 from decbayes.errors import NotConvertible
 from decbayes.families import Array, Contribution
 from decbayes.models.lda import LatentDirichletAllocation
@@ -54,6 +55,7 @@ def symmetric_prior(alpha: Any, stated: float | None, remedy: str) -> float:
 
 def topic_parameters(posterior: Posterior) -> tuple[Array, Array, float]:
     """α of the topics, α of their prior, and the document prior, of a posterior of latent Dirichlet allocation."""
+    check_kind(Posterior, posterior=posterior)
     model = posterior.structure.model
     if model.get("name") != "LatentDirichletAllocation":
         raise NotConvertible(f"A posterior of {model.get('name', 'an unnamed model')} is no topic model.")

@@ -5,6 +5,7 @@ from itertools import zip_longest
 
 import numpy as np
 
+from decbayes.arguments import check_kind
 from decbayes.errors import NothingToMerge, StructureMismatch
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure, shape_text
@@ -23,6 +24,7 @@ def agreeing(posteriors: Sequence[Posterior]) -> Iterator[Posterior]:
         raise NothingToMerge("There are no posteriors to merge. The posterior of no data is `Posterior.of_prior`.")
     structure = None
     for index, posterior in enumerate(posteriors):
+        check_kind(Posterior, **{f"posteriors[{index}]": posterior})
         structure = structure or posterior.structure
         if posterior.structure != structure:
             raise StructureMismatch(

@@ -39,6 +39,11 @@ class Alignment:
     order: tuple[int, ...] = field(repr=False)
     optimality: Optimality = "none"
 
+    def __post_init__(self) -> None:
+        check_relabellings(self.permutations, len(self.posteriors))
+        if not is_permutation(self.order, len(self.posteriors)):
+            raise StructureMismatch(f"order must name each of the {len(self.posteriors)} posteriors once.")
+
     def merged(self) -> Posterior:
         """λ0 + Σ_i P_i (λ_i − λ0)."""
         return relabelled_product(self.posteriors, [by_factor(p) for p in self.permutations], self.order)
@@ -94,9 +99,9 @@ def align(
     posteriors: Iterable[Posterior], *, solver: Solver | None = None, progress: Progress | None = None
 ) -> Alignment:
     """Find which components of the posteriors belong together, for each coupled set on its own."""
-    held = as_sequence(posteriors)
+    held, chosen = as_sequence(posteriors), checked_solver(solver)
     order, readings = canonical_order(held)
-    structure, chosen = held[0].structure, solver or Matching()
+    structure = held[0].structure
     permutations: tuple[dict[CoupledSet, Permutation], ...] = tuple({} for _ in held)
     solutions = [solve_canonically(held, coupled, order, readings, chosen, progress) for coupled in structure.symmetry]
     for coupled, solution in zip(structure.symmetry, solutions, strict=True):
@@ -108,18 +113,39 @@ def align(
     return Alignment(permutations, trace, held, tuple(order), weakest)
 
 
-def objective(posteriors: Sequence[Posterior], permutations: Sequence[Mapping[CoupledSet, Permutation]]) -> float:
+def objective(posteriors: Iterable[Posterior], permutations: Iterable[Mapping[CoupledSet, Permutation]]) -> float:
     """J_AMPS = Σ_j A_j(λ0_j + Σ_i P_i (λ_ij − λ0_j)), over all factors of the structure (eq:combopt)."""
-    order, _ = canonical_order(posteriors)
-    structure = posteriors[0].structure
-    if len(permutations) != len(posteriors):
-        raise StructureMismatch(f"There are {len(posteriors)} posteriors and {len(permutations)} relabellings.")
-    for agent, relabelling in enumerate(permutations):
+    held, relabellings = as_sequence(posteriors), tuple(permutations)
+    order, _ = canonical_order(held)
+    structure = held[0].structure
+    check_relabellings(relabellings, len(held))
+    for agent, relabelling in enumerate(relabellings):
         for coupled in structure.symmetry:
             size = structure.components(coupled)
-            if coupled not in relabelling or not is_permutation(relabelling[coupled], size):
+            if coupled not in relabelling or len(relabelling[coupled]) != size:
                 raise StructureMismatch(f"Relabelling {agent} has no permutation of {size} components for {coupled}.")
-    return relabelled_product(posteriors, [by_factor(p) for p in permutations], order).log_partition()
+    return relabelled_product(held, [by_factor(p) for p in relabellings], order).log_partition()
+
+
+def check_relabellings(relabellings: Sequence[Mapping[CoupledSet, Permutation]], agents: int) -> None:
+    """Refuse relabellings that are not one for each posterior, or no permutations."""
+    if len(relabellings) != agents:
+        raise StructureMismatch(f"There are {agents} posteriors and {len(relabellings)} relabellings.")
+    for agent, relabelling in enumerate(relabellings):
+        if not isinstance(relabelling, Mapping):
+            raise StructureMismatch(f"Relabelling {agent} must map each coupled set to a permutation.")
+        for coupled, permutation in relabelling.items():
+            if not is_permutation(permutation, np.size(permutation)):
+                raise StructureMismatch(
+                    f"Relabelling {agent} has {permutation!r} for {coupled}: a permutation names each component once, "
+                    "as an integer from 0 on."
+                )
+
+
+def checked_solver(solver: Solver | None) -> Solver:
+    if isinstance(solver, type) or not hasattr(solver or Matching(), "solve"):
+        raise TypeError(f"solver must be Matching(), Swaps(), Exhaustive() or Hierarchical(), not {solver!r}.")
+    return solver or Matching()
 
 
 def coupled_problem(

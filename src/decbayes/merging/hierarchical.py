@@ -7,6 +7,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from scipy.sparse import csr_array
 
+from decbayes.arguments import check_whole
 from decbayes.families import Array
 from decbayes.merging.matching import Matching, improve
 from decbayes.merging.placement import Placement
@@ -42,8 +43,8 @@ class Hierarchical:
     polish: int | None = 3
 
     def __post_init__(self) -> None:
-        if self.fan_in < 2:
-            raise ValueError(f"fan_in must be at least 2, not {self.fan_in}: a tree has to branch.")
+        check_whole(2, fan_in=self.fan_in)
+        check_whole(0, polish=0 if self.polish is None else self.polish)
 
     def solve(self, problem: Problem) -> Solution:
         return improve(Placement(problem, self._tree(problem)), most_sweeps=self.polish)

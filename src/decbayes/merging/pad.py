@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.sparse import csr_array
 
+from decbayes.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
@@ -15,6 +16,7 @@ def pad(posterior: Posterior, to: Structure | int) -> Posterior:
     prior of the components there are. Padded posteriors merge into more slots than any one of them fills, so that what
     only some sites have found is not forced together: `merge(pad(posterior, 60) for posterior in posteriors)`.
     """
+    check_kind(Posterior, posterior=posterior)
     own = posterior.structure
     structure = to if isinstance(to, Structure) else own.with_components(to)
     if truncated(structure, own) != own:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
+from decbayes.arguments import check_kind
 from decbayes.errors import TooManyRelabellings
 from decbayes.families import Array, MeanAndPrecision
 from decbayes.posterior import Posterior
@@ -19,6 +20,7 @@ MOST_COMPONENTS = 16
 
 def symmetrize(posterior: Posterior) -> "Symmetrized":
     """The mixture of all K! relabellings of each coupled set, equally weighted."""
+    check_kind(Posterior, posterior=posterior)
     return Symmetrized(posterior)
 
 

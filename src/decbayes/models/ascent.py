@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from decbayes.arguments import check_whole, is_number
 from decbayes.posterior import Posterior
 
 State = TypeVar("State")
@@ -53,6 +54,11 @@ class Ascent:
     tolerance: float = 1e-5
     restarts: int = 0
     warm_up: int = 0
+
+    def __post_init__(self) -> None:
+        check_whole(0, passes=self.passes, restarts=self.restarts, warm_up=self.warm_up)
+        if not is_number(self.tolerance) or not self.tolerance >= 0:
+            raise ValueError(f"tolerance must be a number of nats, at least 0; not {self.tolerance!r}.")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
+from decbayes.arguments import real_array
 from decbayes.errors import InvalidData
 
 LARGEST = np.iinfo(np.int32).max
@@ -70,8 +71,11 @@ def checked_matrix(data: Any, vocabulary: int) -> csr_array:
 
 
 def widened(data: Any) -> Any:
-    """Counts whose duplicate entries can be added up: in a narrow type their sum might overflow."""
-    whole = issparse(data) and data.dtype.kind in "bui"
+    """Counts in a type that SciPy knows and whose duplicate entries can be added up without overflow."""
+    if not issparse(data):
+        array = real_array(data)
+        return array.astype(np.float64 if array.dtype.kind == "f" else np.int64, copy=False)
+    whole = data.dtype.kind in "bui"
     return data.astype(np.int64) if whole and not getattr(data, "has_canonical_format", False) else data
 
 

@@ -1,6 +1,6 @@
 """Latent features: each observation is a sum of the features it has (section 3.3)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import prod
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from decbayes.arguments import check_positive, check_whole
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Beta, IsotropicGaussian
 from decbayes.models.ascent import Ascent, Climb, Fit, Progress, announce, best_climb, climb, fit_of
@@ -15,7 +16,7 @@ from decbayes.models.feature_moves import exchangeable, repaired
 from decbayes.models.feature_prediction import Believed, assignments_given, held_log_densities
 from decbayes.models.feature_starts import starts
 from decbayes.models.feature_state import Problem, Span, State, believing, improved, state_of
-from decbayes.models.points import as_points, check_structure
+from decbayes.models.points import as_numbers, as_points, check_fit, check_rounding, check_structure
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet
@@ -39,13 +40,11 @@ class LatentFeatures:
     ascent: Ascent = field(default=Ascent(restarts=3))
 
     def __post_init__(self) -> None:
-        if self.features < 1 or self.dimension < 1:
-            raise ValueError(f"{self.features} features in {self.dimension} dimensions: both must be at least 1.")
-        if not (self.variance > 0 and self.prior_variance > 0 and min(self.inclusion_prior) > 0):
-            raise ValueError(
-                f"variance {self.variance}, prior_variance {self.prior_variance} and inclusion_prior "
-                f"{self.inclusion_prior} must be positive."
-            )
+        check_whole(1, features=self.features, dimension=self.dimension)
+        check_positive(variance=self.variance, prior_variance=self.prior_variance)
+        if not isinstance(self.inclusion_prior, Sequence) or len(self.inclusion_prior) != 2:
+            raise ValueError(f"inclusion_prior must be the two parameters of a Beta, not {self.inclusion_prior!r}.")
+        check_positive(**{f"inclusion_prior[{place}]": value for place, value in enumerate(self.inclusion_prior)})
 
     @cached_property
     def structure(self) -> Structure:
@@ -75,9 +74,8 @@ class LatentFeatures:
         With `start` the fit is one plain ascent from there, without restarts and moves, so that features keep their
         places. Features that no observation needs stay at the prior; there may be more features than observations.
         """
-        points = as_points(flattened(data), self.dimension)
-        check_structure(prior, self.structure, "prior")
-        check_structure(start, self.structure, "start")
+        points = self._points(data)
+        check_fit(self.structure, rng, prior, start)
         before = prior or Posterior.of_prior(self.structure)
         if not len(points):
             return Fit(before, (0.0,), True)
@@ -92,7 +90,7 @@ class LatentFeatures:
     def transform(self, posterior: Posterior, data: Any) -> Array:
         """(N, K): the probability that each observation has each feature. Components that are NaN count as unseen."""
         check_structure(posterior, self.structure, "posterior")
-        return assignments_given(self._believed(posterior), as_points(flattened(data), self.dimension, unseen=True))
+        return assignments_given(self._believed(posterior), self._points(data, unseen=True))
 
     def log_predictive(self, posterior: Posterior, observed: Any, held: Any) -> float:
         """Mean log density of a held-out component given the observed ones of the same vector.
@@ -102,7 +100,7 @@ class LatentFeatures:
         beyond that it is exact over the ten least certain of each observation and mean field in the others.
         """
         check_structure(posterior, self.structure, "posterior")
-        seen, unseen = (as_points(flattened(part), self.dimension, unseen=True) for part in (observed, held))
+        seen, unseen = (self._points(part, unseen=True) for part in (observed, held))
         if seen.shape != unseen.shape:
             raise InvalidData(f"Observed values have shape {seen.shape}, held-out values {unseen.shape}.")
         if (np.isfinite(seen) & np.isfinite(unseen)).any():
@@ -110,6 +108,12 @@ class LatentFeatures:
         if not np.isfinite(unseen).any():
             raise InvalidData("No component is held out, so there is nothing to predict.")
         return float(held_log_densities(self._believed(posterior), seen, unseen).mean())
+
+    def _points(self, data: Any, *, unseen: bool = False) -> Array:
+        points = as_points(flattened(data), self.dimension, unseen=unseen)
+        # How well features explain a vector is the small rest of its square, in units of the noise.
+        check_rounding(0.5 * float(np.nansum(points**2, axis=1).max(initial=0.0)) / self.variance)
+        return points
 
     def _search(self, problem: Problem, rng: np.random.Generator, progress: Progress | None) -> Climb[State]:
         """The best of several starts, then moves until none of them raises the bound."""
@@ -171,8 +175,8 @@ def measured(step: Callable[[State], State], state: State) -> tuple[State, float
     return following, following.bound
 
 
-def flattened(data: Any) -> Any:
+def flattened(data: Any) -> Array:
     """Images (N, height, width) as vectors; anything else as it is."""
-    array = np.asarray(data)
+    array = as_numbers(data)
     # −1 would not say how many pixels there are when there is no image.
     return array.reshape(len(array), prod(array.shape[1:])) if array.ndim > 2 else array

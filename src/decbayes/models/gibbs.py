@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from decbayes.arguments import check_kind, check_whole
 from decbayes.families import Array, IsotropicGaussian, Weights
 from decbayes.models.likelihoods import KnownVariance, squared_distances
 from decbayes.models.mixture import GaussianMixture
@@ -26,7 +27,10 @@ def gibbs(
     With `relabel` each sweep ends with a random relabelling, a move that the true posterior accepts always; the chain
     then visits all K! labellings alike. Without it a chain sticks to the labelling it fell into (fig:postmixgibbs).
     """
-    if not isinstance(model.likelihood, KnownVariance):
+    check_kind(np.random.Generator, rng=rng)
+    check_whole(0, draws=draws, burn_in=burn_in)
+    check_whole(1, thinning=thinning)
+    if not isinstance(model, GaussianMixture) or not isinstance(model.likelihood, KnownVariance):
         raise ValueError("The Gibbs sampler is for mixtures of known variance: give the model a `variance`.")
     points = as_points(data, model.dimension)
     chain = Chain(model.structure.prior["weights"], model.structure.prior["components"], model.likelihood)

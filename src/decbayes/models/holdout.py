@@ -1,13 +1,19 @@
 """Set a part of each observation aside, to be predicted from the rest."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from decbayes.arguments import check_kind, is_number
 from decbayes.errors import InvalidData
 from decbayes.families import Array
 from decbayes.models.counts import checked_matrix
+from decbayes.models.points import as_numbers
+
+# Of more tokens NumPy draws none without replacement.
+MOST_TOKENS = 999_999_999
 
 
 def hold_out(data: Any, *, share: float = 0.1, rng: np.random.Generator) -> tuple[Any, Any]:
@@ -18,24 +24,30 @@ def hold_out(data: Any, *, share: float = 0.1, rng: np.random.Generator) -> tupl
     A dense matrix holds vectors: the same share of each vector's components is drawn, and NaN marks in `observed` the
     components that were held out, in `held` those that were not.
     """
-    if not 0.0 < share < 1.0:
-        raise ValueError(f"share is the part held out, between 0 and 1; not {share}.")
+    check_kind(np.random.Generator, rng=rng)
+    if not is_number(share) or not 0.0 < share < 1.0:
+        raise ValueError(f"share is the part held out, between 0 and 1; not {share!r}.")
     return hold_out_tokens(data, share, rng) if issparse(data) else hold_out_components(data, share, rng)
 
 
 def hold_out_tokens(data: Any, share: float, rng: np.random.Generator) -> tuple[csr_array, csr_array]:
-    counts = checked_matrix(data, data.shape[1])
+    counts = checked_matrix(data, data.shape[-1])
     values = counts.data.astype(np.int64)
     drawn = np.zeros_like(values)
-    for first, last in zip(counts.indptr, counts.indptr[1:], strict=False):
+    for number, (first, last) in enumerate(pairwise(counts.indptr)):
         document = values[first:last]
-        size = held_size(int(document.sum()), share)
+        tokens = int(document.sum())
+        if tokens > MOST_TOKENS:
+            raise InvalidData(
+                f"Document {number} has {tokens:,} tokens; of at most {MOST_TOKENS:,} a part can be drawn. Split it."
+            )
+        size = held_size(tokens, share)
         drawn[first:last] = rng.multivariate_hypergeometric(document, size) if size else 0
     return with_values(counts, values - drawn), with_values(counts, drawn)
 
 
 def hold_out_components(data: Any, share: float, rng: np.random.Generator) -> tuple[Array, Array]:
-    vectors = np.asarray(data, dtype=np.float64)
+    vectors = as_numbers(data)
     if vectors.ndim != 2:
         raise InvalidData(f"Vectors must be the rows of a matrix; the shape is {vectors.shape}.")
     if not np.isfinite(vectors).all():

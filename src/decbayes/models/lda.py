@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from decbayes.errors import InvalidData, InvalidStructure
+from decbayes.arguments import check_positive, check_whole, spread
+from decbayes.errors import InvalidData
 from decbayes.families import Array, Dirichlet
 from decbayes.models.ascent import Ascent, Fit, Progress, fit_best
 from decbayes.models.counts import Counts, as_counts
-from decbayes.models.points import check_structure
+from decbayes.models.points import check_fit, check_structure
 from decbayes.models.vocabulary import words_in_order
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
@@ -76,24 +77,19 @@ class LatentDirichletAllocation:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "vocabulary", words_in_order(self.vocabulary))
-        if self.topics < 1 or not self.vocabulary:
-            raise ValueError(f"{self.topics} topics over {len(self.vocabulary)} words: both must be at least 1.")
+        check_whole(1, topics=self.topics, document_steps=self.document_steps)
+        check_positive(document_prior=self.document_prior, document_tolerance=self.document_tolerance)
+        if not self.vocabulary:
+            raise ValueError("The vocabulary is empty; each column of the counts needs its word.")
         if len(set(self.vocabulary)) < len(self.vocabulary):
             raise ValueError("The vocabulary names some words twice; each column of the counts needs its own word.")
-        if not self.document_prior > 0 or not np.isfinite(self.document_prior):
-            raise ValueError(f"document_prior must be a positive number, not {self.document_prior}.")
-        if self.document_steps < 1:
-            raise ValueError(f"document_steps must be at least 1, not {self.document_steps}.")
 
     @cached_property
     def structure(self) -> Structure:
         shape = (self.topics, len(self.vocabulary))
-        alpha = np.asarray(self.topic_prior, dtype=np.float64)
-        if alpha.shape not in ((), shape[1:], shape):
-            raise InvalidStructure(f"topic_prior has shape {alpha.shape}; it is a number, {shape[1:]} or {shape}.")
         return Structure(
             families={"topics": Dirichlet()},
-            prior={"topics": Dirichlet().natural(alpha=np.broadcast_to(alpha, shape))},
+            prior={"topics": Dirichlet().natural(alpha=spread("topic_prior", self.topic_prior, shape, above=0.0))},
             symmetry=(CoupledSet(("topics",)),),
             labels={"topics": self.vocabulary},
             sparse=frozenset({"topics"}),
@@ -110,8 +106,7 @@ class LatentDirichletAllocation:
         progress: Progress | None = None,
     ) -> Fit:
         """The posterior of the documents, on top of `prior` if given, climbing from the topics of `start` if given."""
-        check_structure(prior, self.structure, "prior")
-        check_structure(start, self.structure, "start")
+        check_fit(self.structure, rng, prior, start)
         counts = as_counts(data, len(self.vocabulary))
         prior = prior or Posterior.of_prior(self.structure)
         if not counts.tokens:

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from decbayes.arguments import check_positive, check_whole, spread
 from decbayes.families import Array, IsotropicGaussian
 from decbayes.models.ascent import Fit, Pass, Progress
 from decbayes.models.likelihoods import KnownVariance
-from decbayes.models.points import as_points, check_positive, check_structure
+from decbayes.models.points import as_points, check_structure
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
@@ -24,11 +25,12 @@ class GaussianMean:
     dimension: int = 1
 
     def __post_init__(self) -> None:
-        check_positive(variance=self.variance, prior_variance=self.prior_variance, dimension=self.dimension)
+        check_whole(1, dimension=self.dimension)
+        check_positive(variance=self.variance, prior_variance=self.prior_variance)
 
     @cached_property
     def structure(self) -> Structure:
-        mean = np.broadcast_to(np.asarray(self.prior_mean, dtype=np.float64), (1, self.dimension))
+        mean = spread("prior_mean", self.prior_mean, (1, self.dimension))
         return Structure(
             families={"mean": IsotropicGaussian()},
             prior={"mean": IsotropicGaussian().natural(mean=mean, variance=self.prior_variance)},
@@ -46,11 +48,12 @@ class GaussianMean:
     ) -> Fit:
         """The exact posterior; `rng` and `start` are accepted, as every model does, and change nothing."""
         points = as_points(data, self.dimension)
+        prior = prior or Posterior.of_prior(self.structure)
         check_structure(prior, self.structure, "prior")
-        before = (prior or Posterior.of_prior(self.structure)).natural["mean"]
+        before = prior.natural["mean"]
         likelihood = KnownVariance(float(self.variance))
         after = before + likelihood.contribution(likelihood.features(points).sum(axis=0, keepdims=True))
-        bound = float(self._log_evidence(points, before, after))
+        bound = self._log_evidence(points, before)
         if progress is not None:
             progress(Pass(0, 1, bound))
         return Fit(Posterior.from_natural(self.structure, {"mean": after}), (bound,), True)
@@ -61,8 +64,11 @@ class GaussianMean:
         points = as_points(data, self.dimension)
         return KnownVariance(float(self.variance)).log_predictive(posterior.natural["mean"], points)[:, 0]
 
-    def _log_evidence(self, points: Array, before: Array, after: Array) -> float:
-        """log p(x) = A(λ) − A(λ0) + log of the terms that do not depend on μ."""
-        family = IsotropicGaussian()
-        base = -0.5 * np.sum(points**2) / self.variance - 0.5 * points.size * np.log(2 * np.pi * self.variance)
-        return family.log_partition(after) - family.log_partition(before) + float(base)
+    def _log_evidence(self, points: Array, before: Array) -> float:
+        """log p(x), by deviations from the data's own mean: far from zero, squares of the points would cancel."""
+        (prior_mean,), (prior_variance,) = IsotropicGaussian().columns(before)
+        count, noise = len(points), float(self.variance)
+        centre = points.sum(axis=0) / max(count, 1)
+        offset = count * np.sum((centre - prior_mean) ** 2) / (noise + count * prior_variance)
+        base = np.sum((points - centre) ** 2) / noise + points.size * np.log(2 * np.pi * noise)
+        return -0.5 * float(base + offset + self.dimension * np.log1p(count * prior_variance / noise))

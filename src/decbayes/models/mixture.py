@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from decbayes.errors import InvalidData
+from decbayes.arguments import check_positive, check_whole, spread
 from decbayes.families import Array, NormalWishart, Weights
 from decbayes.models.ascent import Ascent, Fit, Progress, fit_best
 from decbayes.models.likelihoods import (
@@ -19,7 +19,7 @@ from decbayes.models.likelihoods import (
     SphericalCovariance,
     squared_distances,
 )
-from decbayes.models.points import as_points, check_positive, check_structure
+from decbayes.models.points import as_points, check_fit, check_rounding, check_structure
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet
@@ -77,13 +77,12 @@ class GaussianMixture:
             raise ValueError(f"{len(self.columns)} column names for {self.dimension} dimensions.")
         if self.start_from not in (None, "k-means++", "random"):
             raise ValueError(f"start_from is 'k-means++' or 'random', not {self.start_from!r}.")
-        if self.components < 1 or self.dimension < 1:
-            raise ValueError(f"{self.components} components in {self.dimension} dimensions: both must be at least 1.")
+        check_whole(1, components=self.components, dimension=self.dimension)
         check_positive(
-            variance=self.variance,
+            variance=1.0 if self.variance is None else self.variance,
             prior_variance=self.prior_variance,
             prior_strength=self.prior_strength,
-            prior_degrees=self.prior_degrees,
+            prior_degrees=1.0 if self.prior_degrees is None else self.prior_degrees,
             weight_prior=self.weight_prior,
         )
 
@@ -120,8 +119,7 @@ class GaussianMixture:
     ) -> Fit:
         """The posterior of the data, on top of `prior` if given, climbing from `start` if given."""
         points = as_points(data, self.dimension)
-        check_structure(prior, self.structure, "prior")
-        check_structure(start, self.structure, "start")
+        check_fit(self.structure, rng, prior, start)
         before = dict((prior or Posterior.of_prior(self.structure)).natural)
         if not len(points):
             return Fit(Posterior.from_natural(self.structure, before), (0.0,), True)
@@ -151,25 +149,28 @@ class GaussianMixture:
         return np.asarray(logsumexp(density + np.log(posterior.mean("weights")), axis=1))
 
     def _component_prior(self) -> Array:
-        mean = np.broadcast_to(np.asarray(self.prior_mean, dtype=np.float64), (1, self.dimension))
+        mean = spread("prior_mean", self.prior_mean, (1, self.dimension))
         if self.variance is not None:
             return self.likelihood.family.natural(mean=mean, variance=self.prior_variance)
-        scale = np.asarray(self.prior_scale, dtype=np.float64)
         if self.covariance == "spherical":
+            scale = spread("prior_scale", self.prior_scale, (), above=0.0)
             weight = 0.5 * self.dimension * (2.0 if self.prior_degrees is None else self.prior_degrees)
             return self.likelihood.family.natural(
                 mean=mean, strength=self.prior_strength, shape=weight, rate=weight * scale
             )
         if self.covariance == "diagonal":
             degrees = 2.0 if self.prior_degrees is None else self.prior_degrees
-            rate = np.broadcast_to(0.5 * degrees * scale, (1, self.dimension))
+            rate = 0.5 * degrees * spread("prior_scale", self.prior_scale, (1, self.dimension), above=0.0)
             return self.likelihood.family.natural(
                 mean=mean, strength=[[self.prior_strength]], shape=[[0.5 * degrees]], rate=rate
             )
         degrees = self.dimension + 2.0 if self.prior_degrees is None else self.prior_degrees
-        inverse_scale = degrees * (scale if scale.ndim == 2 else np.diag(np.broadcast_to(scale, self.dimension)))
+        if np.ndim(self.prior_scale) == 2:
+            scale = spread("prior_scale", self.prior_scale, (self.dimension, self.dimension))
+        else:
+            scale = np.diag(spread("prior_scale", self.prior_scale, (self.dimension,), above=0.0))
         return NormalWishart().natural(
-            mean=mean, strength=self.prior_strength, degrees=degrees, inverse_scale=inverse_scale
+            mean=mean, strength=self.prior_strength, degrees=degrees, inverse_scale=degrees * scale
         )
 
     def _begin(self, points: Array, before: Natural, rng: np.random.Generator) -> Natural:
@@ -202,17 +203,17 @@ class GaussianMixture:
     def _coefficients(self, natural: Natural) -> Array:
         """(p, K): features times these are E[log π_k] + E[log p(x | θ_k)]; the last feature is 1."""
         coefficients = self.likelihood.coefficients(natural["components"])
+        # The constant is half the squared distance of a component from zero, in its own standard deviations; the scores
+        # of the points in it are small because the other terms cancel it.
+        check_rounding(float(np.abs(coefficients[-1]).max()))
         coefficients[-1] += Weights().mean(natural["weights"])[:, 0]
         return coefficients
 
     def _plus(self, natural: Natural, sums: Array) -> Natural:
         """Natural parameters with the evidence of some points added."""
         components = natural["components"] + self.likelihood.contribution(sums)
-        if not self.likelihood.family.contains(components):
-            raise InvalidData(
-                "The spread of the observations is lost in rounding: it is tiny beside their distance from zero. "
-                "Subtract one agreed offset from every site's data, and divide by one agreed scale."
-            )
+        # What has left the domain has lost all its digits.
+        check_rounding(0.0 if self.likelihood.family.contains(components) else np.inf)
         return {"weights": natural["weights"] + sums[:, -1:], "components": components}
 
 

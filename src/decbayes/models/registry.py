@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from decbayes.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.models.features import LatentFeatures
 from decbayes.models.lda import LatentDirichletAllocation
@@ -18,6 +19,7 @@ def model_for(structure: Structure) -> Shipped:
 
     What is no part of the agreement (restarts, passes and so on) has its default.
     """
+    check_kind(Structure, structure=structure)
     name = str(structure.model.get("name", ""))
     if name not in BUILDERS:
         raise StructureMismatch(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from decbayes.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.merging import Alignment
@@ -24,6 +25,7 @@ def alignment(found: Alignment, *, names: Sequence[str] | None = None, axes: "Ax
     The margin is what J loses when that match is forbidden, in nats: dark cells were matched by a hair, grey ones hold
     nothing but the prior. Coupled sets stand side by side.
     """
+    check_kind(Alignment, found=found)
     sets = found.posteriors[0].structure.symmetry
     if not sets:
         raise StructureMismatch("This structure has no coupled sets, so nothing was aligned.")

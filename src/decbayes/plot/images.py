@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from decbayes.arguments import check_kind
 from decbayes.errors import InvalidData
 from decbayes.families import Array, MeanAndPrecision
+from decbayes.models.points import as_numbers
 from decbayes.plot.style import PALE, bare, grid, new_axes, styled
 from decbayes.posterior import Posterior
 
@@ -25,6 +27,7 @@ def features(posterior: Posterior, shape: tuple[int, int], *, across: int = 5, f
 
     Greys are those of `images`.
     """
+    check_kind(Posterior, posterior=posterior)
     expected = posterior.mean(factor)
     pictures = as_images(expected.mean if isinstance(expected, MeanAndPrecision) else expected, shape)
     figure, panels = grid(len(pictures), across, width=1.1, height=1.1 * shape[0] / shape[1] + 0.25)
@@ -75,7 +78,9 @@ def draw_image(axes: "Axes", picture: Array, corner: tuple[float, float], greys:
 
 def as_images(values: ArrayLike, shape: tuple[int, int]) -> Array:
     """(images, height, width), if the numbers fit."""
-    flat = np.asarray(values, dtype=np.float64)
+    flat = as_numbers(values)
+    if flat.ndim != 2:
+        raise InvalidData(f"Images are the rows of a matrix; the shape is {flat.shape}.")
     check_shape(flat.shape[1], shape)
     return flat.reshape(-1, *shape)
 

@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from decbayes.arguments import check_kind
+from decbayes.errors import StructureMismatch
 from decbayes.families import Array
+from decbayes.models.points import as_points
 from decbayes.plot.style import BLUE, GREY, INK, PALE, new_axes, styled
 from decbayes.posterior import Posterior
 
@@ -31,16 +34,22 @@ def mixture(
 
     A mixture in one dimension is drawn as its predictive density.
     """
+    from decbayes.models.mixture import GaussianMixture
     from decbayes.models.registry import model_for
 
+    check_kind(Posterior, posterior=posterior)
     model = model_for(posterior.structure)
+    if not isinstance(model, GaussianMixture):
+        raise StructureMismatch(f"This is a posterior of {type(model).__name__}, not of a mixture.")
     axes = axes if axes is not None else new_axes(3.4, 2.6)
     means, covariances = component_shapes(posterior)
-    points = None if data is None else np.asarray(data, dtype=np.float64).reshape(-1, means.shape[1])
+    points = None if data is None else as_points(data, means.shape[1])
     if means.shape[1] == 1:
         draw_density(axes, model, posterior, means[:, 0], np.sqrt(covariances[:, 0, 0]), points)
     else:
         pair = list(dimensions)
+        if len(pair) != 2 or not set(pair) <= set(range(means.shape[1])):
+            raise ValueError(f"dimensions are two of the {means.shape[1]} there are, counted from 0; not {dimensions}.")
         within = None if points is None else points[:, pair]
         draw_ellipses(axes, posterior.mean("weights"), means[:, pair], covariances[:, pair][:, :, pair], within)
     names = posterior.structure.labels.get("components", tuple(f"x{axis}" for axis in range(means.shape[1])))

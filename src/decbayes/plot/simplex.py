@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from decbayes.errors import InvalidData
+from decbayes.models.points import as_numbers
 from decbayes.plot.style import BLUE, GREY, new_axes, styled
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def simplex(
     A corner is certainty of the entry it is labelled with; without `labels` corners have no names. `colours` are
     matplotlib's, one for all points or one each.
     """
-    points = np.asarray(shares, dtype=np.float64)
+    points = as_numbers(shares)
     if points.ndim != 2 or points.shape[1] != 3:
         raise InvalidData(f"A triangle shows rows of three probabilities; the shape is {points.shape}.")
     axes = axes if axes is not None else new_axes(2.6, 2.4)

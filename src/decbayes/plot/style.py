@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
+from decbayes.arguments import check_whole
 from decbayes.extras import require
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def new_axes(width: float, height: float) -> "Axes":
 
 def grid(panels: int, across: int, *, width: float, height: float) -> "tuple[Figure, list[Axes]]":
     """A figure with so many panels in rows, each of that size."""
+    check_whole(1, across=across)
     columns = min(across, panels)
     rows = ceil(panels / columns)
     figure = canvas(width * columns, height * rows)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from decbayes.arguments import check_kind, check_whole
 from decbayes.plot.style import BLUE, grid, styled
 from decbayes.posterior import Posterior
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 @styled()
 def topics(posterior: Posterior, *, top: int = 8, across: int = 5, factor: str = "topics") -> "Figure":
     """The most probable words of every topic, as one figure of small bar charts with one scale."""
+    check_kind(Posterior, posterior=posterior)
+    check_whole(1, top=top)
     probability = posterior.mean(factor)
     words = np.array(posterior.structure.labels.get(factor, tuple(map(str, range(probability.shape[1])))))
     figure, panels = grid(len(probability), across, width=1.55, height=0.5 + 0.145 * top)

@@ -1,12 +1,13 @@
 """Further broadcasts: each agent refits its data with everybody else's evidence as its prior."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from joblib import Parallel, delayed
 
+from decbayes.arguments import check_kind, check_whole
 from decbayes.errors import StructureMismatch
 from decbayes.merging.align import Alignment, align
 from decbayes.merging.problem import Solver
@@ -32,8 +33,8 @@ class Refinement:
 
 def refine(
     model: Model,
-    shards: Sequence[Any],
-    posteriors: Sequence[Posterior],
+    shards: Iterable[Any],
+    posteriors: Iterable[Posterior],
     *,
     rounds: int,
     rng: np.random.Generator,
@@ -49,14 +50,17 @@ def refine(
     last round; in "asynchronous" each sees the others as they were up to one round ago. The model's own `ascent`
     says how many passes a refit may take; a few are enough, since the next round goes on from there.
     """
-    if len(shards) != len(posteriors):
-        raise StructureMismatch(f"There are {len(shards)} shards and {len(posteriors)} posteriors of them.")
+    check_kind(np.random.Generator, rng=rng)
+    check_whole(0, rounds=rounds)
+    data, fitted = tuple(shards), tuple(posteriors)
+    if len(data) != len(fitted):
+        raise StructureMismatch(f"There are {len(data)} shards and {len(fitted)} posteriors of them.")
     if schedule not in ROUNDS:
         raise ValueError(f"schedule is one of {', '.join(ROUNDS)}, not {schedule!r}.")
-    own = aligned(align(posteriors, solver=solver))
+    own = aligned(align(fitted, solver=solver))
     history = [product(own)]
     for _ in range(rounds):
-        own = ROUNDS[schedule](model, shards, own, rng)
+        own = ROUNDS[schedule](model, data, own, rng)
         history.append(product(own))
     return Refinement(tuple(own), tuple(history))
 

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from decbayes.arguments import check_kind
 from decbayes.merging.align import merge
 from decbayes.merging.problem import Solver
 from decbayes.merging.product import product
@@ -15,7 +16,7 @@ from decbayes.streaming.evidence import difference
 
 def sda_bayes(
     model: Model,
-    shards: Sequence[Sequence[Any]],
+    shards: Iterable[Iterable[Any]],
     *,
     rng: np.random.Generator,
     schedule: Literal["synchronous", "asynchronous"] = "synchronous",
@@ -26,16 +27,17 @@ def sda_bayes(
     same shared posterior; in "asynchronous" order they finish in random order, each having started from the shared
     posterior as it was when it finished its previous sub-batch. Labels are never aligned.
     """
+    check_kind(np.random.Generator, rng=rng)
     shared = Posterior.of_prior(model.structure)
+    waiting = [list(batches) for batches in shards]
     if schedule == "synchronous":
-        for turn in range(max(map(len, shards), default=0)):
-            batches = [batches[turn] for batches in shards if turn < len(batches)]
+        for turn in range(max(map(len, waiting), default=0)):
+            batches = [batches[turn] for batches in waiting if turn < len(batches)]
             shared = product([shared, *(learned(model, batch, shared, rng) for batch in batches)])
         return shared
     if schedule != "asynchronous":
         raise ValueError(f"schedule is 'synchronous' or 'asynchronous', not {schedule!r}.")
-    seen = [shared] * len(shards)
-    waiting = [list(batches) for batches in shards]
+    seen = [shared] * len(waiting)
     while any(waiting):
         agent = int(rng.choice([index for index, batches in enumerate(waiting) if batches]))
         shared = product([shared, learned(model, waiting[agent].pop(0), seen[agent], rng)])
@@ -44,7 +46,7 @@ def sda_bayes(
 
 
 def merge_batches(
-    model: Model, shards: Sequence[Sequence[Any]], *, rng: np.random.Generator, solver: Solver | None = None
+    model: Model, shards: Iterable[Iterable[Any]], *, rng: np.random.Generator, solver: Solver | None = None
 ) -> Posterior:
     """The AMPS way: each agent merges the posteriors of its own sub-batches, then the agents' results are merged.
 

@@ -1,0 +1,73 @@
+"""What callers pass in: refused here, by name and with the remedy, before NumPy makes something else of it."""
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from decbayes.errors import InvalidStructure
+
+# Where a caller who passed something else finds what is needed.
+REMEDIES = {
+    "Alignment": "`align(posteriors)` finds one",
+    "CoupledSet": "CoupledSet((name, …)) names the factors that are relabelled together",
+    "Family": "`decbayes.families` has them, such as IsotropicGaussian()",
+    "Generator": "numpy.random.default_rng(seed) makes one",
+    "Posterior": "a fit's is `fit.posterior`, a file's `load(path)`",
+    "Structure": "a model's is `model.structure`, a posterior's `posterior.structure`",
+}
+
+
+def check_kind(kind: type, **given: Any) -> None:
+    """Refuse arguments of another type."""
+    for name, value in given.items():
+        if not isinstance(value, kind):
+            wanted = kind.__name__
+            raise TypeError(f"{name} must be of type {wanted}, not {type(value).__name__}; {REMEDIES[wanted]}.")
+
+
+def check_whole(least: int, **settings: Any) -> None:
+    """Refuse sizes and numbers of times that are no whole numbers, or too small."""
+    for name, value in settings.items():
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+            raise ValueError(f"{name} must be a whole number, at least {least}; not {value!r}.")
+
+
+def check_positive(**settings: Any) -> None:
+    """Refuse variances, strengths and concentrations that are not positive numbers."""
+    for name, value in settings.items():
+        if not is_number(value) or not 0 < value < np.inf:
+            raise ValueError(f"{name} must be a positive number, not {value!r}.")
+
+
+def is_number(value: Any) -> bool:
+    """Whether this is one real number, of Python or of NumPy."""
+    return np.ndim(value) == 0 and np.asarray(value).dtype.kind in "buif" and not np.ma.is_masked(value)
+
+
+def real_array(values: Any) -> NDArray[Any]:
+    """Real numbers as an array; what NumPy would only take by dropping something is a TypeError or a ValueError."""
+    if issparse(values):
+        raise TypeError("this is a sparse matrix; write it out with .toarray()")
+    if np.ma.is_masked(values):
+        raise ValueError("some of them are masked; leave them out, or fill them in with .filled(…)")
+    array = np.asarray(values)
+    if array.dtype.kind in "cmMV":
+        raise TypeError(f"these are {array.dtype}; convert them to real numbers first")
+    try:
+        return array if array.dtype.kind in "buif" else array.astype(np.float64)
+    except OverflowError as error:
+        raise ValueError(str(error)) from None
+
+
+def spread(name: str, values: Any, shape: tuple[int, ...], *, above: float = -np.inf) -> NDArray[np.float64]:
+    """A setting that is one number for all, or an array that says more; finite numbers above a bound."""
+    try:
+        numbers = np.broadcast_to(real_array(values).astype(np.float64), shape)
+    except (TypeError, ValueError) as error:
+        raise InvalidStructure(f"{name} must be one number, or numbers of the shape {shape}: {error}.") from None
+    if not ((numbers > above) & (numbers < np.inf)).all():
+        raise InvalidStructure(f"{name} must be {'finite' if above < 0 else 'positive'}, not {values}.")
+    return numbers
