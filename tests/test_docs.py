@@ -84,6 +84,7 @@ def when_it_fails(reader):
     wider = names["wider"]
     spared = db.model_for(wider.structure).log_predictive(wider, names["held_out"]).mean()
     assert spared > names["score"]["merged"] + 0.3
+    assert (names["slots"], names["used"].sum()) == (9, 5)
     assert names["margins"][names["seen"]].min() > 3.0
     np.testing.assert_allclose(names["centres"], [-6.0, -3.0, 0.0, 3.0, 6.0], atol=0.2)
     np.testing.assert_allclose(
