@@ -10,6 +10,7 @@ from scipy.sparse import csr_array, issparse, vstack
 
 from decbayes.errors import InvalidData
 from decbayes.merging import align, merge
+from decbayes.models.points import as_numbers
 from decbayes.network.charter import Charter
 from decbayes.posterior import Posterior
 from decbayes.streaming.evidence import difference
@@ -94,12 +95,14 @@ def together(shards: Sequence[Any]) -> Any:
 
 
 def dense_parts(data: Any) -> list[np.ndarray]:
-    return [np.asarray(np.shape(data)), np.asarray(data, dtype=np.float64)]
+    values = as_numbers(data)
+    return [np.asarray(values.shape), values]
 
 
 def sparse_parts(data: Any) -> list[np.ndarray]:
     """A sparse matrix in one form, whatever integers, order of entries or stored zeros it came with."""
-    matrix = csr_array(data, dtype=np.float64, copy=True)
+    matrix = csr_array(data, copy=True)
+    matrix.data = as_numbers(matrix.data)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     return [np.asarray(part, dtype=np.int64) for part in (matrix.shape, matrix.indptr, matrix.indices)] + [matrix.data]
@@ -107,13 +110,7 @@ def sparse_parts(data: Any) -> list[np.ndarray]:
 
 def shard_id(data: Any) -> str:
     """A name for data that is its content's hash: the same data twice is the same shard."""
-    try:
-        parts = (
-            sparse_parts(data) if issparse(data) else [np.asarray(np.shape(data)), np.asarray(data, dtype=np.float64)]
-        )
-    except (TypeError, ValueError) as error:
-        raise InvalidData(f"Observations must be numbers: {error}") from None
     digest = hashlib.sha256()
-    for part in parts:
+    for part in sparse_parts(data) if issparse(data) else dense_parts(data):
         digest.update(str(part.dtype).encode() + np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()[:32]
