@@ -212,6 +212,21 @@ def test_positive_settings_are_positive_numbers(wrong):
             build()
 
 
+@pytest.mark.parametrize("wrong", [1.0, (1.0,), (1.0, 2.0, 3.0), {1.0, 2.0}], ids=repr)
+def test_an_inclusion_prior_is_a_pair(wrong):
+    with pytest.raises(ValueError, match="inclusion_prior must be the two parameters"):
+        db.LatentFeatures(2, 2, inclusion_prior=wrong)
+    pair = db.LatentFeatures(2, 2, inclusion_prior=np.array([1.0, 2.0]))
+    assert pair.structure == db.LatentFeatures(2, 2, inclusion_prior=(1.0, 2.0)).structure
+
+
+def test_a_long_prior_is_cut_short_in_the_message():
+    words = tuple(map(str, range(5000)))
+    model = db.LatentDirichletAllocation(2, words, topic_prior=[0.1] * 4999 + [0.0])
+    with pytest.raises(InvalidStructure, match=r"topic_prior must be positive, not \[0.1 0.1 0.1 \.\.\."):
+        model.structure  # noqa: B018
+
+
 @pytest.mark.parametrize("wrong", [np.nan, [1.0, 2.0, 3.0], 1j, np.ma.masked, "far"], ids=repr)
 def test_priors_that_fit_no_model_are_named(wrong):
     for name, model in (
@@ -321,9 +336,9 @@ def test_an_unknown_factor_is_named(rng):
             ask("topics")
 
 
-@pytest.mark.parametrize("count", [0, 2.5, "3", None, MODELS["known"]], ids=repr)
+@pytest.mark.parametrize("count", [0, True, 2.5, "3", None, MODELS["known"]], ids=repr)
 def test_padding_needs_a_number_or_a_structure(count):
-    with pytest.raises(InvalidStructure, match="at least one component, a whole number"):
+    with pytest.raises(ValueError, match="components must be a whole number, at least 1"):
         db.pad(db.Posterior.of_prior(mixture(2)), count)
 
 

@@ -42,6 +42,11 @@ def check_positive(**settings: Any) -> None:
             raise ValueError(f"{name} must be a positive number, not {value!r}.")
 
 
+def stated(**settings: Any) -> dict[str, Any]:
+    """Those settings that are not left out, as None."""
+    return {name: value for name, value in settings.items() if value is not None}
+
+
 def is_number(value: Any) -> bool:
     """Whether this is one real number, of Python or of NumPy."""
     return np.ndim(value) == 0 and np.asarray(value).dtype.kind in "buif" and not np.ma.is_masked(value)
@@ -69,5 +74,5 @@ def spread(name: str, values: Any, shape: tuple[int, ...], *, above: float = -np
     except (TypeError, ValueError) as error:
         raise InvalidStructure(f"{name} must be one number, or numbers of the shape {shape}: {error}.") from None
     if not ((numbers > above) & (numbers < np.inf)).all():
-        raise InvalidStructure(f"{name} must be {'finite' if above < 0 else 'positive'}, not {values}.")
+        raise InvalidStructure(f"{name} must be {'finite' if above < 0 else 'positive'}, not {np.asarray(values)}.")
     return numbers

@@ -5,13 +5,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from numbers import Integral
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from decbayes.arguments import check_kind, real_array
+from decbayes.arguments import check_kind, check_whole, real_array
 from decbayes.errors import InvalidStructure
 from decbayes.families import Array, Family
 from decbayes.symmetry import CoupledSet
@@ -84,10 +83,9 @@ class Structure:
         """The same agreement on another prior, such as the merged posterior of an earlier epoch."""
         return Structure(self.families, prior, self.symmetry, self.labels, self.sparse, self.model)
 
-    def with_components(self, count: Any) -> "Structure":
+    def with_components(self, count: int) -> "Structure":
         """The same agreement on another number of components, all with the prior that they share here."""
-        if not isinstance(count, Integral) or count < 1:
-            raise InvalidStructure(f"A structure has at least one component, a whole number; not {count!r}.")
+        check_whole(1, components=count)
         if len(self.symmetry) != 1 or not self.exchangeable(self.symmetry[0]):
             raise InvalidStructure(
                 f"{self} has no one set of components that share a prior, so their number cannot be changed. "

@@ -298,8 +298,6 @@ class TestPadding:
         for structure in (uneven, everything()):
             with pytest.raises(InvalidStructure, match="Write the structure"):
                 db.pad(draw(structure, rng), 9)
-        with pytest.raises(InvalidStructure, match="at least one component"):
-            db.pad(draw(topics(2, 8), rng), 0)
         with pytest.raises(StructureMismatch, match="the larger one must be the target"):
             db.pad(draw(topics(2, 8), rng), 1)
 

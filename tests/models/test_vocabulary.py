@@ -20,3 +20,9 @@ def test_words_come_out_by_column(vocabulary):
 def test_what_names_no_columns_is_refused(vocabulary):
     with pytest.raises(InvalidStructure, match="The vocabulary"):
         words_in_order(vocabulary)
+
+
+@pytest.mark.parametrize("vocabulary", [{"pear": 0.5}, {0.5: "pear"}, {"pear": "apple"}])
+def test_columns_are_whole_numbers(vocabulary):
+    with pytest.raises(TypeError, match="integer"):
+        words_in_order(vocabulary)

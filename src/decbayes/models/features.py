@@ -42,7 +42,7 @@ class LatentFeatures:
     def __post_init__(self) -> None:
         check_whole(1, features=self.features, dimension=self.dimension)
         check_positive(variance=self.variance, prior_variance=self.prior_variance)
-        if not isinstance(self.inclusion_prior, Sequence) or len(self.inclusion_prior) != 2:
+        if not isinstance(self.inclusion_prior, Sequence | np.ndarray) or len(self.inclusion_prior) != 2:
             raise ValueError(f"inclusion_prior must be the two parameters of a Beta, not {self.inclusion_prior!r}.")
         check_positive(**{f"inclusion_prior[{place}]": value for place, value in enumerate(self.inclusion_prior)})
 

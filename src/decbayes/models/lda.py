@@ -78,7 +78,7 @@ class LatentDirichletAllocation:
     def __post_init__(self) -> None:
         object.__setattr__(self, "vocabulary", words_in_order(self.vocabulary))
         check_whole(1, topics=self.topics, document_steps=self.document_steps)
-        check_positive(document_prior=self.document_prior, document_tolerance=self.document_tolerance)
+        check_positive(document_prior=self.document_prior)
         if not self.vocabulary:
             raise ValueError("The vocabulary is empty; each column of the counts needs its word.")
         if len(set(self.vocabulary)) < len(self.vocabulary):

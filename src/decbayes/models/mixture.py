@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from decbayes.arguments import check_positive, check_whole, spread
+from decbayes.arguments import check_positive, check_whole, spread, stated
 from decbayes.families import Array, NormalWishart, Weights
 from decbayes.models.ascent import Ascent, Fit, Progress, fit_best
 from decbayes.models.likelihoods import (
@@ -79,11 +79,10 @@ class GaussianMixture:
             raise ValueError(f"start_from is 'k-means++' or 'random', not {self.start_from!r}.")
         check_whole(1, components=self.components, dimension=self.dimension)
         check_positive(
-            variance=1.0 if self.variance is None else self.variance,
             prior_variance=self.prior_variance,
             prior_strength=self.prior_strength,
-            prior_degrees=1.0 if self.prior_degrees is None else self.prior_degrees,
             weight_prior=self.weight_prior,
+            **stated(variance=self.variance, prior_degrees=self.prior_degrees),
         )
 
     @cached_property

@@ -1,6 +1,7 @@
 """The words of a topic model in the order of its columns, however libraries keep them."""
 
 from collections.abc import Iterable, Mapping
+from operator import index
 from typing import Any
 
 from decbayes.errors import InvalidStructure
@@ -24,4 +25,4 @@ def words_in_order(vocabulary: Vocabulary) -> tuple[str, ...]:
 
 def column_and_word(item: tuple[Any, Any]) -> tuple[int, str]:
     key, value = item
-    return (int(value), key) if isinstance(key, str) else (int(key), str(value))
+    return (index(value), key) if isinstance(key, str) else (index(key), str(value))
