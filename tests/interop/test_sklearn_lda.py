@@ -67,6 +67,16 @@ def test_more_components_than_the_estimators_have_come_out_fitted(rng):
     np.testing.assert_allclose(wide.transform(data).sum(axis=1), 1.0)
 
 
+def test_estimators_with_different_numbers_of_components_merge_into_more(rng):
+    """What was merged into more topics merges with a site that comes later and has fewer."""
+    data = counts(rng)
+    narrow, wide = (estimator().set_params(n_components=count).fit(data) for count in (TOPICS, TOPICS + 2))
+    merged = merge_sklearn([wide, narrow], components=TOPICS + 2)
+    assert merged.components_.sum() == pytest.approx(2 * data.sum() + 0.05 * merged.components_.size)
+    with pytest.raises(StructureMismatch, match="n_components of estimator 1"):
+        merge_sklearn([wide, narrow])
+
+
 def test_feature_names_are_the_vocabulary_and_words_without_names_are_numbered(rng):
     data = counts(rng)
     frame = pandas.DataFrame(data.toarray(), columns=list(VOCABULARY))

@@ -110,12 +110,12 @@ def merge_sklearn(
         raise NothingToMerge("There are no estimators to merge.")
     words = None if vocabulary is None else words_in_order(vocabulary)
     brought = [from_sklearn(estimator, vocabulary=words) for estimator in fitted]
+    if components is not None:
+        brought = [pad(posterior, components) for posterior in brought]
     posteriors = [on_structure(posterior, brought[0].structure) for posterior in brought]
     for index, posterior in enumerate(posteriors):
         if posterior.structure != posteriors[0].structure:
             check_agreement(fitted[0], fitted[index], index)
-    if components is not None:
-        posteriors = [pad(posterior, components) for posterior in posteriors]
     return to_sklearn(merge(posteriors, solver=solver), named=hasattr(fitted[0], "feature_names_in_"))
 
 
