@@ -84,7 +84,10 @@ class Posterior:
         ]
 
     def untouched(self, coupled: CoupledSet) -> NDArray[np.bool_]:
-        """Which components of the set are as the prior has them: padding, or components that no data came to."""
+        """Which components of the set are exactly as the prior has them: padding, say.
+
+        A fit may leave a trace in a component that it does not need, which then counts as touched.
+        """
         rows = [csr_array(self.contribution[name]) for name in coupled.factors]
         return np.asarray(np.sum([np.diff(part.indptr) for part in rows], axis=0) == 0)
 

@@ -90,7 +90,8 @@ def merge(
         λ = λ0 + Σ_i P_i (λ_i − λ0),   {P_i} = argmax Σ_j A_j(λ_j)                 (eq:combopt)
 
     The result depends on the set of posteriors alone, not on their order. To withdraw a posterior, merge the others.
-    `progress` is called each time that one more of them was matched against the others; each is, more than once.
+    `progress` is called each time that one more of them was matched against the others; each is, more than once. A
+    solver may call it from several threads; `Exhaustive` matches nobody and never calls it.
     """
     return align(posteriors, solver=solver, progress=progress).merged()
 
