@@ -171,6 +171,11 @@ ERRORS = {
     "fit topics a.csv --vocabulary words.txt --like first.posterior -o a.posterior": "has a vocabulary already",
     "words texts.txt -o texts.txt": "texts.txt is an input",
     "merge first.posterior other.posterior -o ./first.posterior": "first.posterior is an input",
+    "merge first.posterior -o m.posterior --picture nowhere/m.png": "nowhere is no folder",
+    "merge first.posterior -o m.posterior --naive --picture m.png": "--naive makes none",
+    "show first.posterior --picture first.posterior": "first.posterior is an input",
+    "simulate --picture nowhere/s.png": "nowhere is no folder",
+    "simulate --picture s.png --histories 2": "--picture draws one history",
 }
 
 
@@ -207,6 +212,15 @@ WRONG = [
     "show a --top many",
     "show a --top 0",
     "merge a b -o m.posterior --restarts -1",
+    "merge a b -o m.posterior --components 0",
+    "simulate --agents 0",
+    "simulate --steps -1",
+    "simulate --pause -1",
+    "simulate --histories -1",
+    "words a.txt -o a.words --most-share 2",
+    "words a.txt -o a.words --least-documents 0",
+    "figure lda --trials 0",
+    "figure lda --agents 5 0",
     "fit mean a.csv -o a.posterior --seed -1",
     "score a.csv a.posterior --seed -1",
 ]

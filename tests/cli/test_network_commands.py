@@ -12,6 +12,7 @@ import pytest
 from parties import Means
 
 from decbayes.cli import main
+from decbayes.cli.documents import read_vocabulary
 from decbayes.files import load
 from decbayes.network import Charter
 
@@ -53,10 +54,21 @@ def test_a_group_is_founded_grows_and_shows_one_fingerprint(command, tmp_path):
     assert (tmp_path / "a.key").stat().st_mode & 0o077 == 0, "nobody else may read a key"
 
 
+def test_a_charter_reads_the_same_vocabulary_as_a_fit(command, tmp_path):
+    """A byte-order mark, blank lines and blanks at the ends of lines are no words."""
+    words = tmp_path / "words.txt"
+    words.write_bytes("\ufeffapple\r\n\npear \n".encode())
+    member = f"a={key(command, tmp_path / 'a.key')}"
+    new = ("charter", "new", tmp_path / "group.toml", "--group", "g", "--model", "LatentDirichletAllocation")
+    assert command(*new, "--set", "topics=2", "--vocabulary", words, "--member", member)[0] == 0
+    assert Charter.load(tmp_path / "group.toml").vocabulary == ("apple", "pear") == read_vocabulary(words)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("keygen", "a.key"), "never overwritten"),
+        (("posterior", "group.toml", "--store", "none.store", "-o", "nowhere/a.posterior"), "nowhere is no folder"),
         (("charter", "new", "group.toml", "--group", "g", "--model", "GaussianMean", "--member", "a=1"), "exists"),
         (("charter", "new", "x.toml", "--group", "g", "--model", "GaussianMean", "--member", "a=12"), "64 hexadecimal"),
         (("charter", "new", "x.toml", "--group", "g", "--model", "GaussianMean", "--member", "a"), "NAME=VALUE"),

@@ -16,7 +16,8 @@ from decbayes.cli import app
 COMMANDS = (
     *("fit", "fit mixture", "fit mean", "fit topics", "fit features", "merge", "show", "score", "keygen", "charter"),
     *("charter new", "charter add", "charter next", "charter show", "agent", "posterior", "demo", "figure", "simulate"),
-    *("words", "bench"),
+    *("words", "bench", "certificate", "certificate authority", "certificate issue", "certificate request"),
+    *("certificate sign", "certificate show"),
 )
 
 

@@ -105,7 +105,15 @@ app.command(
     ```""",
 )
 app.command(
-    "decbayes.cli.certificate:app", name="certificate", help="Make the certificates for links beyond one machine."
+    "decbayes.cli.certificate:app",
+    name="certificate",
+    help="""Make the certificates for links beyond one machine.
+
+    For example:
+
+    ```sh
+    decbayes certificate authority authority.pem
+    ```""",
 )
 app.command(
     "decbayes.cli.agent:agent",
@@ -234,4 +242,4 @@ def reason(error: Exception) -> str:
     """The error in a line, that of the operating system without its number."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
         return f"{error.filename}: {error.strerror}"
-    return str(error)
+    return str(error) or "There is not enough memory."

@@ -41,7 +41,11 @@ def authority(
 ) -> None:
     """Make a group's authority. All agents get its certificate; its key stays with whoever admits agents.
 
-    Example: decbayes certificate authority authority.pem
+    For example:
+
+    ```sh
+    decbayes certificate authority authority.pem
+    ```
     """
     made = Authority.generate(name or file.stem, days=days)
     made.save(file)
@@ -52,7 +56,11 @@ def authority(
 def issue(file: File, /, *, authority: Signer, hosts: Hosts, name: Name = None, days: Days = AGENT_DAYS) -> None:
     """Make an agent's key and certificate where the authority is. `request` keeps the key on the agent's machine.
 
-    Example: decbayes certificate issue site-a.pem --authority authority.pem --host site-a.example.org --host 10.0.0.7
+    For example:
+
+    ```sh
+    decbayes certificate issue a.pem --authority authority.pem --host 10.0.0.7
+    ```
     """
     signer = Authority.load(authority)
     key, request = new_request(name or file.stem, hosts)
@@ -65,7 +73,11 @@ def issue(file: File, /, *, authority: Signer, hosts: Hosts, name: Name = None, 
 def request(file: File, /, *, hosts: Hosts, name: Name = None) -> None:
     """Make an agent's key where it stays, and FILE.request for the authority to sign.
 
-    Example: decbayes certificate request site-a.pem --host site-a.example.org
+    For example:
+
+    ```sh
+    decbayes certificate request a.pem --host site-a.example.org
+    ```
     """
     key, made = new_request(name or file.stem, hosts)
     refuse_existing(file)
@@ -84,7 +96,11 @@ def sign(
 ) -> None:
     """Sign an agent's request. Check with the agent's owner that it is theirs, and that these are their hosts.
 
-    Example: decbayes certificate sign site-a.pem.request --authority authority.pem -o site-a.pem
+    For example:
+
+    ```sh
+    decbayes certificate sign a.pem.request --authority authority.pem -o a.pem
+    ```
     """
     certificate = Authority.load(authority).sign(read_request(request), days=days)
     write_certificate(output, certificate)
@@ -95,7 +111,11 @@ def sign(
 def show(file: Annotated[Path, Parameter(help="A certificate.")], /) -> None:
     """Show a certificate; fails if it is not valid now.
 
-    Example: decbayes certificate show site-a.pem
+    For example:
+
+    ```sh
+    decbayes certificate show a.pem
+    ```
     """
     certificate = read_certificates(file)[0]
     describe(certificate)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import App, Parameter
 
+from decbayes.cli.documents import read_vocabulary
 from decbayes.errors import InvalidCharter
 from decbayes.network.charter import MODELS, Charter, member_key
 from decbayes.network.limits import Limits
@@ -41,7 +42,7 @@ def new(
     ```
     """
     refuse_existing(file)
-    words = tuple(vocabulary.read_text(encoding="utf-8").splitlines()) if vocabulary is not None else ()
+    words = read_vocabulary(vocabulary) if vocabulary is not None else ()
     charter = Charter(
         group=group,
         model_name=model,

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import numpy as np
 from cyclopts import Parameter
+from cyclopts.types import PositiveInt
+from cyclopts.validators import Number
 from scipy.sparse import csr_array
 
 from decbayes.cli.inputs import TEXTS, Table, is_text, opened, read_table, read_texts, reading
@@ -16,8 +18,13 @@ from decbayes.errors import InvalidData
 
 WORD = re.compile(r"[^\W\d_]{2,}")  # two letters or more, of any alphabet
 
-LeastDocuments = Annotated[int, Parameter(help="Without a vocabulary: words in fewer documents are left out.")]
-MostShare = Annotated[float, Parameter(help="Without a vocabulary: words in a larger share of them are left out.")]
+LeastDocuments = Annotated[PositiveInt, Parameter(help="Without a vocabulary: words in fewer documents are left out.")]
+MostShare = Annotated[
+    float,
+    Parameter(
+        help="Without a vocabulary: words in a larger share of them are left out.", validator=Number(gt=0, lte=1)
+    ),
+]
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
-from cyclopts.types import NonNegativeInt
-from cyclopts.validators import Number
+from cyclopts.types import NonNegativeInt, PositiveInt
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -22,16 +21,14 @@ from decbayes.plot.style import styled
 CLAIM_FAILED = 1
 
 
-POSITIVE = Number(gte=1)
 Trials = Annotated[
-    int | None,
-    Parameter(help="Repetitions: by default what takes a few minutes; 20 is the paper's.", validator=POSITIVE),
+    PositiveInt | None, Parameter(help="Repetitions: by default what takes a few minutes; 20 is the paper's.")
 ]
 Data = Annotated[Path | None, Parameter(help="Folder of the data sets; by default DECBAYES_DATA.")]
 Strict = Annotated[bool, Parameter(help="Exit with status 1 if a claim does not hold.", negative="")]
 Agents = Annotated[
-    tuple[int, ...] | None,
-    Parameter(help="lda: numbers of agents.", consume_multiple=True, negative="", validator=POSITIVE),
+    tuple[PositiveInt, ...] | None,
+    Parameter(help="lda: numbers of agents.", consume_multiple=True, negative=""),
 ]
 Sites = Annotated[Literal["random", "by-group"] | None, Parameter(help="lda: who holds which documents.")]
 Redraw = Annotated[bool, Parameter(name="--redraw", help="Draw from the CSV; compute nothing.", negative="")]

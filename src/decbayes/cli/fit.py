@@ -12,7 +12,7 @@ from decbayes.cli.documents import Documents, LeastDocuments, MostShare, read_do
 from decbayes.cli.inputs import Table, has_names, read_table
 from decbayes.cli.outputs import check_output
 from decbayes.cli.terminal import fitting, messages
-from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
+from decbayes.errors import DecbayesError, InvalidData, InvalidStructure, StructureMismatch
 from decbayes.files import load, save
 from decbayes.models.ascent import FitInterrupted
 from decbayes.models.features import LatentFeatures
@@ -145,7 +145,7 @@ def topics(
 
     check_output(output, data, vocabulary)
     if like is not None and vocabulary is not None:
-        raise InvalidData(f"{like} has a vocabulary already; leave --vocabulary out, or --like.")
+        raise DecbayesError(f"{like} has a vocabulary already; leave --vocabulary out, or --like.")
     words = read_vocabulary(vocabulary) if vocabulary is not None else ()
     if like is not None:
         words = load(like).structure.labels.get("topics", ())

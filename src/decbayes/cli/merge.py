@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
-from cyclopts.types import NonNegativeInt
+from cyclopts.types import NonNegativeInt, PositiveInt
 from rich.progress import track
 
 from decbayes.cli.explain import print_alignment
 from decbayes.cli.outputs import check_output
 from decbayes.cli.show import save_picture
 from decbayes.cli.terminal import aligning, messages
-from decbayes.errors import InvalidStructure, NothingToMerge, StructureMismatch
+from decbayes.errors import DecbayesError, InvalidStructure, NothingToMerge, StructureMismatch
 from decbayes.files import load, save
 from decbayes.merging import Exhaustive, Hierarchical, Matching, Swaps, align, pad, product
 from decbayes.merging.agreement import difference
@@ -31,7 +31,7 @@ def merge(
     ] = False,
     solver: Annotated[Solvers, Parameter(help="How the alignment is searched for.")] = "matching",
     components: Annotated[
-        int | None,
+        PositiveInt | None,
         Parameter(
             help="Merge into so many slots, more than the posteriors have components: what few found stays apart."
         ),
@@ -44,19 +44,16 @@ def merge(
 ) -> None:
     """Merge the posteriors of separate data into the posterior of all of it, whatever their labels."""
     check_output(output, *posteriors)
+    check_output(picture, *posteriors)
+    if naive and (explain or picture is not None):
+        raise DecbayesError("--explain and --picture show an alignment, and --naive makes none; leave it out.")
     read = read_all(posteriors, components)
     if naive:
         save(product(read), output)
         messages().print(f"{output}: {len(read)} posteriors, not aligned")
         return
-    solvers: dict[str, Solver] = {
-        "matching": Matching(restarts=restarts),
-        "swaps": Swaps(),
-        "exhaustive": Exhaustive(),
-        "hierarchical": Hierarchical(),
-    }
     with aligning(len(read)) as progress:
-        found = align(read, solver=solvers[solver], progress=progress)
+        found = align(read, solver=solver_named(solver, restarts), progress=progress)
         merged = found.merged()
     save(merged, output)
     names = [path.name.removesuffix(".posterior") for path in posteriors]
@@ -67,6 +64,16 @@ def merge(
 
         save_picture(plot.alignment(found, names=names).figure, picture)
     messages().print(f"{output}: {len(read)} posteriors, J = {found.objective[-1]:,.2f}")
+
+
+def solver_named(name: Solvers, restarts: int | None) -> Solver:
+    solvers: dict[Solvers, Solver] = {
+        "matching": Matching(restarts=restarts),
+        "swaps": Swaps(),
+        "exhaustive": Exhaustive(),
+        "hierarchical": Hierarchical(),
+    }
+    return solvers[name]
 
 
 def read_all(paths: list[Path], components: int | None) -> list[Posterior]:

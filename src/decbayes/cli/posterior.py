@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from decbayes.cli.linking import Authority, Certificate, CertificateKey, Plain, tls_of
+from decbayes.cli.outputs import check_output
 from decbayes.errors import TransportFailed
 from decbayes.files import save
 from decbayes.network.charter import Charter
@@ -27,6 +28,7 @@ def posterior(
     """The merged posterior of all evidence that an agent has heard of, and the set it was made from."""
     from decbayes.network.ask import Inquiry, stored
 
+    check_output(output, charter, store)
     agreed = Charter.load(charter)
     if (agent is None) == (store is None):
         raise TransportFailed("Say where to look: --agent HOST:PORT for a running agent, or --store FILE.")

@@ -7,15 +7,16 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from cyclopts import Parameter
-from cyclopts.types import NonNegativeInt
+from cyclopts.types import NonNegativeFloat, NonNegativeInt, PositiveInt
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
+from decbayes.cli.outputs import check_output
 from decbayes.cli.show import save_picture
-from decbayes.errors import InvalidData
+from decbayes.errors import DecbayesError
 from decbayes.extras import require
 from decbayes.network.schedule import ROUGH, History, Plan, run_history
 from decbayes.network.simulator import CALM, Simulation, Site
@@ -25,14 +26,16 @@ Topology = Literal["changing", "clique", "line", "random", "ring", "tree"]
 
 def simulate(
     *,
-    agents: int = 8,
-    steps: int = 200,
+    agents: PositiveInt = 8,
+    steps: NonNegativeInt = 200,
     seed: NonNegativeInt = 0,
     topology: Topology = "random",
     traitors: bool = False,
     calm: bool = False,
-    pause: Annotated[float, Parameter(help="Seconds between two steps.")] = 0.05,
-    histories: Annotated[int, Parameter(help="Check so many seeds at full speed instead, without the view.")] = 0,
+    pause: Annotated[NonNegativeFloat, Parameter(help="Seconds between two steps.")] = 0.05,
+    histories: Annotated[
+        NonNegativeInt, Parameter(help="Check so many seeds at full speed instead, without the view.")
+    ] = 0,
     picture: Annotated[Path | None, Parameter(help="Draw the network when the faults end and when all agree.")] = None,
 ) -> None:
     """Watch simulated agents join, leave, crash and lose messages, and agree in the end.
@@ -57,7 +60,8 @@ def simulate(
     """
     console = Console()
     if histories and picture is not None:
-        raise InvalidData("--picture draws one history; leave --histories out.")
+        raise DecbayesError("--picture draws one history; leave --histories out.")
+    check_output(picture)
     if picture is not None:
         require("matplotlib", extra="plot", task="The picture")  # before the wait, not after it
     if histories:
