@@ -227,3 +227,11 @@ class TestPosterior:
             db.Posterior.from_natural(mixture(2), {"means": mixture(2).prior["means"]})
         with pytest.raises(InvalidPosterior, match="3 × 2, the structure says 2 × 2"):
             db.Posterior.from_natural(mixture(2), mixture(3).prior)
+
+
+def test_a_component_is_untouched_if_no_factor_has_evidence_for_it():
+    structure = mixture(4)
+    means, weights = np.zeros((4, 2)), np.array([[0.0], [2.0], [0.0], [0.0]])
+    means[2, 0] = 1e-9  # a trace counts
+    posterior = db.Posterior(structure, {"means": means, "weights": weights})
+    np.testing.assert_array_equal(posterior.untouched(structure.symmetry[0]), [True, False, False, True])

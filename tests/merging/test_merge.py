@@ -186,6 +186,18 @@ def test_withdrawal_is_the_merge_of_the_others(rng):
     assert without == db.merge([posteriors[i] for i in (4, 0, 3, 1)])
 
 
+def loss_elsewhere(alignment, agent, slot, places):
+    """What J loses at least, by enumeration, when the component in that slot must go to none of these places."""
+    (coupled,) = alignment.posteriors[0].structure.symmetry
+    component, others = alignment.permutations[agent][coupled][slot], []
+    for order in permutations(range(len(alignment.permutations[agent][coupled]))):
+        if order.index(component) not in places:
+            changed = list(alignment.permutations)
+            changed[agent] = {coupled: np.array(order)}
+            others.append(db.objective(alignment.posteriors, changed))
+    return alignment.objective[-1] - max(others)
+
+
 class TestMargins:
     def test_a_margin_is_what_the_next_best_assignment_loses(self, rng):
         structure = mixture(4)
@@ -194,34 +206,33 @@ class TestMargins:
         (coupled,) = structure.symmetry
         for agent, margins in enumerate(alignment.margins()):
             for slot in range(4):
-                chosen = alignment.permutations[agent][coupled][slot]
-                others = []
-                for order in permutations(range(4)):
-                    if order[slot] != chosen:
-                        changed = list(alignment.permutations)
-                        changed[agent] = {coupled: np.array(order)}
-                        others.append(db.objective(posteriors, changed))
-                assert margins[coupled][slot] == pytest.approx(alignment.objective[-1] - max(others), abs=1e-9)
+                expected = loss_elsewhere(alignment, agent, slot, [slot])
+                assert margins[coupled][slot] == pytest.approx(expected, abs=1e-9)
 
-    def test_slots_that_nobody_else_fills_are_one_place(self, rng):
-        """Four slots for two components a site: to sit alone in one or in another is no difference."""
-        posteriors = [db.pad(draw(mixture(2), rng), 4) for _ in range(3)]
+    def test_slots_that_nobody_else_fills_are_one_place(self):
+        """Four slots for two topics a site, one of them shared: to sit alone in one or in another is no difference."""
+        shared, left, right = np.eye(3) * 9.0
+        nothing = np.zeros(3)
+        sites = (shared, left, nothing, nothing), (nothing, right, nothing, shared), (nothing, nothing, shared, nothing)
+        posteriors = [db.Posterior(topics(4, 3), {"topics": np.array(rows)}) for rows in sites]
         alignment = db.align(posteriors, solver=db.Exhaustive())
         (coupled,) = alignment.posteriors[0].structure.symmetry
         filled, margins = alignment.filled(coupled), alignment.margins()
+        for agent, relabelling in enumerate(alignment.permutations):
+            np.testing.assert_array_equal(filled[agent], np.any(sites[agent], axis=1)[relabelling[coupled]])
+        assert sorted(filled.sum(axis=0)) == [0, 1, 1, 3], "two topics are alone"
         for agent, slot in np.argwhere(filled):
-            component = alignment.permutations[agent][coupled][slot]
             vacant = ~np.delete(filled, agent, axis=0).any(axis=0)
-            forbidden = np.flatnonzero(vacant) if vacant[slot] else [slot]
-            others = []
-            for order in permutations(range(4)):
-                if order.index(component) not in forbidden:
-                    changed = list(alignment.permutations)
-                    changed[agent] = {coupled: np.array(order)}
-                    others.append(db.objective(posteriors, changed))
-            expected = alignment.objective[-1] - max(others)
+            expected = loss_elsewhere(alignment, agent, slot, np.flatnonzero(vacant) if vacant[slot] else [slot])
             assert margins[agent][coupled][slot] == pytest.approx(expected, abs=1e-9)
             assert expected > 1e-3
+
+    def test_where_the_prior_tells_slots_apart_empty_ones_are_different_places(self, rng):
+        uneven = topics(3, 4).with_prior({"topics": np.linspace(0.1, 2.0, 12).reshape(3, 4)})
+        alignment = db.align([draw(uneven, rng), db.Posterior.of_prior(uneven)], solver=db.Exhaustive())
+        (coupled,) = uneven.symmetry
+        expected = [loss_elsewhere(alignment, 0, slot, [slot]) for slot in range(3)]
+        np.testing.assert_allclose(alignment.margins()[0][coupled], expected, atol=1e-9)
 
     def test_an_assignment_that_is_not_optimal_has_negative_margins(self, rng):
         structure = mixture(3)

@@ -40,6 +40,6 @@ def truncated(structure: Structure, like: Structure) -> Structure | None:
     rows = {name: len(like.prior.get(name, ())) for name in structure.prior}
     if any(rows[name] != len(prior) for name, prior in structure.prior.items() if name not in relabelled):
         return None
-    if any(not 0 < rows[name] <= len(prior) for name, prior in structure.prior.items()):
+    if not all(rows.values()):
         return None
     return structure.with_prior({name: prior[: rows[name]] for name, prior in structure.prior.items()})
