@@ -170,7 +170,7 @@ ERRORS = {
     "fit topics a.csv --vocabulary words.txt -o words.txt": "words.txt is an input",
     "fit topics a.csv --vocabulary words.txt --like first.posterior -o a.posterior": "has a vocabulary already",
     "words texts.txt -o texts.txt": "texts.txt is an input",
-    "merge first.posterior other.posterior -o ./first.posterior": "first.posterior is an input",
+    "merge first.posterior other.posterior -o folder/../first.posterior": "first.posterior is an input",
     "merge first.posterior -o m.posterior --picture nowhere/m.png": "nowhere is no folder",
     "merge first.posterior -o m.posterior --naive --picture m.png": "--naive makes none",
     "show first.posterior --picture first.posterior": "first.posterior is an input",

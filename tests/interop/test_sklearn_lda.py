@@ -75,6 +75,9 @@ def test_estimators_with_different_numbers_of_components_merge_into_more(rng):
     assert merged.components_.sum() == pytest.approx(2 * data.sum() + 0.05 * merged.components_.size)
     with pytest.raises(StructureMismatch, match="n_components of estimator 1"):
         merge_sklearn([wide, narrow])
+    other = estimator(doc_topic_prior=0.3).fit(data)
+    with pytest.raises(StructureMismatch, match="doc_topic_prior_ of estimator 1"):
+        merge_sklearn([wide, other], components=TOPICS + 2)
 
 
 def test_feature_names_are_the_vocabulary_and_words_without_names_are_numbered(rng):

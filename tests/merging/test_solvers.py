@@ -110,7 +110,9 @@ def test_a_tree_recovers_labels_that_are_plain_to_see(rng, polish):
 
 
 @pytest.mark.parametrize(
-    ("solver", "rounds"), [(db.Matching(restarts=2), 6), (db.Swaps(), 1), (db.Hierarchical(fan_in=2), 2)], ids=str
+    ("solver", "rounds"),
+    [(db.Matching(restarts=2), 6), (db.Swaps(), 1), (db.Hierarchical(fan_in=2), 2), (db.Hierarchical(3, polish=0), 1)],
+    ids=str,
 )
 def test_progress_tells_of_every_agent_and_changes_nothing(solver, rounds, rng):
     posteriors = [draw(topics(3, 20), rng) for _ in range(6)]

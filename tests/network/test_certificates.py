@@ -116,6 +116,32 @@ def test_files_that_do_not_fit_together_or_are_not_valid_now_are_told_apart(tmp_
             check_certified(*files)
 
 
+def test_an_authority_that_was_renewed_replaces_the_one_that_has_expired(tmp_path):
+    """Both have the same key, so that certificates which the old one has signed are good for as long as the new one."""
+    authority = Authority(tmp_path, "authority")
+    certificate, key = authority.issue("site-a")
+    maker = authority.signer
+    subject, public = maker.certificate.subject, maker.key.public_key()
+    past = datetime.now(UTC) - timedelta(minutes=1)
+    old = certificates.unsigned(subject, public, issuer=subject, until=past)
+    old = certificates.pem(old.sign(maker.key, certificates.hashes.SHA256()))
+    bundle = tmp_path / "authorities.pem"
+    bundle.write_bytes(old)
+    with pytest.raises(InvalidCertificate, match=r"authorities\.pem has expired"):
+        check_certified(bundle, certificate, key)
+    bundle.write_bytes(old + authority.file.read_bytes())
+    assert check_certified(bundle, certificate, key) > datetime.now(UTC)
+
+
+def test_a_request_that_was_changed_on_its_way_is_not_signed():
+    _, request = new_request("site-a", HOSTS)
+    sent = request.public_bytes(certificates.Encoding.DER)
+    changed = x509.load_der_x509_csr(sent.replace(b"site-a.example", b"site-b.example"))
+    assert hosts_of(changed) == ["site-b.example.org", *HOSTS[1:]]
+    with pytest.raises(InvalidCertificate, match="damaged"):
+        certificates.Authority.generate("authority").sign(changed)
+
+
 @pytest.mark.parametrize("host", ["", "a b", "host:7447", "http://host", "-a", "a..b", "x" * 64, "bücher.de"])
 def test_what_is_no_host_gets_no_certificate(host):
     with pytest.raises(InvalidCertificate, match="host name"):

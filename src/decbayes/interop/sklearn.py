@@ -16,7 +16,7 @@ from decbayes.models.vocabulary import Vocabulary, words_in_order
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
-# What estimators must share to be merged; the last two come from the data unless they are given.
+# What estimators must share to be merged: the first unless they are padded; the last two come from data unless given.
 AGREEMENT = (
     "n_components",
     "covariance_type",
@@ -102,7 +102,8 @@ def merge_sklearn(
 ) -> Any:
     """One fitted estimator from several that were fitted on separate data: `to_sklearn(merge(…))`.
 
-    With more `components` than the estimators have, what only some of them have found keeps a place of its own.
+    With more `components` than the estimators have, what only some of them have found keeps a place of its own; they
+    may have different numbers of them then.
     Topic models must count the same words; `from_sklearn` brings those together that do not.
     """
     fitted = tuple(estimators)
@@ -115,7 +116,7 @@ def merge_sklearn(
     posteriors = [on_structure(posterior, brought[0].structure) for posterior in brought]
     for index, posterior in enumerate(posteriors):
         if posterior.structure != posteriors[0].structure:
-            check_agreement(fitted[0], fitted[index], index)
+            check_agreement(fitted[0], fitted[index], index, padded=components is not None)
     return to_sklearn(merge(posteriors, solver=solver), named=hasattr(fitted[0], "feature_names_in_"))
 
 
@@ -143,11 +144,11 @@ def check_fitted(estimator: Any) -> None:
         raise NotConvertible(f"This {type(estimator).__name__} is not fitted yet; call its `fit` first.")
 
 
-def check_agreement(first: Any, other: Any, index: int) -> None:
-    """Refuse estimators with different features, priors or K, in the words of their own parameters."""
+def check_agreement(first: Any, other: Any, index: int, *, padded: bool) -> None:
+    """Refuse estimators with different features, priors or K (unless padded), in the words of their own parameters."""
     if type(first) is not type(other):
         raise StructureMismatch(f"Estimator 0 is a {type(first).__name__}, estimator {index} a {type(other).__name__}.")
-    for name in AGREEMENT:
+    for name in AGREEMENT[padded:]:
         seen, expected = getattr(other, name, None), getattr(first, name, None)
         if not np.array_equal(np.asarray(seen), np.asarray(expected)):
             raise StructureMismatch(

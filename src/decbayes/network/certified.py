@@ -17,13 +17,15 @@ def check_certified(authority: Path, certificate: Path, key: Path) -> datetime:
     authorities, chain = read_certificates(authority), read_certificates(certificate)
     if not belongs(read_key(key), chain[0]):
         raise InvalidCertificate(f"{key} is not the private key of {certificate}.")
-    if not any(issued(chain[-1], one) for one in authorities):
+    issuers = [one for one in authorities if issued(chain[-1], one)]
+    if not issuers:
         raise InvalidCertificate(f"{certificate} was not signed by {authority}: nobody in the group would accept it.")
+    # A file may hold several authorities while one replaces another: those that have expired do no harm.
+    issuer = max(issuers, key=lambda one: one.not_valid_after_utc)
     for one in chain:
         check_validity(one, certificate)
-    for one in authorities:
-        check_validity(one, authority)
-    return min(one.not_valid_after_utc for one in (*chain, *authorities))
+    check_validity(issuer, authority)
+    return min(one.not_valid_after_utc for one in (*chain, issuer))
 
 
 def read_certificates(path: Path) -> Sequence[x509.Certificate]:
