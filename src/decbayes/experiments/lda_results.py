@@ -10,10 +10,11 @@ from decbayes.experiments.corpora import SCORE
 from decbayes.experiments.starts import all_starts_seconds, best_starts
 from decbayes.experiments.style import AGENTS, AMPS, BATCH, NAIVE
 from decbayes.experiments.table import Table
+from decbayes.experiments.wider import WIDE_AMPS
 from decbayes.plot.style import GREY
 
 ROUNDS = {1: "AMPS + 1 round", 2: "AMPS + 2 rounds", 4: "AMPS + 4 rounds"}
-WIDER, WIDE_AMPS, WIDE_BATCH = 3, "AMPS, 3K slots", "batch, 3K topics"
+WIDE_BATCH = "batch, 3K topics"
 LIGHT = "#6fa8d6"
 
 # A prototype stayed 0.06 to 0.1 behind batch when each agent had two newsgroups.
