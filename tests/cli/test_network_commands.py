@@ -14,6 +14,7 @@ from parties import Means
 from decbayes.cli import main
 from decbayes.cli.documents import read_vocabulary
 from decbayes.files import load
+from decbayes.merging import merge
 from decbayes.network import Charter
 
 SECONDS = 20.0
@@ -140,6 +141,12 @@ def test_agents_leave_cleanly_and_their_posterior_is_to_be_had_from_them_and_fro
     assert asked == stored
     assert "observations  40" in asked[1]
     assert load(tmp_path / "asked").digest == load(tmp_path / "stored").digest
+    folder = tmp_path / "parts"
+    assert command("posterior", party.charter_file, "--store", one_store(tmp_path), "--parts", folder)[0] == 0
+    parts = [load(folder / f"agent {number}.posterior") for number in range(2)]
+    assert merge(parts) == load(tmp_path / "stored")
+    status, _, error = command("posterior", party.charter_file, "--agent", free_endpoint(), "--parts", folder)
+    assert (status, "--store FILE" in error) == (1, True)
     status, _, error = command("posterior", party.charter_file, "--agent", free_endpoint())
     assert status == 1
     assert "No agent of 'means' answers" in error

@@ -320,8 +320,10 @@ class TestPadding:
             db.pad(draw(mixture(3), rng), target)
 
     def test_unequal_components_are_refused_with_the_remedy(self, rng):
-        with pytest.raises(StructureMismatch, match=r"3 × 2 in one and 4 × 2"):
+        with pytest.raises(StructureMismatch, match=r"3 × 2 in one and 4 × 2 in the other. `pad` completes"):
             db.merge([draw(mixture(3), rng), draw(mixture(4), rng)])
+        with pytest.raises(StructureMismatch, match=r"other\. Posteriors merge only"):
+            db.merge([draw(topics(3, 8), rng), draw(topics(4, 9), rng)])
 
 
 class TestSymmetrized:

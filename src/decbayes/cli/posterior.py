@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from cyclopts import Parameter
 
@@ -11,6 +12,7 @@ from decbayes.errors import TransportFailed
 from decbayes.files import save
 from decbayes.network.charter import Charter
 from decbayes.network.links import Links
+from decbayes.posterior import Posterior
 
 
 def posterior(
@@ -20,18 +22,25 @@ def posterior(
     agent: Annotated[str | None, Parameter(help="HOST:PORT of a running agent.")] = None,
     store: Annotated[Path | None, Parameter(help="The store of an agent, running or not.")] = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Write the posterior to this file.")] = None,
+    parts: Annotated[
+        Path | None, Parameter(help="With --store: write each member's own posterior into this folder, for `merge`.")
+    ] = None,
     tls_authority: Authority = None,
     tls_certificate: Certificate = None,
     tls_key: CertificateKey = None,
     plain: Plain = False,
 ) -> None:
     """The merged posterior of all evidence that an agent has heard of, and the set it was made from."""
-    from decbayes.network.ask import Inquiry, stored
+    from decbayes.network.ask import Inquiry, stored, stored_parts
 
     check_output(output, charter, store)
     agreed = Charter.load(charter)
     if (agent is None) == (store is None):
         raise TransportFailed("Say where to look: --agent HOST:PORT for a running agent, or --store FILE.")
+    if parts is not None and store is None:
+        raise TransportFailed(
+            "An agent answers with the merge; its parts are in its store: --store FILE --parts FOLDER."
+        )
     if store is not None:
         answer = stored(store, agreed)
     else:
@@ -40,7 +49,16 @@ def posterior(
             answer = inquiry.posterior()
     if output is not None:
         save(answer.posterior, output)
+    if store is not None and parts is not None:
+        save_parts(stored_parts(store, agreed), parts)
     describe(answer.description, agreed)
+
+
+def save_parts(contributions: dict[str, Posterior], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, contribution in contributions.items():
+        # A member may have any name; a file may not.
+        save(contribution, folder / f"{quote(name, safe=' ')}.posterior")
 
 
 def describe(description: dict[str, Any], charter: Charter) -> None:

@@ -1,6 +1,6 @@
 """What both latent-feature experiments share: batch starts, agents and their merges, and how they are scored."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -12,6 +12,7 @@ from decbayes.experiments.experiment import Task
 from decbayes.experiments.starts import BOUND, all_starts_seconds, best_starts
 from decbayes.experiments.style import AGENTS, AMPS, BATCH, NAIVE
 from decbayes.experiments.table import Measurement, Table
+from decbayes.experiments.wider import WIDE_AMPS, merged_wider
 from decbayes.families import Array
 from decbayes.merging import merge, product
 from decbayes.models.ascent import Fit
@@ -47,11 +48,17 @@ class Learned:
 
 
 Extra = Callable[[Sequence[Learned]], list[Measurement]]
+Merge = Callable[[Sequence[Posterior]], Posterior]
+
+MERGES: Mapping[str, Merge] = {"naive": product, "AMPS": merge}
+WIDE_MERGES: Mapping[str, Merge] = {**MERGES, WIDE_AMPS: merged_wider}
 
 
-def feature_tasks(trial: int, agents: int, prepare: Callable[[], Trial], extra: Extra) -> Iterator[Task]:
+def feature_tasks(
+    trial: int, agents: int, prepare: Callable[[], Trial], extra: Extra, merges: Mapping[str, Merge] = MERGES
+) -> Iterator[Task]:
     """The agents with their merges, and as many batch starts; `extra` adds to what is measured of each."""
-    yield Task(f"trial {trial}: {agents} agents", trial, partial(decentralised, prepare, agents, extra))
+    yield Task(f"trial {trial}: {agents} agents", trial, partial(decentralised, prepare, agents, extra, merges))
     for start in range(agents):
         yield Task(f"trial {trial}: batch start {start}", trial, partial(batch, prepare, start, extra))
 
@@ -63,13 +70,15 @@ def batch(prepare: Callable[[], Trial], start: int, extra: Extra) -> list[Measur
     return [*measured(trial, [learned], extra), Measurement("batch", BOUND, fit.bound[-1], seconds, member=start)]
 
 
-def decentralised(prepare: Callable[[], Trial], agents: int, extra: Extra) -> list[Measurement]:
+def decentralised(
+    prepare: Callable[[], Trial], agents: int, extra: Extra, merges: Mapping[str, Merge]
+) -> list[Measurement]:
     """Agents work at the same time: a merge takes as long as the slowest of them, and the merging."""
     trial = prepare()
     fits = [trial.timed_fit(shard, 1, agent) for agent, shard in enumerate(np.array_split(trial.points, agents))]
     slowest = max(seconds for _, seconds in fits)
     learned = [Learned("agent", fit.posterior, seconds, agent) for agent, (fit, seconds) in enumerate(fits)]
-    for method, combine in (("naive", product), ("AMPS", merge)):
+    for method, combine in merges.items():
         begun = perf_counter()
         merged = combine([fit.posterior for fit, _ in fits])
         learned.append(Learned(method, merged, slowest + perf_counter() - begun))
@@ -104,13 +113,17 @@ def series(table: Table, measure: str, agents: int) -> list[Series]:
     shown = [
         ("batch", rows.where(method="batch", member=0), BATCH),
         ("AMPS", rows.where(method="AMPS"), AMPS),
+        (WIDE_AMPS, rows.where(method=WIDE_AMPS), AMPS),
         ("naive merge", rows.where(method="naive"), NAIVE),
         ("individual agents", rows.where(method="agent"), AGENTS),
     ]
-    first, *others = [Series(label, found.values(), found.seconds(), colour) for label, found, colour in shown]
+    first, *others = [
+        Series(label, found.values(), found.seconds(), colour) for label, found, colour in shown if found.rows
+    ]
     return [first, Series("batch, best of N starts", best, all_starts_seconds(table, agents), BATCH), *others]
 
 
 def medians(table: Table, measure: str) -> dict[str, float]:
-    found = {method: table.median(method=method, measure=measure) for method in ("AMPS", "naive", "agent")}
+    methods = ("AMPS", WIDE_AMPS, "naive", "agent")
+    found = {method: table.median(method=method, measure=measure) for method in methods}
     return {**found, "batch": table.median(method="batch", measure=measure, member=0)}

@@ -1,7 +1,7 @@
 """fig:facetll: ten latent features of frontal faces, five agents; and what the features look like (section 3.3)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isqrt
 from pathlib import Path
@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from decbayes.experiments.boxes import draw_boxes
-from decbayes.experiments.claims import Claim, Compared, no_worse
+from decbayes.experiments.claims import Claim, Compared, beats, no_worse
 from decbayes.experiments.datasets import faces
 from decbayes.experiments.experiment import Task, settings_of
 from decbayes.experiments.features_common import (
     LIKELIHOOD,
+    WIDE_MERGES,
     Learned,
     Trial,
     estimated_prior_variance,
@@ -25,6 +26,7 @@ from decbayes.experiments.features_common import (
 )
 from decbayes.experiments.style import FULL
 from decbayes.experiments.table import Measurement, Table
+from decbayes.experiments.wider import WIDE_AMPS
 from decbayes.families import Array
 from decbayes.models.features import LatentFeatures
 from decbayes.models.holdout import hold_out
@@ -58,7 +60,8 @@ class FeaturesFaces:
     label: ClassVar[str] = "fig:facetll"
     caption: ClassVar[str] = (
         "Latent features of faces, five agents. Above: log-likelihood of 10 % of the pixels of a test image given the "
-        "others. Below: the learned features of the first trial, each at its own contrast, mid grey being zero."
+        "others; 3K: three times as many slots. Below: the learned features of the first trial, each at its own "
+        "contrast, mid grey being zero."
     )
 
     def settings(self) -> Mapping[str, Any]:
@@ -70,7 +73,7 @@ class FeaturesFaces:
             task
             for trial in range(self.trials)
             for task in feature_tasks(
-                trial, self.learners, partial(self._trial, trial), nothing_more if trial else pictured
+                trial, self.learners, partial(self._trial, trial), nothing_more if trial else pictured, WIDE_MERGES
             )
         ]
 
@@ -87,7 +90,12 @@ class FeaturesFaces:
     def claims(self, table: Table) -> list[Claim]:
         median = medians(table, LIKELIHOOD)
         amps = Compared("AMPS's median log-likelihood", median["AMPS"])
-        return [no_worse(amps, Compared("the naive merge's", median["naive"]), digits=3)]
+        wide, alone = Compared("AMPS's into 3K slots", median[WIDE_AMPS]), Compared("its agents'", median["agent"])
+        return [
+            no_worse(amps, Compared("the naive merge's", median["naive"]), digits=3),
+            beats(wide, amps),
+            beats(wide, alone),
+        ]
 
     def _trial(self, trial: int) -> Trial:
         images = faces(self.data) if self.images is None else self.images
@@ -98,7 +106,8 @@ class FeaturesFaces:
         model = self._model(training)
 
         def measures(posterior: Posterior) -> dict[str, float]:
-            return {LIKELIHOOD: model.log_predictive(posterior, observed, held)}
+            wide = replace(model, features=len(posterior.structure.prior["features"]))
+            return {LIKELIHOOD: wide.log_predictive(posterior, observed, held)}
 
         return Trial(model, training, (self.seed, trial), measures)
 

@@ -14,11 +14,12 @@ from decbayes.experiments.claims import Claim
 from decbayes.experiments.corpora import SCORE, Bench, Split, bench, refining, weak_start
 from decbayes.experiments.datasets import Corpus
 from decbayes.experiments.experiment import Task, settings_of
-from decbayes.experiments.lda_results import ROUNDS, WIDE_AMPS, WIDE_BATCH, WIDER, checked, series
+from decbayes.experiments.lda_results import ROUNDS, WIDE_BATCH, checked, series
 from decbayes.experiments.starts import BOUND
 from decbayes.experiments.style import FULL
 from decbayes.experiments.table import Measurement, Table
-from decbayes.merging import align, merge, pad, product
+from decbayes.experiments.wider import WIDE_AMPS, WIDER, merged_wider
+from decbayes.merging import align, merge, product
 from decbayes.plot.style import canvas
 from decbayes.posterior import Posterior
 from decbayes.streaming.refine import aligned, sequential_round
@@ -135,7 +136,7 @@ class Lda:
             for member, (posterior, seconds) in enumerate(zip(own, spent, strict=True))
         ]
         found += merged_naively(work, own, max(spent), setting)
-        found += merged_wider(work, own, max(spent), setting)
+        found += wide_merge(work, own, max(spent), setting)
         found += merged_and_refined(work, shards, own, max(spent), setting, rng)
         return found + self._weak(work, shards, setting, rng)
 
@@ -167,10 +168,9 @@ def merged_naively(work: Bench, own: Sequence[Posterior], slowest: float, settin
     return [Measurement("naive", SCORE, work.score(naive), slowest + perf_counter() - begun, setting)]
 
 
-def merged_wider(work: Bench, own: Sequence[Posterior], slowest: float, setting: str) -> list[Measurement]:
-    """One broadcast, with slots to spare for topics that only some agents have found."""
+def wide_merge(work: Bench, own: Sequence[Posterior], slowest: float, setting: str) -> list[Measurement]:
     begun = perf_counter()
-    merged = merge(pad(posterior, WIDER * work.model.topics) for posterior in own)
+    merged = merged_wider(own)
     return [Measurement(WIDE_AMPS, SCORE, work.score(merged), slowest + perf_counter() - begun, setting)]
 
 

@@ -10,10 +10,11 @@ from decbayes.experiments.corpora import SCORE
 from decbayes.experiments.starts import all_starts_seconds, best_starts
 from decbayes.experiments.style import AGENTS, AMPS, BATCH, NAIVE
 from decbayes.experiments.table import Table
+from decbayes.experiments.wider import WIDE_AMPS
 from decbayes.plot.style import GREY
 
 ROUNDS = {1: "AMPS + 1 round", 2: "AMPS + 2 rounds", 4: "AMPS + 4 rounds"}
-WIDER, WIDE_AMPS, WIDE_BATCH = 3, "AMPS, 3K slots", "batch, 3K topics"
+WIDE_BATCH = "batch, 3K topics"
 LIGHT = "#6fa8d6"
 
 # A prototype stayed 0.06 to 0.1 behind batch when each agent had two newsgroups.
@@ -83,13 +84,13 @@ def by_group_claims(table: Table, agents: int) -> list[Claim]:
 
 def slots_to_spare(median: dict[str, float]) -> list[Claim]:
     """What three times as many slots gain in one shot, and what they stay behind as many topics fitted in one place."""
-    wide, batch = (
-        Compared("AMPS into 3K slots", median[WIDE_AMPS]),
-        Compared("the well-started batch's", median["batch"]),
-    )
+    wide = Compared("AMPS into 3K slots", median[WIDE_AMPS])
+    gap, left = median["batch"] - median["AMPS"], median["batch"] - median[WIDE_AMPS]
+    where = f"stays {number(left, 3)} behind" if left > 0 else f"is {number(-left, 3)} ahead of"
+    closed = f"{wide.who} {where} the well-started batch, closing more than half of AMPS's gap of {number(gap, 3)}"
     return [
         beats(wide, Compared("AMPS into K", median["AMPS"]), by=0.05),
-        no_worse(wide, batch, slack=0.03),
+        Claim(closed, left < gap / 2),
         behind(wide, Compared("a batch fit of 3K topics", median[WIDE_BATCH])),
     ]
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from decbayes.arguments import check_kind
 from decbayes.errors import NothingToMerge, StructureMismatch
+from decbayes.merging.pad import truncated
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure, shape_text
 
@@ -43,7 +44,9 @@ def difference(first: Structure, second: Structure) -> str:
             return f"'{name}' is {first.families[name].name} in one and {second.families[name].name} in the other."
         shapes = shape_text(first.prior[name].shape), shape_text(second.prior[name].shape)
         if shapes[0] != shapes[1]:
-            return f"'{name}' is {shapes[0]} in one and {shapes[1]} in the other{labels_text(first, second, name)}."
+            remedy = " `pad` completes the smaller one (`merge --components`)." if paddable(first, second) else ""
+            names = labels_text(first, second, name)
+            return f"'{name}' is {shapes[0]} in one and {shapes[1]} in the other{names}.{remedy}"
         if first.labels.get(name) != second.labels.get(name):
             return f"the columns of '{name}' have other names or another order{labels_text(first, second, name)}."
         if not np.array_equal(first.prior[name], second.prior[name]):
@@ -52,6 +55,11 @@ def difference(first: Structure, second: Structure) -> str:
         if first.model.get(key) != second.model.get(key):
             return f"the model's {key} is {first.model.get(key)} in one and {second.model.get(key)} in the other."
     return "their symmetry, labels or sparse factors differ."
+
+
+def paddable(first: Structure, second: Structure) -> bool:
+    """Whether they differ in nothing but the number of components."""
+    return truncated(first, second) == second or truncated(second, first) == first
 
 
 def labels_text(first: Structure, second: Structure, name: str) -> str:

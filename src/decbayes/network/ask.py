@@ -104,6 +104,14 @@ def stored(path: str | os.PathLike[str], charter: Charter) -> Answer:
     return Answer(whole(charter, merged.posterior), describe(merged, charter.names))
 
 
+def stored_parts(path: str | os.PathLike[str], charter: Charter) -> dict[str, Posterior]:
+    """What each member has contributed, by name, as an agent's store holds it."""
+    if charter.epoch is not None:
+        raise StoreFailed("A later epoch's parts lack the evidence of earlier ones; only the whole can be had.")
+    records = stored_pool(path, charter).counted()
+    return {charter.names[record.origin]: record.posterior for record in records if record.posterior is not None}
+
+
 def stored_pool(path: str | os.PathLike[str], charter: Charter) -> Pool:
     if not Path(path).exists():
         raise StoreFailed(f"There is no store {path}.")
