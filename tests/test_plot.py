@@ -198,6 +198,10 @@ def test_agents_of_a_network_stand_in_the_order_of_their_numbers():
     assert axes.collections[0].colorbar is None
 
 
+def test_a_network_whose_agents_are_all_down_is_drawn(tmp_path):
+    assert drawn(db.plot.network([("a", "b")], values={"a": float("nan"), "b": float("nan")}), tmp_path) > 1000
+
+
 def test_networks_can_share_a_scale():
     axes = db.plot.network([("a", "b")], values={"a": 3.0, "b": float("nan")}, limits=(0, 9), scale=False)
     dots = axes.collections[0]

@@ -1,5 +1,6 @@
 """Mixtures: ellipses in two dimensions, densities in one."""
 
+from collections.abc import Sequence
 from math import pi
 from typing import TYPE_CHECKING, Any
 
@@ -47,15 +48,20 @@ def mixture(
     if means.shape[1] == 1:
         draw_density(axes, model, posterior, means[:, 0], np.sqrt(covariances[:, 0, 0]), points)
     else:
-        pair = list(dimensions)
-        if len(pair) != 2 or not set(pair) <= set(range(means.shape[1])):
-            raise ValueError(f"dimensions are two of the {means.shape[1]} there are, counted from 0; not {dimensions}.")
+        pair = two_of(dimensions, means.shape[1])
         within = None if points is None else points[:, pair]
         draw_ellipses(axes, posterior.mean("weights"), means[:, pair], covariances[:, pair][:, :, pair], within)
     names = posterior.structure.labels.get("components", tuple(f"x{axis}" for axis in range(means.shape[1])))
     shown = (names[0], "density") if means.shape[1] == 1 else tuple(names[axis] for axis in dimensions)
     axes.set(xlabel=shown[0], ylabel=shown[1])
     return axes
+
+
+def two_of(dimensions: Sequence[int], available: int) -> list[int]:
+    """Two different dimensions that there are."""
+    if len(dimensions) != 2 or len(set(dimensions) & set(range(available))) != 2:
+        raise ValueError(f"dimensions are two of the {available} there are, counted from 0; not {dimensions}.")
+    return list(dimensions)
 
 
 def component_shapes(posterior: Posterior) -> tuple[Array, Array]:

@@ -60,7 +60,7 @@ def draw_agents(
     if not values:
         return axes.scatter(across, up, color=BLUE, **look)
     shown = np.array([values.get(agent, np.nan) for agent in place])
-    low, high = limits if limits is not None else (np.nanmin(shown), np.nanmax(shown))
+    low, high = limits if limits is not None else (None, None)
     colours = matplotlib().colormaps["viridis"].with_extremes(bad=PALE)
     return axes.scatter(across, up, c=shown, cmap=colours, vmin=low, vmax=high, plotnonfinite=True, **look)
 
