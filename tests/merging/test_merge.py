@@ -319,6 +319,18 @@ class TestPadding:
         with pytest.raises(StructureMismatch, match="padded"):
             db.pad(draw(mixture(3), rng), target)
 
+    def test_factors_that_are_not_relabelled_together_elsewhere_are_no_padding(self, rng):
+        """Rows of one factor cannot be cut without those of the other."""
+        coupled, free = mixture(3), mixture(2)
+        prior = {"means": free.prior["means"], "weights": coupled.prior["weights"]}
+        loose = db.Structure(coupled.families, prior, (), model=dict(coupled.model))
+        for call in (
+            lambda: db.pad(draw(loose, rng), coupled),
+            lambda: db.merge([draw(coupled, rng), draw(loose, rng)]),
+        ):
+            with pytest.raises(StructureMismatch):
+                call()
+
     def test_unequal_components_are_refused_with_the_remedy(self, rng):
         with pytest.raises(StructureMismatch, match=r"3 × 2 in one and 4 × 2 in the other. `pad` completes"):
             db.merge([draw(mixture(3), rng), draw(mixture(4), rng)])

@@ -36,10 +36,10 @@ def padded(posterior: Posterior, name: str, structure: Structure) -> csr_array:
 
 def truncated(structure: Structure, like: Structure) -> Structure | None:
     """The structure with as many components as another has, where that makes sense."""
+    if structure.symmetry != like.symmetry:
+        return None
     relabelled = {name for coupled in structure.symmetry for name in coupled.factors}
     rows = {name: len(like.prior.get(name, ())) for name in structure.prior}
     if any(rows[name] != len(prior) for name, prior in structure.prior.items() if name not in relabelled):
-        return None
-    if not all(rows.values()):
         return None
     return structure.with_prior({name: prior[: rows[name]] for name, prior in structure.prior.items()})
