@@ -10,7 +10,7 @@ from scipy.io import mmwrite
 from scipy.sparse import csr_array, csr_matrix, save_npz
 
 from decbayes.cli.documents import read_documents, read_vocabulary
-from decbayes.cli.inputs import read_table
+from decbayes.cli.inputs import has_names, read_table
 from decbayes.errors import InvalidData
 
 POINTS = np.array([[1.5, 2.0], [-3.25, 4e3]])
@@ -58,6 +58,15 @@ def test_a_table_without_a_header_has_no_names(tmp_path):
     path.write_text("1,2\n3,4\n", encoding="utf-8")
     table = read_table(path)
     assert (table.values.tolist(), table.columns) == ([[1.0, 2.0], [3.0, 4.0]], ())
+
+
+@pytest.mark.parametrize(
+    "text", ["1,2\n3,4\n", "1\t2\n3\t4\n", '"1","2"\n"3","4"\n', "\n1,2\n3,4\n", "x,y\n1,2\n", "x\ty\n"]
+)
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz"])
+def test_whether_there_are_names_does_not_depend_on_who_asks(name, text, tmp_path):
+    (tmp_path / name).write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
+    assert has_names(tmp_path / name) == bool(read_table(tmp_path / name).columns) == ("x" in text)
 
 
 def test_arrays(tmp_path):

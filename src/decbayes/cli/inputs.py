@@ -66,11 +66,7 @@ def reading(path: Path, kind: str) -> Iterator[None]:
 
 
 def read_csv(path: Path, columns: Sequence[str]) -> Table:
-    with opened(path) as file:
-        sample = file.read(4096)
-        file.seek(0)
-        delimiter = "\t" if "\t" in sample.partition("\n")[0] else ","
-        rows = [row for row in csv.reader(file, delimiter=delimiter) if row]
+    rows = list(csv_rows(path))
     if not rows:
         raise InvalidData("it holds blank lines only.")
     first = [cell.strip() for cell in rows[0]]
@@ -79,6 +75,14 @@ def read_csv(path: Path, columns: Sequence[str]) -> Table:
     cells = [[row[place] for place in kept] for row in same_width(rows, len(first))]
     chosen = tuple(names[place] for place in kept) if names else ()
     return Table(numbers(cells[bool(names) :], chosen), chosen)
+
+
+def csv_rows(path: Path) -> Iterator[list[str]]:
+    """Rows that are not blank; tabs part their cells if the first line has any."""
+    with opened(path) as file:
+        delimiter = "\t" if "\t" in file.readline() else ","
+        file.seek(0)
+        yield from filter(None, csv.reader(file, delimiter=delimiter))
 
 
 def places(names: Sequence[str], columns: Sequence[str]) -> list[int]:
@@ -187,9 +191,8 @@ def has_names(path: Path) -> bool:
     suffix = path.name.removesuffix(".gz").rpartition(".")[2].lower()
     if suffix not in ("csv", "tsv"):
         return suffix == "parquet"
-    with reading(path, f".{suffix}"), opened(path) as file:
-        cells = file.readline().strip().split("\t" if suffix == "tsv" else ",")
-    return not all(is_number(cell) for cell in cells)
+    with reading(path, f".{suffix}"):
+        return not all(is_number(cell) for cell in next(csv_rows(path), []))
 
 
 def read_texts(path: Path) -> Iterator[str]:
