@@ -15,16 +15,15 @@ def demo(
     out: Annotated[Path, Parameter(help="Folder for the picture.")] = Path("demo"),
 ) -> None:
     """Run the agents, show them, and draw the outcome."""
-    from rich.console import Console
-
     from decbayes.cli.demonstration.digits import Digits, Story
     from decbayes.cli.demonstration.events import Events, prepare
     from decbayes.cli.demonstration.picture import draw
     from decbayes.cli.demonstration.view import watching
+    from decbayes.cli.terminal import Output
 
     # Told to end, it cleans up as after Ctrl-C; the agents end with it in any case.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    console = Console(highlight=False)
+    console = Output(highlight=False)
     console.print("Eight sites hold 100 handwritten digits each. They share posteriors, never images.")
     digits = Digits.load(seed)
     _ = digits.batch_score

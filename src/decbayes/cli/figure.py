@@ -9,6 +9,7 @@ from cyclopts.types import NonNegativeInt, PositiveInt
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from decbayes.cli.terminal import Output
 from decbayes.experiments.catalogue import NAMES, build
 from decbayes.experiments.claims import Claim
 from decbayes.experiments.experiment import Experiment, redraw, run
@@ -64,7 +65,7 @@ def figure(
     given = {option: value for option, value in asked.items() if value is not None}
     names = NAMES if name == "all" else (name,)
     experiments = [build(each, given, strictly=name != "all") for each in names]
-    console = Console()
+    console = Output()
     checked = [make(experiment, out, console, redraw_only=redraw_only) for experiment in experiments]
     if name == "all":
         console.print(f"{write_report(experiments, out)}", highlight=False, soft_wrap=True)

@@ -57,12 +57,12 @@ def merge(
         merged = found.merged()
     save(merged, output)
     names = [path.name.removesuffix(".posterior") for path in posteriors]
-    if explain:
-        print_alignment(found, merged, names)
     if picture is not None:
         from decbayes import plot
 
         save_picture(plot.alignment(found, names=names).figure, picture)
+    if explain:
+        print_alignment(found, merged, names)
     messages().print(f"{output}: {len(read)} posteriors, J = {found.objective[-1]:,.2f}")
 
 

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from decbayes.cli.outputs import check_output
 from decbayes.cli.show import save_picture
+from decbayes.cli.terminal import Output
 from decbayes.errors import DecbayesError
 from decbayes.extras import require
 from decbayes.network.schedule import ROUGH, History, Plan, run_history
@@ -58,7 +59,7 @@ def simulate(
     calm
         No faults, and perfect links.
     """
-    console = Console()
+    console = Output()
     if histories and picture is not None:
         raise DecbayesError("--picture draws one history; leave --histories out.")
     check_output(picture)

@@ -10,9 +10,16 @@ from decbayes.models.ascent import Pass
 from decbayes.models.ascent import Progress as Report
 
 
+class Output(Console):
+    """A console that leaves it to `main` what happens when the reader has had enough; rich's exits with status 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def output() -> Console:
     """Results, on standard output."""
-    return Console(markup=False, highlight=False, soft_wrap=True)
+    return Output(markup=False, highlight=False, soft_wrap=True)
 
 
 def messages() -> Console:
