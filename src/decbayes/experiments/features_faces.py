@@ -90,7 +90,7 @@ class FeaturesFaces:
     def claims(self, table: Table) -> list[Claim]:
         median = medians(table, LIKELIHOOD)
         amps = Compared("AMPS's median log-likelihood", median["AMPS"])
-        wide, alone = Compared("AMPS's into 3K slots", median[WIDE_AMPS]), Compared("its agents'", median["agent"])
+        wide, alone = Compared("AMPS into 3K slots", median[WIDE_AMPS]), Compared("its agents'", median["agent"])
         return [
             no_worse(amps, Compared("the naive merge's", median["naive"]), digits=3),
             beats(wide, amps),
