@@ -24,11 +24,18 @@ def test_topics_and_priors_survive_the_round_trip(method, rng):
     back = to_sklearn(from_sklearn(fitted, vocabulary=VOCABULARY))
     for name in ("components_", "doc_topic_prior_", "topic_word_prior_", "n_features_in_"):
         np.testing.assert_allclose(getattr(back, name), getattr(fitted, name), rtol=1e-10, err_msg=name)
-    # exp E[log β] follows from the topics by ψ, which scikit-learn has to about nine digits in a series of its own.
-    np.testing.assert_allclose(back.exp_dirichlet_component_, fitted.exp_dirichlet_component_, rtol=1e-8)
-    np.testing.assert_allclose(back.transform(test), fitted.transform(test), rtol=1e-6)
-    assert back.score(test) == pytest.approx(fitted.score(test), rel=1e-8)
-    assert back.perplexity(test) == pytest.approx(fitted.perplexity(test), rel=1e-8)
+    np.testing.assert_allclose(back.transform(test), fitted.transform(test), rtol=1e-10)
+    assert back.score(test) == pytest.approx(fitted.score(test), rel=1e-10)
+    assert back.perplexity(test) == pytest.approx(fitted.perplexity(test), rel=1e-10)
+
+
+def test_without_the_private_digamma_of_scikit_learn_the_exact_one_is_used(monkeypatch, rng):
+    fitted, test = estimator().fit(counts(rng)), counts(rng, 20)
+    monkeypatch.delattr("sklearn.decomposition._lda._dirichlet_expectation_2d")
+    exported = to_sklearn(from_sklearn(fitted))
+    monkeypatch.undo()
+    np.testing.assert_allclose(exported.exp_dirichlet_component_, fitted.exp_dirichlet_component_, rtol=1e-8)
+    np.testing.assert_allclose(exported.transform(test), fitted.transform(test), rtol=1e-6)
 
 
 def test_an_imported_posterior_merges_with_native_ones(rng):
@@ -97,6 +104,9 @@ def test_other_priors_sizes_and_vocabularies_are_refused(rng):
     for settings, name in (({"topic_word_prior": 0.1}, "topic_word_prior_"), ({"n_components": 4}, "n_components")):
         with pytest.raises(StructureMismatch, match=f"{name} of estimator 1"):
             merge_sklearn([first, estimator(max_iter=2).set_params(**settings).fit(data)])
+    unstated = [estimator(max_iter=2, doc_topic_prior=None).set_params(n_components=count) for count in (3, 4)]
+    with pytest.raises(StructureMismatch, match=r"1 / n_components unless .* the same doc_topic_prior=…"):
+        merge_sklearn([each.fit(data) for each in unstated], components=5)
     with pytest.raises(NotConvertible, match=r"30 words, the vocabulary 29.*own_words="):
         from_sklearn(first, vocabulary=VOCABULARY[1:])
     matrix = np.linspace(0.1, 1.0, TOPICS * len(VOCABULARY)).reshape(TOPICS, -1)

@@ -7,6 +7,7 @@ import numpy as np
 
 from decbayes.errors import NotConvertible
 from decbayes.extras import require
+from decbayes.families import dense
 from decbayes.interop.topics import on_vocabulary, symmetric_prior, topic_parameters, topic_posterior
 from decbayes.models.vocabulary import Vocabulary, words_in_order
 from decbayes.posterior import Posterior
@@ -61,7 +62,7 @@ def to_gensim(posterior: Posterior) -> Any:
         dtype=np.float64,
         random_state=0,
     )
-    model.state.sstats = np.asarray(alpha - prior)
+    model.state.sstats = dense(posterior.contribution["topics"]).copy()
     model.sync_state()
     return model
 

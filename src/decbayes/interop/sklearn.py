@@ -8,6 +8,7 @@ import numpy as np
 from decbayes.arguments import check_kind
 from decbayes.errors import NotConvertible, NothingToMerge, StructureMismatch
 from decbayes.extras import require
+from decbayes.families import Array, Dirichlet
 from decbayes.interop.sklearn_mixture import mixture_estimator, mixture_posterior
 from decbayes.interop.topics import on_vocabulary, topic_parameters, topic_posterior
 from decbayes.merging import merge, pad
@@ -167,12 +168,21 @@ def cure(name: str) -> str:
             "Estimators merge only if they agree on features. Topic models of different words merge on a shared "
             "vocabulary: db.merge([from_sklearn(estimator, own_words=…, vocabulary=…) for …])."
         )
+    if name in ("doc_topic_prior_", "topic_word_prior_", "weight_concentration_prior_"):
+        return f"It is 1 / n_components unless it is given: fit all with the same {name.removesuffix('_')}=…"
     return "Estimators merge only if they agree on features, priors and the number of components."
 
 
 def brief(value: Any) -> str:
     text = " ".join(str(value).split())
     return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def expected_logarithm(alpha: Array) -> Array:
+    """E[log β] with scikit-learn's own ψ, which has nine digits: what was fitted there transforms as it did before."""
+    own = getattr(getattr(library("decomposition"), "_lda", None), "_dirichlet_expectation_2d", None)
+    exact = Dirichlet().mean  # should scikit-learn rename what is private to it
+    return np.asarray(exact(alpha - 1.0) if own is None else own(np.ascontiguousarray(alpha)))
 
 
 def topic_estimator(posterior: Posterior) -> Any:
@@ -183,7 +193,7 @@ def topic_estimator(posterior: Posterior) -> Any:
         len(alpha), doc_topic_prior=document_prior, topic_word_prior=float(prior[0, 0])
     )
     estimator.components_ = alpha
-    estimator.exp_dirichlet_component_ = np.exp(posterior.structure.families["topics"].mean(alpha - 1.0))
+    estimator.exp_dirichlet_component_ = np.exp(expected_logarithm(alpha))
     estimator.doc_topic_prior_, estimator.topic_word_prior_ = document_prior, float(prior[0, 0])
     estimator.n_features_in_ = alpha.shape[1]
     estimator.n_iter_, estimator.n_batch_iter_, estimator.bound_ = 0, 1, np.nan
