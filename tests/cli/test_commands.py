@@ -281,5 +281,7 @@ def test_an_interrupted_fit_leaves_its_best_state(run, sites, monkeypatch):
 
     monkeypatch.setattr(db.GaussianMixture, "fit", interrupted)
     status, _, errors = run("fit mixture a.csv --columns x,y -o a.posterior")
-    assert (status, "best state so far is in a.posterior" in errors) == (130, True)
+    assert (status, "best state so far is in a.posterior" in errors, "Traceback" in errors) == (130, True, False)
+    status, _, errors = run("fit mixture a.csv --columns x,y -o a.posterior --debug")
+    assert (status, "FitInterrupted" in errors, "Traceback" in errors) == (130, True, True)
     assert db.load(sites / "a.posterior") == posterior

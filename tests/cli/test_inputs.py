@@ -74,6 +74,9 @@ def test_arrays(tmp_path):
     np.savez(tmp_path / "a.npz", values=POINTS)
     for name in ("a.npy", "a.npz"):
         np.testing.assert_array_equal(read_table(tmp_path / name).values, POINTS)
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress((tmp_path / name).read_bytes()))
+        with pytest.raises(InvalidData, match="unpack it with gunzip"):
+            read_table(tmp_path / f"{name}.gz")
 
 
 def write_scipy(path):

@@ -5,6 +5,7 @@ What a command's help says stands here, since `decbayes --help` loads none of th
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import NoReturn
@@ -224,9 +225,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             raise
         sys.exit(f"decbayes: this needs {missing}, which is not installed: pip install 'decbayes[{EXTRAS[missing]}]'")
     except KeyboardInterrupt:
-        if debug:
-            raise
-        print("decbayes: interrupted", file=sys.stderr)
+        # Python would exit with status 1 from a fit's own kind of interruption.
+        print(traceback.format_exc() if debug else "decbayes: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
     sys.exit(0)
 

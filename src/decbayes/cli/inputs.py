@@ -29,6 +29,7 @@ DAMAGE = (
     zlib.error,
     csv.Error,
 )
+NOT_PACKED = ("parquet", "npy", "npz")  # which their libraries do not unpack; two of them pack their own contents
 TEXTS = (".jsonl", ".ndjson", ".txt")
 LONGEST_CELL = 40  # of what a message repeats
 
@@ -48,6 +49,8 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> Table:
         raise InvalidData(f"{path}: files that end in .{suffix} are not read; known are .{', .'.join(READERS)}.")
     if not path.stat().st_size:
         raise InvalidData(f"{path} is empty.")
+    if path.suffix == ".gz" and suffix in NOT_PACKED:
+        raise InvalidData(f"{path}: a .{suffix} file is not read while it is packed; unpack it with gunzip.")
     with reading(path, f".{suffix}"):
         return READERS[suffix](path, columns)
 
