@@ -6,7 +6,8 @@
 1,000 other documents, given the other nine tenths. scikit-learn fits in two ways, batch and online; both are shown.
 "merged" has as many topics as a site, "wider" more slots, so that topics which only some sites have found stay apart.
 "refined" goes on from the merge with our own model: each site refits its documents against the others' evidence and
-publishes again, once a round, scikit-learn no longer needed.
+publishes again, once a round, scikit-learn no longer needed. Its own perplexity of the same documents is printed, too,
+to show that it does not tell which model predicts better.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from scipy.sparse import csr_array
 from sklearn.decomposition import LatentDirichletAllocation
 
 import decbayes as db
-from decbayes.interop import from_sklearn
+from decbayes.interop import from_sklearn, to_sklearn
 
 SITES = 5
 
@@ -68,6 +69,9 @@ def compare(corpus: Corpus, method: str, options: argparse.Namespace) -> dict[st
     def score(posterior: db.Posterior) -> float:
         return round(db.model_for(posterior.structure).log_predictive(posterior, corpus.observed, corpus.held), 4)
 
+    def perplexity(posterior: db.Posterior) -> int:
+        return round(to_sklearn(posterior).perplexity(corpus.observed + corpus.held))
+
     def wider(slots: int) -> float:
         return score(db.merge(db.pad(site, slots) for site in sites))
 
@@ -90,6 +94,12 @@ def compare(corpus: Corpus, method: str, options: argparse.Namespace) -> dict[st
         "merged over naive": round(scores["merged"] - scores["naive"], 4),
         "whole over merged": round(scores["whole"] - scores["merged"], 4),
         "whole over wider": {slots: round(scores["whole"] - value, 4) for slots, value in scores["wider"].items()},
+        "scikit-learn's perplexity": {
+            "site": perplexity(sites[0]),
+            "naive": perplexity(db.product(sites)),
+            "merged": perplexity(merged),
+            "whole": perplexity(whole),
+        },
         "whole over refined": [round(scores["whole"] - value, 4) for value in scores["refined"]],
         "seconds": {"sites": site_seconds, "merge": merge_seconds, "refine": refine_seconds, "whole": whole_seconds},
     }

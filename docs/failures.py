@@ -1,7 +1,7 @@
 """The runs behind the page "When it fails": `python docs/failures.py [NAME …]` prints its figures."""
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
@@ -78,6 +78,44 @@ def spare() -> None:
         for slots in (3, 4, 6):
             losses = np.array([each.gap(wider(each.agents, slots)) for each in trials])
             print(f"{points} points an agent, {slots} slots:", described(losses))
+
+
+def prices() -> None:
+    """What slots cost where all agents have found the same: it is the prior's share, and grows with α."""
+    for alpha in (0.1, 1.0, 10.0):
+        losses = np.array([mixture_prices(seed, alpha) for seed in range(20)])
+        print(f"weight prior {alpha}: mean gap with 3, 4, 6, 12, 30 slots", losses.mean(axis=0).round(3))
+    for alpha in (0.1, 0.3, 1.0):
+        losses = np.array([topic_prices(seed, alpha) for seed in range(10)])
+        print(f"document prior {alpha}: mean gap with 5, 6, 8, 15, 50 slots", losses.mean(axis=0).round(3))
+
+
+def mixture_prices(seed: int, alpha: float) -> list[float]:
+    """Ten agents with ten points of three clusters each."""
+    rng, model = np.random.default_rng(seed), replace(MODEL, weight_prior=alpha)
+    shards, held_out = draw(100, rng).reshape(10, 10), draw(1000, rng)
+    agents = [model.fit(shard, rng=rng).posterior for shard in shards]
+    batch = model.fit(shards.ravel(), rng=rng).posterior
+    scores = [
+        db.model_for(each.structure).log_predictive(each, held_out).mean()
+        for each in (batch, *(wider(agents, slots) for slots in (3, 4, 6, 12, 30)))
+    ]
+    return [float(scores[0] - score) for score in scores[1:]]
+
+
+def topic_prices(seed: int, alpha: float) -> list[float]:
+    """Twenty sites with twenty documents each, of thirty words, of five topics that all sites know."""
+    rng, model = np.random.default_rng(seed), db.LatentDirichletAllocation(5, tuple(map(str, range(60))), alpha, 0.05)
+    themes = rng.dirichlet(np.full(60, 0.1), size=5)
+    documents = csr_array(rng.multinomial(30, rng.dirichlet(np.full(5, 0.3), size=700) @ themes))
+    training, (observed, held) = documents[:400], db.hold_out(documents[400:], rng=rng)
+    sites = [model.fit(training[first : first + 20], rng=rng).posterior for first in range(0, 400, 20)]
+    batch = model.fit(training, rng=rng).posterior
+    scores = [
+        db.model_for(each.structure).log_predictive(each, observed, held)
+        for each in (batch, *(wider(sites, slots) for slots in (5, 6, 8, 15, 50)))
+    ]
+    return [float(scores[0] - score) for score in scores[1:]]
 
 
 def coverage(distance: float, seeds: int = 100) -> dict[str, float]:
@@ -160,7 +198,15 @@ def topics() -> None:
         print("  of 20 seeds lose more than 0.05 nat:", (table > 0.05).sum(axis=0))
 
 
-STUDIES = {"tails": tails, "spare": spare, "splits": splits, "stuck": stuck, "coverages": coverages, "topics": topics}
+STUDIES = {
+    "tails": tails,
+    "spare": spare,
+    "prices": prices,
+    "splits": splits,
+    "stuck": stuck,
+    "coverages": coverages,
+    "topics": topics,
+}
 
 
 def main() -> None:
