@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import random
 import re
 import shlex
 import socket
@@ -26,7 +27,7 @@ PORT = "7447"
 OPTIONAL = ("gensim", "tomotopy", "numpyro")
 # Commands that take long or never end by themselves: they are parsed, not run.
 LONG = ("bench", "demo", "figure", "simulate")
-PATIENCE = 30.0  # seconds until agents must have heard of each other
+PATIENCE = 60.0  # seconds until agents must have heard of each other
 
 
 @dataclass
@@ -113,6 +114,9 @@ class Reader:
 
 
 def free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
+    """A port that nothing listens at, and that no connection of another test is given meanwhile: those are higher."""
+    for port in random.Random(os.getpid()).sample(range(20_000, 30_000), 100):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return str(port)
+    raise AssertionError("a hundred ports are taken")

@@ -136,7 +136,11 @@ CLAIMS = {
 }
 
 
-@pytest.mark.parametrize("name", [page.name for page in PAGES])
+# Agents on a page have links like those of other tests that open sockets, and wait for the processor like them.
+SOCKETS = {"network.md": [pytest.mark.xdist_group("sockets")]}
+
+
+@pytest.mark.parametrize("name", [pytest.param(page.name, marks=SOCKETS.get(page.name, ())) for page in PAGES])
 def test_a_page_runs_and_does_what_it_says(name, follow):
     reader = follow(name)
     if name in CLAIMS:
