@@ -15,7 +15,7 @@ from decbayes.cli import main
 from decbayes.cli.documents import read_vocabulary
 from decbayes.files import load
 from decbayes.merging import merge
-from decbayes.network import Charter
+from decbayes.network import Charter, SqliteStore
 
 SECONDS = 20.0
 
@@ -81,13 +81,14 @@ def test_a_charter_reads_the_same_vocabulary_as_a_fit(command, tmp_path):
         (("agent", "group.toml", "--key", "agent 0.key", "--store", "s", "--listen", "here"), "HOST:PORT"),
         (("agent", "group.toml", "--key", "agent 0.key", "--store", "s", "--listen", "0.0.0.0:1"), "--plain"),
         (("agent", "group.toml", "--key", "agent 0.key", "--store", "s", "--tls-key", "a.key"), "--tls-authority"),
+        (("charter", "next", "group.toml", "--store", "empty.store", "-o", "x.toml"), "no evidence yet"),
         (("posterior", "group.toml"), "--agent"),
         (("posterior", "group.toml", "--store", "none.store"), "none.store"),
         (("posterior", "group.toml", "--store", "a.key"), "a.key"),
     ],
 )
 def test_mistakes_are_told_in_one_line(command, tmp_path, monkeypatch, words, said):
-    Means(tmp_path, 2)
+    SqliteStore(tmp_path / "empty.store", Means(tmp_path, 2).charter).close()
     monkeypatch.chdir(tmp_path)
     key(command, "a.key")
     key(command, "stranger.key")

@@ -226,7 +226,7 @@ BAD_COUNTS = {
     "a word outside the vocabulary": (np.ones((2, WORDS + 1), dtype=int), "expects \\(documents, 60\\)"),
     "negative": (-np.eye(3, WORDS), "between 0"),
     "fractional": (0.5 * np.eye(3, WORDS), "whole numbers"),
-    "NaN": (np.full((1, WORDS), np.nan), "NaN"),
+    "NaN": (np.full((1, WORDS), np.nan), "give it a sparse one"),
     "infinite": (np.full((1, WORDS), np.inf), "infinite"),
     "too large": (np.full((1, WORDS), 3e9), "between 0"),
     "text": (np.full((1, WORDS), "a"), "numbers"),

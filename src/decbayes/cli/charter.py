@@ -10,7 +10,7 @@ import msgspec
 from cyclopts import App, Parameter
 
 from decbayes.cli.documents import read_vocabulary
-from decbayes.errors import InvalidCharter
+from decbayes.errors import InvalidCharter, StoreFailed
 from decbayes.network.charter import MODELS, Charter, member_key
 from decbayes.network.limits import Limits
 
@@ -99,6 +99,8 @@ def next_epoch(
     charter = Charter.load(file)
     pool = stored_pool(store, charter)
     shards = {record.origin: record.header.shards for record in pool.counted()}
+    if not shards:
+        raise StoreFailed(f"{store} holds no evidence yet: a new epoch would be the old one.")
     following = charter.next_epoch(pool.posterior(), shards)
     following.save(output)
     describe(following)

@@ -98,7 +98,9 @@ def check_values(matrix: csr_array) -> None:
     if not len(values):
         return
     if not np.isfinite(values).all():
-        raise InvalidData("The counts hold NaN or infinite values.")
+        raise InvalidData(
+            "The counts hold NaN or infinite values. (`hold_out` marks a dense matrix with NaN; give it a sparse one.)"
+        )
     if values.min() < 0 or values.max() > LARGEST:
         raise InvalidData(f"Counts must be between 0 and {LARGEST}; found {values.min()} to {values.max()}.")
     if values.dtype.kind == "f" and (values != np.rint(values)).any():
