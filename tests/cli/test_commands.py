@@ -153,8 +153,6 @@ ERRORS = {
     "show a.csv": "a.csv cannot be read as a posterior",
     "fit mixture a.csv -o a.posterior": "'ok' in column 'note', observation 0, is not a number",
     "fit mixture a.csv --columns x,z -o a.posterior": "there is no column z",
-    "fit mixture a.csv --columns x --components 0 -o a.posterior": "components must be a whole number",
-    "fit mixture a.csv --columns x --prior-scale -1 -o a.posterior": "prior_scale must be positive",
     "fit features a.csv --columns x --like first.posterior -o a.posterior": "GaussianMixture, not of LatentFeatures",
     "fit mixture a.csv --columns y,x --like first.posterior -o a.posterior": "has the columns x, y",
     "merge first.posterior other.posterior -o m.posterior": "other.posterior does not fit first.posterior: 'comp",
@@ -222,6 +220,12 @@ WRONG = [
     "figure lda --trials 0",
     "figure lda --agents 5 0",
     "fit mean a.csv -o a.posterior --seed -1",
+    "fit mixture a.csv -o a.posterior --components 0",
+    "fit mixture a.csv -o a.posterior --variance 0",
+    "fit mixture a.csv -o a.posterior --prior-scale nan",
+    "fit topics a.txt -o a.posterior --topics 0",
+    "fit topics a.txt -o a.posterior --topic-prior -1",
+    "fit features a.csv -o a.posterior --features -3",
     "score a.csv a.posterior --seed -1",
 ]
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from cyclopts import App, Parameter
-from cyclopts.types import NonNegativeInt
+from cyclopts.types import NonNegativeInt, PositiveFloat, PositiveInt
 
 from decbayes.cli.documents import Documents, LeastDocuments, MostShare, read_documents, read_vocabulary
 from decbayes.cli.inputs import Table, has_names, read_table
@@ -27,7 +27,7 @@ Data = Annotated[Path, Parameter(help="A .csv, .tsv, .parquet, .npy, .npz or .mt
 Output = Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the posterior.")]
 Like = Annotated[Path | None, Parameter(help="Take model, prior and names from another site's posterior.")]
 PriorMean = Annotated[float, Parameter(help="The prior mean, in every dimension.")]
-PriorVariance = Annotated[float, Parameter(help="The prior variance of a (known-variance) mean.")]
+PriorVariance = Annotated[PositiveFloat, Parameter(help="The prior variance of a (known-variance) mean.")]
 Seed = Annotated[NonNegativeInt, Parameter(help="The same seed gives the same fit.")]
 Columns = Annotated[str, Parameter(help="Columns to use, separated by commas; all of them if not given.")]
 
@@ -38,14 +38,14 @@ def mixture(
     /,
     *,
     output: Output,
-    components: Annotated[int, Parameter(help="How many clusters.")] = 3,
-    variance: Annotated[float | None, Parameter(help="The clusters' known variance.")] = None,
+    components: Annotated[PositiveInt, Parameter(help="How many clusters.")] = 3,
+    variance: Annotated[PositiveFloat | None, Parameter(help="The clusters' known variance.")] = None,
     covariance: Annotated[Covariance, Parameter(help="What is learned of each cluster's shape.")] = "full",
     prior_mean: PriorMean = 0.0,
     prior_variance: PriorVariance = 1.0,
-    prior_strength: Annotated[float, Parameter(help="How many observations the prior mean weighs.")] = 0.01,
-    prior_scale: Annotated[float, Parameter(help="The variance that the prior expects of a cluster.")] = 1.0,
-    weight_prior: Annotated[float, Parameter(help="α of the clusters' weights.")] = 1.0,
+    prior_strength: Annotated[PositiveFloat, Parameter(help="How many observations the prior mean weighs.")] = 0.01,
+    prior_scale: Annotated[PositiveFloat, Parameter(help="The variance that the prior expects of a cluster.")] = 1.0,
+    weight_prior: Annotated[PositiveFloat, Parameter(help="α of the clusters' weights.")] = 1.0,
     columns: Columns = "",
     like: Like = None,
     seed: Seed = 0,
@@ -86,7 +86,7 @@ def mean(
     /,
     *,
     output: Output,
-    variance: Annotated[float, Parameter(help="The known variance of the points.")] = 1.0,
+    variance: Annotated[PositiveFloat, Parameter(help="The known variance of the points.")] = 1.0,
     prior_mean: PriorMean = 0.0,
     prior_variance: PriorVariance = 1.0,
     columns: Columns = "",
@@ -118,9 +118,9 @@ def topics(
     /,
     *,
     output: Output,
-    topics: Annotated[int, Parameter(help="How many topics.")] = 20,
-    document_prior: Annotated[float, Parameter(help="α of the topics in a document.")] = 0.1,
-    topic_prior: Annotated[float, Parameter(help="α of the words in a topic.")] = 0.01,
+    topics: Annotated[PositiveInt, Parameter(help="How many topics.")] = 20,
+    document_prior: Annotated[PositiveFloat, Parameter(help="α of the topics in a document.")] = 0.1,
+    topic_prior: Annotated[PositiveFloat, Parameter(help="α of the words in a topic.")] = 0.01,
     vocabulary: Annotated[Path | None, Parameter(help="The words that all sites count, one a line.")] = None,
     least_documents: LeastDocuments = 5,
     most_share: MostShare = 0.5,
@@ -162,8 +162,8 @@ def features(
     /,
     *,
     output: Output,
-    features: Annotated[int, Parameter(help="How many features.")] = 5,
-    variance: Annotated[float, Parameter(help="The known variance of the noise.")] = 0.04,
+    features: Annotated[PositiveInt, Parameter(help="How many features.")] = 5,
+    variance: Annotated[PositiveFloat, Parameter(help="The known variance of the noise.")] = 0.04,
     prior_variance: PriorVariance = 1.0,
     columns: Columns = "",
     like: Like = None,
