@@ -1,6 +1,7 @@
 """What an experiment is, and the loop that runs one: task by task, saving each, resuming where it was stopped."""
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -67,8 +68,21 @@ def settings_of(experiment: Any, *left_out: str) -> dict[str, Any]:
     return dict(json.loads(json.dumps(plain)))
 
 
-def one_task_a_trial(trials: int, work: Callable[[int], list[Measurement]]) -> list[Task]:
-    return [Task(f"trial {trial}", trial, partial(work, trial)) for trial in range(trials)]
+@dataclass(frozen=True)
+class TrialByTrial(ABC):
+    """What figures share whose trials are one task each, and all of whose fields are settings."""
+
+    trials: int = 20
+    seed: int = 0
+
+    def settings(self) -> Mapping[str, Any]:
+        return settings_of(self)
+
+    def tasks(self) -> Sequence[Task]:
+        return [Task(f"trial {trial}", trial, partial(self._trial, trial)) for trial in range(self.trials)]
+
+    @abstractmethod
+    def _trial(self, trial: int) -> list[Measurement]: ...
 
 
 def run(experiment: Experiment, folder: Path, progress: Progress | None = None) -> Table:

@@ -1,6 +1,5 @@
 """fig:postgauss: ten agents learn the mean of a Gaussian; merged and batch posterior are the same (section 2.1)."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from decbayes.experiments.claims import Claim
-from decbayes.experiments.experiment import Task, one_task_a_trial, settings_of
+from decbayes.experiments.experiment import TrialByTrial
 from decbayes.experiments.style import BATCH, FULL
 from decbayes.experiments.table import Measurement, Table
 from decbayes.families import Array
@@ -26,11 +25,9 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(TrialByTrial):
     """μ = 1 and σ² = 1, prior N(0, 2); 10 agents with 10 observations each."""
 
-    trials: int = 20
-    seed: int = 0
     learners: int = 10
     observations: int = 10
 
@@ -40,12 +37,6 @@ class Gaussian:
         "Left: batch posterior of μ with a histogram of all observations. Right: decentralised posterior in black, "
         "the agents' own posteriors and histograms in colour."
     )
-
-    def settings(self) -> Mapping[str, Any]:
-        return settings_of(self)
-
-    def tasks(self) -> Sequence[Task]:
-        return one_task_a_trial(self.trials, self._trial)
 
     def draw(self, table: Table) -> "Figure":
         figure = canvas(FULL, 2.4)

@@ -1,12 +1,11 @@
 """fig:postmixdecagents: what three of the ten agents know by themselves (section 3.1)."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from decbayes.experiments.claims import Claim, Compared, below
-from decbayes.experiments.experiment import Task, one_task_a_trial, settings_of
+from decbayes.experiments.experiment import TrialByTrial
 from decbayes.experiments.mixture_example import AGENTS, example, fit_agents, recalled, recorded, sample, stream
 from decbayes.experiments.simplex import simplex_grid
 from decbayes.experiments.style import FULL
@@ -19,11 +18,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class MixtureAgents:
+class MixtureAgents(TrialByTrial):
     """Posteriors of three observations each, and how uncertain they are beside their merge."""
 
-    trials: int = 20
-    seed: int = 0
     shown: int = 3
     draws: int = 1500
 
@@ -33,12 +30,6 @@ class MixtureAgents:
         "Samples from the posteriors of three of the ten agents: high uncertainty in the weights (position) "
         "and in the cluster means (colour)."
     )
-
-    def settings(self) -> Mapping[str, Any]:
-        return settings_of(self)
-
-    def tasks(self) -> Sequence[Task]:
-        return one_task_a_trial(self.trials, self._trial)
 
     def draw(self, table: Table) -> "Figure":
         row = [(f"agent {i + 1}", recalled(table, f"agent {i}")) for i in range(self.shown)]

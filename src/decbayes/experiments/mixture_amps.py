@@ -1,13 +1,13 @@
 """fig:postmixdecgood: the ten agents merged by AMPS, and that merge symmetrised (section 3.1)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from decbayes.experiments.claims import Claim, Compared, beats, below, no_worse
-from decbayes.experiments.experiment import Task, one_task_a_trial, settings_of
+from decbayes.experiments.experiment import TrialByTrial
 from decbayes.experiments.mixture_agents import uncertainty
 from decbayes.experiments.mixture_example import (
     Example,
@@ -35,11 +35,9 @@ SCORE = "held-out log density"
 
 
 @dataclass(frozen=True)
-class MixtureAmps:
+class MixtureAmps(TrialByTrial):
     """AMPS (matching, and the paper's row swaps), naive merge, batch and the agents alone, on the same data."""
 
-    trials: int = 20
-    seed: int = 0
     draws: int = 1500
 
     name: ClassVar[str] = "mixture-amps"
@@ -48,12 +46,6 @@ class MixtureAmps:
         "Samples from the posterior that AMPS merged from ten agents (left), and the same symmetrised (right), "
         "which resembles the true posterior."
     )
-
-    def settings(self) -> Mapping[str, Any]:
-        return settings_of(self)
-
-    def tasks(self) -> Sequence[Task]:
-        return one_task_a_trial(self.trials, self._trial)
 
     def draw(self, table: Table) -> "Figure":
         row = [("AMPS", recalled(table, "AMPS")), ("AMPS, symmetrised", recalled(table, "AMPS symmetrised"))]

@@ -1,12 +1,11 @@
 """fig:postmixdecbad: ten agents' posteriors added as they are labelled, a poor approximation (section 2.2)."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from decbayes.experiments.claims import Claim, Compared, beats
-from decbayes.experiments.experiment import Task, one_task_a_trial, settings_of
+from decbayes.experiments.experiment import TrialByTrial
 from decbayes.experiments.mixture_example import (
     example,
     fit_agents,
@@ -27,11 +26,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class MixtureNaive:
+class MixtureNaive(TrialByTrial):
     """The naive merge (eq:decbayes) of ten agents with three observations each, against the batch posterior."""
 
-    trials: int = 20
-    seed: int = 0
     draws: int = 2000
 
     name: ClassVar[str] = "mixture-naive"
@@ -40,12 +37,6 @@ class MixtureNaive:
         "Samples from the naively merged posterior of ten agents: position π, colour μ. "
         "One blob where the true posterior has six regions."
     )
-
-    def settings(self) -> Mapping[str, Any]:
-        return settings_of(self)
-
-    def tasks(self) -> Sequence[Task]:
-        return one_task_a_trial(self.trials, self._trial)
 
     def draw(self, table: Table) -> "Figure":
         return simplex_grid([[("naive merge of ten agents", recalled(table, "naive"))]], width=COLUMN)

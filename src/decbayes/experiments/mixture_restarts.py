@@ -1,15 +1,14 @@
 """fig:postmixapprox: five restarts each of Gibbs sampling and variational Bayes, each in one ordering (section 2.2)."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from decbayes.experiments.claims import Claim
-from decbayes.experiments.experiment import Task, one_task_a_trial, settings_of
+from decbayes.experiments.experiment import TrialByTrial
 from decbayes.experiments.mixture_example import (
     Draws,
     example,
@@ -35,11 +34,10 @@ MOSTLY = 0.9
 
 
 @dataclass(frozen=True)
-class MixtureRestarts:
+class MixtureRestarts(TrialByTrial):
     """Gibbs without relabelling moves, and variational Bayes, on the 30 observations of one trial."""
 
     trials: int = 5
-    seed: int = 0
     restarts: int = 5
     draws: int = 500
 
@@ -49,12 +47,6 @@ class MixtureRestarts:
         "Batch Gibbs sampling (top) and variational Bayes (bottom), five random restarts each: "
         "every restart finds one of the six orderings."
     )
-
-    def settings(self) -> Mapping[str, Any]:
-        return settings_of(self)
-
-    def tasks(self) -> Sequence[Task]:
-        return one_task_a_trial(self.trials, self._trial)
 
     def draw(self, table: Table) -> "Figure":
         rows = [

@@ -1,13 +1,12 @@
 """fig:symmetrizedpostmixvb: five restarts of variational Bayes, symmetrised, are all alike (section 2.3)."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from decbayes.experiments.claims import Claim, Compared, within
-from decbayes.experiments.experiment import Task, one_task_a_trial, settings_of
+from decbayes.experiments.experiment import TrialByTrial
 from decbayes.experiments.mixture_example import (
     Draws,
     energy_distance,
@@ -32,11 +31,10 @@ APART, FROM_TRUTH = "distance between restarts", "distance from truth"
 
 
 @dataclass(frozen=True)
-class MixtureSymmetrized:
+class MixtureSymmetrized(TrialByTrial):
     """The batch fits of `mixture-restarts`, symmetrised, beside samples of the true posterior."""
 
     trials: int = 5
-    seed: int = 0
     restarts: int = 5
     draws: int = 800
 
@@ -46,12 +44,6 @@ class MixtureSymmetrized:
         "Samples from the symmetrised batch variational posterior, five random restarts: all alike, "
         "with the six regions of the true posterior."
     )
-
-    def settings(self) -> Mapping[str, Any]:
-        return settings_of(self)
-
-    def tasks(self) -> Sequence[Task]:
-        return one_task_a_trial(self.trials, self._trial)
 
     def draw(self, table: Table) -> "Figure":
         row = [(f"VB {i + 1}, symmetrised", recalled(table, f"symmetrised {i}")) for i in range(self.restarts)]

@@ -1,14 +1,13 @@
 """fig:postmixtrue: the true posterior of the mixture example, six regions for six orderings (section 2.2)."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from decbayes.experiments.claims import Claim, always, number
-from decbayes.experiments.experiment import Task, one_task_a_trial, settings_of
+from decbayes.experiments.experiment import TrialByTrial
 from decbayes.experiments.mixture_example import example, ordering_shares, recalled, recorded, true_posterior
 from decbayes.experiments.simplex import simplex_grid
 from decbayes.experiments.style import COLUMN
@@ -22,11 +21,10 @@ SHARE = "share of an ordering"
 
 
 @dataclass(frozen=True)
-class MixtureTrue:
+class MixtureTrue(TrialByTrial):
     """A Gibbs chain with relabelling moves on 30 observations."""
 
     trials: int = 5
-    seed: int = 0
     draws: int = 2000
 
     name: ClassVar[str] = "mixture-true"
@@ -35,12 +33,6 @@ class MixtureTrue:
         "Samples from the true posterior over (μ, π): position on the simplex is π, colour is μ. "
         "Six regions, one for each ordering of the three components."
     )
-
-    def settings(self) -> Mapping[str, Any]:
-        return settings_of(self)
-
-    def tasks(self) -> Sequence[Task]:
-        return one_task_a_trial(self.trials, self._trial)
 
     def draw(self, table: Table) -> "Figure":
         return simplex_grid([[("true posterior", recalled(table, "truth"))]], width=COLUMN)
