@@ -1,6 +1,7 @@
 """The runs behind the page "When it fails": `python docs/failures.py [NAME …]` prints its figures."""
 
 import argparse
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -209,18 +210,17 @@ STUDIES = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description="The long runs behind docs/when-it-fails.md; all of them unless named."
-    )
-    parser.add_argument("studies", nargs="*", metavar="study", help=", ".join(STUDIES))
-    chosen = parser.parse_args().studies or list(STUDIES)
-    unknown = sorted(set(chosen) - STUDIES.keys())
+def run_named(works: Mapping[str, Callable[[], None]], description: str) -> None:
+    """Do what is named on the command line, everything if nothing is."""
+    parser = argparse.ArgumentParser(description=f"{description}; all of them unless named.")
+    parser.add_argument("names", nargs="*", metavar="name", help=", ".join(works))
+    chosen = parser.parse_args().names or list(works)
+    unknown = sorted(set(chosen) - works.keys())
     if unknown:
-        parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(STUDIES)}")
+        parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(works)}")
     for name in chosen:
-        STUDIES[name]()
+        works[name]()
 
 
 if __name__ == "__main__":
-    main()
+    run_named(STUDIES, "The long runs behind docs/when-it-fails.md")

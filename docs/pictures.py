@@ -1,13 +1,12 @@
 """Draws the pictures of the documentation into docs/pictures: `python docs/pictures.py [NAME …]`."""
 
-import argparse
 import re
 from collections.abc import Callable
 from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
-from failures import MEANS, MODEL, VARIANCE, WEIGHTS, draw, gaps, trial
+from failures import MEANS, MODEL, VARIANCE, WEIGHTS, draw, gaps, run_named, trial
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.console import Console
@@ -183,16 +182,5 @@ FIGURES = (mixture, labels, overlap, gain, alignment, split, tail, simulated)
 PICTURES = {figure.__name__: drawn(figure) for figure in FIGURES} | {PAGE.stem: page}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="The pictures of the documentation; all of them unless named.")
-    parser.add_argument("names", nargs="*", metavar="name", help=", ".join(PICTURES))
-    chosen = parser.parse_args().names or list(PICTURES)
-    unknown = sorted(set(chosen) - PICTURES.keys())
-    if unknown:
-        parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(PICTURES)}")
-    for name in chosen:
-        PICTURES[name]()
-
-
 if __name__ == "__main__":
-    main()
+    run_named(PICTURES, "The pictures of the documentation")

@@ -2,13 +2,13 @@
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
+from pages import free_port
 from parties import Means
 
 from decbayes.cli import main
@@ -167,6 +167,4 @@ def one_store(folder):
 
 
 def free_endpoint():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+    return f"127.0.0.1:{free_port()}"

@@ -27,38 +27,21 @@ Topology = Literal["changing", "clique", "line", "random", "ring", "tree"]
 
 def simulate(
     *,
-    agents: PositiveInt = 8,
-    steps: NonNegativeInt = 200,
-    seed: NonNegativeInt = 0,
-    topology: Topology = "random",
-    traitors: bool = False,
-    calm: bool = False,
+    agents: Annotated[PositiveInt, Parameter(help="How many sites there are.")] = 8,
+    steps: Annotated[NonNegativeInt, Parameter(help="How many steps the faults last.")] = 200,
+    seed: Annotated[NonNegativeInt, Parameter(help="Everything follows from it.")] = 0,
+    topology: Annotated[Topology, Parameter(help='Who is whose neighbour; "changing" rewires all links.')] = "random",
+    traitors: Annotated[
+        bool, Parameter(help="One site signs two records under one version, and is found out.")
+    ] = False,
+    calm: Annotated[bool, Parameter(help="No faults, and perfect links.")] = False,
     pause: Annotated[NonNegativeFloat, Parameter(help="Seconds between two steps.")] = 0.05,
     histories: Annotated[
         NonNegativeInt, Parameter(help="Check so many seeds at full speed instead, without the view.")
     ] = 0,
     picture: Annotated[Path | None, Parameter(help="Draw the network when the faults end and when all agree.")] = None,
 ) -> None:
-    """Watch simulated agents join, leave, crash and lose messages, and agree in the end.
-
-    The agents are the real ones; the network is not. Every step is checked: versions never regress, nothing is counted
-    twice, nothing is sent before it is durable. The end is compared with the posterior of all data at once.
-
-    Parameters
-    ----------
-    agents
-        How many sites there are.
-    steps
-        How many steps the faults last.
-    seed
-        Everything follows from it.
-    topology
-        Who is whose neighbour; "changing" rewires all links now and then.
-    traitors
-        One site signs two records under one version, and is found out.
-    calm
-        No faults, and perfect links.
-    """
+    """Watch simulated agents join, leave, crash and lose messages, and agree in the end."""
     console = Output()
     if histories and picture is not None:
         raise DecbayesError("--picture draws one history; leave --histories out.")

@@ -138,6 +138,14 @@ def _document_bound(counts: Floats, norm: Floats, prior: Floats, gamma: Floats) 
     return bound
 
 
+@_inlined
+def _add_statistics(words: Integers, counts: Floats, norm: Floats, proportions: Floats, statistics: Floats) -> None:
+    for i in range(words.size):
+        ratio = counts[i] / norm[i]
+        for k in range(statistics.shape[1]):
+            statistics[words[i], k] += ratio * proportions[k]
+
+
 @_compiled
 def update_documents(
     counts: Integers,
@@ -169,7 +177,8 @@ def update_documents(
         # One contiguous block per document, however long the longest is: rows far apart would share cache sets.
         local = gathered[: rows * padded].reshape((rows, padded))
         n, norm = count_buffer[:padded], norm_buffer[:padded]
-        _gather(counts[start : start + size], indices[start : start + size], weights, n, local)
+        words = indices[start : start + size]
+        _gather(counts[start : start + size], words, weights, n, local)
         for k in range(components):
             proportions[k] = exp_digamma(gamma[d, k])
         for _ in range(most_steps):
@@ -179,9 +188,7 @@ def update_documents(
                 break
         _normalise(local, proportions, norm)
         bound[d] = _document_bound(n, norm, prior, gamma[d])
+        _add_statistics(words, n, norm, proportions, statistics)
         for i in range(size):
-            word, ratio = indices[start + i], n[i] / norm[i]
-            bound[d] += n[i] * scales[word]
-            for k in range(components):
-                statistics[word, k] += ratio * proportions[k]
+            bound[d] += n[i] * scales[words[i]]
     return steps
