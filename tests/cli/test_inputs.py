@@ -138,6 +138,7 @@ DAMAGED = {
     "c.npz": (packed(POINTS).replace(POINTS.tobytes(), bytes(POINTS.nbytes)), "not a readable .npz file"),
     "a.mtx.gz": (b"%%MatrixMarket", "a.mtx.gz: not a readable .mtx file"),
     "a.xlsx": (b"PK", "files that end in .xlsx are not read; known are .csv"),
+    "a": (b"1,2", "files without an ending are not read; known are .csv"),
 }
 
 

@@ -42,11 +42,17 @@ class Table:
     columns: tuple[str, ...] = ()
 
 
+def ending(path: Path) -> str:
+    """What kind of file it is by its name, "csv" of data.CSV.gz; nothing if the name does not say."""
+    return Path(path.name.removesuffix(".gz")).suffix.lower().removeprefix(".")
+
+
 def read_table(path: Path, columns: Sequence[str] = ()) -> Table:
     """The numbers of a CSV, Parquet, NumPy or MatrixMarket file, or those of the named columns."""
-    suffix = path.name.removesuffix(".gz").rpartition(".")[2].lower()
+    suffix = ending(path)
     if suffix not in READERS:
-        raise InvalidData(f"{path}: files that end in .{suffix} are not read; known are .{', .'.join(READERS)}.")
+        unknown = f"that end in .{suffix}" if suffix else "without an ending"
+        raise InvalidData(f"{path}: files {unknown} are not read; known are .{', .'.join(READERS)}.")
     if not path.stat().st_size:
         raise InvalidData(f"{path} is empty.")
     if path.suffix == ".gz" and suffix in NOT_PACKED:
@@ -191,7 +197,7 @@ READERS: dict[str, Callable[[Path, Sequence[str]], Table]] = {
 
 def has_names(path: Path) -> bool:
     """Whether the file names its columns."""
-    suffix = path.name.removesuffix(".gz").rpartition(".")[2].lower()
+    suffix = ending(path)
     if suffix not in ("csv", "tsv"):
         return suffix == "parquet"
     with reading(path, f".{suffix}"):
@@ -200,7 +206,7 @@ def has_names(path: Path) -> bool:
 
 def read_texts(path: Path) -> Iterator[str]:
     """The texts of JSON lines (strings, or objects with a `text`), or the lines of a plain text file."""
-    plain = path.name.removesuffix(".gz").endswith(".txt")
+    plain = ending(path) == "txt"
     with reading(path, "text"), opened(path) as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
@@ -219,7 +225,7 @@ def text_of(line: str, number: int) -> str:
 
 
 def is_text(path: Path) -> bool:
-    return path.name.removesuffix(".gz").endswith(TEXTS)
+    return f".{ending(path)}" in TEXTS
 
 
 @contextmanager
