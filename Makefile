@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TEST_STAMP := $(VENV)/.installed-for-tests
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint requirements.txt --editable
-EXTRAS := net,experiments,interop,gensim,tomotopy,parquet,dask,dev
+EXTRAS := demo,paper,interop,gensim,tomotopy,parquet,dask,dev
 
 .PHONY: help setup test check demo bench figures docs clean
 
@@ -47,7 +47,7 @@ bench: setup
 	$(BIN)/python benchmarks/run_all.py
 
 figures: setup
-	$(BIN)/decbayes figure all --out out/figures
+	$(BIN)/python -m paper all --out out/figures
 
 docs: setup
 	$(INSTALL) ".[docs]"

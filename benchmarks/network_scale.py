@@ -11,9 +11,9 @@ import time
 
 import numpy as np
 
-from decbayes.network.schedule import simulated_charter, simulated_identities
-from decbayes.network.simulator import Simulation, Traffic, Weather
-from decbayes.network.topology import sparse
+from decbayes.network.simulation.schedule import simulated_charter, simulated_identities
+from decbayes.network.simulation.simulator import Simulation, Traffic, Weather
+from decbayes.network.simulation.topology import sparse
 
 MOST_ROUNDS = 40
 

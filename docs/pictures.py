@@ -14,7 +14,7 @@ from rich.console import Console
 import decbayes as db
 from decbayes.cli import simulate as simulation
 from decbayes.families import Array
-from decbayes.network.schedule import History, Plan
+from decbayes.network.simulation.schedule import History, Plan
 from decbayes.plot.style import GREY, INK, PALE, bare, canvas, styled
 
 FOLDER = Path(__file__).parent / "pictures"

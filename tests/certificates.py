@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from decbayes.network import certificates
-from decbayes.network.certificates import key_file, new_request, save_pair
-from decbayes.network.links import Tls
+from decbayes.network.runtime import certificates
+from decbayes.network.runtime.certificates import key_file, new_request, save_pair
+from decbayes.network.runtime.links import Tls
 
 
 class Authority:

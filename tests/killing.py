@@ -14,7 +14,7 @@ import numpy as np
 from groups import gaussian_charter, identities
 
 from decbayes.network import Agent, Record, SqliteStore, settle
-from decbayes.network.messages import Digest, encode
+from decbayes.network.protocol.messages import Digest, encode
 
 # A body of 160 kB takes several writes, so that some kills hit the middle of one.
 DIMENSION = 20_000

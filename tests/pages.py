@@ -18,6 +18,7 @@ import pytest
 
 import decbayes
 from decbayes.cli import app, main
+from paper.command import app as paper
 
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SUBSTITUTION = re.compile(r"\$\(decbayes ([^)]*)\)")
@@ -26,7 +27,7 @@ PORT = "7447"
 # Libraries that make test does not install everywhere: blocks about them are left out where they are missing.
 OPTIONAL = ("gensim", "tomotopy", "numpyro")
 # Commands that take long or never end by themselves: they are parsed, not run.
-LONG = ("bench", "demo", "figure", "simulate")
+LONG = ("demo", "simulate")
 PATIENCE = 60.0  # seconds until agents must have heard of each other
 
 
@@ -58,7 +59,9 @@ class Reader:
 
     def run_shell(self, source: str) -> None:
         for command in source.replace("\\\n", " ").replace(PORT, self.port).splitlines():
-            if command.startswith("decbayes "):
+            if command.startswith("python -m paper "):
+                paper.parse_args(shlex.split(command, comments=True)[3:], exit_on_error=False, print_error=False)
+            elif command.startswith("decbayes "):
                 self.run_command(SUBSTITUTION.sub(lambda inner: self.answer(shlex.split(inner[1])).strip(), command))
 
     def run_command(self, command: str) -> None:

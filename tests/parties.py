@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 from groups import gaussian_charter, identities
 
-from decbayes.network.ask import Answer, Inquiry, stored
-from decbayes.network.links import Links
-from decbayes.network.spawn import AgentProcess, Party
+from decbayes.network.runtime.ask import Inquiry
+from decbayes.network.runtime.links import Links
+from decbayes.network.runtime.spawn import AgentProcess, Party
+from decbayes.network.runtime.stored import Answer, stored
 
 POINTS = 20
 

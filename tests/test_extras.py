@@ -29,7 +29,7 @@ def test_the_error_says_which_extra_to_install(module, extra, task, monkeypatch)
 
 
 def test_it_is_an_import_error_too():
-    with pytest.raises(ImportError, match="Magic needs nonsense_library, which is not installed"):
+    with pytest.raises(ImportError, match="Magic needs nonsense_library, not installed yet"):
         require("nonsense_library.part", extra="magic", task="Magic")
 
 

@@ -1,9 +1,20 @@
 """Libraries that only some tasks need: imported when the task is asked for, or a plain word on how to get them."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from decbayes.errors import MissingExtra
+
+# What each extra brings, by the names under which it is imported.
+EXTRAS = {
+    "net": ("zenoh", "cryptography"),
+    "plot": ("matplotlib",),
+    "demo": ("zenoh", "cryptography", "matplotlib", "sklearn"),
+    "paper": ("matplotlib", "sklearn", "Stemmer"),
+    "interop": ("sklearn", "arviz_base", "pandas"),
+    "parquet": ("pyarrow",),
+}
 
 
 def require(module: str, *, extra: str, task: str) -> Any:
@@ -13,5 +24,18 @@ def require(module: str, *, extra: str, task: str) -> Any:
     except ImportError as error:
         if error.name is not None and error.name.split(".")[0] != module.split(".")[0]:
             raise  # the library is there, but something that it needs is broken
-        package = module.split(".")[0]
-        raise MissingExtra(f"{task} needs {package}, which is not installed: pip install 'decbayes[{extra}]'") from None
+        raise missing(task, [module.split(".")[0]], extra) from None
+
+
+def require_extra(extra: str, *, task: str) -> None:
+    """Check that all an extra brings is there, and name everything that is not at once."""
+    lacking = [module for module in EXTRAS[extra] if find_spec(module) is None]
+    if lacking:
+        raise missing(task, lacking, extra)
+
+
+def missing(task: str, modules: list[str], extra: str) -> MissingExtra:
+    return MissingExtra(
+        f"{task} needs {' and '.join(modules)}, not installed yet: pip install 'decbayes[{extra}]' "
+        f"(in a clone: pip install '.[{extra}]')"
+    )

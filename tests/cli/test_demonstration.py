@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from decbayes.cli.demonstration.digits import SITES, Digits, Story
-from decbayes.cli.demonstration.events import Events
-from decbayes.cli.demonstration.picture import draw
-from decbayes.cli.demonstration.view import plain_lines, table_of
+from decbayes.demo.digits import SITES, Digits, Story
+from decbayes.demo.events import Events
+from decbayes.demo.picture import draw
+from decbayes.demo.view import plain_lines, table_of
 from decbayes.merging import merge
 
 pytest.importorskip("sklearn")

@@ -15,8 +15,8 @@ from decbayes.cli import app
 
 COMMANDS = (
     *("fit", "fit mixture", "fit mean", "fit topics", "fit features", "merge", "show", "score", "keygen", "charter"),
-    *("charter new", "charter add", "charter next", "charter show", "agent", "posterior", "demo", "figure", "simulate"),
-    *("words", "bench", "certificate", "certificate authority", "certificate issue", "certificate request"),
+    *("charter new", "charter add", "charter next", "charter show", "agent", "posterior", "demo", "simulate"),
+    *("words", "certificate", "certificate authority", "certificate issue", "certificate request"),
     *("certificate sign", "certificate show"),
 )
 

@@ -10,12 +10,12 @@ from groups import gaussian_charter, identities
 import decbayes as db
 from decbayes.errors import InvalidData, StoreFailed
 from decbayes.network import Agent, Charter, Limits, Persist, Report, Send, settle, sign_record
-from decbayes.network import agent as agent_module
-from decbayes.network.evidence import shard_id
-from decbayes.network.gossip import OVERDUE
-from decbayes.network.messages import Batch, Digest, Listing, Pull, decode, encode, message_bytes
-from decbayes.network.simulator import CALM, Simulation
-from decbayes.network.topology import clique
+from decbayes.network.protocol import agent as agent_module
+from decbayes.network.protocol.evidence import shard_id
+from decbayes.network.protocol.gossip import OVERDUE
+from decbayes.network.protocol.messages import Batch, Digest, Listing, Pull, decode, encode, message_bytes
+from decbayes.network.simulation.simulator import CALM, Simulation
+from decbayes.network.simulation.topology import clique
 
 MEMBERS = identities(4)
 PROTOCOL = {"agent", "budget", "charter", "effects", "epoch", "evidence", "gossip", "keys", "messages", "pool"}

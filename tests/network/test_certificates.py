@@ -8,10 +8,10 @@ from certificates import Authority
 from cryptography import x509
 
 from decbayes.errors import InvalidCertificate
-from decbayes.network import certificates
-from decbayes.network.certificates import hosts_of, key_file, new_request
-from decbayes.network.certified import check_certified
-from decbayes.network.keys import write_new
+from decbayes.network.protocol.keys import write_new
+from decbayes.network.runtime import certificates
+from decbayes.network.runtime.certificates import hosts_of, key_file, new_request
+from decbayes.network.runtime.certified import check_certified
 
 HOSTS = ("site-a.example.org", "10.0.0.7", "::1")
 
@@ -90,7 +90,7 @@ def test_a_key_that_cannot_be_written_whole_leaves_no_file(tmp_path, monkeypatch
     def full(descriptor):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("decbayes.network.keys.os.fsync", full)
+    monkeypatch.setattr("decbayes.network.protocol.keys.os.fsync", full)
     with pytest.raises(OSError, match="No space"):
         write_new(tmp_path / "a.key", b"half", private=True)
     assert not list(tmp_path.iterdir())

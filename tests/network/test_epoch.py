@@ -7,8 +7,8 @@ from groups import gaussian_charter, identities
 import decbayes as db
 from decbayes.errors import InvalidCharter, Refused
 from decbayes.network import Agent, Charter, Limits, open_record, sign_record, verify
-from decbayes.network.simulator import Simulation
-from decbayes.network.topology import clique
+from decbayes.network.simulation.simulator import Simulation
+from decbayes.network.simulation.topology import clique
 
 MEMBERS = identities(3)
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from decbayes.network import Agent, Send, settle
-from decbayes.network.ledger import Ledger
-from decbayes.network.simulator import Disk, Site
+from decbayes.network.simulation.ledger import Ledger
+from decbayes.network.simulation.simulator import Disk, Site
 
 COUNT = 3
 MEMBERS = identities(COUNT)

@@ -7,18 +7,18 @@ import pytest
 
 from decbayes.errors import Refused
 from decbayes.merging import product
-from decbayes.network import agent as agent_module
-from decbayes.network import gossip as gossip_module
-from decbayes.network import messages, pool, validation
-from decbayes.network.agent import Agent
-from decbayes.network.effects import Persist
-from decbayes.network.evidence import Evidence, Learned, learn, relearn
-from decbayes.network.gossip import Gossip
-from decbayes.network.ledger import Violation
-from decbayes.network.pool import Change, Pool
-from decbayes.network.publisher import Publisher
-from decbayes.network.schedule import run_history, simulated_identities
-from decbayes.network.validation import open_record
+from decbayes.network.protocol import agent as agent_module
+from decbayes.network.protocol import gossip as gossip_module
+from decbayes.network.protocol import messages, pool, validation
+from decbayes.network.protocol.agent import Agent
+from decbayes.network.protocol.effects import Persist
+from decbayes.network.protocol.evidence import Evidence, Learned, learn, relearn
+from decbayes.network.protocol.gossip import Gossip
+from decbayes.network.protocol.pool import Change, Pool
+from decbayes.network.protocol.publisher import Publisher
+from decbayes.network.protocol.validation import open_record
+from decbayes.network.simulation.ledger import Violation
+from decbayes.network.simulation.schedule import run_history, simulated_identities
 
 # Histories with a traitor, and all of them.
 TREASON = range(4, 600, 5)

@@ -12,7 +12,7 @@ from decbayes.errors import Refused
 from decbayes.families import Dirichlet
 from decbayes.files import write_arrays
 from decbayes.network import REASONS, Agent, Charter, Identity, Limits, open_record, sign_record, verify
-from decbayes.network.record import Envelope, Header, Record, SignedHeader, body_of
+from decbayes.network.protocol.record import Envelope, Header, Record, SignedHeader, body_of
 from decbayes.posterior import Posterior
 
 MEMBERS = identities(3)
@@ -169,7 +169,7 @@ def test_a_contribution_that_is_fine_alone_and_improper_fifty_times_is_refused()
 
 def test_relabelling_onto_another_slots_prior_is_part_of_the_domain_check():
     """With unlike priors a row that is fine on its own slot may be improper on another, where a merge may put it."""
-    from decbayes.network.validation import check_domain
+    from decbayes.network.protocol.validation import check_domain
     from decbayes.structure import Structure
     from decbayes.symmetry import CoupledSet
 
@@ -187,7 +187,7 @@ def test_relabelling_onto_another_slots_prior_is_part_of_the_domain_check():
 
 
 def test_sparse_contributions_travel_sparse_and_non_canonical_ones_are_refused():
-    from decbayes.network.validation import read_body
+    from decbayes.network.protocol.validation import read_body
     from decbayes.structure import Structure
 
     class Topics:

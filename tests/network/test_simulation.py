@@ -3,10 +3,17 @@
 import numpy as np
 import pytest
 
-from decbayes.network.ledger import check_agreement
-from decbayes.network.schedule import History, Plan, plan_for, run_history, simulated_charter, simulated_identities
-from decbayes.network.simulator import Simulation, Weather
-from decbayes.network.topology import TOPOLOGIES, groups, sparse
+from decbayes.network.simulation.ledger import check_agreement
+from decbayes.network.simulation.schedule import (
+    History,
+    Plan,
+    plan_for,
+    run_history,
+    simulated_charter,
+    simulated_identities,
+)
+from decbayes.network.simulation.simulator import Simulation, Weather
+from decbayes.network.simulation.topology import TOPOLOGIES, groups, sparse
 
 HISTORIES = 1000
 BLOCKS = 20
@@ -156,7 +163,7 @@ def test_the_command_draws_the_group_in_faults_and_in_agreement(tmp_path):
     from rich.console import Console
 
     from decbayes.cli import main
-    from decbayes.cli.simulate import draw, watch
+    from decbayes.cli.simulation import draw, watch
 
     pytest.importorskip("matplotlib", reason="needs the plot extra")
     history = History(Plan(6, 30, "ring"), seed=3)

@@ -13,9 +13,9 @@ from groups import gaussian_charter, identities
 
 from decbayes.errors import StoreFailed
 from decbayes.network import Agent, Proof, Record, Report, SignedHeader, SqliteStore, settle, sign_record
-from decbayes.network import store as store_module
-from decbayes.network.messages import Digest, encode
-from decbayes.network.store import FORMAT, address
+from decbayes.network.protocol.messages import Digest, encode
+from decbayes.network.runtime import store as store_module
+from decbayes.network.runtime.store import FORMAT, address
 
 MEMBERS = identities(2)
 CHARTER = gaussian_charter(MEMBERS)

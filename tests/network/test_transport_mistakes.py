@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from parties import Means
 
-from decbayes.network.spawn import AgentProcess
+from decbayes.network.runtime.spawn import AgentProcess
 
 pytestmark = [pytest.mark.xdist_group("sockets"), pytest.mark.timeout(120)]
 

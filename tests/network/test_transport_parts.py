@@ -9,11 +9,11 @@ from collections import Counter
 import pytest
 
 from decbayes.errors import TransportFailed
-from decbayes.network.links import Links, settings, settled
-from decbayes.network.log import Log, understand
-from decbayes.network.messages import Digest, encode
-from decbayes.network.queues import CALL_BYTES, Inbox, Outbox
-from decbayes.network.transport import explain
+from decbayes.network.protocol.messages import Digest, encode
+from decbayes.network.runtime.links import Links, settings, settled
+from decbayes.network.runtime.log import Log, understand
+from decbayes.network.runtime.queues import CALL_BYTES, Inbox, Outbox
+from decbayes.network.runtime.transport import explain
 
 
 def digest(number):

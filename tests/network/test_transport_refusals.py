@@ -12,10 +12,10 @@ from parties import Means
 from decbayes.errors import DecbayesError, TransportFailed
 from decbayes.files import to_bytes
 from decbayes.network import Record, SignedHeader, sign_record
-from decbayes.network.ask import Inquiry
-from decbayes.network.links import Links, settings
-from decbayes.network.messages import Batch, encode, message_bytes
-from decbayes.network.transport import config, open_session, root_key
+from decbayes.network.protocol.messages import Batch, encode, message_bytes
+from decbayes.network.runtime.ask import Inquiry
+from decbayes.network.runtime.links import Links, settings
+from decbayes.network.runtime.transport import config, open_session, root_key
 from decbayes.posterior import Posterior
 
 pytestmark = [pytest.mark.xdist_group("sockets"), pytest.mark.timeout(120)]

@@ -3,17 +3,14 @@
 What a command's help says stands here, since `decbayes --help` loads none of them.
 """
 
-import os
 import sys
-import traceback
 from collections.abc import Sequence
-from io import TextIOWrapper
 from typing import NoReturn
 
 from cyclopts import App
 
 import decbayes
-from decbayes.errors import DecbayesError
+from decbayes.cli.run import run
 
 app = App(
     name="decbayes",
@@ -156,19 +153,6 @@ app.command(
     ```""",
 )
 app.command(
-    "decbayes.cli.figure:figure",
-    name="figure",
-    help="""Run an experiment of the paper, draw its figure and check its claims; "all" makes a report of all of them.
-
-    Writes NAME.csv, NAME.png and NAME.svg. A run that is stopped goes on with the same command.
-
-    For example:
-
-    ```sh
-    decbayes figure mixture-amps --out figures
-    ```""",
-)
-app.command(
     "decbayes.cli.simulate:simulate",
     name="simulate",
     help="""Watch simulated agents join, leave, crash and lose messages, and agree in the end.
@@ -182,64 +166,9 @@ app.command(
     decbayes simulate --agents 8 --topology ring
     ```""",
 )
-app.command(
-    "decbayes.cli.bench:bench",
-    name="bench",
-    help="""Run the repository's benchmarks: ratios against other libraries, measured in one run.
-
-    For example:
-
-    ```sh
-    decbayes bench --quick --only lda
-    ```""",
-)
 app.register_install_completion_command()
-
-# What a user can do something about is told in one line; anything else is a defect and shows its traceback.
-USER_ERRORS = (DecbayesError, OSError, MemoryError)
-INTERRUPTED = 130
-UNHEARD = 141  # as for a command that SIGPIPE ends
-# Which extra brings a library that only some commands need.
-EXTRAS = {"zenoh": "net", "cryptography": "net", "sklearn": "experiments", "matplotlib": "experiments"}
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run one command: exit status 0 when all went well, 1 for an error told in a line, 2 for wrong arguments."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in words
-    print_anything()
-    try:
-        app([word for word in words if word != "--debug"], result_action="return_value")
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader, `head` say, has had enough. What is left to print goes nowhere, without another complaint.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(UNHEARD)
-    except USER_ERRORS as error:
-        if debug:
-            raise
-        sys.exit(f"decbayes: {reason(error)}")
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").split(".")[0]
-        if debug or missing not in EXTRAS:
-            raise
-        sys.exit(f"decbayes: this needs {missing}, which is not installed: pip install 'decbayes[{EXTRAS[missing]}]'")
-    except KeyboardInterrupt:
-        # Python would exit with status 1 from a fit's own kind of interruption.
-        print(traceback.format_exc() if debug else "decbayes: interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
-    sys.exit(0)
-
-
-def print_anything() -> None:
-    """Where the terminal has no α or ─, print something else instead of failing."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")
-
-
-def reason(error: Exception) -> str:
-    """The error in a line, that of the operating system without its number."""
-    if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
-        return f"{error.filename}: {error.strerror}"
-    return str(error) or "There is not enough memory."
+    """The `decbayes` command."""
+    run(app, sys.argv[1:] if arguments is None else arguments, name="decbayes")

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Event, Thread
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from cyclopts import Parameter
@@ -14,8 +14,11 @@ from cyclopts.types import NonNegativeInt
 
 from decbayes.cli.linking import Authority, Certificate, CertificateKey, Plain, tls_of
 from decbayes.errors import InvalidCharter, TransportFailed
-from decbayes.network import Agent, Charter, Identity, SqliteStore
-from decbayes.network.links import Discovery, Links
+from decbayes.extras import require_extra
+
+if TYPE_CHECKING:
+    from decbayes.network import Charter, Identity, SqliteStore
+    from decbayes.network.runtime.links import Links
 
 
 def agent(
@@ -27,7 +30,9 @@ def agent(
     data: Annotated[tuple[Path, ...], Parameter(help="Its own data, one shard a file, as in `decbayes fit`.")] = (),
     listen: Annotated[tuple[str, ...], Parameter(help="HOST:PORT to listen at.", negative="")] = ("127.0.0.1:0",),
     connect: Annotated[tuple[str, ...], Parameter(help="HOST:PORT of neighbours.", negative="")] = (),
-    discovery: Annotated[Discovery, Parameter(help="Whether to link with further agents it hears of.")] = "none",
+    discovery: Annotated[
+        Literal["none", "gossip", "multicast"], Parameter(help="Whether to link with further agents it hears of.")
+    ] = "none",
     tls_authority: Authority = None,
     tls_certificate: Certificate = None,
     tls_key: CertificateKey = None,
@@ -37,6 +42,10 @@ def agent(
     stop_with_stdin: Annotated[bool, Parameter(help="Stop when standard input ends.", negative="")] = False,
 ) -> None:
     """Join a group: fit own data, publish it, relay and merge everybody's."""
+    require_extra("net", task="decbayes agent")
+    from decbayes.network import Charter, Identity, SqliteStore
+    from decbayes.network.runtime.links import Links
+
     check_streams(stop_with_stdin)
     agreed, identity = Charter.load(charter), Identity.load(key)
     check_member(identity, agreed, key)
@@ -48,18 +57,19 @@ def agent(
 
 
 def serve(
-    charter: Charter,
-    identity: Identity,
-    store: SqliteStore,
-    links: Links,
+    charter: "Charter",
+    identity: "Identity",
+    store: "SqliteStore",
+    links: "Links",
     shards: Sequence[Any],
     stop: Event,
     *,
     refinements: int,
     rng: np.random.Generator,
 ) -> None:
-    from decbayes.network.log import Log
-    from decbayes.network.service import Service
+    from decbayes.network import Agent
+    from decbayes.network.runtime.log import Log
+    from decbayes.network.runtime.service import Service
 
     # Versions leap by random steps that must differ from start to start: never from a seed.
     member = Agent(charter, identity, rng=np.random.default_rng(), saved=store.load())
@@ -83,7 +93,7 @@ def check_streams(with_stdin: bool) -> None:
         raise TransportFailed("Standard input is closed: there is nothing whose end --stop-with-stdin could wait for.")
 
 
-def check_member(identity: Identity, charter: Charter, key: Path) -> None:
+def check_member(identity: "Identity", charter: "Charter", key: Path) -> None:
     if identity.id not in charter.keys:
         raise InvalidCharter(
             f"{key} is not a key of a member of '{charter.group}'. Its public key is {identity.public.hex()}: "
@@ -91,7 +101,7 @@ def check_member(identity: Identity, charter: Charter, key: Path) -> None:
         )
 
 
-def read_shard(path: Path, charter: Charter) -> Any:
+def read_shard(path: Path, charter: "Charter") -> Any:
     """A file's observations: documents for a topic model, points for all others."""
     from decbayes.cli.documents import read_documents
     from decbayes.cli.fit import points

@@ -1,27 +1,17 @@
 """`decbayes certificate`: who may link with a group's agents."""
 
 from pathlib import Path
-from typing import Annotated
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
 from cyclopts import App, Parameter
 from cyclopts.types import PositiveInt
 
-from decbayes.network.certificates import (
-    AGENT_DAYS,
-    AUTHORITY_DAYS,
-    Authority,
-    hosts_of,
-    key_file,
-    new_request,
-    read_request,
-    refuse_existing,
-    request_file,
-    save_pair,
-    write_certificate,
-)
-from decbayes.network.certified import check_validity, read_certificates
+from decbayes.extras import require_extra
+from decbayes.network.protocol.limits import AGENT_DAYS, AUTHORITY_DAYS
+
+if TYPE_CHECKING:
+    from cryptography import x509
 
 app = App(name="certificate", help="Make the certificates for links beyond one machine.")
 
@@ -47,7 +37,7 @@ def authority(
     decbayes certificate authority authority.pem
     ```
     """
-    made = Authority.generate(name or file.stem, days=days)
+    made = certificates().Authority.generate(name or file.stem, days=days)
     made.save(file)
     describe(made.certificate)
 
@@ -62,10 +52,11 @@ def issue(file: File, /, *, authority: Signer, hosts: Hosts, name: Name = None, 
     decbayes certificate issue a.pem --authority authority.pem --host 10.0.0.7
     ```
     """
-    signer = Authority.load(authority)
-    key, request = new_request(name or file.stem, hosts)
+    make = certificates()
+    signer = make.Authority.load(authority)
+    key, request = make.new_request(name or file.stem, hosts)
     certificate = signer.sign(request, days=days)
-    save_pair(file, certificate, key_file(file), key)
+    make.save_pair(file, certificate, make.key_file(file), key)
     describe(certificate)
 
 
@@ -79,10 +70,11 @@ def request(file: File, /, *, hosts: Hosts, name: Name = None) -> None:
     decbayes certificate request a.pem --host site-a.example.org
     ```
     """
-    key, made = new_request(name or file.stem, hosts)
-    refuse_existing(file)
-    save_pair(request_file(file), made, key_file(file), key)
-    print(f"{request_file(file)} is for the authority to sign; {key_file(file)} stays here.")
+    make = certificates()
+    key, made = make.new_request(name or file.stem, hosts)
+    make.refuse_existing(file)
+    make.save_pair(make.request_file(file), made, make.key_file(file), key)
+    print(f"{make.request_file(file)} is for the authority to sign; {make.key_file(file)} stays here.")
 
 
 @app.command
@@ -102,8 +94,9 @@ def sign(
     decbayes certificate sign a.pem.request --authority authority.pem -o a.pem
     ```
     """
-    certificate = Authority.load(authority).sign(read_request(request), days=days)
-    write_certificate(output, certificate)
+    make = certificates()
+    certificate = make.Authority.load(authority).sign(make.read_request(request), days=days)
+    make.write_certificate(output, certificate)
     describe(certificate)
 
 
@@ -117,14 +110,25 @@ def show(file: Annotated[Path, Parameter(help="A certificate.")], /) -> None:
     decbayes certificate show a.pem
     ```
     """
-    certificate = read_certificates(file)[0]
+    make = certificates()
+    certificate = make.read_certificates(file)[0]
     describe(certificate)
-    check_validity(certificate, file)
+    make.check_validity(certificate, file)
 
 
-def describe(certificate: x509.Certificate) -> None:
+def certificates() -> ModuleType:
+    """What makes and reads certificates; loaded when it is used, because it needs a library of its own."""
+    require_extra("net", task="decbayes certificate")
+    from decbayes.network.runtime import certificates
+
+    return certificates
+
+
+def describe(certificate: "x509.Certificate") -> None:
+    from cryptography.hazmat.primitives import hashes
+
     fingerprint = certificate.fingerprint(hashes.SHA256()).hex()
-    hosts = hosts_of(certificate)
+    hosts = certificates().hosts_of(certificate)
     print(f"name         {certificate.subject.rfc4514_string()}")
     if hosts:
         print(f"hosts        {', '.join(hosts)}")

@@ -4,15 +4,18 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from cyclopts import App, Parameter
 
 from decbayes.cli.documents import read_vocabulary
 from decbayes.errors import InvalidCharter, StoreFailed
-from decbayes.network.charter import MODELS, Charter, member_key
-from decbayes.network.limits import Limits
+from decbayes.extras import require_extra
+from decbayes.network.protocol.limits import Limits
+
+if TYPE_CHECKING:
+    from decbayes.network import Charter
 
 app = App(name="charter", help="Write, extend or show what a group agrees on.")
 
@@ -26,7 +29,7 @@ def new(
     /,
     *,
     group: Annotated[str, Parameter(help="A name for the group.")],
-    model: Annotated[str, Parameter(help=f"One of {', '.join(MODELS)}.")],
+    model: Annotated[str, Parameter(help="The model's name, such as GaussianMixture.")],
     members: Members,
     settings: Annotated[tuple[str, ...], Parameter(name="--set", help="NAME=VALUE, a setting of the model.")] = (),
     limits: Annotated[tuple[str, ...], Parameter(name="--limit", help="NAME=VALUE, what members may send.")] = (),
@@ -41,6 +44,9 @@ def new(
     decbayes charter new group.toml --group g --model GaussianMean --member a=$key
     ```
     """
+    require_extra("net", task="decbayes charter")
+    from decbayes.network import Charter
+
     refuse_existing(file)
     words = read_vocabulary(vocabulary) if vocabulary is not None else ()
     charter = Charter(
@@ -65,7 +71,7 @@ def add(file: File, /, *, members: Members) -> None:
     decbayes charter add group.toml --member c=$(decbayes keygen c.key)
     ```
     """
-    charter = Charter.load(file)
+    charter = load(file)
     added = keys(members)
     known = sorted(added.keys() & charter.members.keys())
     if known:
@@ -93,10 +99,10 @@ def next_epoch(
     decbayes charter next group.toml --store a.store -o group-2.toml
     ```
     """
-    from decbayes.network.ask import stored_pool
-
     refuse_existing(output)
-    charter = Charter.load(file)
+    charter = load(file)
+    from decbayes.network.runtime.stored import stored_pool
+
     pool = stored_pool(store, charter)
     shards = {record.origin: record.header.shards for record in pool.counted()}
     if not shards:
@@ -116,7 +122,14 @@ def show(file: File, /) -> None:
     decbayes charter show group.toml
     ```
     """
-    describe(Charter.load(file))
+    describe(load(file))
+
+
+def load(file: Path) -> "Charter":
+    require_extra("net", task="decbayes charter")
+    from decbayes.network import Charter
+
+    return Charter.load(file)
 
 
 def refuse_existing(file: Path) -> None:
@@ -124,7 +137,7 @@ def refuse_existing(file: Path) -> None:
         raise InvalidCharter(f"{file} exists, and a charter is not overwritten. Members are added with `charter add`.")
 
 
-def describe(charter: Charter) -> None:
+def describe(charter: "Charter") -> None:
     settings = ", ".join(f"{name}={value}" for name, value in charter.settings.items())
     print(f"group        {charter.group}")
     print(f"model        {charter.model_name} ({settings})")
@@ -136,6 +149,8 @@ def describe(charter: Charter) -> None:
 
 def keys(pairs: Sequence[str]) -> dict[str, bytes]:
     """Public keys by name."""
+    from decbayes.network.protocol.charter import member_key
+
     named = [split(pair) for pair in pairs]
     if len({name for name, _ in named}) < len(named):
         raise InvalidCharter("Two members have the same name.")

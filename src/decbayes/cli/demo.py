@@ -15,10 +15,13 @@ def demo(
     out: Annotated[Path, Parameter(help="Folder for the picture.")] = Path("demo"),
 ) -> None:
     """Run the agents, show them, and draw the outcome."""
-    from decbayes.cli.demonstration.digits import Digits, Story
-    from decbayes.cli.demonstration.events import Events, prepare
-    from decbayes.cli.demonstration.picture import draw
-    from decbayes.cli.demonstration.view import watching
+    from decbayes.demo.digits import Digits, Story
+    from decbayes.demo.events import Events, prepare
+    from decbayes.demo.picture import draw
+    from decbayes.demo.view import watching
+    from decbayes.extras import require_extra
+
+    require_extra("demo", task="decbayes demo")
     from decbayes.cli.terminal import Output
 
     # Told to end, it cleans up as after Ctrl-C; the agents end with it in any case.

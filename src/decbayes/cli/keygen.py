@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from decbayes.errors import InvalidKey
-from decbayes.network.keys import Identity
+from decbayes.extras import require_extra
 
 
 def keygen(
@@ -14,6 +14,9 @@ def keygen(
     /,
 ) -> None:
     """Make an agent's key, and print its public half for the charter."""
+    require_extra("net", task="decbayes keygen")
+    from decbayes.network import Identity
+
     identity = Identity.generate()
     try:
         identity.save(key)

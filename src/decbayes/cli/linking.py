@@ -1,12 +1,14 @@
 """Options of all commands that open links."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from decbayes.errors import TransportFailed
-from decbayes.network.links import Tls
+
+if TYPE_CHECKING:
+    from decbayes.network.runtime.links import Tls
 
 Authority = Annotated[Path | None, Parameter(help="Certificate of the authority that vouches for all agents (PEM).")]
 Certificate = Annotated[Path | None, Parameter(help="This agent's certificate (PEM).")]
@@ -14,7 +16,7 @@ CertificateKey = Annotated[Path | None, Parameter(help="The certificate's privat
 Plain = Annotated[bool, Parameter(help="Allow links without TLS beyond this machine.", negative="")]
 
 
-def tls_of(authority: Path | None, certificate: Path | None, key: Path | None) -> Tls | None:
+def tls_of(authority: Path | None, certificate: Path | None, key: Path | None) -> "Tls | None":
     """All three files, or none."""
     if authority is None and certificate is None and key is None:
         return None
@@ -22,4 +24,6 @@ def tls_of(authority: Path | None, certificate: Path | None, key: Path | None) -
         raise TransportFailed(
             "TLS needs all of --tls-authority, --tls-certificate and --tls-key; `decbayes certificate` makes them."
         )
+    from decbayes.network.runtime.links import Tls
+
     return Tls(authority, certificate, key)

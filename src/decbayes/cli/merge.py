@@ -8,8 +8,7 @@ from cyclopts.types import NonNegativeInt, PositiveInt
 from rich.progress import track
 
 from decbayes.cli.explain import print_alignment
-from decbayes.cli.outputs import check_output
-from decbayes.cli.show import save_picture
+from decbayes.cli.outputs import check_output, save_picture
 from decbayes.cli.terminal import aligning, messages
 from decbayes.errors import DecbayesError, InvalidStructure, NothingToMerge, StructureMismatch
 from decbayes.files import load, save

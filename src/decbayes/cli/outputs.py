@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 from decbayes.errors import DecbayesError
 
@@ -18,3 +19,10 @@ def check_output(output: Path | None, *inputs: Path | None) -> None:
     for path in inputs:
         if path is not None and path.exists() and output.exists() and output.samefile(path):
             raise DecbayesError(f"{output} is an input of this command and would be lost. Choose another name.")
+
+
+def save_picture(figure: Any, path: Path) -> None:
+    try:
+        figure.savefig(path, dpi=150)
+    except ValueError as error:
+        raise DecbayesError(f"{path}: {error}") from None

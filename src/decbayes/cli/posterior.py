@@ -1,18 +1,21 @@
 """`decbayes posterior`: what a group knows, from one of its agents or from an agent's store."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 from cyclopts import Parameter
 
 from decbayes.cli.linking import Authority, Certificate, CertificateKey, Plain, tls_of
 from decbayes.cli.outputs import check_output
+from decbayes.cli.terminal import plain as shown
 from decbayes.errors import TransportFailed
+from decbayes.extras import require_extra
 from decbayes.files import save
-from decbayes.network.charter import Charter
-from decbayes.network.links import Links
 from decbayes.posterior import Posterior
+
+if TYPE_CHECKING:
+    from decbayes.network import Charter
 
 
 def posterior(
@@ -31,7 +34,9 @@ def posterior(
     plain: Plain = False,
 ) -> None:
     """The merged posterior of all evidence that an agent has heard of, and the set it was made from."""
-    from decbayes.network.ask import Inquiry, stored, stored_parts
+    require_extra("net", task="decbayes posterior")
+    from decbayes.network import Charter
+    from decbayes.network.runtime.stored import stored, stored_parts
 
     check_output(output, charter, store)
     agreed = Charter.load(charter)
@@ -44,6 +49,9 @@ def posterior(
     if store is not None:
         answer = stored(store, agreed)
     else:
+        from decbayes.network.runtime.ask import Inquiry
+        from decbayes.network.runtime.links import Links
+
         tls = tls_of(tls_authority, tls_certificate, tls_key)
         with Inquiry(agreed, Links(listen=(), connect=(str(agent),), tls=tls, plain=plain)) as inquiry:
             answer = inquiry.posterior()
@@ -61,13 +69,11 @@ def save_parts(contributions: dict[str, Posterior], folder: Path) -> None:
         save(contribution, folder / f"{quote(name, safe=' ')}.posterior")
 
 
-def describe(description: dict[str, Any], charter: Charter) -> None:
-    from decbayes.network.ask import printable
-
+def describe(description: dict[str, Any], charter: "Charter") -> None:
     # Names as the charter has them: an agent that is asked may say anything.
     counted = [name for name in charter.members if name in description["counted"]]
     missing = [name for name in charter.members if name not in counted]
     print(f"observations  {description['observations']:,}")
     print(f"counted       {', '.join(counted) or 'nobody'}")
     print(f"not heard of  {', '.join(missing) or 'nobody'}")
-    print(f"set           {printable(description['set'].encode())[:16]}")
+    print(f"set           {shown(description['set'])[:16]}")

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from cyclopts.types import PositiveInt
 
 from decbayes.cli.describe import Shape, describe, square
-from decbayes.cli.outputs import check_output
+from decbayes.cli.outputs import check_output, save_picture
 from decbayes.cli.terminal import output, plain
 from decbayes.errors import DecbayesError, InvalidData
 from decbayes.files import load
@@ -84,10 +84,3 @@ def square_or_told(numbers: int) -> Shape:
     if side is None:
         raise InvalidData(f"{numbers:,} pixels are no square. Say how high and wide images are: --shape HEIGHT WIDTH.")
     return side
-
-
-def save_picture(figure: Any, path: Path) -> None:
-    try:
-        figure.savefig(path, dpi=150)
-    except ValueError as error:
-        raise DecbayesError(f"{path}: {error}") from None

@@ -29,50 +29,92 @@ Messages are small but for `Batch`, which carries the bodies that its receiver h
 message: hashes are compared again at every tick. Nothing that an agent sends was not durable before.
 """
 
-from decbayes.network.agent import Agent
-from decbayes.network.charter import Charter
-from decbayes.network.effects import Effect, Peer, Persist, Report, Saved, Send, Store, settle
-from decbayes.network.epoch import Epoch
-from decbayes.network.evidence import Evidence, Learned
-from decbayes.network.keys import AgentId, Identity, agent_id, short
-from decbayes.network.limits import Limits
-from decbayes.network.messages import message_bytes
-from decbayes.network.pool import Change, Entry, Merged, Pool, Proof
-from decbayes.network.record import Header, Record, SignedHeader, sign_record
-from decbayes.network.store import SqliteStore
-from decbayes.network.validation import REASONS, open_record, verify
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "REASONS",
-    "Agent",
-    "AgentId",
-    "Change",
-    "Charter",
-    "Effect",
-    "Entry",
-    "Epoch",
-    "Evidence",
-    "Header",
-    "Identity",
-    "Learned",
-    "Limits",
-    "Merged",
-    "Peer",
-    "Persist",
-    "Pool",
-    "Proof",
-    "Record",
-    "Report",
-    "Saved",
-    "Send",
-    "SignedHeader",
-    "SqliteStore",
-    "Store",
-    "agent_id",
-    "message_bytes",
-    "open_record",
-    "settle",
-    "short",
-    "sign_record",
-    "verify",
-]
+from decbayes.extras import require_extra
+
+if TYPE_CHECKING:
+    from decbayes.network.protocol.agent import Agent as Agent
+    from decbayes.network.protocol.charter import Charter as Charter
+    from decbayes.network.protocol.effects import Effect as Effect
+    from decbayes.network.protocol.effects import Peer as Peer
+    from decbayes.network.protocol.effects import Persist as Persist
+    from decbayes.network.protocol.effects import Report as Report
+    from decbayes.network.protocol.effects import Saved as Saved
+    from decbayes.network.protocol.effects import Send as Send
+    from decbayes.network.protocol.effects import Store as Store
+    from decbayes.network.protocol.effects import settle as settle
+    from decbayes.network.protocol.epoch import Epoch as Epoch
+    from decbayes.network.protocol.evidence import Evidence as Evidence
+    from decbayes.network.protocol.evidence import Learned as Learned
+    from decbayes.network.protocol.keys import AgentId as AgentId
+    from decbayes.network.protocol.keys import Identity as Identity
+    from decbayes.network.protocol.keys import agent_id as agent_id
+    from decbayes.network.protocol.keys import short as short
+    from decbayes.network.protocol.limits import Limits as Limits
+    from decbayes.network.protocol.messages import message_bytes as message_bytes
+    from decbayes.network.protocol.pool import Change as Change
+    from decbayes.network.protocol.pool import Entry as Entry
+    from decbayes.network.protocol.pool import Merged as Merged
+    from decbayes.network.protocol.pool import Pool as Pool
+    from decbayes.network.protocol.pool import Proof as Proof
+    from decbayes.network.protocol.record import Header as Header
+    from decbayes.network.protocol.record import Record as Record
+    from decbayes.network.protocol.record import SignedHeader as SignedHeader
+    from decbayes.network.protocol.record import sign_record as sign_record
+    from decbayes.network.protocol.validation import REASONS as REASONS
+    from decbayes.network.protocol.validation import open_record as open_record
+    from decbayes.network.protocol.validation import verify as verify
+    from decbayes.network.runtime.store import SqliteStore as SqliteStore
+
+_HOME = {
+    "Agent": "protocol.agent",
+    "AgentId": "protocol.keys",
+    "Change": "protocol.pool",
+    "Charter": "protocol.charter",
+    "Effect": "protocol.effects",
+    "Entry": "protocol.pool",
+    "Epoch": "protocol.epoch",
+    "Evidence": "protocol.evidence",
+    "Header": "protocol.record",
+    "Identity": "protocol.keys",
+    "Learned": "protocol.evidence",
+    "Limits": "protocol.limits",
+    "Merged": "protocol.pool",
+    "Peer": "protocol.effects",
+    "Persist": "protocol.effects",
+    "Pool": "protocol.pool",
+    "Proof": "protocol.pool",
+    "REASONS": "protocol.validation",
+    "Record": "protocol.record",
+    "Report": "protocol.effects",
+    "Saved": "protocol.effects",
+    "Send": "protocol.effects",
+    "SignedHeader": "protocol.record",
+    "SqliteStore": "runtime.store",
+    "Store": "protocol.effects",
+    "agent_id": "protocol.keys",
+    "message_bytes": "protocol.messages",
+    "open_record": "protocol.validation",
+    "settle": "protocol.effects",
+    "short": "protocol.keys",
+    "sign_record": "protocol.record",
+    "verify": "protocol.validation",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name on first use: the protocol needs libraries that the rest of decbayes does without."""
+    if name not in _HOME:
+        raise AttributeError(f"decbayes.network has no '{name}'; it has {', '.join(__all__)}.")
+    require_extra("net", task="decbayes.network")
+    value = getattr(import_module(f"decbayes.network.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

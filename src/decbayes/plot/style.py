@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 INK, GREY, PALE = "#222222", "#8a8a8a", "#d9d9d9"
 BLUE = "#1b6ca8"
 
+# One colour per method, wherever methods are compared.
+AMPS, BATCH, NAIVE, SITES = BLUE, "#444444", "#c8553d", "#b08900"
+
 SETTINGS = {
     "font.size": 8,
     "axes.titlesize": 8.5,

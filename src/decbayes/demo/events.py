@@ -1,0 +1,153 @@
+"""The course of events: sites join one by one, one is killed and comes back, one is late, and all agree in the end."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from decbayes.demo.digits import SETTINGS, SITES, Digits, Story
+from decbayes.errors import TransportFailed
+from decbayes.network import Charter, Identity, Limits, Record, SqliteStore
+from decbayes.network.runtime.ask import Inquiry
+from decbayes.network.runtime.links import Links
+from decbayes.network.runtime.spawn import Party
+from decbayes.posterior import Posterior
+
+VICTIM, LATECOMER = SITES[3], SITES[7]
+REFINEMENTS = 2
+# The group has settled when nothing has changed for so long; refining waits for three quiet seconds.
+SETTLED_SECONDS = 6.0
+# A slow machine need not refine to the end; agreeing it must.
+PATIENCE_SECONDS, MOST_SECONDS = 70.0, 100.0
+
+
+@dataclass
+class Watched:
+    """What an agent has last said about itself."""
+
+    site: str
+    inquiry: Inquiry | None = None
+    state: str = "not there yet"
+    heard: frozenset[str] = frozenset()
+    root: str = ""
+    changed: float = 0.0
+    score: float | None = None
+
+
+@dataclass
+class Events:
+    """Runs the group and watches it; `show` is called whenever there is something new to see."""
+
+    party: Party
+    story: Story
+    show: Callable[[], None] = lambda: None
+    watched: dict[str, Watched] = field(default_factory=lambda: {site: Watched(site) for site in SITES})
+
+    def run(self) -> None:
+        early = [site for site in SITES if site != LATECOMER]
+        for site in early:
+            self._join(site)
+        self._until(lambda: self._agree(frozenset(early)))
+        self._kill(VICTIM)
+        self._join(LATECOMER, "joins late", mark="joins")
+        self._until(lambda: self._agree(frozenset(SITES)))
+        self._join(VICTIM, "comes back, with what it had stored", mark="back")
+        self._until(lambda: self._agree(frozenset(SITES)) and self._settled())
+        self._finish()
+
+    @property
+    def live(self) -> list[Watched]:
+        return [one for one in self.watched.values() if one.inquiry is not None]
+
+    def close(self) -> None:
+        for one in self.live:
+            assert one.inquiry is not None
+            one.inquiry.close()
+
+    def _join(self, site: str, text: str = "starts", *, mark: str = "") -> None:
+        """Start a site; it calls the two that came last and are still there."""
+        neighbours = [self.party.agents[one.site].endpoint() for one in self.live[-2:]]
+        links = [word for endpoint in neighbours for word in ("--connect", endpoint)]
+        data = str(self.party.folder / f"{site}.npy")
+        seed = str(SITES.index(site))
+        self.watched[site].state = "starting"
+        agent = self.party.start(site, "--data", data, *links, "--refine", str(REFINEMENTS), "--seed", seed)
+        self.story.happened(f"{site} {text}", mark=f"{site} {mark}" if mark else "")
+        self._until(lambda: bool(agent.events("listening")) or not agent.running)
+        links_here = Links(listen=(), connect=(agent.endpoint(),))
+        self.watched[site].inquiry = Inquiry(self.party.charter, links_here)
+        self.watched[site].state = "up"
+
+    def _kill(self, site: str) -> None:
+        self.party.agents[site].kill()
+        one = self.watched[site]
+        if one.inquiry is not None:
+            one.inquiry.close()
+        one.inquiry, one.state = None, "killed"
+        self.story.happened(f"{site} is killed; what it has said still counts", mark=f"{site} killed")
+        self.show()
+
+    def _finish(self) -> None:
+        inquiry = self.live[0].inquiry
+        assert inquiry is not None
+        self.story.agreed = inquiry.posterior().posterior
+        self.story.happened(f"{len(self.live)} sites agree, bit by bit, on the evidence of all {len(SITES)}")
+        self.show()
+
+    def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            if self.story.seconds > MOST_SECONDS:
+                raise TransportFailed(
+                    f"The sites have not come to agree in {MOST_SECONDS:.0f} s; see {self.party.folder}."
+                )
+            for one in self.live:
+                self._look(one)
+            self.show()
+            time.sleep(0.1)
+
+    def _look(self, one: Watched) -> None:
+        assert one.inquiry is not None
+        status = one.inquiry.status()
+        if status["root"] == one.root:
+            return
+        one.heard, one.root, one.changed = frozenset(status["heard"]), status["root"], time.monotonic()
+        if not one.heard:
+            return
+        one.score = self.story.scored(one.site, one.inquiry.posterior().posterior)
+        if one.site in one.heard and one.site not in self.story.alone:
+            self.story.alone[one.site] = self._first_said(one.site)
+
+    def _first_said(self, site: str) -> Posterior:
+        """A site's own posterior, from its store."""
+        charter = self.party.charter
+        with SqliteStore(self.party.folder / f"{site}.store", charter, read_only=True) as store:
+            records = [item for item in store.load() if isinstance(item, Record)]
+        (own,) = [record for record in records if charter.names[record.origin] == site]
+        assert own.posterior is not None
+        return own.posterior
+
+    def _agree(self, sites: frozenset[str]) -> bool:
+        return all(one.heard == sites for one in self.live) and len({one.root for one in self.live}) == 1
+
+    def _settled(self) -> bool:
+        quiet = time.monotonic() > max(one.changed for one in self.live) + SETTLED_SECONDS
+        return quiet or self.story.seconds > PATIENCE_SECONDS
+
+
+def prepare(folder: Path, digits: Digits) -> Party:
+    """Keys, the charter and every site's data, each in its file."""
+    identities = {site: Identity.generate() for site in SITES}
+    charter = Charter(
+        group="digits",
+        model_name="GaussianMixture",
+        settings=SETTINGS,
+        members={site: identity.public for site, identity in identities.items()},
+        limits=Limits(members=len(SITES), record_bytes=1 << 20),
+    )
+    party = Party(folder, charter)
+    party.prepare(identities)
+    for site, images in digits.shards.items():
+        np.save(folder / f"{site}.npy", images)
+    return party

@@ -1,0 +1,92 @@
+"""The outcome as a picture: the clusters that each posterior has found, and how the sites came to agree."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from decbayes.demo.digits import SITES, Story
+from decbayes.families import Array
+from decbayes.plot import images
+from decbayes.plot.style import AMPS, BATCH, GREY, INK, NAIVE, styled
+from decbayes.plot.style import SITES as ALONE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLOURS = {"best site alone": ALONE, "naive merge": NAIVE, "AMPS": AMPS, "all data in one place": BATCH}
+LABELS = {
+    "best site alone": "best site\nalone",
+    "naive merge": "naive\nmerge",
+    "AMPS": "AMPS",
+    "all data in one place": "all data in\none place",
+}
+SHAPE, DARKNESS = (8, 8), (0.0, 16.0)
+
+
+def draw(story: Story, target: Path) -> dict[str, float]:
+    """Write the picture and return the score of each posterior in it."""
+    from matplotlib.figure import Figure
+
+    results = story.results()
+    scores = {name: story.digits.score(posterior) for name, posterior in results.items()}
+    clusters = {name: story.digits.clusters(posterior) for name, posterior in results.items()}
+    with styled():
+        figure = Figure(figsize=(7.0, 2.0))
+        draw_clusters(figure.add_axes((0.115, 0.1, 0.465, 0.78)), clusters, scores)
+        draw_climb(figure.add_axes((0.725, 0.2, 0.26, 0.68)), story, scores)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(target, dpi=220)
+    return scores
+
+
+def draw_clusters(axes: "Axes", clusters: dict[str, Array], scores: dict[str, float]) -> None:
+    """A row of mean images for each posterior, its name before and its score behind."""
+    rows = {LABELS[name]: means for name, means in clusters.items()}
+    images(rows, SHAPE, limits=DARKNESS, cmap="gray_r", axes=axes)
+    axes.set_anchor("N")
+    for label, middle, (name, score) in zip(axes.get_yticklabels(), axes.get_yticks(), scores.items(), strict=True):
+        label.set(color=COLOURS[name], linespacing=1.1, fontsize=8)
+        at = axes.get_yaxis_transform()
+        axes.text(1.01, float(middle), number_text(score), transform=at, va="center", color=COLOURS[name])
+    axes.set_title("means of the ten clusters", fontsize=8, loc="left", pad=5)
+    axes.set_title("score", fontsize=8, loc="right", pad=5, x=1.11)
+    caption = "score: log density of a held-out image, on average"
+    axes.text(0, -0.06, caption, transform=axes.transAxes, fontsize=7, color=GREY, va="top")
+
+
+def draw_climb(axes: "Axes", story: Story, scores: dict[str, float]) -> None:
+    """What each site knew alone, and how its merged posterior came up to the batch posterior."""
+    for site in SITES:
+        mine = [point for point in story.points if point.site == site]
+        times = [*(point.seconds for point in mine), story.events[-1].seconds]
+        values = [*(point.score for point in mine), mine[-1].score]
+        axes.step(times, values, where="post", color=COLOURS["AMPS"], linewidth=0.9, alpha=0.6)
+        axes.plot(times[:1], [story.digits.score(story.alone[site])], "o", color=COLOURS["best site alone"], ms=2.6)
+    batch, end = scores["all data in one place"], story.events[-1].seconds
+    axes.axhline(batch, color=COLOURS["all data in one place"], linewidth=0.8, linestyle=(0, (4, 3)))
+    axes.set(xlim=(0, 1.02 * end), xlabel="seconds")
+    axes.yaxis.set_major_formatter(lambda value, _: number_text(value, digits=0))
+    axes.set_title("score of every site", fontsize=8, loc="left", pad=5)
+    label_climb(axes, story, batch)
+
+
+def label_climb(axes: "Axes", story: Story, batch: float) -> None:
+    """Names beside what they name, and marks where something went wrong or came late."""
+    low, _ = axes.get_ylim()
+    height, end = batch - low, story.events[-1].seconds
+    axes.set_ylim(low - 0.26 * height, batch + 0.2 * height)
+    small: dict[str, Any] = {"fontsize": 7, "ha": "right"}
+    axes.text(end, batch + 0.03 * height, "all data in one place", va="bottom", color=INK, **small)
+    axes.text(end, batch - 0.08 * height, "merged", va="top", color=COLOURS["AMPS"], **small)
+    alone = float(np.mean([story.digits.score(posterior) for posterior in story.alone.values()]))
+    axes.text(end, alone, "alone", va="center", color=COLOURS["best site alone"], **small)
+    marked = [event for event in story.events if event.mark]
+    for row, event in enumerate(marked):
+        axes.vlines(event.seconds, low - 0.26 * height, batch, color=GREY, linewidth=0.5)
+        place = marked[-1].seconds + 0.02 * end, low - (0.04 + 0.1 * row) * height
+        axes.text(*place, event.mark, fontsize=6, color=GREY, va="bottom")
+
+
+def number_text(value: float, *, digits: int = 1) -> str:
+    return f"{value:.{digits}f}".replace("-", "−")

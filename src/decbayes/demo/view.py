@@ -1,0 +1,79 @@
+"""The group as it is just now: a live table in a terminal, plain lines elsewhere."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from decbayes.demo.digits import SITES
+from decbayes.demo.events import Events, Watched
+
+STYLES = {"up": "green", "killed": "red", "starting": "yellow"}
+BAR = 24
+
+
+@contextmanager
+def watching(events: Events, console: Console) -> Iterator[None]:
+    """Show the events while they happen."""
+    if not console.is_terminal:
+        events.show = plain_lines(events, console)
+        yield
+        return
+    with Live(console=console, auto_refresh=False) as live:
+        events.show = lambda: live.update(table_of(events), refresh=True)
+        yield
+
+
+def plain_lines(events: Events, console: Console) -> Callable[[], None]:
+    """Print what is new since the last call, a line each."""
+    said: dict[str, int] = {}
+    told = 0
+
+    def show() -> None:
+        nonlocal told
+        for event in events.story.events[told:]:
+            console.print(f"{event.seconds:5.1f} s  {event.text}")
+        told = len(events.story.events)
+        for one in events.live:
+            if one.score is not None and said.get(one.site) != len(one.heard):
+                said[one.site] = len(one.heard)
+                count = f"{len(one.heard)} of {len(SITES)}"
+                console.print(f"{events.story.seconds:5.1f} s  {one.site} has heard of {count}: {one.score:.2f}")
+
+    return show
+
+
+def table_of(events: Events) -> Group:
+    """One row a site: what it is doing, whom it has heard of, and how good its merged posterior is."""
+    story = events.story
+    table = Table(title=f"{story.seconds:4.0f} s", title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("site")
+    table.add_column("state", width=13)
+    table.add_column("has heard of", width=2 * len(SITES))
+    table.add_column("log density of a held-out image", no_wrap=True)
+    lowest = min((point.score for point in story.points), default=0.0)
+    for one in events.watched.values():
+        table.add_row(one.site, Text(one.state, STYLES.get(one.state, "dim")), heard(one), bar(one, lowest, events))
+    table.add_row("batch", Text("in one place", "dim"), "", Text(f"{'━' * BAR} {story.digits.batch_score:.2f}", "dim"))
+    recent = [Text(f"{event.seconds:5.1f} s  {event.text}", "dim") for event in story.events[-4:]]
+    return Group(table, "", *recent)
+
+
+def heard(one: Watched) -> Text:
+    dots = Text()
+    for site in SITES:
+        dots.append("● " if site in one.heard else "· ", "green" if site in one.heard else "dim")
+    return dots
+
+
+def bar(one: Watched, lowest: float, events: Events) -> Text:
+    """How far the score has come from the group's worst towards the batch posterior's."""
+    if one.score is None:
+        return Text("")
+    share = (one.score - lowest) / max(events.story.digits.batch_score - lowest, 1e-9)
+    length = round(BAR * min(max(share, 0.02), 1.0))
+    style = "dim" if one.inquiry is None else "blue"
+    return Text("━" * length + " " * (BAR - length) + f" {one.score:.2f}", style)

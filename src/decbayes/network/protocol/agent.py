@@ -1,0 +1,287 @@
+"""One member of the group, without any input or output: calls and messages in, effects out.
+
+The rules, all of them:
+
+- Own evidence becomes a new version only when a neighbour has told what it holds (`heard`): after a lost disk the
+  agent thus learns its own highest version and goes above it. It goes a random distance above it, at each start and
+  whenever it is reminded of a forgotten version, so that versions that nobody near remembers are not used again either.
+- A version is persisted, then counted, then sent. Never in another order.
+- What is new is told to neighbours in short listings; they pull what they lack. Everything heard is relayed.
+- At every tick, and when a neighbour appears, one hash is compared; where it differs, so are the listings.
+- No clock is read. Ticks pace the talk and decide nothing.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from decbayes.errors import Refused
+from decbayes.network.protocol import messages
+from decbayes.network.protocol.budget import Budgets
+from decbayes.network.protocol.charter import Charter
+from decbayes.network.protocol.effects import Effect, Peer, Persist, Report, Saved, Send
+from decbayes.network.protocol.evidence import Evidence, Learned, learn, relearn, shard_id, whole
+from decbayes.network.protocol.gossip import Gossip
+from decbayes.network.protocol.keys import Identity, short
+from decbayes.network.protocol.messages import Batch, Digest, Listing, Pull
+from decbayes.network.protocol.pool import Change, Entry, Merged, Pool, Proof
+from decbayes.network.protocol.publisher import Publisher, Verify
+from decbayes.network.protocol.record import Record
+from decbayes.network.protocol.validation import Sealed, check_proof, open_header, open_record, verify
+from decbayes.posterior import Posterior
+
+
+class Agent:
+    """A member of a group: observes data, talks to neighbours, and has the merged posterior whenever it is asked.
+
+    `saved` is what its store holds from earlier starts. `verify` may be replaced by a function that remembers
+    its results, as the simulator does.
+    """
+
+    def __init__(
+        self,
+        charter: Charter,
+        identity: Identity,
+        *,
+        rng: np.random.Generator,
+        saved: Iterable[Saved] = (),
+        verify: Verify = verify,
+    ) -> None:
+        self.charter, self.identity, self.rng = charter, identity, rng
+        self.id = identity.id
+        self.pool = Pool(charter.structure)
+        self.refused: Counter[str] = Counter()
+        self.trouble: str | None = None
+        self.refinements = 0
+        self._verify = verify
+        self._shards: dict[str, Any] = {}
+        self._budgets = Budgets(charter.limits)
+        self._gossip = Gossip(charter, self.pool, rng)
+        self._unsaved: dict[bytes, Record | Proof] = {}
+        self._publisher = Publisher(charter, identity, self.pool, rng, verify)
+        self._restore(saved)
+
+    # What the agent's owner asks of it
+
+    def observe(self, data: Any, *, shard: str | None = None, rng: np.random.Generator) -> list[Effect]:
+        """Fit new data and publish the result; a shard that counts already is not counted again.
+
+        `learn` and `publish` are its two halves, for those who fit in another thread.
+        """
+        learned = self.learn(data, shard=shard, rng=rng)
+        return [] if learned is None else self.publish(learned)
+
+    def learn(self, data: Any, *, shard: str | None = None, rng: np.random.Generator) -> Learned | None:
+        """Fit new data on top of own earlier data; None if it counts already. Publishes nothing."""
+        name = shard if shard is not None else shard_id(data)
+        self._shards[name] = data
+        if name in self.own.shards or name in self.charter.counted.get(self.id, ()):
+            return None
+        return learn(self.charter, self.own, name, data, rng)
+
+    def refine(self, *, rng: np.random.Generator) -> list[Effect]:
+        """Fit all own data again with everybody else's evidence as prior, and publish what that adds instead."""
+        learned = self.relearn(rng=rng)
+        return [] if learned is None else self.publish(learned)
+
+    def relearn(self, *, rng: np.random.Generator) -> Learned | None:
+        """The refined evidence, unpublished; None without own data, or when the charter allows no more of them."""
+        if not self.own.shards or self.refinements >= self.charter.limits.refinements:
+            return None
+        self.refinements += 1
+        others = [r.posterior for r in self.pool.counted() if r.origin != self.id and r.posterior is not None]
+        return relearn(self.charter, self.own, self._shards, others, rng)
+
+    def publish(self, learned: Learned) -> list[Effect]:
+        """Replace the agent's evidence; it goes out as soon as it may."""
+        if self.retracted:
+            return [Report("not_published", {"why": "this agent has retracted its evidence for good"})]
+        if learned.replaces != self.own.shards:
+            return [Report("not_published", {"why": "the agent's evidence changed during the fit; fit again"})]
+        self._publisher.own = learned.evidence
+        return self._publisher.publish()
+
+    def retract(self) -> list[Effect]:
+        """Withdraw the agent's evidence everywhere, for good."""
+        self._publisher.retract()
+        return self._publisher.publish()
+
+    def merged(self) -> Merged:
+        """The posterior of all evidence heard of, and the set of versions it was made from."""
+        return self.pool.merged()
+
+    def posterior(self) -> Posterior:
+        """The posterior of all evidence heard of, that of earlier epochs included, as the model knows it."""
+        return whole(self.charter, self.pool.posterior())
+
+    @property
+    def own(self) -> Evidence:
+        """What the agent's own data has to say, published or not."""
+        return self._publisher.own
+
+    @property
+    def retracted(self) -> bool:
+        return self._publisher.retracted
+
+    @property
+    def peers(self) -> Sequence[Peer]:
+        """The neighbours there are just now."""
+        return tuple(self._gossip.peers)
+
+    @property
+    def version(self) -> int:
+        """The newest version of the agent's own evidence that is durable; 0 before the first."""
+        return self.pool.version(self.id)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether own evidence is not yet published: no neighbour was heard so far, or the disk is full."""
+        return self._publisher.waiting
+
+    # What the transport tells it
+
+    def on_connect(self, peer: Peer) -> list[Effect]:
+        """A neighbour has appeared: compare at once what both hold."""
+        return [self._gossip.connect(peer)]
+
+    def on_disconnect(self, peer: Peer) -> list[Effect]:
+        """A neighbour is gone. What it has said still counts."""
+        self._gossip.disconnect(peer)
+        return []
+
+    def on_tick(self) -> list[Effect]:
+        """Tell the news, compare hashes with one random neighbour, try again what has failed."""
+        self._budgets.refill()
+        again = [Persist(item) for item in self._unsaved.values()]
+        self._unsaved.clear()
+        return [*self._gossip.tick(), *again, *self._publisher.publish(), *self._report_overdue()]
+
+    def on_bytes(self, peer: Peer, content: bytes) -> list[Effect]:
+        """A message from a neighbour, whatever it holds."""
+        try:
+            self._budgets.receive(peer, len(content))
+            message = messages.decode(content, self.charter)
+        except Refused as error:
+            return [self._refuse(peer, error)]
+        match message:
+            case Digest():
+                return self.on_digest(peer, message)
+            case Listing():
+                return self.on_listing(peer, message)
+            case Pull():
+                return self.on_pull(peer, message)
+            case Batch():
+                proofs = [effect for pair in message.proofs for effect in self.on_proof(peer, pair)]
+                return proofs + [effect for record in message.records for effect in self.on_record(peer, record)]
+
+    def on_digest(self, peer: Peer, message: Digest) -> list[Effect]:
+        """A neighbour's hash of everything: if it equals ours, it knows no version of ours that we do not."""
+        if message.root == self.pool.root:
+            return self._heard()
+        everything = self._gossip.list_all(peer)
+        return [everything] if self._budgets.spend(peer, len(everything.message)) else []
+
+    def on_listing(self, peer: Peer, message: Listing) -> list[Effect]:
+        """What a neighbour holds: pull what we lack, tell what it lacks."""
+        effects: list[Effect] = [*self._gossip.answer(peer, message)]
+        known = (version <= self.version for origin, version, _ in message.entries if origin == self.id)
+        return effects + (self._heard() if message.complete and all(known) else [])
+
+    def on_pull(self, peer: Peer, message: Pull) -> list[Effect]:
+        """Send bodies, as many as the neighbour's budget allows; it will ask for the rest again."""
+        affordable = [r for r in self._gossip.asked_for(message) if self._budgets.spend(peer, len(r.content))]
+        proofs = [self.pool.proofs[origin] for origin in set(message.origins) & self.pool.proofs.keys()]
+        return [Send(peer, batch) for batch in messages.batches(affordable, proofs, self.charter)]
+
+    def on_record(self, peer: Peer, content: bytes) -> list[Effect]:
+        """Check a record and take it in."""
+        try:
+            sealed = open_record(content, self.charter)
+            self._check_new(sealed)
+            record = self._verify(sealed, self.charter)
+        except Refused as error:
+            return [self._refuse(peer, error)]
+        change = self.pool.add(record)
+        if change is Change.EQUIVOCATION:
+            return self._excluded(self.pool.proofs[record.origin])
+        if change is not Change.NEWER:
+            return [self._refuse(peer, Refused(change.value, f"version {record.version} of {short(record.origin)}"))]
+        self._gossip.news.add(record.origin)
+        taken: list[Effect] = [Persist(record), accepted(record)]
+        if record.origin == self.id:
+            taken += [self._publisher.remind(record), *self._heard()]
+        return taken
+
+    def on_proof(self, peer: Peer, pair: tuple[messages.SignedBytes, messages.SignedBytes]) -> list[Effect]:
+        """Check a proof of equivocation: two versions with one number, both signed by the same member."""
+        try:
+            proof = Proof(*(open_header(signed.header, signed.signature, self.charter) for signed in pair))
+            check_proof(proof, self.charter)
+        except Refused as error:
+            return [self._refuse(peer, error)]
+        return self._excluded(proof) if self.pool.exclude(proof) else []
+
+    def on_persisted(self, item: Record | Proof) -> list[Effect]:
+        """The item is durable. If it is our own new version, it now counts and may be sent."""
+        self.trouble = None
+        published = self._publisher.persisted(item)
+        if published is None:
+            return []
+        self._gossip.news.add(self.id)
+        report = Report("published", {"version": published.version})
+        return [report, *self._gossip.tell_news(), *self._publisher.publish()]
+
+    def on_persist_failed(self, item: Record | Proof, why: str) -> list[Effect]:
+        """The disk is full or broken: publish nothing new, serve what there is, try again at each tick."""
+        # Of others the newest is enough; an own version that waits for the disk is never dropped.
+        self._unsaved[item.digest if item.origin == self.id else item.origin] = item
+        # It is tried again at each tick, and said again only when the trouble is another.
+        reports: list[Effect] = [] if self.trouble == why else [Report("store_failed", {"why": why})]
+        self.trouble = why
+        return reports
+
+    # What it does about it
+
+    def _restore(self, saved: Iterable[Saved]) -> None:
+        self.pool.restore(saved)
+        if self.id in self.pool.records:
+            self._publisher.adopt(self.pool.records[self.id])
+
+    def _heard(self) -> list[Effect]:
+        """A neighbour has told what it holds, and we know all of it that is our own."""
+        self._publisher.heard = True
+        return self._publisher.publish()
+
+    def _check_new(self, sealed: Sealed) -> None:
+        signed = sealed.signed
+        if signed.origin in self.pool.proofs:
+            raise Refused("excluded", f"{short(signed.origin)} has signed two records under one version.")
+        if self.pool.knows(signed.origin, signed.version, signed.digest):
+            raise Refused("replay", f"version {signed.version} of {short(signed.origin)} is known.")
+        if len(self.pool.history.get(signed.origin, ())) >= self.charter.limits.versions:
+            raise Refused("version", f"{short(signed.origin)} has used up its versions.")
+
+    def _excluded(self, proof: Proof) -> list[Effect]:
+        self._gossip.news.add(proof.origin)
+        return [Persist(proof), Report("excluded", {"origin": proof.origin.hex()})]
+
+    def _report_overdue(self) -> list[Effect]:
+        """A transport may discard what is far too long before anybody can refuse it: then it is seen here."""
+        why = "asked for again and again; it is longer than this agent's charter allows, or a link is too slow"
+        reports = [overdue(entry, why) for entry in self._gossip.overdue]
+        self._gossip.overdue.clear()
+        return [*reports]
+
+    def _refuse(self, peer: Peer, error: Refused) -> Report:
+        self.refused[error.reason] += 1
+        return Report("refused", {"peer": peer, "reason": error.reason, "text": str(error)})
+
+
+def accepted(record: Record) -> Report:
+    return Report("accepted", {"origin": record.origin.hex(), "version": record.version})
+
+
+def overdue(entry: Entry, why: str) -> Report:
+    return Report("overdue", {"origin": entry[0].hex(), "version": entry[1], "why": why})

@@ -1,0 +1,208 @@
+"""What all members of a group agree on, in one TOML file that each of them holds."""
+
+import hashlib
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from decbayes.errors import DecbayesError, InvalidCharter
+from decbayes.files import to_bytes, write_whole
+from decbayes.models.model import Model
+from decbayes.network.protocol.epoch import Epoch
+from decbayes.network.protocol.keys import PUBLIC_BYTES, AgentId, agent_id, public_key
+from decbayes.network.protocol.limits import Limits
+from decbayes.network.protocol.toml import CharterFile, read_epoch, read_tables, read_words, table_text, words_digest
+from decbayes.posterior import Posterior
+from decbayes.structure import EMPTY, Structure, canonical_json
+
+PROTOCOL = 1
+MODELS = {
+    "GaussianMean": "decbayes.models.mean",
+    "GaussianMixture": "decbayes.models.mixture",
+    "LatentDirichletAllocation": "decbayes.models.lda",
+    "LatentFeatures": "decbayes.models.features",
+}
+
+
+@dataclass(frozen=True)
+class Charter:
+    """Group, model, members and limits. Two agents understand each other if their charters have one fingerprint.
+
+    The group's `id` is drawn once and stays when members are added, so that earlier records remain valid.
+    """
+
+    group: str
+    model_name: str
+    settings: Mapping[str, Any]
+    members: Mapping[str, bytes]
+    id: str = field(default_factory=lambda: secrets.token_hex(16))
+    limits: Limits = field(default_factory=Limits)
+    vocabulary: tuple[str, ...] = ()
+    epoch: Epoch | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", MappingProxyType(dict(sorted(self.settings.items()))))
+        object.__setattr__(self, "members", MappingProxyType(dict(sorted(self.members.items()))))
+        check(self)
+
+    @cached_property
+    def model(self) -> Model:
+        """The model that every member fits."""
+        words = {"vocabulary": self.vocabulary} if self.vocabulary else EMPTY
+        try:
+            model: Model = getattr(import_module(MODELS[self.model_name]), self.model_name)(**self.settings, **words)
+            _ = model.structure
+        except (TypeError, ValueError, DecbayesError) as error:
+            raise InvalidCharter(f"{self.model_name} cannot be built from the charter's settings: {error}") from None
+        return model
+
+    @property
+    def structure(self) -> Structure:
+        """The model's structure, on the prior of the epoch."""
+        return self.model.structure if self.epoch is None else self.epoch.structure
+
+    @cached_property
+    def counted(self) -> Mapping[AgentId, frozenset[str]]:
+        """The shards of each member that are in the prior already."""
+        shards = EMPTY if self.epoch is None else self.epoch.counted
+        return {agent_id(self.members[name]): frozenset(names) for name, names in shards.items()}
+
+    @cached_property
+    def keys(self) -> Mapping[AgentId, bytes]:
+        """The public key of each member."""
+        return MappingProxyType({agent_id(public): public for public in self.members.values()})
+
+    @cached_property
+    def names(self) -> Mapping[AgentId, str]:
+        return MappingProxyType({agent_id(public): name for name, public in self.members.items()})
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of everything in the charter."""
+        content = {
+            "counted": {}
+            if self.epoch is None
+            else {name: list(shards) for name, shards in self.epoch.counted.items()},
+            "group": [self.group, self.id, PROTOCOL, self.structure.fingerprint],
+            "limits": msgspec.to_builtins(self.limits),
+            "members": {name: public.hex() for name, public in self.members.items()},
+            "model": [self.model_name, dict(self.settings)],
+        }
+        return hashlib.sha256(canonical_json(content)).hexdigest()
+
+    @property
+    def short_fingerprint(self) -> str:
+        """What people read to each other: 80 bits, in five groups."""
+        return "-".join(self.fingerprint[first : first + 4] for first in range(0, 20, 4))
+
+    def next_epoch(self, merged: Posterior, counted: Mapping[AgentId, Iterable[str]]) -> "Charter":
+        """The charter of the next epoch: what was merged in this one becomes its prior, and counts no more.
+
+        Everybody must be given this very charter; records of the two epochs never merge.
+        """
+        before = EMPTY if self.epoch is None else self.epoch.counted
+        shards = {name: (*before.get(name, ()), *counted.get(origin, ())) for origin, name in self.names.items()}
+        whole = merged if self.epoch is None else self.epoch.whole(merged)
+        return replace(self, epoch=Epoch(whole, {name: named for name, named in shards.items() if named}))
+
+    def to_toml(self, *, vocabulary_file: str | None = None, prior_file: str = "") -> str:
+        """The charter's text; vocabulary and prior are named by their digests and the files beside the charter."""
+        tables: dict[str, Mapping[str, Any]] = {
+            "group": {
+                "name": self.group,
+                "id": self.id,
+                "protocol": PROTOCOL,
+                "structure": self.model.structure.fingerprint,
+            },
+            "model": {"name": self.model_name},
+            "model.settings": self.settings,
+            "limits": msgspec.to_builtins(self.limits),
+            "members": {name: public.hex() for name, public in self.members.items()},
+        }
+        if self.vocabulary:
+            named = {} if vocabulary_file is None else {"file": vocabulary_file}
+            tables["vocabulary"] = {"digest": words_digest(self.vocabulary), **named}
+        if self.epoch is not None:
+            tables["epoch"] = {"digest": self.epoch.prior.digest, "file": prior_file}
+            tables["epoch.counted"] = self.epoch.counted
+        header = f"# A decbayes charter. Compare its fingerprint with the other members: {self.short_fingerprint}\n\n"
+        return header + "\n".join(table_text(name, table) for name, table in tables.items())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the charter and, beside it, the vocabulary and the epoch's prior."""
+        target = Path(path)
+        words = target.with_suffix(".vocabulary").name if self.vocabulary else None
+        if words is not None:
+            write_whole(target.with_name(words), "".join(f"{word}\n" for word in self.vocabulary).encode())
+        prior = target.with_suffix(".prior").name
+        if self.epoch is not None:
+            write_whole(target.with_name(prior), to_bytes(self.epoch.prior))
+        write_whole(target, self.to_toml(vocabulary_file=words, prior_file=prior).encode())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, vocabulary: str | os.PathLike[str] | None = None) -> "Charter":
+        """Read a charter; its vocabulary comes from the file it names, or from another copy of that file."""
+        source = Path(path)
+        content = read_tables(source)
+        words = read_words(content.vocabulary, source, vocabulary)
+        return cls.from_tables(content, words, read_epoch(content.epoch, source))
+
+    @classmethod
+    def from_tables(cls, content: CharterFile, words: tuple[str, ...], epoch: Epoch | None) -> "Charter":
+        if content.group.protocol != PROTOCOL:
+            raise InvalidCharter(f"The charter is for protocol {content.group.protocol}; this is protocol {PROTOCOL}.")
+        charter = cls(
+            group=content.group.name,
+            id=content.group.id,
+            model_name=content.model.name,
+            settings=content.model.settings,
+            members={name: member_key(name, key) for name, key in content.members.items()},
+            limits=content.limits,
+            vocabulary=words,
+            epoch=epoch,
+        )
+        if charter.model.structure.fingerprint != content.group.structure:
+            raise InvalidCharter(
+                f"The model has the fingerprint {charter.model.structure.fingerprint[:12]}, the charter says "
+                f"{content.group.structure[:12]}: it was edited by hand, or the vocabulary or decbayes is another."
+            )
+        return charter
+
+
+def check(charter: Charter) -> None:
+    if charter.model_name not in MODELS:
+        raise InvalidCharter(f"There is no model '{charter.model_name}'; a charter names one of {', '.join(MODELS)}.")
+    if not 1 <= len(charter.members) <= charter.limits.members:
+        raise InvalidCharter(
+            f"{len(charter.members)} members; there must be 1 to limits.members = {charter.limits.members}."
+        )
+    if len(set(charter.members.values())) < len(charter.members):
+        raise InvalidCharter("Two members have the same key; every agent needs its own.")
+    if charter.epoch is not None and charter.epoch.prior.structure != charter.model.structure:
+        raise InvalidCharter("The epoch's prior is a posterior of another model.")
+    if charter.epoch is not None and not charter.epoch.counted.keys() <= charter.members.keys():
+        raise InvalidCharter("The epoch's prior counts shards of somebody who is not a member.")
+    if any("\n" in word for word in charter.vocabulary):
+        raise InvalidCharter("The vocabulary holds words with line breaks; its file has one word a line.")
+    for text in (charter.group, charter.id, *charter.members):
+        if not text or not text.isprintable():
+            raise InvalidCharter(f"{text!r} is not a name: names are not empty and hold printable characters only.")
+
+
+def member_key(name: str, text: str) -> bytes:
+    try:
+        public = bytes.fromhex(text)
+    except ValueError:
+        public = b""
+    if len(public) != PUBLIC_BYTES:
+        raise InvalidCharter(f"The key of '{name}' is not {2 * PUBLIC_BYTES} hexadecimal digits.")
+    public_key(public)
+    return public

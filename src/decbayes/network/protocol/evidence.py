@@ -1,0 +1,116 @@
+"""What an agent's own data has to say: fitted shard by shard, refined against everybody else's evidence."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse, vstack
+
+from decbayes.errors import InvalidData
+from decbayes.merging import align, merge
+from decbayes.models.points import as_numbers
+from decbayes.network.protocol.charter import Charter
+from decbayes.posterior import Posterior
+from decbayes.streaming.evidence import difference
+from decbayes.streaming.refine import aligned
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The posterior of some shards of an agent's data, under the group's prior."""
+
+    posterior: Posterior
+    shards: frozenset[str] = frozenset()
+    observations: int = 0
+
+
+@dataclass(frozen=True)
+class Learned:
+    """New evidence, and the shards of the evidence it replaces: if these have changed meanwhile, it is out of date."""
+
+    evidence: Evidence
+    replaces: frozenset[str]
+
+
+def learn(charter: Charter, own: Evidence, shard: str, data: Any, rng: np.random.Generator) -> Learned:
+    """Fit a new shard on top of the agent's own earlier ones."""
+    prior = whole(charter, own.posterior)
+    # A prior that knows nothing yet has no labels to start from.
+    start = prior if own.shards or charter.epoch is not None else None
+    fitted = charter.model.fit(data, prior=prior, start=start, rng=rng).posterior
+    evidence = Evidence(part(charter, fitted), own.shards | {shard}, own.observations + count(data))
+    return Learned(evidence, own.shards)
+
+
+def relearn(
+    charter: Charter, own: Evidence, shards: Mapping[str, Any], others: Sequence[Posterior], rng: np.random.Generator
+) -> Learned:
+    """Fit all own shards again, with everybody else's evidence as their prior (the cavity)."""
+    missing = sorted(own.shards - shards.keys())
+    if missing:
+        raise InvalidData(f"Refining needs the data of all own shards; observe these again first: {missing[:5]}.")
+    alignment = align([own.posterior, *others])
+    merged = alignment.merged()
+    cavity = difference(merged, aligned(alignment)[0])
+    data = together([shards[name] for name in sorted(own.shards)])
+    fitted = charter.model.fit(data, prior=whole(charter, cavity), start=whole(charter, merged), rng=rng).posterior
+    return Learned(Evidence(difference(part(charter, fitted), cavity), own.shards, own.observations), own.shards)
+
+
+def whole(charter: Charter, posterior: Posterior) -> Posterior:
+    """A posterior as the model knows it: with the evidence of earlier epochs."""
+    return posterior if charter.epoch is None else charter.epoch.whole(posterior)
+
+
+def part(charter: Charter, posterior: Posterior) -> Posterior:
+    """What a posterior of the model holds beyond the epoch's prior."""
+    return posterior if charter.epoch is None else charter.epoch.part(posterior)
+
+
+def reconcile(own: Evidence, published: Evidence) -> Evidence:
+    """What an agent stands for when it hears of a version of its own that it has forgotten.
+
+    Shards that only one of the two holds count once. Where both hold some, the larger stays: what it lacks of the
+    other cannot be told apart, and counting a shard twice would be the worse error.
+    """
+    if own.shards <= published.shards:
+        return published
+    if published.shards and not own.shards & published.shards:
+        posterior = merge([own.posterior, published.posterior])
+        return Evidence(posterior, own.shards | published.shards, own.observations + published.observations)
+    return own
+
+
+def count(data: Any) -> int:
+    return int(np.shape(data)[0])
+
+
+def together(shards: Sequence[Any]) -> Any:
+    """All observations of several shards."""
+    if len(shards) == 1:
+        return shards[0]
+    return vstack(shards, format="csr") if issparse(shards[0]) else np.concatenate([np.asarray(s) for s in shards])
+
+
+def dense_parts(data: Any) -> list[np.ndarray]:
+    values = as_numbers(data)
+    return [np.asarray(values.shape), values]
+
+
+def sparse_parts(data: Any) -> list[np.ndarray]:
+    """A sparse matrix in one form, whatever integers, order of entries or stored zeros it came with."""
+    matrix = csr_array(data, copy=True)
+    matrix.data = as_numbers(matrix.data)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return [np.asarray(part, dtype=np.int64) for part in (matrix.shape, matrix.indptr, matrix.indices)] + [matrix.data]
+
+
+def shard_id(data: Any) -> str:
+    """A name for data that is its content's hash: the same data twice is the same shard."""
+    digest = hashlib.sha256()
+    for part in sparse_parts(data) if issparse(data) else dense_parts(data):
+        digest.update(str(part.dtype).encode() + np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()[:32]

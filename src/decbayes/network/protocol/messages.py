@@ -1,0 +1,98 @@
+"""What agents say to each other, as bytes: small notices that are pushed, bodies that are pulled."""
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from decbayes.errors import Refused
+from decbayes.network.protocol.charter import Charter
+from decbayes.network.protocol.pool import Entry, Proof
+from decbayes.network.protocol.record import Hash, Record, Signature, SignedHeader
+
+# Every entry of a listing costs about this many bytes; so do other things that are counted and not measured.
+ENTRY_BYTES = 128
+OVERHEAD = 4096
+
+
+class Digest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=1):
+    """“Do you hold what I hold?” One hash of everything."""
+
+    root: Hash
+
+
+class Listing(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=2):
+    """Versions and exclusions that the sender holds: all of them if `complete`, otherwise those that are news."""
+
+    entries: tuple[tuple[Hash, int, Hash], ...]
+    excluded: tuple[Hash, ...]
+    complete: bool
+
+
+class Pull(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=3):
+    """“Send me your newest record of these origins, or the proof against them.”"""
+
+    origins: tuple[Hash, ...]
+
+
+class SignedBytes(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    header: Annotated[bytes, Meta(max_length=1 << 20)]
+    signature: Signature
+
+
+class Batch(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=4):
+    """Records and proofs, each to be checked on its own."""
+
+    records: tuple[bytes, ...] = ()
+    proofs: tuple[tuple[SignedBytes, SignedBytes], ...] = ()
+
+
+Message = Digest | Listing | Pull | Batch
+
+_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+
+
+def encode(message: Message) -> bytes:
+    return msgspec.msgpack.encode(message)
+
+
+def decode(content: bytes, charter: Charter) -> Message:
+    """A message from the network, its size checked before it is read."""
+    most = message_bytes(charter)
+    if len(content) > most:
+        raise Refused("size", f"a message of {len(content):,} bytes; at most {most:,} are read.")
+    try:
+        return _decoder.decode(content)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise Refused("envelope", f"not a message ({error}).") from None
+
+
+def message_bytes(charter: Charter) -> int:
+    """The largest message of a group: one full record, or a listing of all members."""
+    limits = charter.limits
+    return max(limits.record_bytes, limits.members * ENTRY_BYTES) + OVERHEAD
+
+
+def listing(entries: Iterable[Entry], excluded: Iterable[bytes], *, complete: bool) -> bytes:
+    return encode(Listing(tuple(entries), tuple(excluded), complete))
+
+
+def batches(records: Iterable[Record], proofs: Iterable[Proof], charter: Charter) -> list[bytes]:
+    """Records and proofs in as few messages as fit."""
+    most = message_bytes(charter) - OVERHEAD
+    proven = tuple((signed_bytes(proof.first), signed_bytes(proof.second)) for proof in proofs)
+    messages = [encode(Batch(proofs=(pair,))) for pair in proven]
+    waiting: list[bytes] = []
+    size = 0
+    for record in records:
+        if waiting and size + len(record.content) > most:
+            messages.append(encode(Batch(tuple(waiting))))
+            waiting, size = [], 0
+        waiting.append(record.content)
+        size += len(record.content) + 8
+    return [*messages, encode(Batch(tuple(waiting)))] if waiting else messages
+
+
+def signed_bytes(signed: SignedHeader) -> SignedBytes:
+    return SignedBytes(signed.header_bytes, signed.signature)

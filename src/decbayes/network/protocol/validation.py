@@ -1,0 +1,185 @@
+"""What is done to bytes from the network before anything in them is used.
+
+In this order, so that the cheap tests come first and no work is done for strangers: size, envelope, group,
+fingerprint, membership, version (`open_record`); digest, signature, shape, finiteness, domain, evidence (`verify`).
+The first test that fails names the reason of the refusal.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+from scipy.sparse import issparse
+
+from decbayes.errors import InvalidFile, InvalidPosterior, Refused
+from decbayes.families import Contribution, dense
+from decbayes.files import contribution_from, read_arrays
+from decbayes.network.protocol.charter import PROTOCOL, Charter
+from decbayes.network.protocol.keys import short, signed_by
+from decbayes.network.protocol.pool import Proof
+from decbayes.network.protocol.record import HIGHEST_VERSION, Envelope, Header, Record, SignedHeader, body_of
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure, smallest
+
+REASONS = (
+    "size",
+    "envelope",
+    "group",
+    "fingerprint",
+    "membership",
+    "version",
+    "digest",
+    "signature",
+    "shape",
+    "finiteness",
+    "domain",
+    "evidence",
+)
+
+_envelopes = msgspec.msgpack.Decoder(Envelope)
+_headers = msgspec.msgpack.Decoder(Header)
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """A record whose header has been read and belongs to the group; nothing yet vouches for its content."""
+
+    signed: SignedHeader
+    body: bytes
+
+
+def open_record(content: bytes, charter: Charter) -> Sealed:
+    """Read a record's header: size, envelope, group, fingerprint, membership and version."""
+    if len(content) > charter.limits.record_bytes:
+        raise Refused("size", f"{len(content):,} bytes; a record has at most {charter.limits.record_bytes:,}.")
+    try:
+        envelope = _envelopes.decode(content)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise Refused("envelope", f"not a record ({error}).") from None
+    if msgspec.msgpack.encode(envelope) != content:
+        raise Refused("envelope", "not the canonical bytes of a record.")
+    return Sealed(open_header(envelope.header, envelope.signature, charter), envelope.body)
+
+
+def open_header(content: bytes, signature: bytes, charter: Charter) -> SignedHeader:
+    """Read a signed header; its signature is not yet checked."""
+    try:
+        header = _headers.decode(content)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise Refused("envelope", f"not a record's header ({error}).") from None
+    signed = SignedHeader(header, signature)
+    if signed.header_bytes != content or list(header.shards) != sorted(set(header.shards)):
+        raise Refused("envelope", "not the canonical bytes of a header.")
+    check_header(header, charter)
+    return signed
+
+
+def check_header(header: Header, charter: Charter) -> None:
+    if header.protocol != PROTOCOL or header.group != charter.id:
+        raise Refused("group", f"protocol {header.protocol}, group {header.group!r}: not ours.")
+    agreed = bytes.fromhex(charter.model.structure.fingerprint)
+    if header.structure != agreed:
+        raise Refused("fingerprint", f"structure {header.structure.hex()[:12]} instead of {agreed.hex()[:12]}.")
+    if header.prior != bytes.fromhex(charter.structure.fingerprint):
+        raise Refused("fingerprint", f"prior {header.prior.hex()[:12]}: only records with one prior merge.")
+    if header.origin not in charter.keys:
+        raise Refused("membership", f"{short(header.origin)} is not in the charter.")
+    if not 1 <= header.version <= HIGHEST_VERSION:
+        raise Refused("version", f"{header.version} is no version.")
+
+
+def verify(sealed: Sealed, charter: Charter) -> Record:
+    """Check a record's content: digest, signature, shape, finiteness, domain and evidence."""
+    header = sealed.signed.header
+    if hashlib.sha256(sealed.body).digest() != header.body:
+        raise Refused("digest", "the body is not the one that was signed.")
+    verify_signature(sealed.signed, charter)
+    posterior = None
+    if sealed.body:
+        posterior = read_body(sealed.body, charter)
+    if header.shards and posterior is None:
+        raise Refused("shape", "there are shards and no contribution.")
+    check_evidence(header, posterior, charter)
+    return Record(sealed.signed, sealed.body, posterior)
+
+
+def verify_signature(signed: SignedHeader, charter: Charter) -> None:
+    if not signed_by(charter.keys[signed.origin], signed.digest, signed.signature):
+        raise Refused("signature", f"{short(signed.origin)} has not signed this.")
+
+
+def read_body(body: bytes, charter: Charter) -> Posterior:
+    """The contribution: of the agreed shapes, finite, harmless in any merge, and in its one encoding."""
+    structure = charter.structure
+    try:
+        arrays = read_arrays(body)
+        parts = {name: contribution_from(arrays, name, structure) for name in structure.families}
+    except (InvalidFile, KeyError, TypeError) as error:
+        raise Refused("shape", f"the body does not fit the structure ({error}).") from None
+    check_shapes(parts, structure)
+    for name, part in parts.items():
+        if not np.isfinite(part.data if issparse(part) else part).all():
+            raise Refused("finiteness", f"'{name}' holds NaN or infinite values.")
+    check_domain(parts, charter)
+    check_magnitude(parts, charter)
+    try:
+        posterior = Posterior(structure, parts)
+    except InvalidPosterior as error:
+        raise Refused("domain", str(error)) from None
+    if body_of(posterior) != body:
+        raise Refused("shape", "the body is not the canonical encoding of its contribution.")
+    return posterior
+
+
+def check_shapes(parts: Mapping[str, Contribution], structure: Structure) -> None:
+    for name, part in parts.items():
+        if part.shape != structure.prior[name].shape or part.dtype != np.float64:
+            raise Refused("shape", f"'{name}' is {part.shape}, the structure says {structure.prior[name].shape}.")
+
+
+def check_magnitude(parts: Mapping[str, Contribution], charter: Charter) -> None:
+    """Numbers so large that a sum of them could overflow are no evidence."""
+    for name, part in parts.items():
+        largest = np.abs(part.data if issparse(part) else part).max(initial=0.0)
+        if largest > charter.limits.magnitude:
+            raise Refused("evidence", f"'{name}' holds {largest:.3g}; the limit is {charter.limits.magnitude:.3g}.")
+
+
+def check_domain(parts: Mapping[str, Contribution], charter: Charter) -> None:
+    """Refuse a contribution that could make a merge improper.
+
+    With N ≤ N_max agents the merge λ0 + Σ c_i is the average of the λ0 + N c_i, and each of these lies between λ0 and
+    λ0 + N_max c_i. Domains are convex: if all λ0 + N_max c_i are inside, so is every merge of every subset.
+    """
+    structure = charter.structure
+    relabelled = {name for coupled in structure.symmetry for name in coupled.factors}
+    for name, family in structure.families.items():
+        prior = smallest(structure.prior[name])
+        # A relabelled row may end up on the prior of any slot; mostly all slots have the same.
+        slots = np.unique(prior, axis=0)[:, None, :] if name in relabelled else prior[None]
+        with np.errstate(all="ignore"):
+            extreme = charter.limits.members * dense(parts[name])
+            inside = all(family.contains(slot + extreme) for slot in slots)
+        if not inside:
+            raise Refused("domain", f"'{name}' would leave {family.name} if all members contributed the same.")
+
+
+def check_evidence(header: Header, posterior: Posterior | None, charter: Charter) -> None:
+    limits = charter.limits
+    if not 0 <= header.observations <= limits.observations or len(header.shards) > limits.shards:
+        raise Refused("evidence", f"{header.observations:,} observations in {len(header.shards):,} shards.")
+    if charter.counted.get(header.origin, frozenset()).intersection(header.shards):
+        raise Refused("evidence", "a shard that is in the epoch's prior already.")
+    if not header.shards and (header.observations or posterior is not None):
+        raise Refused("evidence", "a retraction holds nothing.")
+
+
+def check_proof(proof: Proof, charter: Charter) -> None:
+    """Refuse a pair of headers that does not prove an equivocation."""
+    first, second = proof.first, proof.second
+    if (first.origin, first.version) != (second.origin, second.version) or first.digest == second.digest:
+        raise Refused("proof", "the two headers do not contradict each other.")
+    verify_signature(first, charter)
+    verify_signature(second, charter)

@@ -1,0 +1,1 @@
+"""An agent as a process: store, links, transport and service, and the questions that it answers."""

@@ -1,0 +1,197 @@
+"""Certificates for the agents' links: one authority for a group, and what it signs for each agent.
+
+They decide who may link at all. Who may contribute is decided by the charter: records carry signatures of their own.
+A certificate's private key lies beside it, in FILE.key.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from decbayes.errors import InvalidCertificate
+from decbayes.network.protocol.keys import private_pem, write_new
+
+# An authority outlives the agents' certificates, which have to be renewed.
+from decbayes.network.protocol.limits import AGENT_DAYS, AUTHORITY_DAYS
+from decbayes.network.runtime.certified import belongs, check_validity, read_certificates, read_key
+
+# Clocks differ: a new certificate is valid since a little before it was made.
+HEAD_START = timedelta(hours=1)
+LABEL = "[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+HOST = re.compile(rf"(\*\.)?{LABEL}(\.{LABEL})*")
+MOST_HOST_CHARACTERS = 253
+BOTH_SIDES = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
+
+Signed = x509.Certificate | x509.CertificateSigningRequest
+
+
+@dataclass(frozen=True)
+class Authority:
+    """Signs the certificates of a group's agents. Whoever holds its key decides who may link."""
+
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+    @classmethod
+    def generate(cls, name: str, *, days: float = AUTHORITY_DAYS) -> "Authority":
+        key, subject = ec.generate_private_key(ec.SECP256R1()), common_name(name)
+        builder = unsigned(subject, key.public_key(), issuer=subject, until=end_after(days))
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        builder = builder.add_extension(usage(authority=True), critical=True)
+        return cls(builder.sign(key, hashes.SHA256()), key)
+
+    @classmethod
+    def load(cls, path: Path) -> "Authority":
+        """Read what `save` wrote: the certificate, and its key beside it."""
+        certificate, key = read_certificates(path)[0], read_key(key_file(path))
+        if not (isinstance(key, ec.EllipticCurvePrivateKey) and belongs(key, certificate)):
+            raise InvalidCertificate(f"{key_file(path)} is not the key of the authority {path}.")
+        if not may_sign(certificate):
+            raise InvalidCertificate(f"{path} is an agent's certificate, and signs nothing; name the authority's.")
+        check_validity(certificate, path)
+        return cls(certificate, key)
+
+    def save(self, path: Path) -> None:
+        """Write certificate and key; existing files are never overwritten."""
+        save_pair(path, self.certificate, key_file(path), self.key)
+
+    def sign(self, request: x509.CertificateSigningRequest, *, days: float = AGENT_DAYS) -> x509.Certificate:
+        """A certificate for the request's name, key and hosts; whatever else it asks for is left out."""
+        key = request.public_key()
+        if not request.is_signature_valid or not isinstance(key, ec.EllipticCurvePublicKey):
+            raise InvalidCertificate("The request is damaged, or was not made by `decbayes certificate request`.")
+        until = min(end_after(days), self.certificate.not_valid_after_utc)
+        builder = unsigned(request.subject, key, issuer=self.certificate.subject, until=until)
+        builder = builder.add_extension(alternatives(hosts_of(request)), critical=False)
+        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        builder = builder.add_extension(usage(authority=False), critical=True)
+        builder = builder.add_extension(BOTH_SIDES, critical=False)
+        builder = builder.add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False
+        )
+        return builder.sign(self.key, hashes.SHA256())
+
+
+def new_request(name: str, hosts: Sequence[str]) -> tuple[ec.EllipticCurvePrivateKey, x509.CertificateSigningRequest]:
+    """An agent's key, and what the authority has to sign for it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = x509.CertificateSigningRequestBuilder(common_name(name))
+    return key, builder.add_extension(alternatives(hosts), critical=False).sign(key, hashes.SHA256())
+
+
+def read_request(path: Path) -> x509.CertificateSigningRequest:
+    try:
+        return x509.load_pem_x509_csr(path.read_bytes())
+    except ValueError as error:
+        raise InvalidCertificate(f"{path} is not a certificate request in PEM form: {error}") from None
+
+
+def save_pair(path: Path, signed: Signed, key_path: Path, key: ec.EllipticCurvePrivateKey) -> None:
+    """Write a certificate or a request, and its key; existing files are never overwritten."""
+    refuse_existing(path, key_path)
+    write_new(key_path, private_pem(key), private=True)
+    write_new(path, pem(signed))
+
+
+def write_certificate(path: Path, certificate: x509.Certificate) -> None:
+    refuse_existing(path)
+    write_new(path, pem(certificate))
+
+
+def key_file(path: Path) -> Path:
+    return path.with_name(f"{path.name}.key")
+
+
+def request_file(path: Path) -> Path:
+    return path.with_name(f"{path.name}.request")
+
+
+def hosts_of(signed: Signed) -> list[str]:
+    """The names and addresses under which others may call the holder."""
+    try:
+        names = signed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, ValueError):
+        return []
+    return [str(name.value) for name in names if isinstance(name, x509.DNSName | x509.IPAddress)]
+
+
+def alternatives(hosts: Sequence[str]) -> x509.SubjectAlternativeName:
+    if not hosts:
+        raise InvalidCertificate("A certificate needs a host: the name or address under which others call the agent.")
+    return x509.SubjectAlternativeName([alternative(host) for host in hosts])
+
+
+def alternative(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(host.strip("[]")))
+    except ValueError:
+        if HOST.fullmatch(host) is None or len(host) > MOST_HOST_CHARACTERS:
+            raise InvalidCertificate(
+                f"'{host}' is neither a host name nor an IP address; write it without a port, and other scripts in "
+                "their ASCII form (xn--…)."
+            ) from None
+        return x509.DNSName(host)
+
+
+def common_name(name: str) -> x509.Name:
+    try:
+        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    except ValueError as error:
+        raise InvalidCertificate(f"'{name}' cannot be a certificate's name: {error}") from None
+
+
+def unsigned(
+    subject: x509.Name, key: ec.EllipticCurvePublicKey, *, issuer: x509.Name, until: datetime
+) -> x509.CertificateBuilder:
+    """What all certificates have in common."""
+    builder = x509.CertificateBuilder(issuer_name=issuer, subject_name=subject, public_key=key)
+    builder = builder.serial_number(x509.random_serial_number())
+    builder = builder.not_valid_before(datetime.now(UTC) - HEAD_START).not_valid_after(until)
+    return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+
+
+def end_after(days: float) -> datetime:
+    try:
+        return datetime.now(UTC) + timedelta(days=days)
+    except OverflowError:
+        raise InvalidCertificate(f"{days} days are too many.") from None
+
+
+def usage(*, authority: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not authority,
+        key_cert_sign=authority,
+        crl_sign=authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def may_sign(certificate: x509.Certificate) -> bool:
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        return False
+
+
+def pem(signed: Signed) -> bytes:
+    return signed.public_bytes(Encoding.PEM)
+
+
+def refuse_existing(*paths: Path) -> None:
+    for path in paths:
+        if path.exists():
+            raise InvalidCertificate(f"{path} exists, and is not overwritten. Choose another name, or move it away.")

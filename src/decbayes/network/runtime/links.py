@@ -1,0 +1,128 @@
+"""Where an agent listens and whom it calls, checked before a socket is opened."""
+
+import re
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Literal
+
+from decbayes.errors import TransportFailed
+from decbayes.network.runtime.certified import check_certified
+
+Discovery = Literal["none", "gossip", "multicast"]
+
+# A neighbour that is silent for so long is gone; it says something four times in that time.
+LEASE_MILLISECONDS = 2000
+# How long a body may wait for room in the queue of a slow link; each neighbour's queue has a thread of its own.
+PATIENCE_MICROSECONDS = 10_000_000
+ENDPOINT = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+):(?P<port>\d{1,5})")
+
+
+@dataclass(frozen=True)
+class Tls:
+    """Certificates for mutual TLS: who may link at all. Both ends must show one that the authority has signed."""
+
+    authority: Path
+    certificate: Path
+    key: Path
+    until: datetime = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "until", check_certified(self.authority, self.certificate, self.key))
+
+
+@dataclass(frozen=True)
+class Links:
+    """Endpoints as HOST:PORT; port 0 is any free one. Nothing listens beyond loopback unless it is named here.
+
+    With `discovery` "gossip" neighbours tell of their neighbours, and all who hear of each other link directly;
+    "multicast" finds agents on the local network as well. Plain TCP beyond loopback must be allowed by `plain`:
+    records are signed, but anybody there could read them, and ask for the posterior.
+    """
+
+    listen: tuple[str, ...] = ("127.0.0.1:0",)
+    connect: tuple[str, ...] = ()
+    discovery: Discovery = "none"
+    tls: Tls | None = None
+    plain: bool = False
+
+    def __post_init__(self) -> None:
+        hosts = [parse(endpoint)[0] for endpoint in (*self.listen, *self.connect)]
+        exposed = [host for host in hosts if not is_loopback(host)]
+        if exposed and self.tls is None and not self.plain:
+            raise TransportFailed(
+                f"{exposed[0]} is beyond this machine, and the link would be neither private nor authenticated. "
+                "Give certificates (--tls-authority, --tls-certificate, --tls-key; `decbayes certificate` makes them), "
+                "or allow it with --plain."
+            )
+
+    @property
+    def protocol(self) -> str:
+        return "tls" if self.tls is not None else "tcp"
+
+
+def parse(endpoint: str) -> tuple[str, int]:
+    """Host and port of an endpoint."""
+    match = ENDPOINT.fullmatch(endpoint)
+    if match is None or int(match["port"]) > 65535:
+        raise TransportFailed(f"'{endpoint}' is no endpoint; write HOST:PORT, as in 127.0.0.1:7447 or [::1]:7447.")
+    return match["host"].strip("[]"), int(match["port"])
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def settled(endpoint: str) -> str:
+    """The endpoint with a port that was free a moment ago in place of 0: zenoh does not tell which one it has taken."""
+    host, port = parse(endpoint)
+    if port:
+        return endpoint
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family) as probe:
+            probe.bind((host, 0))
+            port = probe.getsockname()[1]
+    except OSError as error:
+        raise TransportFailed(f"This machine cannot listen at {host}: {error.strerror or error}.") from None
+    return f"{endpoint.rpartition(':')[0]}:{port}"
+
+
+def settings(links: Links, listen: Sequence[str], *, most_bytes: int, insist: bool = True) -> dict[str, Any]:
+    """What zenoh is told: everything that matters here, nothing left to its defaults.
+
+    Those who `insist` call again and again whoever does not answer; others call once, before the session is open.
+    """
+    return {
+        "mode": "peer",
+        "listen/endpoints": [f"{links.protocol}/{endpoint}" for endpoint in listen],
+        "connect/endpoints": [f"{links.protocol}/{endpoint}" for endpoint in links.connect],
+        "connect/timeout_ms": -1 if insist else 0,
+        "connect/exit_on_failure": False,
+        "connect/retry": {"period_init_ms": 250, "period_max_ms": 2000, "period_increase_factor": 2},
+        "scouting/multicast/enabled": links.discovery == "multicast",
+        "scouting/gossip/enabled": links.discovery != "none",
+        "adminspace/enabled": False,
+        "plugins_loading/enabled": False,
+        "transport/shared_memory/enabled": False,
+        "transport/link/protocols": [links.protocol],
+        "transport/link/rx/max_message_size": most_bytes,
+        "transport/link/tx/lease": LEASE_MILLISECONDS,
+        "transport/link/tx/queue/congestion_control/drop/max_wait_before_drop_fragments": PATIENCE_MICROSECONDS,
+        **tls_settings(links.tls),
+    }
+
+
+def tls_settings(tls: Tls | None) -> dict[str, Any]:
+    if tls is None:
+        return {}
+    own = {"certificate": str(tls.certificate), "private_key": str(tls.key)}
+    sides = {f"{side}_{name}": value for side in ("listen", "connect") for name, value in own.items()}
+    mutual = {"root_ca_certificate": str(tls.authority), "enable_mtls": True, "verify_name_on_connect": True}
+    return {"transport/link/tls": {**mutual, **sides}}

@@ -1,0 +1,102 @@
+"""One JSON object a line, for people and for programs; what floods is counted instead of repeated."""
+
+import json
+import os
+import re
+import sys
+from collections import Counter, deque
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from threading import Thread
+from typing import IO, Any
+
+from decbayes.network.protocol.keys import AgentId
+
+# What zenoh itself has to say about links that it refuses or cannot make; the rest of its talk is for its developers.
+CALLS = "zenoh::net::runtime::orchestrator"
+LINKS = ("zenoh_link_tls", "zenoh_link_tcp", "zenoh_link_commons", "zenoh_transport")
+ZENOH_LEVELS = ",".join(["error", *(f"{module}=warn" for module in LINKS), f"{CALLS}=debug"])
+ZENOH_LINE = re.compile(rf"\S+\s+(?:WARN|ERROR)\s(?!.*{CALLS}).*?(?P<module>zenoh\w*)(?:::\w+)*: (?P<text>.*)")
+NEIGHBOUR = r"configured peer \w+/(?P<endpoint>\S+?)"
+UNREACHABLE = re.compile(rf"\S+\s+DEBUG\s.*{CALLS}: Unable to connect to {NEIGHBOUR}! (?P<why>.*)")
+REACHED = re.compile(rf"\S+\s+DEBUG\s.*{CALLS}: Successfully connected to {NEIGHBOUR}")
+# Where in its own source zenoh has met with an error, on which link of its own, and when it tries again.
+SOURCE = re.compile(r" at /\S+:\d+\.*\]?| on: TransportLinkUnicast.*| Retry in \S+$")
+NUMBERS = re.compile(r"\d+")
+# zenoh gives this hint for every failed handshake, whatever its cause.
+MISLEADING = " Hint: increase the system open file limit."
+MOST_WARNINGS = 1000
+
+
+class Log:
+    """Lines to a stream. A stream that is full or gone loses lines, never the agent."""
+
+    def __init__(self, stream: IO[str], names: Mapping[AgentId, str]) -> None:
+        self._stream, self._names = stream, names
+        self._repeated: Counter[str] = Counter()
+        # What zenoh says about links that it has refused, for the agent to count.
+        self.warnings: deque[str] = deque(maxlen=MOST_WARNINGS)
+        # Neighbours that do not answer, and why.
+        self.unreachable: dict[str, str] = {}
+
+    @classmethod
+    def on_stdout(cls, names: Mapping[AgentId, str]) -> "Log":
+        """Standard output for the log alone: zenoh writes its warnings there too, and these are diverted."""
+        import zenoh
+
+        sys.stdout.flush()
+        log = cls(os.fdopen(os.dup(1), "w", encoding="utf-8"), names)
+        reading, writing = os.pipe()
+        os.dup2(writing, 1)
+        os.close(writing)
+        os.environ["NO_COLOR"] = "1"
+        zenoh.init_log_from_env_or(ZENOH_LEVELS)
+        Thread(target=divert, args=(reading, log), daemon=True).start()
+        return log
+
+    def __call__(self, event: str, **fields: Any) -> None:
+        if event == "refused":
+            self._repeated[fields["reason"]] += 1
+            if self._repeated[fields["reason"]] > 1:
+                return
+        if "origin" in fields:
+            fields["member"] = self._names.get(bytes.fromhex(fields["origin"]))
+        self._write({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **fields})
+
+    def end_tick(self) -> None:
+        """Say how often a refusal was repeated since the last tick."""
+        more = {reason: count - 1 for reason, count in self._repeated.items() if count > 1}
+        self._repeated.clear()
+        if more:
+            self("refused_again", reasons=more)
+
+    def _write(self, line: dict[str, Any]) -> None:
+        try:
+            self._stream.write(json.dumps(line, ensure_ascii=False) + "\n")
+            self._stream.flush()
+        except (OSError, ValueError):
+            return
+
+
+def divert(reading: int, log: Log) -> None:
+    with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            understand(line.strip(), log)
+
+
+def understand(line: str, log: Log) -> None:
+    """Keep what a line of zenoh's says of links that were refused, or could not be made."""
+    if (refused := ZENOH_LINE.match(line)) is not None:
+        log.warnings.append(plain(refused["text"].replace(MISLEADING, "")))
+    elif (call := UNREACHABLE.match(line)) is not None:
+        why, before = plain(call["why"]), log.unreachable.get(call["endpoint"], "")
+        # The port on our side is another one each time, and no news.
+        if NUMBERS.sub("", why) != NUMBERS.sub("", before):
+            log.unreachable[call["endpoint"]] = why
+    elif (call := REACHED.fullmatch(line)) is not None:
+        log.unreachable.pop(call["endpoint"], None)
+
+
+def plain(error: str) -> str:
+    """An error of zenoh's without what only its developers can use."""
+    return SOURCE.sub("", error).replace(": [", ": ")

@@ -1,0 +1,103 @@
+"""Between the network's threads and the agent's: bounded, so that neither can fill the memory or stall the other."""
+
+from collections import Counter, deque
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from threading import Condition, Lock, Thread
+from typing import Any
+
+from decbayes.network.protocol import messages
+
+# How every digest begins. Only the newest one is worth sending.
+DIGEST = messages.encode(messages.Digest(bytes(32)))[:2]
+
+# Even an empty message costs memory while it waits.
+CALL_BYTES = 1024
+SHARES = 4
+
+Call = Callable[[], Any]
+
+
+class Inbox:
+    """Calls that wait for the agent's one thread.
+
+    What finds no room is dropped. One source may take a quarter of the room: a flood from one neighbour leaves the
+    others theirs. Calls without a source are our own and always find room.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes, self.dropped = most_bytes, 0
+        self._calls: SimpleQueue[tuple[Call, str, int]] = SimpleQueue()
+        self._held: Counter[str] = Counter()
+        self._lock = Lock()
+
+    def post(self, call: Call, *, source: str = "", size: int = 0) -> None:
+        cost = size + CALL_BYTES if source else 0
+        with self._lock:
+            # A message that is too large for a quarter may still come when nothing else of its source waits.
+            crowded = self._held[source] and self._held[source] + cost > self.most_bytes // SHARES
+            if source and (crowded or self._held.total() + cost > self.most_bytes):
+                self.dropped += 1
+                return
+            self._held[source] += cost
+        self._calls.put((call, source, cost))
+
+    def take(self, timeout: float) -> Call | None:
+        """The next call; None if there is none in time."""
+        try:
+            call, source, cost = self._calls.get(timeout=max(timeout, 0.0))
+        except Empty:
+            return None
+        with self._lock:
+            self._held[source] -= cost
+            if not self._held[source]:
+                del self._held[source]
+        return call
+
+
+class Outbox:
+    """What waits for one neighbour, sent by a thread of its own: a slow or stopped neighbour stalls nobody else.
+
+    Of digests the newest replaces the one that waits. What finds no room is dropped: the agent compares hashes again
+    at its next tick, and whoever misses a body asks for it again.
+    """
+
+    def __init__(self, transmit: Callable[[bytes], None], most_bytes: int) -> None:
+        self.dropped = 0
+        self._transmit, self._most_bytes = transmit, most_bytes
+        self._digest: bytes | None = None
+        self._waiting: deque[bytes] = deque()
+        self._bytes, self._closed, self._changed = 0, False, Condition()
+        Thread(target=self._run, daemon=True).start()
+
+    def put(self, message: bytes) -> None:
+        with self._changed:
+            if message.startswith(DIGEST):
+                self._digest = message
+            elif self._waiting and self._bytes + len(message) > self._most_bytes:
+                self.dropped += 1
+            else:
+                self._waiting.append(message)
+                self._bytes += len(message)
+            self._changed.notify()
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+
+    def _run(self) -> None:
+        while (message := self._next()) is not None:
+            self._transmit(message)
+
+    def _next(self) -> bytes | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._digest is not None or self._waiting)
+            if self._closed:
+                return None
+            if self._waiting:
+                message = self._waiting.popleft()
+                self._bytes -= len(message)
+                return message
+            digest, self._digest = self._digest, None
+            return digest

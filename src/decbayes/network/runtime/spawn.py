@@ -1,0 +1,119 @@
+"""Agents in processes of their own, for demonstrations and tests."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from decbayes.errors import TransportFailed
+from decbayes.network.protocol.charter import Charter
+from decbayes.network.protocol.keys import Identity
+
+START_SECONDS = 60.0
+STOP_SECONDS = 10.0
+
+
+class AgentProcess:
+    """One running `decbayes agent`. It ends with this process, whatever happens to this process."""
+
+    def __init__(self, name: str, folder: Path, arguments: Sequence[str], prefix: Sequence[str] = ()) -> None:
+        self.name, self.log = name, folder / f"{name}.log"
+        with self.log.open("ab") as log:
+            self._earlier = log.tell()
+            self.process = subprocess.Popen(
+                [*prefix, sys.executable, "-m", "decbayes", "agent", *arguments, "--stop-with-stdin"],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+            )
+
+    def events(self, event: str) -> list[dict[str, Any]]:
+        """What it has logged under a name."""
+        return [line for line in self._lines() if line["event"] == event]
+
+    def endpoint(self, *, timeout: float = START_SECONDS) -> str:
+        """Where it listens; waits until it does."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            listening = self.events("listening")
+            if listening:
+                return str(listening[-1]["endpoints"][0])
+            if self.process.poll() is not None:
+                raise TransportFailed(f"The agent '{self.name}' has ended: {self.log.read_text()[-500:].strip()}")
+            time.sleep(0.02)
+        raise TransportFailed(f"The agent '{self.name}' does not listen after {timeout:.0f} s; see {self.log}.")
+
+    @property
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self.process.kill()
+        self._reap()
+
+    def stop(self) -> int:
+        """Ask it to leave, and wait until it has; a process that does not leave is killed."""
+        self.process.terminate()
+        try:
+            return self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+        finally:
+            self._reap()
+
+    def _reap(self) -> None:
+        self.process.wait()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        """The log of this start; the last line may not be complete yet, and errors are no JSON."""
+        for line in self.log.read_bytes()[self._earlier :].splitlines():
+            try:
+                yield json.loads(line)
+            except ValueError:
+                continue
+
+
+@dataclass
+class Party:
+    """A group of agent processes in one folder, which are all ended at the end."""
+
+    folder: Path
+    charter: Charter
+    agents: dict[str, AgentProcess] = field(default_factory=dict)
+
+    def prepare(self, identities: dict[str, Identity]) -> None:
+        self.charter.save(self.charter_file)
+        for name, identity in identities.items():
+            identity.save(self.folder / f"{name}.key")
+
+    @property
+    def charter_file(self) -> Path:
+        return self.folder / "group.toml"
+
+    def start(self, name: str, *arguments: str, prefix: Sequence[str] = ()) -> AgentProcess:
+        """Start a member, with further arguments of `decbayes agent`."""
+        files = ["--key", str(self.folder / f"{name}.key"), "--store", str(self.folder / f"{name}.store")]
+        agent = AgentProcess(name, self.folder, [str(self.charter_file), *files, *arguments], prefix)
+        self.agents[name] = agent
+        return agent
+
+    def __enter__(self) -> "Party":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        running = [agent for agent in self.agents.values() if agent.running]
+        for agent in running:
+            agent.process.terminate()
+        for agent in running:
+            agent.stop()

@@ -1,0 +1,189 @@
+"""Links to neighbours over zenoh: peer to peer, without a broker.
+
+Under `decbayes/GROUP/` every session has three keys, SESSION being the id that zenoh draws at each start:
+
+    here/SESSION            a liveliness token: it appears when a link is up and goes when the link does
+    to/SESSION/SENDER       messages for it
+    ask/SESSION/QUESTION    questions to it: `status` and `posterior`
+
+zenoh peers pass nothing on, so whoever's token is seen is a direct neighbour; relaying is the agents' own work.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import zenoh
+
+from decbayes.errors import TransportFailed
+from decbayes.network.protocol.charter import Charter
+from decbayes.network.protocol.effects import Effect, Peer
+from decbayes.network.protocol.messages import message_bytes
+from decbayes.network.runtime.links import Links, parse, settings, settled
+from decbayes.network.runtime.log import plain
+from decbayes.network.runtime.queues import Inbox, Outbox
+
+if TYPE_CHECKING:
+    from zenoh import Query, Sample, Session
+
+# Messages that are longer than the group's limit by no more than this are still seen, and counted as refused.
+SLACK = 1 << 16
+# Others may take a free port before zenoh does.
+ATTEMPTS = 8
+# A question holds memory too until it is answered.
+QUESTION_BYTES = 1 << 16
+
+
+class Member(Protocol):
+    """The part of an agent that a transport calls, always through the inbox."""
+
+    charter: Charter
+
+    def on_connect(self, peer: Peer) -> list[Effect]: ...
+    def on_disconnect(self, peer: Peer) -> list[Effect]: ...
+    def on_bytes(self, peer: Peer, content: bytes) -> list[Effect]: ...
+
+
+class Question:
+    """A question from outside the group's own talk, to be answered once, from any thread."""
+
+    def __init__(self, query: "Query", own_key: str) -> None:
+        self.text = last(query.key_expr)
+        self._query, self._key = query, f"{own_key}/{self.text}"
+
+    def answer(self, payload: bytes, description: dict[str, Any]) -> None:
+        with departed(), self._query:
+            self._query.reply(self._key, payload, attachment=json.dumps(description))
+
+    def refuse(self, why: str) -> None:
+        with departed(), self._query:
+            self._query.reply_err(why)
+
+
+@contextmanager
+def departed() -> Iterator[None]:
+    """Whoever asked or was sent something may be gone by now, and zenoh then raises; that is none of our worries."""
+    with suppress(zenoh.ZError):
+        yield
+
+
+class Transport:
+    """One agent's links. Everything that comes in is posted to the inbox as a call of the agent."""
+
+    def __init__(self, member: Member, links: Links, inbox: Inbox, answer: Callable[[Question], None]) -> None:
+        self._member, self._inbox, self._answer = member, inbox, answer
+        self._outboxes: dict[Peer, Outbox] = {}
+        limits = member.charter.limits
+        self._most_peers, self._most_bytes = limits.members, limits.tick_bytes
+        self._strangers = self._departed = 0
+        self.session, self.endpoints = open_session(links, most_bytes=message_bytes(member.charter) + SLACK)
+        self.name = str(self.session.info.zid())
+        self._root = root_key(member.charter)
+        # The token comes last: who sees it can already be heard.
+        self._declared = (
+            self.session.declare_subscriber(f"{self._root}/to/{self.name}/*", self._on_message),
+            self.session.declare_queryable(f"{self._root}/ask/{self.name}/*", self._on_question),
+            self.session.liveliness().declare_subscriber(f"{self._root}/here/*", self._on_token, history=True),
+            self.session.liveliness().declare_token(f"{self._root}/here/{self.name}"),
+        )
+
+    def send(self, peer: Peer, message: bytes) -> None:
+        """Hand a message to a neighbour; returns at once, whatever state the neighbour is in."""
+        outbox = self._outboxes.get(peer)
+        if outbox is not None:
+            outbox.put(message)
+
+    @property
+    def dropped(self) -> int:
+        """Messages that found no room on the way out, or came from nobody known."""
+        return self._strangers + self._departed + sum(outbox.dropped for outbox in list(self._outboxes.values()))
+
+    @property
+    def linked(self) -> bool:
+        """Whether anybody is linked at all, of this group or not."""
+        return bool(self.session.info.peers_zid())
+
+    def close(self) -> None:
+        for outbox in list(self._outboxes.values()):
+            outbox.close()
+        self.session.close()  # type: ignore[no-untyped-call]
+
+    # Called by zenoh's threads
+
+    def _on_message(self, sample: "Sample") -> None:
+        peer = last(sample.key_expr)
+        if peer not in self._outboxes:
+            # Its token has not come yet, or it is no neighbour.
+            self._strangers += 1
+            return
+        content = bytes(sample.payload)
+        self._inbox.post(partial(self._member.on_bytes, peer, content), source=peer, size=len(content))
+
+    def _on_token(self, sample: "Sample") -> None:
+        peer = last(sample.key_expr)
+        if peer == self.name or "*" in peer:
+            return
+        if sample.kind == zenoh.SampleKind.PUT:
+            self._meet(peer)
+        elif peer in self._outboxes:
+            outbox = self._outboxes.pop(peer)
+            outbox.close()
+            self._departed += outbox.dropped
+            self._inbox.post(partial(self._member.on_disconnect, peer))
+
+    def _meet(self, peer: Peer) -> None:
+        # One session may show many tokens: only those count that bear the name of a session linked with ours.
+        linked = peer in map(str, self.session.info.peers_zid())
+        if not linked or peer in self._outboxes or len(self._outboxes) >= self._most_peers:
+            return
+        self._outboxes[peer] = Outbox(partial(self._transmit, peer), self._most_bytes)
+        self._inbox.post(partial(self._member.on_connect, peer))
+
+    def _on_question(self, query: "Query") -> None:
+        question = Question(query, f"{self._root}/ask/{self.name}")
+        self._inbox.post(partial(self._answer, question), source="questions", size=QUESTION_BYTES)
+
+    # Called by the outboxes' threads
+
+    def _transmit(self, peer: Peer, message: bytes) -> None:
+        key = f"{self._root}/to/{peer}/{self.name}"
+        with departed():
+            self.session.put(key, message, congestion_control=zenoh.CongestionControl.DROP)
+
+
+def root_key(charter: Charter) -> str:
+    return f"decbayes/{charter.id.encode().hex()}"
+
+
+def last(key: Any) -> str:
+    return str(key).rpartition("/")[2]
+
+
+def open_session(links: Links, *, most_bytes: int, insist: bool = True) -> tuple["Session", tuple[str, ...]]:
+    """A zenoh session, and the endpoints it listens at."""
+    for attempt in range(1, ATTEMPTS + 1):
+        listen = tuple(settled(endpoint) for endpoint in links.listen)
+        try:
+            return zenoh.open(config(settings(links, listen, most_bytes=most_bytes, insist=insist))), listen
+        except zenoh.ZError as error:
+            chosen_freely = listen != links.listen
+            if not (chosen_freely and "in use" in str(error)) or attempt == ATTEMPTS:
+                raise TransportFailed(explain(str(error), listen)) from None
+    raise AssertionError("unreachable")
+
+
+def config(values: dict[str, Any]) -> Any:
+    result = zenoh.Config()
+    for key, value in values.items():
+        result.insert_json5(key, json.dumps(value))
+    return result
+
+
+def explain(error: str, listen: Sequence[str]) -> str:
+    """What a user can do about an error of zenoh's."""
+    if "in use" in error:
+        taken = next((endpoint for endpoint in listen if f"{parse(endpoint)[1]}" in error), "a port")
+        return f"{taken} is taken: another program, perhaps another agent, listens there. Choose another port, or 0."
+    return f"The network cannot be opened: {plain(error)}"

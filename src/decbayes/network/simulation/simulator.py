@@ -1,0 +1,246 @@
+"""Many agents in one process, on a virtual clock and a network as bad as one likes: the real agents, fake links.
+
+Everything follows from the seed. Messages are lost, doubled, delayed (and thereby reordered); sites crash with or
+without their disks; links are cut. A `Ledger` checks after every single event that nothing that must hold is broken.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from decbayes.errors import StoreFailed
+from decbayes.network.protocol.agent import Agent
+from decbayes.network.protocol.charter import Charter
+from decbayes.network.protocol.effects import Effect, Report, Saved, Send, settle
+from decbayes.network.protocol.keys import AgentId, Identity
+from decbayes.network.protocol.pool import Proof
+from decbayes.network.protocol.record import Record
+from decbayes.network.protocol.validation import Sealed, verify
+from decbayes.network.simulation.ledger import Ledger
+from decbayes.network.simulation.topology import Edge
+
+# One message in so many is overheard.
+OVERHEAR = 5
+LAST_REPORTS = 10_000
+
+MakeAgent = Callable[..., Agent]
+
+
+@dataclass(frozen=True)
+class Weather:
+    """How bad the links are: the share of messages lost and doubled, and the longest delay in steps."""
+
+    loss: float = 0.0
+    duplication: float = 0.0
+    delay: int = 0
+
+
+CALM = Weather()
+
+
+class Disk:
+    """A site's disk: keeps what was put, unless it is full or wiped."""
+
+    def __init__(self, ledger: Ledger, site: int, owner: AgentId) -> None:
+        self.full = False
+        self._items: list[Saved] = []
+        self._ledger, self._site, self._owner = ledger, site, owner
+
+    def put(self, item: Record | Proof) -> None:
+        if self.full:
+            raise StoreFailed("the simulated disk is full")
+        self._items.append(item)
+        self._ledger.written(self._site, self._owner, item)
+
+    def load(self) -> list[Saved]:
+        return list(self._items)
+
+    def newest(self) -> Record | None:
+        """The owner's newest version."""
+        own = [item for item in self._items if isinstance(item, Record) and item.origin == self._owner]
+        return max(own, key=lambda record: record.version, default=None)
+
+    def wipe(self) -> None:
+        self._items.clear()
+
+
+@dataclass
+class Site:
+    """A place with data, a key and a disk, where an agent runs or not."""
+
+    number: int
+    identity: Identity
+    disk: Disk
+    shards: dict[str, Any] = field(default_factory=dict)
+    agent: Agent | None = None
+    starts: int = 0
+
+    @property
+    def name(self) -> str:
+        return str(self.number)
+
+
+@dataclass
+class Traffic:
+    """What went over the links."""
+
+    messages: int = 0
+    bytes: int = 0
+    lost: int = 0
+
+
+class Simulation:
+    """Sites, links and the messages under way."""
+
+    def __init__(
+        self,
+        charter: Charter,
+        identities: Iterable[Identity],
+        *,
+        rng: np.random.Generator,
+        weather: Weather = CALM,
+        make_agent: MakeAgent = Agent,
+    ) -> None:
+        self.charter, self.rng, self.weather = charter, rng, weather
+        self.ledger = Ledger(charter)
+        self.sites = [Site(i, key, Disk(self.ledger, i, key.id)) for i, key in enumerate(identities)]
+        self.links: set[Edge] = set()
+        self.time = 0
+        self.traffic = Traffic()
+        self.reports: deque[tuple[int, int, Report]] = deque(maxlen=LAST_REPORTS)
+        # Some of what went over the links, for those who replay and forge.
+        self.overheard: deque[bytes] = deque(maxlen=LAST_REPORTS)
+        self._make_agent = make_agent
+        self._underway: list[tuple[int, int, int, int, bytes]] = []
+        self._sequence = count()
+        self._verified: dict[tuple[bytes, bytes, bytes], Record] = {}
+
+    # What happens to sites
+
+    def start(self, site: Site) -> None:
+        """Start a site's agent from its disk; it observes all of its site's data again, as a real one would."""
+        site.agent = self._make_agent(
+            self.charter, site.identity, rng=self.rng, saved=site.disk.load(), verify=self._verify
+        )
+        site.starts += 1
+        self.ledger.started(site)
+        for name, data in site.shards.items():
+            self.perform(site, site.agent.observe(data, shard=name, rng=self.rng))
+        for other in self.neighbours(site):
+            self._meet(site, other)
+
+    def stop(self, site: Site) -> None:
+        """Stop it dead. What it has said still counts; what it had not said is on its disk, or lost."""
+        site.agent = None
+        for other in self.neighbours(site):
+            assert other.agent is not None
+            self.perform(other, other.agent.on_disconnect(site.name))
+
+    def lose_disk(self, site: Site) -> None:
+        self.stop(site)
+        site.disk.wipe()
+        self.ledger.wiped(site)
+
+    def observe(self, site: Site, shard: str, data: Any) -> None:
+        """New data at a site."""
+        site.shards[shard] = data
+        if site.agent is not None:
+            self.perform(site, site.agent.observe(data, shard=shard, rng=self.rng))
+
+    def connect(self, links: set[Edge]) -> None:
+        """Replace the links: some are cut, others come up."""
+        gone, new = self.links - links, links - self.links
+        self.links = links
+        for site, other in [(self.sites[a], self.sites[b]) for a, b in sorted(gone)]:
+            for one, two in ((site, other), (other, site)):
+                if one.agent is not None:
+                    self.perform(one, one.agent.on_disconnect(two.name))
+        for a, b in sorted(new):
+            if self.sites[a].agent is not None and self.sites[b].agent is not None:
+                self._meet(self.sites[a], self.sites[b])
+
+    # What happens in time
+
+    def tick(self, site: Site) -> None:
+        if site.agent is not None:
+            self.perform(site, site.agent.on_tick())
+
+    def advance(self) -> None:
+        """One step of the clock: everything that is due arrives."""
+        self.time += 1
+        self.deliver()
+
+    def deliver(self) -> None:
+        """All messages that are due, and those that are sent in answer without delay."""
+        while self._underway and self._underway[0][0] <= self.time:
+            _, _, sender, receiver, message = heapq.heappop(self._underway)
+            site = self.sites[receiver]
+            if site.agent is not None and self.linked(sender, receiver):
+                self.perform(site, site.agent.on_bytes(str(sender), message))
+
+    def inject(self, receiver: Site, message: bytes) -> None:
+        """Bytes that no agent has sent just now: replays, forgeries."""
+        if receiver.agent is not None:
+            self.perform(receiver, receiver.agent.on_bytes("somebody", message))
+
+    def round(self) -> None:
+        """Everybody ticks once, in random order, and all talk that follows takes place."""
+        for number in self.rng.permutation(len(self.sites)):
+            self.tick(self.sites[number])
+        self.advance()
+
+    def perform(self, site: Site, effects: list[Effect]) -> None:
+        """Carry out an agent's effects, and check the agent."""
+        assert site.agent is not None
+        for effect in settle(site.agent, effects, site.disk):
+            if isinstance(effect, Send):
+                self._transmit(site, effect)
+            else:
+                self.reports.append((self.time, site.number, effect))
+        self.ledger.check(site)
+
+    # Who and where
+
+    @property
+    def running(self) -> list[Site]:
+        return [site for site in self.sites if site.agent is not None]
+
+    def neighbours(self, site: Site) -> list[Site]:
+        return [other for other in self.running if other is not site and self.linked(site.number, other.number)]
+
+    def linked(self, a: int, b: int) -> bool:
+        return (min(a, b), max(a, b)) in self.links
+
+    def _meet(self, site: Site, other: Site) -> None:
+        for one, two in ((site, other), (other, site)):
+            assert one.agent is not None
+            self.perform(one, one.agent.on_connect(two.name))
+
+    def _transmit(self, site: Site, effect: Send) -> None:
+        if not effect.peer.isdecimal():
+            return
+        self.traffic.messages += 1
+        self.traffic.bytes += len(effect.message)
+        if self.traffic.messages % OVERHEAR == 1:
+            self.overheard.append(effect.message)
+        weather = self.weather
+        if weather.loss and self.rng.random() < weather.loss:
+            self.traffic.lost += 1
+            return
+        copies = 1 + int(bool(weather.duplication) and self.rng.random() < weather.duplication)
+        for _ in range(copies):
+            due = self.time + (int(self.rng.integers(weather.delay + 1)) if weather.delay else 0)
+            entry = (due, next(self._sequence), site.number, int(effect.peer), effect.message)
+            heapq.heappush(self._underway, entry)
+
+    def _verify(self, sealed: Sealed, charter: Charter) -> Record:
+        """Every agent checks every record; the answer for the same bytes is worked out once."""
+        key = sealed.signed.digest, sealed.signed.signature, sealed.body
+        if key not in self._verified:
+            self._verified[key] = verify(sealed, charter)
+        return self._verified[key]
