@@ -91,7 +91,7 @@ def scores(agents, split, cache):
         rows[name] = {
             "seconds": seconds,
             "J": merged.log_partition(),
-            "log_likelihood_a_word": model.log_predictive(merged, observed, held),
+            "log_likelihood_a_word": model.score(merged, observed, held),
         }
         print(agents, split, name, json.dumps(rows[name]), flush=True)
     return rows

@@ -67,7 +67,7 @@ def compare(corpus: Corpus, method: str, options: argparse.Namespace) -> dict[st
         return from_sklearn(estimator.fit(corpus.counts[rows]), vocabulary=corpus.words)
 
     def score(posterior: db.Posterior) -> float:
-        return round(db.model_for(posterior.structure).log_predictive(posterior, corpus.observed, corpus.held), 4)
+        return round(db.model_for(posterior.structure).score(posterior, corpus.observed, corpus.held), 4)
 
     def perplexity(posterior: db.Posterior) -> int:
         return round(to_sklearn(posterior).perplexity(corpus.observed + corpus.held))

@@ -47,7 +47,7 @@ class Task:
         """The held-out score of Dirichlet topics, whoever found them."""
         contribution = np.maximum(np.asarray(alpha, dtype=np.float64) - self.topic_prior, 0.0)
         posterior = db.Posterior(self.model.structure, {"topics": contribution})
-        return self.model.log_predictive(posterior, self.observed, self.held)
+        return self.model.score(posterior, self.observed, self.held)
 
 
 class Watch:
@@ -72,14 +72,14 @@ def decbayes_curve(task):
         begin = time.process_time()
         posterior = model.fit(task.train, rng=np.random.default_rng(0)).posterior
         seconds = time.process_time() - begin
-        curve.append((round(seconds, 3), round(task.model.log_predictive(posterior, task.observed, task.held), 4)))
+        curve.append((round(seconds, 3), round(task.model.score(posterior, task.observed, task.held), 4)))
     return curve
 
 
 def decbayes_spread(task):
     """The final scores of fits with other seeds."""
     fits = [task.model.fit(task.train, rng=np.random.default_rng(seed)) for seed in range(SEEDS)]
-    return [round(task.model.log_predictive(fit.posterior, task.observed, task.held), 4) for fit in fits]
+    return [round(task.model.score(fit.posterior, task.observed, task.held), 4) for fit in fits]
 
 
 def scikit_learn_curve(task, method, passes):

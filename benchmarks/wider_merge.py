@@ -29,7 +29,7 @@ def main():
     observed, held = db.hold_out(counts[np.flatnonzero(held_out)], share=0.1, rng=np.random.default_rng(7))
 
     def score(posterior):
-        return round(db.model_for(posterior.structure).log_predictive(posterior, observed, held), 4)
+        return round(db.model_for(posterior.structure).score(posterior, observed, held), 4)
 
     splits = {
         split: news_posteriors(AGENTS, split, options.cache) for split in ("group", "random")[: 2 - options.quick]

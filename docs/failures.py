@@ -113,7 +113,7 @@ def topic_prices(seed: int, alpha: float) -> list[float]:
     sites = [model.fit(training[first : first + 20], rng=rng).posterior for first in range(0, 400, 20)]
     batch = model.fit(training, rng=rng).posterior
     scores = [
-        db.model_for(each.structure).log_predictive(each, observed, held)
+        db.model_for(each.structure).score(each, observed, held)
         for each in (batch, *(wider(sites, slots) for slots in (5, 6, 8, 15, 50)))
     ]
     return [float(scores[0] - score) for score in scores[1:]]
@@ -160,9 +160,9 @@ def topic_gaps(seed: int, restarts: int) -> list[float]:
     rounds = db.refine(model, sites, posteriors, rounds=ROUNDS, rng=rng).rounds
     # The yardstick is the same for both: the best of many starts.
     best = db.LatentDirichletAllocation(5, model.vocabulary, 0.1, 0.1, ascent=db.Ascent(100, 1e-3, 9, 10))
-    batch = model.log_predictive(best.fit(vstack(sites), rng=rng).posterior, observed, held)
+    batch = model.score(best.fit(vstack(sites), rng=rng).posterior, observed, held)
     shown = (db.product(posteriors), rounds[0], wider(posteriors, 7), rounds[-1])
-    return [batch - db.model_for(each.structure).log_predictive(each, observed, held) for each in shown]
+    return [batch - db.model_for(each.structure).score(each, observed, held) for each in shown]
 
 
 def splits() -> None:

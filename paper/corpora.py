@@ -38,7 +38,7 @@ class Bench:
 
     def score(self, posterior: Posterior) -> float:
         model = replace(self.model, topics=len(posterior.structure.prior["topics"]))
-        return model.log_predictive(posterior, self.observed, self.held)
+        return model.score(posterior, self.observed, self.held)
 
     def shards(self, agents: int, split: Split, rng: np.random.Generator) -> list[csr_array]:
         parts = split_by_group(self.groups, agents, rng) if split == "by-group" else split_at_random(self, agents, rng)

@@ -107,7 +107,7 @@ class FeaturesFaces:
 
         def measures(posterior: Posterior) -> dict[str, float]:
             wide = replace(model, features=len(posterior.structure.prior["features"]))
-            return {LIKELIHOOD: wide.log_predictive(posterior, observed, held)}
+            return {LIKELIHOOD: wide.score(posterior, observed, held)}
 
         return Trial(model, training, (self.seed, trial), measures)
 

@@ -103,7 +103,7 @@ class FeaturesSynthetic:
         def measures(posterior: Posterior) -> dict[str, float]:
             return {
                 ERROR: feature_error(posterior.mean("features"), truth),
-                LIKELIHOOD: model.log_predictive(posterior, observed, held),
+                LIKELIHOOD: model.score(posterior, observed, held),
             }
 
         return Trial(model, training, (self.seed, trial), measures)

@@ -1,7 +1,7 @@
 """fig:sdaamps: AMPS against SDA-Bayes, one or ten agents with one or ten sub-batches each (section 3.2)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -14,7 +14,6 @@ from decbayes.models.lda import LatentDirichletAllocation
 from decbayes.plot.style import AMPS, NAIVE, canvas
 from decbayes.posterior import Posterior
 from decbayes.streaming import merge_batches, sda_bayes
-from decbayes.structure import Structure
 from paper.boxes import Series, draw_boxes, draw_times
 from paper.claims import Claim, Compared, beats
 from paper.corpora import SCORE, bench
@@ -27,22 +26,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
-class FreshStarts:
+class FreshStarts(LatentDirichletAllocation):
     """A model whose every fit begins as if it were the first, on top of whatever prior it is given."""
 
-    model: LatentDirichletAllocation
-
-    @property
-    def structure(self) -> Structure:
-        return self.model.structure
-
     def fit(self, data: Any, *, rng: np.random.Generator, prior: Posterior | None = None, **others: Any) -> Fit:
-        return self.model.fit(data, rng=rng, prior=prior)
+        return super().fit(data, rng=rng, prior=prior)
 
 
 def sda_with_fresh_starts(model: LatentDirichletAllocation, shards: Any, *, rng: np.random.Generator) -> Posterior:
-    return sda_bayes(FreshStarts(model), shards, rng=rng)
+    settings = {field.name: getattr(model, field.name) for field in fields(model)}
+    return sda_bayes(FreshStarts(**settings), shards, rng=rng)
 
 
 METHODS: dict[str, Callable[..., Posterior]] = {

@@ -78,7 +78,7 @@ def test_what_are_no_real_numbers_is_refused(kind, form, rng):
     model, posterior = MODELS[kind], db.Posterior.of_prior(MODELS[kind].structure)
     calls = [lambda: model.fit(data, rng=rng)]
     if kind == "features":
-        calls += [lambda: model.transform(posterior, data), lambda: model.log_predictive(posterior, POINTS, data)]
+        calls += [lambda: model.assign(posterior, data), lambda: model.log_predictive(posterior, POINTS, data)]
     else:
         calls += [lambda: model.log_predictive(posterior, data)]
     for call in calls:
@@ -89,7 +89,7 @@ def test_what_are_no_real_numbers_is_refused(kind, form, rng):
 @pytest.mark.parametrize("kind", CLUSTERS)
 def test_no_observations_have_no_responsibilities(kind):
     model = CLUSTERS[kind]
-    assert model.responsibilities(db.Posterior.of_prior(model.structure), np.empty((0, 2))).shape == (0, 2)
+    assert model.assign(db.Posterior.of_prior(model.structure), np.empty((0, 2))).shape == (0, 2)
 
 
 @pytest.mark.parametrize("kind", CLUSTERS)
@@ -154,7 +154,7 @@ def test_a_fit_is_not_its_posterior(rng, tmp_path):
         lambda: db.symmetrize(fit),
         lambda: db.pad(fit, model.structure),
         lambda: model.log_predictive(fit, POINTS),
-        lambda: model.responsibilities(None, POINTS),
+        lambda: model.assign(None, POINTS),
         lambda: model.fit(POINTS, rng=rng, prior=fit),
         lambda: model.fit(POINTS, rng=rng, start=fit),
         lambda: db.plot.mixture(fit),

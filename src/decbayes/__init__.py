@@ -25,12 +25,15 @@ if TYPE_CHECKING:
     from decbayes.models.ascent import Fit as Fit
     from decbayes.models.ascent import FitInterrupted as FitInterrupted
     from decbayes.models.features import LatentFeatures as LatentFeatures
+    from decbayes.models.gaussian_mixture import GaussianMixture as GaussianMixture
     from decbayes.models.gibbs import gibbs as gibbs
     from decbayes.models.holdout import hold_out as hold_out
     from decbayes.models.lda import LatentDirichletAllocation as LatentDirichletAllocation
     from decbayes.models.mean import GaussianMean as GaussianMean
-    from decbayes.models.mixture import GaussianMixture as GaussianMixture
+    from decbayes.models.mixture import Mixture as Mixture
+    from decbayes.models.model import Model as Model
     from decbayes.models.registry import model_for as model_for
+    from decbayes.models.registry import register as register
     from decbayes.posterior import Posterior as Posterior
     from decbayes.streaming import Refinement as Refinement
     from decbayes.streaming import epochs as epochs
@@ -49,12 +52,14 @@ _HOME = {
     "Fit": "models.ascent",
     "FitInterrupted": "models.ascent",
     "GaussianMean": "models.mean",
-    "GaussianMixture": "models.mixture",
+    "GaussianMixture": "models.gaussian_mixture",
     "Hierarchical": "merging",
     "LatentDirichletAllocation": "models.lda",
     "LatentFeatures": "models.features",
     "Library": "files",
     "Matching": "merging",
+    "Mixture": "models.mixture",
+    "Model": "models.model",
     "Posterior": "posterior",
     "Refinement": "streaming",
     "Structure": "structure",
@@ -75,6 +80,7 @@ _HOME = {
     "plot": "",
     "product": "merging",
     "refine": "streaming",
+    "register": "models.registry",
     "save": "files",
     "sda_bayes": "streaming",
     "symmetrize": "merging",

@@ -1,5 +1,6 @@
 """What callers pass in: refused here, by name and with the remedy, before NumPy makes something else of it."""
 
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -18,6 +19,13 @@ REMEDIES = {
     "Posterior": "a fit's is `fit.posterior`, a file's `load(path)`",
     "Structure": "a model's is `model.structure`, a posterior's `posterior.structure`",
 }
+
+
+@dataclass(frozen=True)
+class Above:
+    """Said of a setting in its annotation: Annotated[float, "What it is.", Above(0)]."""
+
+    bound: float
 
 
 def check_kind(kind: type, **given: Any) -> None:
@@ -42,8 +50,8 @@ def check_positive(**settings: Any) -> None:
             raise ValueError(f"{name} must be a positive number, not {value!r}.")
 
 
-def stated(**settings: Any) -> dict[str, Any]:
-    """Those settings that are not left out, as None."""
+def given(**settings: Any) -> dict[str, Any]:
+    """The settings that are not None."""
     return {name: value for name, value in settings.items() if value is not None}
 
 

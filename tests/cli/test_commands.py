@@ -123,7 +123,7 @@ def test_means_merge_exactly(run, tmp_path, rng):
 
 def test_what_others_wrote_into_a_file_cannot_steer_the_terminal(run, tmp_path):
     words = ("\x1b[2Jgone", "[red]", "[/]", "plum")
-    posterior = db.Posterior.of_prior(db.LatentDirichletAllocation(2, words).structure)
+    posterior = db.Posterior(db.LatentDirichletAllocation(2, words).structure, {"topics": [[3, 2, 1, 0]] * 2})
     db.save(posterior, tmp_path / "a.posterior")
     for line in ("show a.posterior", "merge a.posterior a.posterior -o m.posterior --explain"):
         status, shown, _ = run(line)
@@ -151,22 +151,21 @@ def test_json_lines_are_the_summary(run, sites):
 ERRORS = {
     "show missing.posterior": "No such file",
     "show a.csv": "a.csv cannot be read as a posterior",
-    "fit mixture a.csv -o a.posterior": "'ok' in column 'note', observation 0, is not a number",
+    "fit mixture a.csv -o a.posterior": "column 'note' is not a number in observation 0",
     "fit mixture a.csv --columns x,z -o a.posterior": "there is no column z",
     "fit features a.csv --columns x --like first.posterior -o a.posterior": "GaussianMixture, not of LatentFeatures",
-    "fit mixture a.csv --columns y,x --like first.posterior -o a.posterior": "has the columns x, y",
+    "fit mixture a.csv --columns y,x --like first.posterior -o a.posterior": "the model has x, y",
     "merge first.posterior other.posterior -o m.posterior": "other.posterior does not fit first.posterior: 'comp",
     "show first.posterior --picture a.docx": "docx",
     "show first.posterior --shape 2 2": "2 numbers an image",
     "show topics.posterior --shape 2 1": "--shape is for features and for mixtures of images",
-    "score a.csv first.posterior --columns x": "the model expects (observations, 2)",
+    "score a.csv first.posterior --columns x": "a.csv has the columns x; the model has x, y",
     "score missing.csv first.posterior": "No such file",
     "fit mixture empty.csv -o a.posterior": "empty.csv holds no observations",
     "fit mixture a.csv --columns x -o nowhere/a.posterior": "nowhere is no folder",
     "fit mixture a.csv --columns x -o folder": "folder is a folder or a device",
     "fit mixture a.csv --columns x -o a.csv": "a.csv is an input of this command and would be lost",
     "fit topics a.csv --vocabulary words.txt -o words.txt": "words.txt is an input",
-    "fit topics a.csv --vocabulary words.txt --like first.posterior -o a.posterior": "has a vocabulary already",
     "words texts.txt -o texts.txt": "texts.txt is an input",
     "merge first.posterior other.posterior -o folder/../first.posterior": "first.posterior is an input",
     "merge first.posterior -o m.posterior --picture nowhere/m.png": "nowhere is no folder",
@@ -217,8 +216,6 @@ WRONG = [
     "simulate --histories -1",
     "words a.txt -o a.words --most-share 2",
     "words a.txt -o a.words --least-documents 0",
-    "figure lda --trials 0",
-    "figure lda --agents 5 0",
     "fit mean a.csv -o a.posterior --seed -1",
     "fit mixture a.csv -o a.posterior --components 0",
     "fit mixture a.csv -o a.posterior --variance 0",
@@ -227,6 +224,7 @@ WRONG = [
     "fit topics a.txt -o a.posterior --topic-prior -1",
     "fit features a.csv -o a.posterior --features -3",
     "score a.csv a.posterior --seed -1",
+    "fit topics a.csv --topics 3 --like first.posterior -o a.posterior",
 ]
 
 

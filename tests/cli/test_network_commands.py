@@ -12,8 +12,8 @@ from pages import free_port
 from parties import Means
 
 from decbayes.cli import main
-from decbayes.cli.documents import read_vocabulary
 from decbayes.files import load
+from decbayes.inputs.documents import read_vocabulary
 from decbayes.merging import merge
 from decbayes.network import Charter, SqliteStore
 

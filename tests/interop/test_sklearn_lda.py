@@ -44,8 +44,8 @@ def test_an_imported_posterior_merges_with_native_ones(rng):
     imported = from_sklearn(estimator().fit(counts(rng)), vocabulary=VOCABULARY)
     merged = db.merge([native, imported])
     observed, held = db.hold_out(counts(rng, 100), rng=rng)
-    alone = [model.log_predictive(posterior, observed, held) for posterior in (native, imported)]
-    assert model.log_predictive(merged, observed, held) > max(alone) - 0.005
+    alone = [model.score(posterior, observed, held) for posterior in (native, imported)]
+    assert model.score(merged, observed, held) > max(alone) - 0.005
     assert merged.contribution["topics"].sum() == pytest.approx(2 * 120 * 40, rel=1e-6)
 
 
@@ -54,7 +54,7 @@ def test_the_exported_estimator_transforms_documents_as_the_model_does(rng):
     posterior, test = model.fit(counts(rng), rng=rng).posterior, counts(rng, 20)
     exported = to_sklearn(posterior).set_params(mean_change_tol=1e-6, max_doc_update_iter=1000)
     # Both stop their inner loops at a tolerance: theirs 1e-6, ours 1e-4 words a topic, of documents with 40 words.
-    np.testing.assert_allclose(exported.transform(test), model.transform(posterior, test), atol=1e-3)
+    np.testing.assert_allclose(exported.transform(test), model.assign(posterior, test), atol=1e-3)
 
 
 def test_merged_estimators_find_the_topics_that_one_on_all_documents_finds(rng):

@@ -97,7 +97,7 @@ def test_full_covariances_have_the_same_responsibilities_and_a_bound_below_the_p
     fitted = estimator("full").fit(points(rng))
     posterior, test = from_sklearn(fitted), points(rng, 60)
     model = db.model_for(posterior.structure)
-    np.testing.assert_allclose(model.responsibilities(posterior, test), fitted.predict_proba(test), atol=1e-9)
+    np.testing.assert_allclose(model.assign(posterior, test), fitted.predict_proba(test), atol=1e-9)
     assert (fitted.score_samples(test) <= model.log_predictive(posterior, test)).all()
 
 

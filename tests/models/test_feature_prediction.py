@@ -63,7 +63,7 @@ def test_prediction_is_the_sum_over_all_assignments(features, count):
     posterior = posterior_of(model, rng, spread=0.1)
     observed, held = parts(rng.normal(size=(12, 4)), rng, count)
     expected = brute_force(model, posterior, observed, held)
-    assert model.log_predictive(posterior, observed, held) == pytest.approx(expected, rel=1e-9)
+    assert model.score(posterior, observed, held) == pytest.approx(expected, rel=1e-9)
 
 
 def test_prediction_with_many_features_is_close_to_the_sum_over_all_assignments(monkeypatch):
@@ -75,7 +75,7 @@ def test_prediction_with_many_features_is_close_to_the_sum_over_all_assignments(
     z = rng.random((20, 6)) < 0.5
     observed, held = parts(z @ posterior.mean("features") + rng.normal(0, 0.2, (20, 12)), rng, 1)
     expected = brute_force(model, posterior, observed, held)
-    assert model.log_predictive(posterior, observed, held) == pytest.approx(expected, abs=0.02)
+    assert model.score(posterior, observed, held) == pytest.approx(expected, abs=0.02)
 
 
 def test_rows_without_a_held_out_component_have_no_say():
@@ -84,9 +84,7 @@ def test_rows_without_a_held_out_component_have_no_say():
     posterior = posterior_of(model, rng, spread=0.01)
     observed, held = parts(rng.normal(size=(6, 10)), rng, 1)
     held[3:] = np.nan
-    assert model.log_predictive(posterior, observed, held) == pytest.approx(
-        model.log_predictive(posterior, observed[:3], held[:3])
-    )
+    assert model.score(posterior, observed, held) == pytest.approx(model.score(posterior, observed[:3], held[:3]))
 
 
 def test_components_that_nobody_saw_are_predicted_from_the_prior_alone():
@@ -96,7 +94,7 @@ def test_components_that_nobody_saw_are_predicted_from_the_prior_alone():
     held = np.full((1, 3), np.nan)
     held[0, 1] = 0.4
     expected = np.log(joint_density(model, posterior, held[0]))
-    assert model.log_predictive(posterior, np.full((1, 3), np.nan), held) == pytest.approx(expected)
+    assert model.score(posterior, np.full((1, 3), np.nan), held) == pytest.approx(expected)
 
 
 def test_transform_finds_the_assignments_even_with_unseen_components():
@@ -108,9 +106,9 @@ def test_transform_finds_the_assignments_even_with_unseen_components():
         "inclusion": Beta().natural(alpha=np.full(5, 50.0), beta=np.full(5, 50.0)),
     }
     posterior = db.Posterior.from_natural(model.structure, natural)
-    assert np.mean(np.abs(model.transform(posterior, data) - assignments) > 0.5) < 0.01
+    assert np.mean(np.abs(model.assign(posterior, data) - assignments) > 0.5) < 0.01
     data[rng.random(data.shape) < 0.1] = np.nan
-    assert np.mean(np.abs(model.transform(posterior, data) - assignments) > 0.5) < 0.05
+    assert np.mean(np.abs(model.assign(posterior, data) - assignments) > 0.5) < 0.05
 
 
 @pytest.mark.parametrize(

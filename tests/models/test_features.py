@@ -228,7 +228,7 @@ def test_a_posterior_of_another_model_is_refused(fitted):
         with pytest.raises(StructureMismatch):
             MODEL.fit(fitted[0], rng=np.random.default_rng(0), **{keyword: other})
     with pytest.raises(StructureMismatch):
-        MODEL.transform(other, fitted[0])
+        MODEL.assign(other, fitted[0])
     with pytest.raises(StructureMismatch):
         MODEL.log_predictive(other, fitted[0], fitted[0])
 

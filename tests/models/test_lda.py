@@ -67,7 +67,7 @@ def test_leaving_out_negligible_counts_changes_nothing_that_matters(model, rng, 
     monkeypatch.setattr(lda, "NEGLIGIBLE", 0.0)
     full = model.fit(counts, rng=np.random.default_rng(0)).posterior
     assert sparse.contribution["topics"].nnz < 0.9 * full.contribution["topics"].nnz
-    scores = [model.log_predictive(posterior, observed, held) for posterior in (sparse, full)]
+    scores = [model.score(posterior, observed, held) for posterior in (sparse, full)]
     assert scores[0] == pytest.approx(scores[1], abs=1e-6)
     again = [model.fit(counts, start=posterior, rng=rng).bound[-1] for posterior in (sparse, full)]
     assert again[0] == pytest.approx(again[1], rel=1e-9)
@@ -81,7 +81,7 @@ def test_planted_topics_are_found(rng):
     posterior = model.fit(counts, rng=rng).posterior
     order = [int(np.argmax(posterior.mean("topics")[:, 10 * k])) for k in range(3)]
     np.testing.assert_allclose(posterior.mean("topics")[order], topics, atol=0.02)
-    np.testing.assert_allclose(model.transform(posterior, counts)[:, order], shares, atol=0.25)
+    np.testing.assert_allclose(model.assign(posterior, counts)[:, order], shares, atol=0.25)
 
 
 def test_the_same_seed_gives_the_same_bits(model, rng):
@@ -96,7 +96,7 @@ def test_no_documents_leave_the_prior_as_it_was(model, rng):
     nothing = csr_array((0, WORDS), dtype=np.int64)
     assert model.fit(nothing, rng=rng).posterior == db.Posterior.of_prior(model.structure)
     assert model.fit(nothing, prior=earlier, rng=rng).posterior == earlier
-    assert model.transform(earlier, nothing).shape == (0, TOPICS)
+    assert model.assign(earlier, nothing).shape == (0, TOPICS)
 
 
 def test_empty_documents_say_nothing(model, rng):
@@ -106,7 +106,7 @@ def test_empty_documents_say_nothing(model, rng):
     with_empty = model.fit(padded, rng=np.random.default_rng(0))
     assert plain.posterior == with_empty.posterior
     np.testing.assert_allclose(with_empty.bound, plain.bound, rtol=1e-12)
-    np.testing.assert_allclose(model.transform(plain.posterior, padded)[0], 1 / TOPICS)
+    np.testing.assert_allclose(model.assign(plain.posterior, padded)[0], 1 / TOPICS)
 
 
 def test_more_topics_than_documents_still_part(rng):
@@ -177,9 +177,9 @@ def test_a_given_start_is_climbed_from_at_once_and_once(model, rng):
 def test_log_predictive_is_the_mixture_of_expected_topics(model, rng):
     posterior = model.fit(corpus(rng), rng=rng).posterior
     observed, held = db.hold_out(corpus(rng, documents=40), rng=rng)
-    probability = model.transform(posterior, observed) @ posterior.mean("topics")
+    probability = model.assign(posterior, observed) @ posterior.mean("topics")
     expected = (held.toarray() * np.log(probability)).sum() / held.sum()
-    assert model.log_predictive(posterior, observed, held) == pytest.approx(expected, rel=1e-12)
+    assert model.score(posterior, observed, held) == pytest.approx(expected, rel=1e-12)
 
 
 def test_fitted_topics_predict_better_than_the_prior(model, rng):
@@ -187,8 +187,8 @@ def test_fitted_topics_predict_better_than_the_prior(model, rng):
     posterior = model.fit(counts[:200], rng=rng).posterior
     observed, held = db.hold_out(counts[200:], rng=rng)
     prior = db.Posterior.of_prior(model.structure)
-    assert model.log_predictive(prior, observed, held) == pytest.approx(-np.log(WORDS))
-    assert model.log_predictive(posterior, observed, held) > -np.log(WORDS) + 0.5
+    assert model.score(prior, observed, held) == pytest.approx(-np.log(WORDS))
+    assert model.score(posterior, observed, held) > -np.log(WORDS) + 0.5
 
 
 def test_an_interrupted_fit_hands_over_what_it_had(model, rng):
@@ -242,7 +242,7 @@ def test_counts_that_no_document_has_are_refused(model, data, message, rng):
     with pytest.raises(InvalidData, match=message):
         model.fit(data, rng=rng)
     with pytest.raises(InvalidData, match=message):
-        model.transform(db.Posterior.of_prior(model.structure), data)
+        model.assign(db.Posterior.of_prior(model.structure), data)
 
 
 @pytest.mark.parametrize("form", [csr_array, csc_array, coo_array])
@@ -290,7 +290,7 @@ def test_a_posterior_over_another_vocabulary_is_refused(model, rng):
         with pytest.raises(StructureMismatch, match=role):
             model.fit(counts, rng=rng, **{role: stranger})
     with pytest.raises(StructureMismatch):
-        model.transform(stranger, counts)
+        model.assign(stranger, counts)
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_the_predictive_density_is_the_mean_over_parameters(kind, rng):
 def test_responsibilities_follow_the_clusters(rng):
     model = db.GaussianMixture(components=2, variance=0.1, prior_variance=25.0)
     points = np.concatenate([rng.normal(-3, 0.3, 20), rng.normal(3, 0.3, 20)])
-    responsibilities = model.responsibilities(model.fit(points, rng=rng).posterior, points)
+    responsibilities = model.assign(model.fit(points, rng=rng).posterior, points)
     np.testing.assert_allclose(responsibilities.sum(axis=1), 1.0)
     labels = responsibilities.argmax(axis=1)
     assert len(set(labels[:20])) == len(set(labels[20:])) == 1
@@ -252,7 +252,7 @@ class TestBadInput:
         posterior = other.fit([0.0, 1.0], rng=rng).posterior
         for call in (
             lambda: model.log_predictive(posterior, [0.0]),
-            lambda: model.responsibilities(posterior, [0.0]),
+            lambda: model.assign(posterior, [0.0]),
             lambda: model.fit([0.0], rng=rng, prior=posterior),
             lambda: model.fit([0.0], rng=rng, start=posterior),
         ):

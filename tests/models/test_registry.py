@@ -1,5 +1,7 @@
 """A structure is enough to predict: the model it describes comes back from it."""
 
+from dataclasses import fields, replace
+
 import numpy as np
 import pytest
 
@@ -34,6 +36,26 @@ def test_it_predicts_and_fits_as_the_original(model, rng):
     np.testing.assert_array_equal(*predictions)
 
 
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: str(model.structure.model))
+def test_its_settings_are_the_real_ones(model):
+    back = db.model_for(model.structure)
+    given = {field.name for field in fields(model)} - {"ascent", "agreed", "prior_degrees"}
+    for name in given:
+        np.testing.assert_allclose(getattr(back, name), getattr(model, name)) if "prior" in name else None
+    assert back.agreed is None or back.agreed == model.structure
+
+
+def test_other_tuning_keeps_the_prior_and_other_settings_do_not_pass_for_it(rng):
+    structure = db.GaussianMixture(2, 1, variance=1.0, prior_mean=7.0).structure
+    shifted = structure.with_prior({**structure.prior, "weights": [[0.0], [3.0]]})
+    model = replace(db.model_for(shifted), ascent=db.Ascent(passes=3))
+    assert model.structure == shifted
+    assert (model.prior_mean, model.ascent.passes) == (7.0, 3)
+    with pytest.raises(StructureMismatch, match="leave `agreed` out"):
+        _ = replace(model, components=3).structure
+    assert replace(model, components=3, agreed=None).structure.components(structure.symmetry[0]) == 3
+
+
 def test_a_prior_that_no_argument_can_express_is_kept(rng):
     """An epoch's posterior is the prior of the next: its components differ."""
     model = db.GaussianMixture(2, 1, variance=1.0)
@@ -44,7 +66,7 @@ def test_a_prior_that_no_argument_can_express_is_kept(rng):
 
 def test_structures_of_other_models_are_refused():
     own = db.Structure({"rate": db.families.Gamma()}, {"rate": [[0.0, -1.0]]}, model={"name": "mine"})
-    with pytest.raises(StructureMismatch, match="belongs to mine, which decbayes does not ship"):
+    with pytest.raises(StructureMismatch, match="belongs to mine, which is not registered"):
         db.model_for(own)
     for model in ({"name": "GaussianMixture"}, {"name": "GaussianMean", "variance": 1.0}):
         with pytest.raises(StructureMismatch, match="The structure is not one of Gaussian"):
@@ -52,5 +74,5 @@ def test_structures_of_other_models_are_refused():
     weights = {"weights": db.families.Weights(), "components": db.families.DiagonalGaussian()}
     prior = {"weights": [[0.0]], "components": [[0.0, -1.0]]}
     pretender = db.Structure(weights, prior, model={"name": "GaussianMixture", "covariance": "known", "variance": 1.0})
-    with pytest.raises(StructureMismatch, match="but its factors"):
+    with pytest.raises(StructureMismatch, match="not one of GaussianMixture"):
         db.model_for(pretender)

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
 from decbayes.cli.linking import Authority, Certificate, CertificateKey, Plain, tls_of
+from decbayes.cli.terminal import messages
 from decbayes.errors import InvalidCharter, TransportFailed
 from decbayes.extras import require_extra
 
@@ -50,7 +51,7 @@ def agent(
     agreed, identity = Charter.load(charter), Identity.load(key)
     check_member(identity, agreed, key)
     links = Links(listen, connect, discovery, tls_of(tls_authority, tls_certificate, tls_key), plain)
-    shards = [read_shard(path, agreed) for path in data]
+    shards = [agreed.model.read(path, report=messages().print) for path in data]
     with SqliteStore(store, agreed) as opened:
         stop = stopping(stop_with_stdin)
         serve(agreed, identity, opened, links, shards, stop, refinements=refine, rng=np.random.default_rng(seed))
@@ -99,14 +100,6 @@ def check_member(identity: "Identity", charter: "Charter", key: Path) -> None:
             f"{key} is not a key of a member of '{charter.group}'. Its public key is {identity.public.hex()}: "
             "have it added with `decbayes charter add`, and give the new charter to all members."
         )
-
-
-def read_shard(path: Path, charter: "Charter") -> Any:
-    """A file's observations: documents for a topic model, points for all others."""
-    from decbayes.cli.documents import read_documents
-    from decbayes.cli.fit import points
-
-    return read_documents(path, charter.vocabulary).counts if charter.vocabulary else points(path, "").values
 
 
 def stopping(with_stdin: bool) -> Event:

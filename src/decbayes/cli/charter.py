@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from cyclopts import App, Parameter
 
-from decbayes.cli.documents import read_vocabulary
 from decbayes.errors import InvalidCharter, StoreFailed
 from decbayes.extras import require_extra
+from decbayes.inputs.documents import read_vocabulary
+from decbayes.models.registry import MODELS
 from decbayes.network.protocol.limits import Limits
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def new(
     /,
     *,
     group: Annotated[str, Parameter(help="A name for the group.")],
-    model: Annotated[str, Parameter(help="The model's name, such as GaussianMixture.")],
+    model: Annotated[str, Parameter(help=f"One of {', '.join(MODELS)}.")],
     members: Members,
     settings: Annotated[tuple[str, ...], Parameter(name="--set", help="NAME=VALUE, a setting of the model.")] = (),
     limits: Annotated[tuple[str, ...], Parameter(name="--limit", help="NAME=VALUE, what members may send.")] = (),

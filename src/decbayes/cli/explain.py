@@ -36,8 +36,9 @@ def print_alignment(found: Alignment, merged: Posterior, names: list[str]) -> No
 
 
 def slot_captions(merged: Posterior, coupled: CoupledSet) -> list[str]:
-    described = next((name for name in coupled.factors if merged.structure.families[name].name != "Weights"), None)
-    return captions(merged, described or coupled.factors[0])
+    texts = captions(merged)
+    size = merged.structure.components(coupled)
+    return texts if len(texts) == size else [""] * size
 
 
 def print_tables(columns: Sequence[Sequence[Text]], texts: Sequence[str], title: str) -> None:

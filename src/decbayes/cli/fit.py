@@ -1,234 +1,143 @@
-"""`decbayes fit`: the posterior of one site's data."""
+"""`decbayes fit`: the posterior of one site's data. Each model has a command, and its settings are the options."""
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 from cyclopts import App, Parameter
-from cyclopts.types import NonNegativeInt, PositiveFloat, PositiveInt
+from cyclopts.types import NonNegativeInt, PositiveInt
 
-from decbayes.cli.documents import Documents, LeastDocuments, MostShare, read_documents, read_vocabulary
-from decbayes.cli.inputs import Table, has_names, read_table
+from decbayes.cli.options import KEYWORD, as_option, lacking, model_options
 from decbayes.cli.outputs import check_output
+from decbayes.cli.run import WrongArgument
 from decbayes.cli.terminal import fitting, messages
-from decbayes.errors import DecbayesError, InvalidData, InvalidStructure, StructureMismatch
+from decbayes.errors import InvalidData, StructureMismatch
 from decbayes.files import load, save
 from decbayes.models.ascent import FitInterrupted
-from decbayes.models.features import LatentFeatures
-from decbayes.models.lda import LatentDirichletAllocation
-from decbayes.models.mean import GaussianMean
-from decbayes.models.mixture import Covariance, GaussianMixture
-from decbayes.models.registry import Shipped, model_for
+from decbayes.models.model import Model
+from decbayes.models.registry import MODELS, model_for
+from decbayes.posterior import Posterior
 
 app = App(name="fit", help="Fit a model to one site's data and write its posterior.")
 
-Data = Annotated[Path, Parameter(help="A .csv, .tsv, .parquet, .npy, .npz or .mtx file; CSV may have a header.")]
+Data = Annotated[Path, Parameter(help="A .csv, .tsv, .parquet, .npy, .npz or .mtx file; texts are .jsonl or .txt.")]
 Output = Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the posterior.")]
 Like = Annotated[Path | None, Parameter(help="Take model, prior and names from another site's posterior.")]
-PriorMean = Annotated[float, Parameter(help="The prior mean, in every dimension.")]
-PriorVariance = Annotated[PositiveFloat, Parameter(help="The prior variance of a (known-variance) mean.")]
 Seed = Annotated[NonNegativeInt, Parameter(help="The same seed gives the same fit.")]
-Columns = Annotated[str, Parameter(help="Columns to use, separated by commas; all of them if not given.")]
+Restarts = Annotated[NonNegativeInt | None, Parameter(help="Further starts; the best bound wins.", show_default=False)]
+Passes = Annotated[PositiveInt | None, Parameter(help="The most passes over the data.", show_default=False)]
+
+FIRST = (
+    inspect.Parameter("data", inspect.Parameter.POSITIONAL_ONLY, annotation=Data),
+    inspect.Parameter("output", KEYWORD, annotation=Output),
+)
+LAST = (
+    inspect.Parameter("like", KEYWORD, default=None, annotation=Like),
+    inspect.Parameter("restarts", KEYWORD, default=None, annotation=Restarts),
+    inspect.Parameter("passes", KEYWORD, default=None, annotation=Passes),
+    inspect.Parameter("seed", KEYWORD, default=0, annotation=Seed),
+)
 
 
-@app.command
-def mixture(
-    data: Data,
-    /,
+def fit_command(kind: type[Model]) -> Callable[..., None]:
+    """The command that fits a kind of model."""
+
+    def command(*words: Any, **options: Any) -> None:
+        fit(kind, *words, **options)
+
+    command.__signature__ = inspect.Signature([*FIRST, *model_options(kind), *LAST])  # type: ignore[attr-defined]
+    command.__doc__ = help_text(kind)
+    return command
+
+
+def fit(
+    kind: type[Model],
+    data: Path,
     *,
-    output: Output,
-    components: Annotated[PositiveInt, Parameter(help="How many clusters.")] = 3,
-    variance: Annotated[PositiveFloat | None, Parameter(help="The clusters' known variance.")] = None,
-    covariance: Annotated[Covariance, Parameter(help="What is learned of each cluster's shape.")] = "full",
-    prior_mean: PriorMean = 0.0,
-    prior_variance: PriorVariance = 1.0,
-    prior_strength: Annotated[PositiveFloat, Parameter(help="How many observations the prior mean weighs.")] = 0.01,
-    prior_scale: Annotated[PositiveFloat, Parameter(help="The variance that the prior expects of a cluster.")] = 1.0,
-    weight_prior: Annotated[PositiveFloat, Parameter(help="α of the clusters' weights.")] = 1.0,
-    columns: Columns = "",
-    like: Like = None,
-    seed: Seed = 0,
+    output: Path,
+    like: Path | None = None,
+    restarts: int | None = None,
+    passes: int | None = None,
+    seed: int = 0,
+    **settings: Any,
 ) -> None:
-    """Clusters of points: a Gaussian mixture.
-
-    With --variance all clusters share that known variance; else --covariance says what is learned.
-
-    For example:
-
-    ```sh
-    decbayes fit mixture geyser.csv --columns duration,waiting -o a.posterior
-    ```
-    """
-
-    def build(table: Table) -> GaussianMixture:
-        return GaussianMixture(
-            components,
-            table.values.shape[1],
-            variance=variance,
-            covariance=None if variance is not None else covariance,
-            prior_mean=prior_mean,
-            prior_variance=prior_variance,
-            prior_strength=prior_strength,
-            prior_scale=prior_scale,
-            weight_prior=weight_prior,
-            columns=table.columns,
-        )
-
-    check_output(output, data)
-    table = points(data, columns, load(like).structure.labels.get("components", ()) if like is not None else ())
-    fit_and_save(agreed(GaussianMixture, like, build, table), table.values, output, seed)
-
-
-@app.command
-def mean(
-    data: Data,
-    /,
-    *,
-    output: Output,
-    variance: Annotated[PositiveFloat, Parameter(help="The known variance of the points.")] = 1.0,
-    prior_mean: PriorMean = 0.0,
-    prior_variance: PriorVariance = 1.0,
-    columns: Columns = "",
-    like: Like = None,
-    seed: Seed = 0,
-) -> None:
-    """The mean of points with known variance, where a merge is exact.
-
-    For example:
-
-    ```sh
-    decbayes fit mean heights.csv --variance 50 --prior-mean 170 -o a.posterior
-    ```
-    """
-
-    def build(table: Table) -> GaussianMean:
-        return GaussianMean(variance, prior_mean, prior_variance, table.values.shape[1])
-
-    check_output(output, data)
-    table = points(data, columns)
-    fit_and_save(agreed(GaussianMean, like, build, table), table.values, output, seed)
-
-
-@app.command
-def topics(
-    data: Annotated[
-        Path, Parameter(help="Texts (.jsonl, or .txt with one a line), or documents × words counts (.mtx, .npz, .csv).")
-    ],
-    /,
-    *,
-    output: Output,
-    topics: Annotated[PositiveInt, Parameter(help="How many topics.")] = 20,
-    document_prior: Annotated[PositiveFloat, Parameter(help="α of the topics in a document.")] = 0.1,
-    topic_prior: Annotated[PositiveFloat, Parameter(help="α of the words in a topic.")] = 0.01,
-    vocabulary: Annotated[Path | None, Parameter(help="The words that all sites count, one a line.")] = None,
-    least_documents: LeastDocuments = 5,
-    most_share: MostShare = 0.5,
-    like: Like = None,
-    seed: Seed = 0,
-) -> None:
-    """Topics of documents: latent Dirichlet allocation of texts (JSON lines) or of word counts.
-
-    Sites must count the same words: give all the same --vocabulary, or the later ones --like the first. Without either
-    the words are the file's own, less the rarest and those that most documents have: a smaller --most-share makes
-    topics more telling.
-
-    For example:
-
-    ```sh
-    decbayes fit topics letters.jsonl --vocabulary words.txt -o a.posterior
-    ```
-    """
-
-    def build(documents: Documents) -> LatentDirichletAllocation:
-        return LatentDirichletAllocation(topics, documents.vocabulary, document_prior, topic_prior)
-
-    check_output(output, data, vocabulary)
-    if like is not None and vocabulary is not None:
-        raise DecbayesError(f"{like} has a vocabulary already; leave --vocabulary out, or --like.")
-    words = read_vocabulary(vocabulary) if vocabulary is not None else ()
-    if like is not None:
-        words = load(like).structure.labels.get("topics", ())
-    documents = read_documents(data, words, least_documents=least_documents, most_share=most_share)
-    if documents.unknown:
-        cause = "not in the vocabulary" if words else f"in fewer than {least_documents} documents or in too many"
-        messages().print(f"{documents.unknown:,} words of the texts are {cause} and do not count.")
-    fit_and_save(agreed(LatentDirichletAllocation, like, build, documents), documents.counts, output, seed)
-
-
-@app.command
-def features(
-    data: Data,
-    /,
-    *,
-    output: Output,
-    features: Annotated[PositiveInt, Parameter(help="How many features.")] = 5,
-    variance: Annotated[PositiveFloat, Parameter(help="The known variance of the noise.")] = 0.04,
-    prior_variance: PriorVariance = 1.0,
-    columns: Columns = "",
-    like: Like = None,
-    seed: Seed = 0,
-) -> None:
-    """Features that points or images share: a latent feature model.
-
-    For example:
-
-    ```sh
-    decbayes fit features faces.npy --features 10 -o a.posterior
-    ```
-    """
-
-    def build(table: Table) -> LatentFeatures:
-        return LatentFeatures(features, table.values.shape[1], variance, prior_variance)
-
-    check_output(output, data)
-    table = points(data, columns)
-    fit_and_save(agreed(LatentFeatures, like, build, table), table.values, output, seed)
-
-
-def points(data: Path, columns: str, agreed_names: Sequence[str] = ()) -> Table:
-    """A table of points: images become rows, a single column stays one.
-
-    Where no columns are asked for, those that sites have agreed on are taken out of a file that names its columns.
-    """
-    asked = [name.strip() for name in columns.split(",") if name.strip()]
-    table = read_table(data, asked or (agreed_names if agreed_names and has_names(data) else ()))
-    values = np.asarray(table.values.toarray() if hasattr(table.values, "toarray") else table.values)
-    if not values.size:
-        raise InvalidData(f"{data} holds no observations.")
-    return Table(np.atleast_1d(values).reshape(len(np.atleast_1d(values)), -1), table.columns)
-
-
-def agreed(kind: type[Shipped], like: Path | None, build: Callable[[Any], Shipped], data: Any) -> Shipped:
-    """The model of another site's posterior, or a new one."""
-    if like is None:
-        try:
-            return build(data)
-        except ValueError as error:
-            raise InvalidStructure(str(error)) from None
-    model = model_for(load(like).structure)
-    if not isinstance(model, kind):
-        raise StructureMismatch(f"{like} is a posterior of {type(model).__name__}, not of {kind.__name__}.")
-    names = model.structure.labels.get("components", ())
-    if isinstance(data, Table) and data.columns and names and data.columns != names:
-        raise StructureMismatch(f"{like} has the columns {', '.join(names)}; these data {', '.join(data.columns)}.")
-    return model
-
-
-def fit_and_save(model: Shipped, data: Any, output: Path, seed: int) -> None:
-    """Fit with a progress bar and write the posterior; on Ctrl-C the best state so far is written."""
-    rng = np.random.default_rng(seed)
-    starts = model.ascent.restarts + 1 if hasattr(model, "ascent") else 1
+    """Read the data, fit with a progress bar and write the posterior; on Ctrl-C the best state so far is written."""
+    check_output(output, data, like, *(value for value in settings.values() if isinstance(value, Path)))
+    model, observations = agreed(kind, data, like, settings) if like is not None else built(kind, data, settings)
+    chosen = {"restarts": restarts, "passes": passes}
+    ascent = replace(model.ascent, **{name: value for name, value in chosen.items() if value is not None})
+    model = replace(model, ascent=ascent)
     try:
-        with fitting(starts) as report:
-            fit = model.fit(data, rng=rng, progress=report)
+        with fitting(ascent.restarts + 1) as report:
+            found = model.fit(observations, rng=np.random.default_rng(seed), progress=report)
     except FitInterrupted as interruption:
         save(interruption.fit.posterior, output)
         messages().print(f"Interrupted; the best state so far is in {output}.")
         raise
-    save(fit.posterior, output)
-    end = "converged" if fit.converged else "not converged yet"
+    if found.posterior == Posterior.of_prior(model.structure):
+        raise InvalidData(f"{data} says nothing about the model: no observation counts. Nothing was written.")
+    save(found.posterior, output)
+    end = "converged" if found.converged else "not converged yet"
     messages().print(
-        f"{output}: {data.shape[0]:,} observations, bound {fit.bound[-1]:,.2f} after {len(fit.bound)} passes, {end}; "
-        f"structure {model.structure.fingerprint[:12]}"
+        f"{output}: {model.count(observations):,} observations, bound {found.bound[-1]:,.2f} after "
+        f"{len(found.bound)} passes, {end}; structure {model.structure.fingerprint[:12]}"
     )
+
+
+def built(kind: type[Model], data: Path, settings: dict[str, Any]) -> tuple[Model, Any]:
+    """A new model and the file's observations."""
+    needed = lacking(kind, settings)
+    if needed:
+        raise WrongArgument(f"Say {' and '.join(needed)}, or take another site's posterior: --like FILE.")
+    try:
+        model, observations = kind.from_file(data, report=messages().print, **settings)
+        _ = model.structure
+    except ValueError as error:
+        raise WrongArgument(str(error)) from None
+    return model, observations
+
+
+def agreed(kind: type[Model], data: Path, like: Path, settings: dict[str, Any]) -> tuple[Model, Any]:
+    """The model of another site's posterior, and the file's observations as that model needs them."""
+    columns = str(settings.pop("columns", ""))
+    if settings:
+        names = ", ".join(map(as_option, settings))
+        raise WrongArgument(f"{like} says already what {names} would say; leave either out.")
+    model = model_for(load(like).structure)
+    if type(model) is not kind:
+        raise StructureMismatch(f"{like} is a posterior of {type(model).__name__}, not of {kind.__name__}.")
+    return model, model.read(data, columns=columns, report=messages().print)
+
+
+def help_text(kind: type[Model]) -> str:
+    """What the model is about, what its own way of reading files needs, and an example."""
+    own = next(parent for parent in kind.__mro__ if "from_file" in vars(parent)) is not Model
+    reading = inspect.getdoc(kind.from_file) if own else ""
+    example = f"decbayes fit {command_name(kind)} {kind.example} -o a.posterior"
+    return f"{kind.about or first_line(kind)}\n\n{reading}\n\nFor example:\n\n```sh\n{example}\n```"
+
+
+def first_line(kind: type[Model]) -> str:
+    return (inspect.getdoc(kind) or kind.__name__).splitlines()[0]
+
+
+def command_name(kind: type[Model]) -> str:
+    return kind.command or kind.__name__.lower()
+
+
+def known_models() -> dict[str, type[Model]]:
+    """All models that can be loaded; of others only a word is said."""
+    known = {}
+    for name in MODELS:
+        try:
+            known[name] = MODELS[name]
+        except (ImportError, AttributeError, TypeError) as error:
+            messages().print(f"The model {name} cannot be loaded: {error}")
+    return known
+
+
+for _kind in known_models().values():
+    app.command(fit_command(_kind), name=command_name(_kind))

@@ -11,6 +11,11 @@ from cyclopts import App
 
 from decbayes.errors import DecbayesError
 
+
+class WrongArgument(DecbayesError):
+    """Options that make no sense, or not together: the command ends as for options that it does not know."""
+
+
 # What a user can do something about is told in one line; anything else is a defect and shows its traceback.
 USER_ERRORS = (DecbayesError, OSError, MemoryError)
 INTERRUPTED = 130
@@ -31,6 +36,9 @@ def run(app: App, arguments: Sequence[str], *, name: str) -> NoReturn:
     except USER_ERRORS as error:
         if debug:
             raise
+        if isinstance(error, WrongArgument):
+            print(f"{name}: {error}", file=sys.stderr)
+            sys.exit(2)
         sys.exit(f"{name}: {reason(error)}")
     except KeyboardInterrupt:
         # Python would exit with status 1 from a fit's own kind of interruption.

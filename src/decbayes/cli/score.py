@@ -1,23 +1,18 @@
 """`decbayes score`: how well posteriors predict data that they have not seen."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 from rich.table import Table
 
-from decbayes.cli.documents import read_documents
-from decbayes.cli.fit import points
 from decbayes.cli.terminal import messages, output
 from decbayes.errors import InvalidData
 from decbayes.files import load
 from decbayes.models.holdout import hold_out
-from decbayes.models.lda import LatentDirichletAllocation
-from decbayes.models.mean import GaussianMean
-from decbayes.models.mixture import GaussianMixture
-from decbayes.models.registry import Shipped, model_for
+from decbayes.models.registry import model_for
 from decbayes.posterior import Posterior
 
 
@@ -35,30 +30,33 @@ def score(
     """Print each posterior's mean log predictive density of held-out data; higher is better."""
     if not posteriors:
         raise InvalidData("Name the posteriors to score after the data.")
+    if not 0.0 < held_out < 1.0:
+        raise InvalidData(f"--held-out is a share between 0 and 1, not {held_out:g}.")
+    read = [load(path) for path in posteriors]
+    warn_of_other_labels(posteriors, read)
     table = Table("posterior", "log predictive", box=None)
-    for path in posteriors:
-        posterior = load(path)
-        model = model_for(posterior.structure)
+    for path, posterior in zip(posteriors, read, strict=True):
         with messages().status(f"scoring {path}"):
-            value = predictive(model, posterior, data, columns, held_out, np.random.default_rng(seed))
+            value = predictive(posterior, data, columns, held_out, np.random.default_rng(seed))
         table.add_row(str(path), f"{value:.4f}")
     output().print(table)
 
 
-def predictive(
-    model: Shipped, posterior: Posterior, data: Path, columns: str, share: float, rng: np.random.Generator
-) -> float:
-    if isinstance(model, LatentDirichletAllocation):
-        observed, held = hold_out(read_documents(data, model.vocabulary).counts, share=checked(share), rng=rng)
-        return model.log_predictive(posterior, observed, held)
-    values: Any = points(data, columns, posterior.structure.labels.get("components", ())).values
-    if isinstance(model, GaussianMean | GaussianMixture):
-        return float(model.log_predictive(posterior, values).mean())
-    observed, held = hold_out(values, share=checked(share), rng=rng)
-    return model.log_predictive(posterior, observed, held)
+def predictive(posterior: Posterior, data: Path, columns: str, share: float, rng: np.random.Generator) -> float:
+    """The mean log predictive density of a file's observations, or of a part of each given the rest."""
+    model = model_for(posterior.structure)
+    observations = model.read(data, columns=columns, report=messages().print)
+    held = None
+    if model.in_parts:
+        observations, held = hold_out(observations, share=share, rng=rng)
+    return model.score(posterior, observations, held)
 
 
-def checked(share: float) -> float:
-    if not 0.0 < share < 1.0:
-        raise InvalidData(f"--held-out is a share between 0 and 1, not {share:g}.")
-    return share
+def warn_of_other_labels(paths: list[Path], read: list[Posterior]) -> None:
+    """Say so where scores are about different words or columns: such numbers do not compare posteriors."""
+    for path, posterior in zip(paths[1:], read[1:], strict=True):
+        if dict(posterior.structure.labels) != dict(read[0].structure.labels):
+            messages().print(
+                f"{path} and {paths[0]} have different words or columns: each score is about its own, and the two "
+                "scores cannot be compared."
+            )

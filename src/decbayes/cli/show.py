@@ -4,17 +4,16 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from cyclopts import Parameter
 from cyclopts.types import PositiveInt
 
-from decbayes.cli.describe import Shape, describe, square
+from decbayes.cli.describe import SMALLEST_IMAGE, Shape, known_model, square, table_of
 from decbayes.cli.outputs import check_output, save_picture
 from decbayes.cli.terminal import output, plain
 from decbayes.errors import DecbayesError, InvalidData
 from decbayes.files import load
-from decbayes.models.features import LatentFeatures
-from decbayes.models.lda import LatentDirichletAllocation
-from decbayes.models.mixture import GaussianMixture
+from decbayes.models.model import Model
 from decbayes.models.registry import model_for
 from decbayes.plot.images import check_shape
 from decbayes.posterior import Posterior
@@ -51,16 +50,29 @@ def show(
     name = structure.model.get("name") or "A model without a name"
     console.print(plain(f"{name} ({settings or 'no settings'})"))
     console.print(f"structure {structure.fingerprint[:12]}, posterior {read.digest[:12]}", style="dim")
-    console.print(describe(read, top=top, shape=shape))
+    console.print(table_of(read, top=top, shape=shape or visible_square(read)))
+
+
+def visible_square(posterior: Posterior) -> Shape | None:
+    """The shape of features that nobody said to be images: a few numbers are better read as numbers."""
+    model = known_model(posterior)
+    if model is None or model.view != "images" or width_of(model, posterior) < SMALLEST_IMAGE:
+        return None
+    return square(width_of(model, posterior))
 
 
 def check_images(posterior: Posterior, shape: Shape) -> None:
     """Only what has numbers for pixels can be an image, and there must be as many."""
     model = model_for(posterior.structure)
-    if not isinstance(model, LatentFeatures | GaussianMixture):
+    if model.view not in ("points", "images"):
         kind = type(model).__name__
         raise InvalidData(f"--shape is for features and for mixtures of images; this posterior is of {kind}.")
-    check_shape(model.dimension, shape)
+    check_shape(width_of(model, posterior), shape)
+
+
+def width_of(model: Model, posterior: Posterior) -> int:
+    """How many numbers a component's mean has."""
+    return int(np.size(model.describe(posterior)[0]["mean"]))
 
 
 def draw(posterior: Posterior, shape: Shape | None) -> Any:
@@ -68,13 +80,13 @@ def draw(posterior: Posterior, shape: Shape | None) -> Any:
     from decbayes import plot
 
     model = model_for(posterior.structure)
-    if isinstance(model, LatentDirichletAllocation):
+    if model.view == "words":
         return plot.topics(posterior)
-    if isinstance(model, LatentFeatures):
-        return plot.features(posterior, shape or square_or_told(model.dimension))
-    if isinstance(model, GaussianMixture) and shape is not None:
+    if model.view == "images":
+        return plot.features(posterior, shape or square_or_told(width_of(model, posterior)))
+    if model.view == "points" and shape is not None:
         return plot.features(posterior, shape, factor="components")
-    if isinstance(model, GaussianMixture):
+    if model.view == "points":
         return plot.mixture(posterior).figure
     raise DecbayesError(f"There is no picture for {type(model).__name__}; decbayes.plot has the parts.")
 

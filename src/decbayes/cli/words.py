@@ -4,13 +4,15 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.types import PositiveInt
+from cyclopts.validators import Number
 
-from decbayes.cli.documents import LeastDocuments, MostShare, read_documents
-from decbayes.cli.inputs import TEXTS, is_text
 from decbayes.cli.outputs import check_output
 from decbayes.cli.terminal import messages
 from decbayes.errors import InvalidData
 from decbayes.files import write_whole
+from decbayes.inputs.documents import read_documents
+from decbayes.inputs.tables import TEXTS, is_text
 
 
 def words(
@@ -18,8 +20,10 @@ def words(
     /,
     *,
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the words, one a line.")],
-    least_documents: LeastDocuments = 5,
-    most_share: MostShare = 0.5,
+    least_documents: Annotated[PositiveInt, Parameter(help="Words in fewer documents are left out.")] = 5,
+    most_share: Annotated[
+        float, Parameter(help="Words in a larger share of them are left out.", validator=Number(gt=0, lte=1))
+    ] = 0.5,
 ) -> None:
     """Write down the words that texts are made of, one a line."""
     check_output(output, data)

@@ -10,8 +10,8 @@ from scipy.optimize import linear_sum_assignment
 
 from decbayes.families import Array
 from decbayes.merging import merge, product
+from decbayes.models.gaussian_mixture import GaussianMixture
 from decbayes.models.likelihoods import squared_distances
-from decbayes.models.mixture import GaussianMixture
 from decbayes.posterior import Posterior
 
 SITES = tuple(f"site-{number}" for number in range(1, 9))
@@ -63,7 +63,7 @@ class Digits:
     @cached_property
     def _in_order(self) -> Array:
         """The batch clusters in the order of the digit that most of their images show."""
-        responsibilities = self.model.responsibilities(self.batch, self.held_out)
+        responsibilities = self.model.assign(self.batch, self.held_out)
         shown = np.eye(10)[self.labels[-len(self.held_out) :]]
         return np.asarray(self.batch.mean("components"))[np.argsort(np.argmax(responsibilities.T @ shown, axis=1))]
 

@@ -175,9 +175,9 @@ def check_sites(before: Mapping[str, Site], after: Mapping[str, Site], relabelle
     if missing:
         raise NotConvertible(f"Model, guide and coupled sets must name the same latent sites; see {sorted(missing)}.")
     for site, (family, natural) in after.items():
-        stated, prior = before[site]
-        if family != stated or natural.shape != prior.shape:
+        given, prior = before[site]
+        if family != given or natural.shape != prior.shape:
             raise NotConvertible(
-                f"The site '{site}' is {family.name} {natural.shape} in the guide and {stated.name} {prior.shape} in "
+                f"The site '{site}' is {family.name} {natural.shape} in the guide and {given.name} {prior.shape} in "
                 "the model. Counting the prior once needs both in the same family."
             )

@@ -25,7 +25,7 @@ from decbayes.errors import NotConvertible
 from decbayes.extras import require
 from decbayes.families import Array
 from decbayes.interop.topics import concentration
-from decbayes.models.mixture import Covariance, GaussianMixture
+from decbayes.models.gaussian_mixture import Covariance, GaussianMixture
 from decbayes.posterior import Posterior
 
 

@@ -40,10 +40,10 @@ def on_vocabulary(contribution: Array, own: Sequence[str], shared: Sequence[str]
     return csr_array((entries.data, (entries.row, columns)), shape=(contribution.shape[0], len(shared)))
 
 
-def symmetric_prior(alpha: Any, stated: float | None, remedy: str) -> float:
+def symmetric_prior(alpha: Any, given: float | None, remedy: str) -> float:
     """The one number that all topics share in a document's prior."""
-    if stated is not None:
-        return float(stated)
+    if given is not None:
+        return float(given)
     values = np.ravel(np.asarray(alpha, dtype=np.float64))
     if (values != values[0]).any():
         raise NotConvertible(

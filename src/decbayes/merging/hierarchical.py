@@ -7,7 +7,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from scipy.sparse import csr_array
 
-from decbayes.arguments import check_whole, stated
+from decbayes.arguments import check_whole, given
 from decbayes.families import Array
 from decbayes.merging.matching import Matching, improve
 from decbayes.merging.placement import Placement
@@ -44,7 +44,7 @@ class Hierarchical:
 
     def __post_init__(self) -> None:
         check_whole(2, fan_in=self.fan_in)
-        check_whole(0, **stated(polish=self.polish))
+        check_whole(0, **given(polish=self.polish))
 
     def solve(self, problem: Problem) -> Solution:
         return improve(Placement(problem, self._tree(problem)), most_sweeps=self.polish)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from joblib import Parallel, delayed
 
-from decbayes.arguments import check_whole, stated
+from decbayes.arguments import check_whole, given
 from decbayes.merging.placement import Placement, sweep
 from decbayes.merging.problem import Problem, Solution, best_permutation, worthwhile
 from decbayes.merging.workers import jobs
@@ -36,7 +36,7 @@ class Matching:
     sweeps: int | None = None
 
     def __post_init__(self) -> None:
-        check_whole(0, seed=self.seed, **stated(restarts=self.restarts, sweeps=self.sweeps))
+        check_whole(0, seed=self.seed, **given(restarts=self.restarts, sweeps=self.sweeps))
 
     def solve(self, problem: Problem) -> Solution:
         evaluations = problem.evaluations(most=CHEAP)

@@ -43,15 +43,28 @@ def assignments_given(believed: Believed, observed: Array) -> Array:
 
 
 def held_log_densities(believed: Believed, observed: Array, held: Array) -> Array:
-    """log p(held component | observed components of its vector), for every component held, row by row."""
+    """Σ log p(held value | observed values of its vector) over the values held out, per vector."""
     rows = zip(assignments_given(believed, observed), observed, held, strict=True)
-    return np.concatenate([row_densities(believed, *row) for row in rows])
+    return np.array([held_log_density(believed, *row) for row in rows])
 
 
-def row_densities(believed: Believed, assignment: Array, observed: Array, held: Array) -> Array:
-    """Σ_z p(z | observed) N(held; Σ_k z_k m_k, σ² + Σ_k z_k v_k), μ and π integrated out.
+def log_densities(believed: Believed, observed: Array) -> Array:
+    """log p(observed values), per vector."""
+    rows = zip(assignments_given(believed, observed), observed, strict=True)
+    return np.array([logsumexp(weighed(believed, *row)[0]) for row in rows])
 
-    The sum runs over the least certain features; the others keep their mean field, as a mean and a variance.
+
+def held_log_density(believed: Believed, assignment: Array, observed: Array, held: Array) -> float:
+    """Σ_z p(z | observed) N(held; Σ_k z_k m_k, σ² + Σ_k z_k v_k), μ and π integrated out."""
+    weight, mean, variance = weighed(believed, assignment, observed)
+    density = log_normal(held, mean, variance)[:, ~np.isnan(held)]
+    return float(logsumexp((weight - logsumexp(weight))[:, None] + density, axis=0).sum())
+
+
+def weighed(believed: Believed, assignment: Array, observed: Array) -> tuple[Array, Array, Array]:
+    """Choices of the least certain features: log p(choice, observed), and mean and variance of each value.
+
+    All choices of these are listed; the other features keep their mean field, as a mean and a variance.
     """
     order = np.argsort(np.abs(assignment - 0.5), kind="stable")
     summed, rest = order[:SUMMED], order[SUMMED:]
@@ -59,12 +72,10 @@ def row_densities(believed: Believed, assignment: Array, observed: Array, held: 
     mean = assignment[rest] @ believed.means[rest] + choices @ believed.means[summed]
     doubt = (assignment * (1.0 - assignment))[rest] @ believed.means[rest] ** 2
     spread = believed.noise + assignment[rest] @ believed.variances[rest] + choices @ believed.variances[summed]
-    value = np.where(np.isnan(held), observed, held)
-    density = log_normal(value, mean, spread[:, None] + doubt)
+    variance = spread[:, None] + doubt
     chance = believed.inclusion[summed]
     weight = choices @ np.log(chance) + (1.0 - choices) @ np.log1p(-chance)
-    weight += np.sum(density, axis=1, where=~np.isnan(observed))
-    return np.asarray(logsumexp((weight - logsumexp(weight))[:, None] + density[:, ~np.isnan(held)], axis=0))
+    return weight + np.nansum(log_normal(observed, mean, variance), axis=1), mean, variance
 
 
 def log_normal(value: Array, mean: Array, variance: Array) -> Array:

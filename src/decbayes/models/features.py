@@ -2,28 +2,28 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from math import prod
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from decbayes.arguments import check_positive, check_whole
-from decbayes.errors import InvalidData
+from decbayes.arguments import Above, check_positive, check_whole
 from decbayes.families import Array, Beta, IsotropicGaussian
 from decbayes.models.ascent import Ascent, Climb, Fit, Progress, announce, best_climb, climb, fit_of
 from decbayes.models.feature_moves import exchangeable, repaired
-from decbayes.models.feature_prediction import Believed, assignments_given, held_log_densities
+from decbayes.models.feature_prediction import Believed, assignments_given, held_log_densities, log_densities
 from decbayes.models.feature_starts import starts
 from decbayes.models.feature_state import Problem, Span, State, believing, improved, state_of
-from decbayes.models.points import as_numbers, as_points, check_fit, check_rounding, check_structure
+from decbayes.models.model import Model, Row, View
+from decbayes.models.points import as_numbers, as_points, check_fit, check_held, check_rounding, check_structure
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet
 
 
 @dataclass(frozen=True)
-class LatentFeatures:
+class LatentFeatures(Model):
     """y ~ N(Σ_k z_k μ_k, variance · I) with z_k ~ Bernoulli(π_k), π_k ~ Beta, μ_k ~ N(0, prior_variance · I).
 
     Observations are vectors of `dimension` numbers, or arrays (images) of as many.
@@ -32,12 +32,18 @@ class LatentFeatures:
     and the fourth is random; the best is then repaired by moves until none raises the bound.
     """
 
-    features: int = 5
+    features: Annotated[int, "How many features.", Above(0)] = 5
     dimension: int = 10
-    variance: float = 0.04
-    prior_variance: float = 1.0
+    variance: Annotated[float, "The known variance of the noise.", Above(0)] = 0.04
+    prior_variance: Annotated[float, "The prior variance of a feature.", Above(0)] = 1.0
     inclusion_prior: tuple[float, float] = (1.0, 1.0)
-    ascent: Ascent = field(default=Ascent(restarts=3))
+    ascent: Ascent = field(default=Ascent(restarts=3), kw_only=True)
+
+    about: ClassVar[str] = "Features that points or images share: a latent feature model."
+    command: ClassVar[str] = "features"
+    example: ClassVar[str] = "faces.npy --features 10"
+    in_parts: ClassVar[bool] = True
+    view: ClassVar[View] = "images"
 
     def __post_init__(self) -> None:
         check_whole(1, features=self.features, dimension=self.dimension)
@@ -46,8 +52,7 @@ class LatentFeatures:
             raise ValueError(f"inclusion_prior must be the two parameters of a Beta, not {self.inclusion_prior!r}.")
         check_positive(**{f"inclusion_prior[{place}]": value for place, value in enumerate(self.inclusion_prior)})
 
-    @cached_property
-    def structure(self) -> Structure:
+    def agreement(self) -> Structure:
         alpha, beta = (np.full(self.features, value) for value in self.inclusion_prior)
         origin = np.zeros((self.features, self.dimension))
         return Structure(
@@ -59,6 +64,15 @@ class LatentFeatures:
             symmetry=(CoupledSet(("features", "inclusion")),),
             model={"name": "LatentFeatures", "variance": float(self.variance)},
         )
+
+    @classmethod
+    def settings_of(cls, structure: Structure) -> dict[str, Any]:
+        features = structure.families["features"].usual(structure.prior["features"])
+        inclusion = structure.families["inclusion"].usual(structure.prior["inclusion"])
+        shared = {"features": len(features["mean"]), "dimension": features["mean"].shape[1]}
+        pair = float(inclusion["alpha"][0]), float(inclusion["beta"][0])
+        prior = {"prior_variance": float(features["variance"][0]), "inclusion_prior": pair}
+        return {**super().settings_of(structure), **shared, **prior}
 
     def fit(
         self,
@@ -87,27 +101,31 @@ class LatentFeatures:
             reached = self._climb(problem, iter([self._believing(problem, start, span)]), 0, progress)
         return fit_of(reached, partial(self._posterior, span))
 
-    def transform(self, posterior: Posterior, data: Any) -> Array:
+    def assign(self, posterior: Posterior, data: Any) -> Array:
         """(N, K): the probability that each observation has each feature. Components that are NaN count as unseen."""
         check_structure(posterior, self.structure, "posterior")
         return assignments_given(self._believed(posterior), self._points(data, unseen=True))
 
-    def log_predictive(self, posterior: Posterior, observed: Any, held: Any) -> float:
-        """Mean log density of a held-out component given the observed ones of the same vector.
+    def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
+        """Per observation the log density of the values held out, given the others of the same vector.
 
         Both arrays have the data's shape, with NaN where a value is not in that part; what is in neither is unseen.
-        Features and inclusion probabilities are integrated out. The sum over assignments is exact up to ten features;
-        beyond that it is exact over the ten least certain of each observation and mean field in the others.
+        Values held out of one vector are predicted one by one. Where nothing is held out it is the density of the whole
+        vector. Features and inclusion probabilities are integrated out. The sum over assignments is exact up to ten
+        features; beyond that it is exact over the ten least certain of each observation and mean field in the others.
         """
         check_structure(posterior, self.structure, "posterior")
-        seen, unseen = (self._points(part, unseen=True) for part in (observed, held))
-        if seen.shape != unseen.shape:
-            raise InvalidData(f"Observed values have shape {seen.shape}, held-out values {unseen.shape}.")
-        if (np.isfinite(seen) & np.isfinite(unseen)).any():
-            raise InvalidData("Some components are both observed and held out; the prediction would know the answer.")
-        if not np.isfinite(unseen).any():
-            raise InvalidData("No component is held out, so there is nothing to predict.")
-        return float(held_log_densities(self._believed(posterior), seen, unseen).mean())
+        believed = self._believed(posterior)
+        if held is None:
+            return log_densities(believed, self._points(data, unseen=True))
+        observed, hidden = (self._points(part, unseen=True) for part in (data, held))
+        check_held(observed, hidden)
+        return held_log_densities(believed, observed, hidden)
+
+    def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
+        """Each feature and how often it occurs."""
+        pairs = zip(posterior.mean("inclusion"), posterior.mean("features"), strict=True)
+        return [{"feature": k, "how often": float(share), "mean": mean} for k, (share, mean) in enumerate(pairs)]
 
     def _points(self, data: Any, *, unseen: bool = False) -> Array:
         points = as_points(flattened(data), self.dimension, unseen=unseen)

@@ -7,8 +7,8 @@ import numpy as np
 
 from decbayes.arguments import check_kind, check_whole
 from decbayes.families import Array, IsotropicGaussian, Weights
+from decbayes.models.gaussian_mixture import GaussianMixture
 from decbayes.models.likelihoods import KnownVariance, squared_distances
-from decbayes.models.mixture import GaussianMixture
 from decbayes.models.points import as_points
 
 

@@ -2,21 +2,25 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from decbayes.arguments import check_positive, check_whole, spread
+from decbayes.arguments import Above, check_positive, check_whole, spread
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Dirichlet
+from decbayes.inputs.documents import Documents, read_documents, read_vocabulary
+from decbayes.inputs.tables import Report
 from decbayes.models.ascent import Ascent, Fit, Progress, fit_best
 from decbayes.models.counts import Counts, as_counts
+from decbayes.models.model import Model, Row, View, ignore
 from decbayes.models.points import check_fit, check_structure
 from decbayes.models.vocabulary import words_in_order
 from decbayes.posterior import Posterior
-from decbayes.structure import Structure
+from decbayes.structure import Structure, smallest
 from decbayes.symmetry import CoupledSet
 
 # Documents that one call of the kernel works through: between two calls Ctrl-C is heard.
@@ -54,7 +58,7 @@ class Topics:
 
 
 @dataclass(frozen=True)
-class LatentDirichletAllocation:
+class LatentDirichletAllocation(Model):
     """Documents mix topics, θ_d ~ Dirichlet(document_prior); topics mix words, β_k ~ Dirichlet(topic_prior).
 
     `topic_prior` is a number, one number a word, or a topics × words matrix. Data are sparse (or dense) documents ×
@@ -67,13 +71,20 @@ class LatentDirichletAllocation:
     they change by less than `document_tolerance` words a topic.
     """
 
-    topics: int
+    topics: Annotated[int, "How many topics.", Above(0)]
     vocabulary: tuple[str, ...]
-    document_prior: float = 0.1
-    topic_prior: Any = 0.01
-    document_steps: int = 10
-    document_tolerance: float = 1e-3
-    ascent: Ascent = field(default=Ascent(passes=100, tolerance=1e-3, warm_up=10))
+    document_prior: Annotated[float, "α of the topics in a document.", Above(0)] = 0.1
+    topic_prior: Annotated[Any, "α of the words in a topic.", Above(0)] = 0.01
+    document_steps: Annotated[int, "The most steps that a document's topics take in each pass.", Above(0)] = 10
+    document_tolerance: Annotated[float, "They stop once they change by fewer words per topic.", Above(0)] = 1e-3
+    ascent: Ascent = field(default=Ascent(passes=100, tolerance=1e-3, warm_up=10), kw_only=True)
+
+    about: ClassVar[str] = "Topics of documents: latent Dirichlet allocation of texts or of word counts."
+    command: ClassVar[str] = "topics"
+    example: ClassVar[str] = "letters.jsonl --vocabulary words.txt"
+    from_data: ClassVar[frozenset[str]] = frozenset({"vocabulary"})
+    in_parts: ClassVar[bool] = True
+    view: ClassVar[View] = "words"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "vocabulary", words_in_order(self.vocabulary))
@@ -84,8 +95,7 @@ class LatentDirichletAllocation:
         if len(set(self.vocabulary)) < len(self.vocabulary):
             raise ValueError("The vocabulary names some words twice; each column of the counts needs its own word.")
 
-    @cached_property
-    def structure(self) -> Structure:
+    def agreement(self) -> Structure:
         shape = (self.topics, len(self.vocabulary))
         return Structure(
             families={"topics": Dirichlet()},
@@ -95,6 +105,15 @@ class LatentDirichletAllocation:
             sparse=frozenset({"topics"}),
             model={"name": "LatentDirichletAllocation", "document_prior": float(self.document_prior)},
         )
+
+    @classmethod
+    def settings_of(cls, structure: Structure) -> dict[str, Any]:
+        prior = structure.prior["topics"]
+        # Where all topics or all words share a prior, the setting says it once.
+        (alpha,) = Dirichlet().columns(smallest(prior))
+        shared = {"topics": len(prior), "vocabulary": structure.labels["topics"]}
+        prior_words = float(alpha[0, 0]) if alpha.size == 1 else alpha
+        return {**super().settings_of(structure), **shared, "topic_prior": prior_words}
 
     def fit(
         self,
@@ -125,7 +144,7 @@ class LatentDirichletAllocation:
             progress=progress,
         )
 
-    def transform(self, posterior: Posterior, data: Any) -> Array:
+    def assign(self, posterior: Posterior, data: Any) -> Array:
         """(documents, topics): the expected share of each topic in each document, given the posterior's topics."""
         check_structure(posterior, self.structure, "posterior")
         counts = as_counts(data, len(self.vocabulary))
@@ -133,20 +152,78 @@ class LatentDirichletAllocation:
         self._update(counts, topics_at(posterior, counts), gamma, PREDICTION_TOLERANCE, PREDICTION_STEPS)
         return np.asarray(gamma / gamma.sum(axis=1, keepdims=True))
 
-    def log_predictive(self, posterior: Posterior, observed: Any, held: Any) -> float:
-        """The mean of log Σ_k E[θ_dk] E[β_kw] over the tokens of `held`, where q(θ_d) is that of `observed`."""
-        shares, counts = self.transform(posterior, observed), as_counts(held, len(self.vocabulary))
+    def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
+        """Per document Σ_w n_w log Σ_k E[θ_dk] E[β_kw] over the words of `held`, where q(θ_d) is that of `data`.
+
+        Where nothing is held out it is the variational bound of the document's log-likelihood: never more than that.
+        """
+        if held is None:
+            return self._document_bounds(posterior, data)
+        shares, counts = self.assign(posterior, data), as_counts(held, len(self.vocabulary))
         if len(shares) != len(counts):
             raise InvalidData(f"{len(shares)} documents are observed, but words of {len(counts)} are held out.")
         if not counts.tokens:
             raise InvalidData("No words are held out, so there is nothing to predict.")
         topics = topics_at(posterior, counts)
         means, rows = topics.alpha / topics.totals, np.repeat(np.arange(len(counts)), counts.lengths())
-        total = 0.0
+        total = np.zeros(len(counts))
         for block in blocks(len(rows)):
             probability = np.sum(shares[rows[block]] * means[counts.columns[block]], axis=1)
-            total += float(counts.data[block] @ np.log(probability))
-        return total / counts.tokens
+            total += np.bincount(rows[block], counts.data[block] * np.log(probability), minlength=len(counts))
+        return total
+
+    def units(self, data: Any, held: Any = None) -> Array:
+        """How many words each document has, or has held out."""
+        counts = as_counts(data if held is None else held, len(self.vocabulary))
+        rows = np.repeat(np.arange(len(counts)), counts.lengths())
+        return np.bincount(rows, counts.data, minlength=len(counts)).astype(np.float64)
+
+    def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
+        """Each topic's words, most probable first, and how many words it was learned from."""
+        added = np.asarray(posterior.contribution["topics"].sum(axis=1)).ravel()
+        orders = np.argsort(-posterior.mean("topics"), axis=1, kind="stable")[:, :top]
+        words = [tuple(self.vocabulary[word] for word in order) for order in orders]
+        return [
+            {"topic": k, "words": round(float(added[k])), "most probable words": words[k] if added[k] else ()}
+            for k in range(len(words))
+        ]
+
+    @classmethod
+    def from_file(
+        cls,
+        path: Path,
+        *,
+        topics: int = 20,
+        vocabulary: Annotated[Path | None, "The words that all sites count, one per line."] = None,
+        least_documents: Annotated[int, "Without a vocabulary: words in fewer documents are left out.", Above(0)] = 5,
+        most_share: Annotated[float, "Without a vocabulary: so are words in a larger share.", Above(0)] = 0.5,
+        report: Report = ignore,
+        **settings: Any,
+    ) -> tuple[Self, Any]:
+        """Sites must count the same words: give all the same vocabulary, or the later ones --like the first. Without
+        either the words are the file's own, less the rarest and those that most documents have: a smaller most_share
+        makes topics more telling.
+        """
+        words = read_vocabulary(vocabulary) if vocabulary is not None else ()
+        documents = read_documents(path, words, least_documents=least_documents, most_share=most_share)
+        rare = f"in fewer than {least_documents} documents or in more than {most_share:.0%} of them"
+        report_unknown(documents, "not in the vocabulary" if words else rare, report)
+        return cls(topics, documents.vocabulary, **settings), documents.counts
+
+    def read(self, path: Path, *, columns: str = "", report: Report = ignore) -> Any:
+        """Counts of the model's own words."""
+        if columns:
+            raise InvalidData("Documents have no columns to choose from; their words are those of the vocabulary.")
+        documents = read_documents(path, self.vocabulary)
+        report_unknown(documents, "not in the vocabulary", report)
+        return documents.counts
+
+    def _document_bounds(self, posterior: Posterior, data: Any) -> Array:
+        check_structure(posterior, self.structure, "posterior")
+        counts = as_counts(data, len(self.vocabulary))
+        gamma, bounds = self._fresh(counts), np.empty(len(counts))
+        self._update(counts, topics_at(posterior, counts), gamma, PREDICTION_TOLERANCE, PREDICTION_STEPS, bounds)
+        return bounds
 
     def _begin(self, counts: Counts, rng: np.random.Generator) -> Evidence:
         """Smoothed statistics: each topic has the word frequencies of the corpus, and a little of one document."""
@@ -179,14 +256,23 @@ class LatentDirichletAllocation:
         return Evidence(statistics, gamma, evidence.passes + 1), bound
 
     def _update(
-        self, counts: Counts, topics: Topics, gamma: Array, tolerance: float, steps: int
+        self,
+        counts: Counts,
+        topics: Topics,
+        gamma: Array,
+        tolerance: float,
+        steps: int,
+        bounds: Array | None = None,
     ) -> tuple[Array, float]:
-        """Update document topics in place; returns the expected counts of each word in each topic, and the bound."""
+        """Update document topics in place; returns the expected counts of each word in each topic, and the bound.
+
+        Each document's part of the bound is written into `bounds` if given.
+        """
         from decbayes.kernels.lda import expect_topics, update_documents
 
         weights, scales = np.empty_like(topics.alpha), np.empty(len(topics.alpha))
         expect_topics(topics.alpha, topics.totals, weights, scales)
-        statistics, bound = np.zeros_like(weights), np.empty(len(counts))
+        statistics, bound = np.zeros_like(weights), np.empty(len(counts)) if bounds is None else bounds
         prior = np.full(self.topics, float(self.document_prior))
         for block in blocks(len(counts)):
             update_documents(
@@ -210,6 +296,12 @@ class LatentDirichletAllocation:
         shape = (self.topics, len(self.vocabulary))
         own = csr_array((kept.data, counts.words[kept.indices], kept.indptr), shape=shape)
         return Posterior(self.structure, {"topics": prior.contribution["topics"] + own})
+
+
+def report_unknown(documents: Documents, cause: str, report: Report) -> None:
+    """Say how many words do not count."""
+    if documents.unknown:
+        report(f"{documents.unknown:,} words of the documents are {cause} and do not count.")
 
 
 def topics_at(posterior: Posterior, counts: Counts) -> Topics:

@@ -1,4 +1,4 @@
-"""Gaussian likelihoods of a mixture's components, each with its conjugate family.
+"""Likelihoods of a mixture's components, each with its conjugate family.
 
 The logarithm of an exponential family's likelihood is linear in a few functions of x, its features. So a pass over the
 data is two matrix products: features times coefficients gives every point's score under every component, and
@@ -25,7 +25,7 @@ class Likelihood(Protocol):
     def family(self) -> Family: ...
 
     def features(self, points: Array) -> Array:
-        """(N, p): the distinct functions of x that the likelihood's logarithm is linear in."""
+        """(N, p): the distinct functions of x that the likelihood's logarithm is linear in; the last one is 1."""
 
     def coefficients(self, natural: Array) -> Array:
         """(p, K): E[log p(x | θ_k)] = features(x) @ coefficients."""
@@ -34,7 +34,7 @@ class Likelihood(Protocol):
         """(K, d): what sums of features, weighted by responsibilities, add to the natural parameters."""
 
     def log_predictive(self, natural: Array, points: Array) -> Array:
-        """(N, K): log ∫ p(x_n | θ_k) q(θ_k) dθ_k."""
+        """(N, K): log ∫ p(x_n | θ_k) q(θ_k) dθ_k; dimensions of x that are NaN are not seen."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class KnownVariance:
     def log_predictive(self, natural: Array, points: Array) -> Array:
         mean, spread = self.family.columns(natural)
         variance = self.variance + spread
-        distance = squared_distances(points, mean)
-        return np.asarray(-0.5 * distance / variance - 0.5 * points.shape[1] * (LOG_2_PI + np.log(variance)))
+        distance = seen_distances(points, mean)
+        return np.asarray(-0.5 * distance / variance - 0.5 * seen(points) * (LOG_2_PI + np.log(variance)))
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class DiagonalCovariance:
         density = np.empty((len(points), len(mean)))
         for k in range(len(mean)):
             square = np.log1p((points - mean[k]) ** 2 / (2 * scale[k]))
-            density[:, k] = np.sum(constant[k] - (shape[k] + 0.5) * square, axis=1)
+            density[:, k] = np.nansum(constant[k] - (shape[k] + 0.5) * square, axis=1)
         return density
 
 
@@ -120,10 +120,10 @@ class SphericalCovariance:
 
     def log_predictive(self, natural: Array, points: Array) -> Array:
         mean, strength, shape, rate = self.family.columns(natural)
-        half = 0.5 * mean.shape[1]
+        half = 0.5 * seen(points)
         scale = 2 * rate * (1 + 1 / strength)  # as for one dimension, but the density has D of them at once
         constant = gammaln(shape + half) - gammaln(shape) - half * np.log(pi * scale)
-        return np.asarray(constant - (shape + half) * np.log1p(squared_distances(points, mean) / scale))
+        return np.asarray(constant - (shape + half) * np.log1p(seen_distances(points, mean) / scale))
 
 
 @dataclass(frozen=True)
@@ -151,13 +151,18 @@ class FullCovariance:
 
     def log_predictive(self, natural: Array, points: Array) -> Array:
         mean, strength, degrees, inverse_scale = self.family.columns(natural)
-        side = mean.shape[1]
-        freedom = degrees + 1 - side
+        freedom = degrees + 1 - mean.shape[1]
         ratio = 1 + 1 / strength  # the Student-t has the scatter inverse_scale · ratio / freedom
-        distance = mahalanobis(points, mean, inverse_scale) / ratio
-        log_determinant = np.linalg.slogdet(inverse_scale)[1] + side * np.log(ratio)
-        constant = gammaln(0.5 * (freedom + side)) - gammaln(0.5 * freedom) - 0.5 * (side * log(pi) + log_determinant)
-        return np.asarray(constant - 0.5 * (freedom + side) * np.log1p(distance))
+        density = np.empty((len(points), len(mean)))
+        patterns, which = np.unique(~np.isnan(points), axis=0, return_inverse=True)
+        for number, pattern in enumerate(patterns):
+            # The distribution of some dimensions has their block of the scatter and as many degrees of freedom.
+            rows, block, side = which.ravel() == number, inverse_scale[:, pattern][:, :, pattern], int(pattern.sum())
+            distance = mahalanobis(points[rows][:, pattern], mean[:, pattern], block) / ratio
+            log_determinant = np.linalg.slogdet(block)[1] + side * np.log(ratio)
+            constant = gammaln(0.5 * (freedom + side)) - gammaln(0.5 * freedom) - 0.5 * side * log(pi)
+            density[rows] = constant - 0.5 * log_determinant - 0.5 * (freedom + side) * np.log1p(distance)
+        return density
 
 
 def squared_distances(points: Array, centres: Array) -> Array:
@@ -166,6 +171,18 @@ def squared_distances(points: Array, centres: Array) -> Array:
         return np.asarray(np.sum((points[:, None, :] - centres[None, :, :]) ** 2, axis=2))
     expanded = np.sum(points**2, axis=1)[:, None] - 2 * points @ centres.T + np.sum(centres**2, axis=1)
     return np.asarray(np.maximum(expanded, 0.0))
+
+
+def seen_distances(points: Array, centres: Array) -> Array:
+    """(N, K): |x_n − m_k|² over the dimensions of x_n that are not NaN."""
+    if not np.isnan(points).any():
+        return squared_distances(points, centres)
+    return np.column_stack([np.nansum((points - centre) ** 2, axis=1) for centre in centres])
+
+
+def seen(points: Array) -> Array:
+    """(N, 1): how many dimensions of each point are not NaN."""
+    return np.asarray((~np.isnan(points)).sum(axis=1, keepdims=True), dtype=np.float64)
 
 
 def mahalanobis(points: Array, mean: Array, scatter: Array) -> Array:

@@ -1,41 +1,51 @@
 """A Gaussian with unknown mean: the conjugate case, where the merge is exact (section 2.1)."""
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from decbayes.arguments import check_positive, check_whole, spread
+from decbayes.arguments import Above, check_positive, check_whole, spread
 from decbayes.families import Array, IsotropicGaussian
 from decbayes.models.ascent import Fit, Pass, Progress
 from decbayes.models.likelihoods import KnownVariance
-from decbayes.models.points import as_points, check_structure
+from decbayes.models.model import Model, Row
+from decbayes.models.points import as_points, check_held, check_structure
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
 
 @dataclass(frozen=True)
-class GaussianMean:
+class GaussianMean(Model):
     """x ~ N(μ, variance · I) with μ ~ N(prior_mean, prior_variance · I)."""
 
-    variance: float = 1.0
-    prior_mean: Any = 0.0
-    prior_variance: float = 1.0
+    variance: Annotated[float, "The known variance of the points.", Above(0)] = 1.0
+    prior_mean: Annotated[Any, "The prior mean, in every dimension."] = 0.0
+    prior_variance: Annotated[float, "The prior variance of the mean.", Above(0)] = 1.0
     dimension: int = 1
+
+    about: ClassVar[str] = "The mean of points with known variance, where a merge is exact."
+    command: ClassVar[str] = "mean"
+    example: ClassVar[str] = "heights.csv --variance 50 --prior-mean 170"
 
     def __post_init__(self) -> None:
         check_whole(1, dimension=self.dimension)
         check_positive(variance=self.variance, prior_variance=self.prior_variance)
 
-    @cached_property
-    def structure(self) -> Structure:
+    def agreement(self) -> Structure:
         mean = spread("prior_mean", self.prior_mean, (1, self.dimension))
         return Structure(
             families={"mean": IsotropicGaussian()},
             prior={"mean": IsotropicGaussian().natural(mean=mean, variance=self.prior_variance)},
             model={"name": "GaussianMean", "variance": float(self.variance)},
         )
+
+    @classmethod
+    def settings_of(cls, structure: Structure) -> dict[str, Any]:
+        prior = IsotropicGaussian().usual(structure.prior["mean"])
+        mean, variance = prior["mean"][0], float(prior["variance"][0])
+        shared = {"prior_mean": mean, "prior_variance": variance, "dimension": len(mean)}
+        return {**super().settings_of(structure), **shared}
 
     def fit(
         self,
@@ -58,11 +68,24 @@ class GaussianMean:
             progress(Pass(0, 1, bound))
         return Fit(Posterior.from_natural(self.structure, {"mean": after}), (bound,), True)
 
-    def log_predictive(self, posterior: Posterior, data: Any) -> Array:
-        """log p(x | posterior), one value an observation, the mean integrated out."""
+    def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
+        """log p(x | posterior) per observation, the mean integrated out; with `held`, that of the values held out."""
         check_structure(posterior, self.structure, "posterior")
-        points = as_points(data, self.dimension)
+        points = as_points(data if held is None else held, self.dimension, unseen=held is not None)
+        if held is not None:
+            check_held(as_points(data, self.dimension, unseen=True), points)
+        # Dimensions are independent: what is observed of the same point says nothing about the rest.
         return KnownVariance(float(self.variance)).log_predictive(posterior.natural["mean"], points)[:, 0]
+
+    def assign(self, posterior: Posterior, data: Any) -> Array:
+        """There is one component, and it accounts for everything."""
+        check_structure(posterior, self.structure, "posterior")
+        return np.ones((len(as_points(data, self.dimension)), 1))
+
+    def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
+        """The mean and its standard deviation."""
+        prior = posterior.usual("mean")
+        return [{"component": 0, "mean": prior["mean"][0], "standard deviation": np.sqrt(prior["variance"])}]
 
     def _log_evidence(self, points: Array, before: Array) -> float:
         """log p(x), by deviations from the data's own mean: far from zero, squares of the points would cancel."""

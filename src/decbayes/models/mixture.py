@@ -1,111 +1,99 @@
-"""Gaussian mixtures: known variance as in the paper, or unknown diagonal or full covariances."""
+"""Mixtures of any likelihood that has a conjugate family: one engine for all of them."""
 
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import Any, Literal
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from decbayes.arguments import check_positive, check_whole, spread, stated
-from decbayes.families import Array, NormalWishart, Weights
+from decbayes.arguments import Above, check_positive, check_whole
+from decbayes.families import Array, Weights
 from decbayes.models.ascent import Ascent, Fit, Progress, fit_best
-from decbayes.models.likelihoods import (
-    DiagonalCovariance,
-    FullCovariance,
-    KnownVariance,
-    Likelihood,
-    SphericalCovariance,
-    squared_distances,
-)
-from decbayes.models.points import as_points, check_fit, check_rounding, check_structure
+from decbayes.models.likelihoods import Likelihood, squared_distances
+from decbayes.models.model import Model, Row
+from decbayes.models.points import as_points, check_fit, check_held, check_rounding, check_structure
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet
 
 Natural = dict[str, Array]
 Start = Literal["k-means++", "random"]
-Covariance = Literal["spherical", "diagonal", "full"]
 
 # Rows of a block are weighed while they are still in the cache.
 BLOCK = 1024
-POINTS_A_CENTRE = 10
+POINTS_PER_CENTRE = 10
 # Features up to this many numbers (128 MiB) stay in memory between passes.
 MOST_KEPT = 1 << 24
 
-UNKNOWN: dict[str, Likelihood] = {
-    "spherical": SphericalCovariance(),
-    "diagonal": DiagonalCovariance(),
-    "full": FullCovariance(),
-}
-
 
 @dataclass(frozen=True)
-class GaussianMixture:
-    """x ~ Σ_k π_k N(μ_k, ·), with a Dirichlet prior on π and a conjugate prior on each component.
+class Mixture(Model):
+    """x ~ Σ_k π_k p(x | θ_k), with a Dirichlet prior on π and a conjugate prior on each θ_k.
 
-    With `variance` the components share that known variance and μ_k ~ N(prior_mean, prior_variance I). Without it
-    `covariance` is "spherical" or "diagonal" (Normal-Gamma) or "full" (Normal-Wishart): the prior expects a variance of
-    `prior_scale` with the weight of `prior_degrees` observations, and a mean of `prior_mean` with the weight of
-    `prior_strength`. `columns` names the dimensions; sites that name them differently do not merge.
+    A mixture of its own kind says its `likelihood`, its `component_prior` and what of its settings `constants` are. It
+    need not say more. `columns` names the dimensions; sites that name them differently do not merge.
 
     A fit starts from the nearest of centres chosen by "k-means++", or from "random" responsibilities where there are
-    fewer than ten points a component: centres would then give every point a component of its own.
+    fewer than ten points per component: centres would then give every point a component of its own.
     """
 
-    components: int
+    components: Annotated[int, "How many clusters.", Above(0)]
     dimension: int = 1
-    variance: float | None = None
-    covariance: Covariance | None = None
-    prior_mean: Any = 0.0
-    prior_variance: float = 1.0
-    prior_strength: float = 0.01
-    prior_degrees: float | None = None
-    prior_scale: Any = 1.0
-    weight_prior: float = 1.0
-    columns: tuple[str, ...] = ()
-    start_from: Start | None = None
-    ascent: Ascent = field(default=Ascent(restarts=9))
+    weight_prior: Annotated[float, "α of the clusters' weights.", Above(0)] = field(default=1.0, kw_only=True)
+    columns: tuple[str, ...] = field(default=(), kw_only=True)
+    start_from: Annotated[Start | None, "How a fit starts; if not given, by the number of points."] = field(
+        default=None, kw_only=True
+    )
+    ascent: Ascent = field(default=Ascent(restarts=9), kw_only=True)
+
+    caption: ClassVar[str] = "mean"
 
     def __post_init__(self) -> None:
-        if (self.variance is None) == (self.covariance is None):
-            raise ValueError("Give either `variance` (known) or `covariance` ('spherical', 'diagonal' or 'full').")
-        if self.covariance not in (None, *UNKNOWN):
-            raise ValueError(f"covariance is 'spherical', 'diagonal' or 'full', not {self.covariance!r}.")
+        check_whole(1, components=self.components, dimension=self.dimension)
+        check_positive(weight_prior=self.weight_prior)
         if len(self.columns) not in (0, self.dimension):
             raise ValueError(f"{len(self.columns)} column names for {self.dimension} dimensions.")
         if self.start_from not in (None, "k-means++", "random"):
             raise ValueError(f"start_from is 'k-means++' or 'random', not {self.start_from!r}.")
-        check_whole(1, components=self.components, dimension=self.dimension)
-        check_positive(
-            prior_variance=self.prior_variance,
-            prior_strength=self.prior_strength,
-            weight_prior=self.weight_prior,
-            **stated(variance=self.variance, prior_degrees=self.prior_degrees),
-        )
 
-    @cached_property
-    def structure(self) -> Structure:
-        # A site that writes 1 and one that writes 1.0 agree.
-        variance = None if self.variance is None else float(self.variance)
-        described = {"name": "GaussianMixture", "covariance": self.covariance or "known", "variance": variance}
+    @property
+    @abstractmethod
+    def likelihood(self) -> Likelihood:
+        """How observations depend on a component's parameters."""
+
+    @abstractmethod
+    def component_prior(self) -> Array:
+        """(1, d): the natural parameters of the prior that all components share."""
+
+    def constants(self) -> Mapping[str, Any]:
+        """What sites must agree on beside the prior: known variances and the like."""
+        return {}
+
+    def agreement(self) -> Structure:
         return Structure(
             families={"weights": Weights(), "components": self.likelihood.family},
             prior={
                 "weights": Weights().natural(alpha=np.full(self.components, self.weight_prior)),
-                "components": np.tile(self._component_prior(), (self.components, 1)),
+                "components": np.tile(self.component_prior(), (self.components, 1)),
             },
             symmetry=(CoupledSet(("weights", "components")),),
             labels={"components": tuple(self.columns)} if self.columns else {},
-            model=described,
+            model={"name": type(self).__name__, **self.constants()},
         )
 
-    @cached_property
-    def likelihood(self) -> Likelihood:
-        if self.variance is not None:
-            return KnownVariance(float(self.variance))
-        return UNKNOWN[self.covariance or "full"]
+    @classmethod
+    def settings_of(cls, structure: Structure) -> dict[str, Any]:
+        prior, family = structure.prior, structure.families["components"]
+        return {
+            **super().settings_of(structure),
+            "components": len(prior["weights"]),
+            "dimension": np.shape(next(iter(family.usual(prior["components"]).values())))[-1],
+            "weight_prior": float(Weights().usual(prior["weights"])["alpha"][0]),
+            "columns": structure.labels.get("components", ()),
+        }
 
     def fit(
         self,
@@ -134,47 +122,46 @@ class GaussianMixture:
             progress=progress,
         )
 
-    def responsibilities(self, posterior: Posterior, data: Any) -> Array:
+    def assign(self, posterior: Posterior, data: Any) -> Array:
         """(N, K): the probability that each observation belongs to each component."""
         check_structure(posterior, self.structure, "posterior")
         features = self.likelihood.features(as_points(data, self.dimension))
         return np.asarray(softmax(features @ self._coefficients(dict(posterior.natural)), axis=1))
 
-    def log_predictive(self, posterior: Posterior, data: Any) -> Array:
-        """log p(x | posterior), one value an observation, all parameters integrated out."""
+    def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
+        """log p(x | posterior) per observation, all parameters integrated out.
+
+        With `held` it is that of the values held out, given the others of the same observation. Both arrays then have
+        the data's shape, with NaN where a value is not in that part.
+        """
         check_structure(posterior, self.structure, "posterior")
-        points = as_points(data, self.dimension)
+        points = as_points(data, self.dimension, unseen=held is not None)
+        if held is None:
+            return self._log_density(posterior, points)
+        hidden = as_points(held, self.dimension, unseen=True)
+        check_held(points, hidden)
+        together = np.where(np.isnan(hidden), points, hidden)
+        return self._log_density(posterior, together) - self._log_density(posterior, points)
+
+    def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
+        """Each component's weight and profile."""
+        profile = self.profile(posterior)
+        return [
+            {"component": k, "weight": float(weight), **{name: values[k] for name, values in profile.items()}}
+            for k, weight in enumerate(posterior.mean("weights"))
+        ]
+
+    def profile(self, posterior: Posterior) -> Mapping[str, Array]:
+        """What tells components apart, by name: one row per component."""
+        return {"mean": posterior.mean("components")}
+
+    def _log_density(self, posterior: Posterior, points: Array) -> Array:
         density = self.likelihood.log_predictive(posterior.natural["components"], points)
         return np.asarray(logsumexp(density + np.log(posterior.mean("weights")), axis=1))
 
-    def _component_prior(self) -> Array:
-        mean = spread("prior_mean", self.prior_mean, (1, self.dimension))
-        if self.variance is not None:
-            return self.likelihood.family.natural(mean=mean, variance=self.prior_variance)
-        if self.covariance == "spherical":
-            scale = spread("prior_scale", self.prior_scale, (), above=0.0)
-            weight = 0.5 * self.dimension * (2.0 if self.prior_degrees is None else self.prior_degrees)
-            return self.likelihood.family.natural(
-                mean=mean, strength=self.prior_strength, shape=weight, rate=weight * scale
-            )
-        if self.covariance == "diagonal":
-            degrees = 2.0 if self.prior_degrees is None else self.prior_degrees
-            rate = 0.5 * degrees * spread("prior_scale", self.prior_scale, (1, self.dimension), above=0.0)
-            return self.likelihood.family.natural(
-                mean=mean, strength=[[self.prior_strength]], shape=[[0.5 * degrees]], rate=rate
-            )
-        degrees = self.dimension + 2.0 if self.prior_degrees is None else self.prior_degrees
-        if np.ndim(self.prior_scale) == 2:
-            scale = spread("prior_scale", self.prior_scale, (self.dimension, self.dimension))
-        else:
-            scale = np.diag(spread("prior_scale", self.prior_scale, (self.dimension,), above=0.0))
-        return NormalWishart().natural(
-            mean=mean, strength=self.prior_strength, degrees=degrees, inverse_scale=degrees * scale
-        )
-
     def _begin(self, points: Array, before: Natural, rng: np.random.Generator) -> Natural:
         """A first posterior: every point belongs to its nearest centre, or to a random mix of components."""
-        crowded = len(points) >= POINTS_A_CENTRE * self.components
+        crowded = len(points) >= POINTS_PER_CENTRE * self.components
         if (self.start_from or ("k-means++" if crowded else "random")) == "random":
             responsibilities = rng.dirichlet(np.ones(self.components), size=len(points))
         else:
@@ -202,8 +189,8 @@ class GaussianMixture:
     def _coefficients(self, natural: Natural) -> Array:
         """(p, K): features times these are E[log π_k] + E[log p(x | θ_k)]; the last feature is 1."""
         coefficients = self.likelihood.coefficients(natural["components"])
-        # The constant is half the squared distance of a component from zero, in its own standard deviations; the scores
-        # of the points in it are small because the other terms cancel it.
+        # The constant (of a Gaussian, half the squared distance of a component from zero, in its own standard
+        # deviations) may be large; the scores of a component's points are small because the other terms cancel it.
         check_rounding(float(np.abs(coefficients[-1]).max()))
         coefficients[-1] += Weights().mean(natural["weights"])[:, 0]
         return coefficients

@@ -1,20 +1,74 @@
-"""What streaming, refinement and the network need of a model."""
+"""What a model is: everything that streaming, the network, the command line and other libraries need of one."""
 
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from decbayes.models.ascent import Fit, Progress
+from decbayes.errors import StructureMismatch
+from decbayes.families import Array
+from decbayes.inputs.tables import Report, read_points
+from decbayes.models.ascent import Ascent, Fit, Progress
+from decbayes.models.shards import count, joined
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
+View = Literal["table", "points", "images", "words"]
+"""How components are best looked at: numbers, places in space, images, or lists of words."""
 
-class Model(Protocol):
-    """Data → local posterior, on top of any prior and from any start."""
+Columns = Annotated[str, "Columns to use, separated by commas; all of them if not given."]
 
-    @property
-    def structure(self) -> Structure: ...
+Row = Mapping[str, Any]
+"""One component in plain values: whole and real numbers, texts, tuples of texts, vectors."""
 
+
+def ignore(text: str) -> None:
+    """Nobody wants to know."""
+
+
+@dataclass(frozen=True)
+class Model(ABC):
+    """Data → posterior → prediction. An immutable value that holds its structure.
+
+    A model is a frozen dataclass whose fields are its settings: `decbayes fit` offers each that is a number or a text
+    as an option, and a charter sets them by name. What a subclass must say is `agreement`, `fit`, `log_predictive` and
+    `assign`. The rest has defaults that suit models of points.
+
+    `agreed` is the structure of somebody else's posterior. It takes the place of the one that the settings describe,
+    and may differ from it in the prior alone.
+    """
+
+    ascent: Ascent = field(default=Ascent(), kw_only=True)
+    agreed: Structure | None = field(default=None, kw_only=True)
+
+    about: ClassVar[str] = ""
+    """One line for `decbayes fit --help`; the first line of the docstring unless given."""
+
+    command: ClassVar[str] = ""
+    """What `decbayes fit` calls the model; its own name in lower case unless given."""
+
+    example: ClassVar[str] = "data.csv"
+    """What follows `decbayes fit COMMAND` in an example: a file, and options."""
+
+    from_data: ClassVar[frozenset[str]] = frozenset({"dimension", "columns"})
+    """Settings that `from_file` takes from the data, and that are therefore no options."""
+
+    in_parts: ClassVar[bool] = False
+    """Whether a score is about a part of each observation, given the rest of it."""
+
+    view: ClassVar[View] = "table"
+    caption: ClassVar[str] = ""
+    """The column of `describe` that tells components apart best; the last one unless given."""
+
+    @abstractmethod
+    def agreement(self) -> Structure:
+        """The structure that the settings describe. Its `model` holds the name under which the model is registered."""
+
+    @abstractmethod
     def fit(
         self,
         data: Any,
@@ -23,4 +77,88 @@ class Model(Protocol):
         prior: Posterior | None = None,
         start: Posterior | None = None,
         progress: Progress | None = None,
-    ) -> Fit: ...
+    ) -> Fit:
+        """The posterior of the data, on top of `prior` if given, climbing from `start` if given."""
+
+    @abstractmethod
+    def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
+        """log p(held | data, posterior), or log p(data | posterior) where nothing is held out: per observation."""
+
+    @abstractmethod
+    def assign(self, posterior: Posterior, data: Any) -> Array:
+        """(observations, components): how much of each observation each component accounts for."""
+
+    @cached_property
+    def structure(self) -> Structure:
+        """All that sites must agree on before their posteriors can be merged."""
+        described = self.agreement()
+        if self.agreed is None:
+            return described
+        if described.description() != self.agreed.description():
+            raise StructureMismatch(
+                f"The settings describe {described}, the model was to hold {self.agreed}. Beside the prior nothing may "
+                "differ; leave `agreed` out to have the structure that the settings describe."
+            )
+        return self.agreed
+
+    @classmethod
+    def from_structure(cls, structure: Structure) -> Self:
+        """The model whose structure this is, prior included. Settings that are no part of it have their defaults."""
+        described = cls(**cls.settings_of(structure))
+        return described if described.structure == structure else cls(**cls.settings_of(structure), agreed=structure)
+
+    @classmethod
+    def settings_of(cls, structure: Structure) -> dict[str, Any]:
+        """The settings that a structure tells: by default those that are stored beside the model's name."""
+        return {name: value for name, value in structure.model.items() if name != "name"}
+
+    def score(self, posterior: Posterior, data: Any, held: Any = None) -> float:
+        """The mean log predictive density: per observation, or per word or value that was held out."""
+        return float(np.sum(self.log_predictive(posterior, data, held)) / np.sum(self.units(data, held)))
+
+    def units(self, data: Any, held: Any = None) -> Array:
+        """How much each observation's log predictive density is about: 1, or the words or values that are held out."""
+        if held is None:
+            return np.ones(self.count(data))
+        return np.asarray(np.isfinite(held).reshape(len(held), -1).sum(axis=1), dtype=np.float64)
+
+    def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
+        """Each component in plain values, most telling first; of long rows only the largest `top` entries."""
+        return [*posterior.summary(top=top)]
+
+    @classmethod
+    def from_file(
+        cls,
+        path: Path,
+        *,
+        columns: Columns = "",
+        report: Report = ignore,
+        **settings: Any,
+    ) -> tuple[Self, Any]:
+        """The model of a file's observations, and these."""
+        table = read_points(path, split_names(columns))
+        learned: dict[str, Any] = {"columns": table.columns, "dimension": table.values.shape[1]}
+        wanted = {name: value for name, value in learned.items() if name in cls.__dataclass_fields__}
+        return cls(**settings, **wanted), table.values
+
+    def read(self, path: Path, *, columns: str = "", report: Report = ignore) -> Any:
+        """The observations of a file, as this model needs them."""
+        agreed = getattr(self, "columns", ())
+        table = read_points(path, split_names(columns), agreed)
+        if agreed and table.columns and table.columns != tuple(agreed):
+            raise StructureMismatch(
+                f"{path} has the columns {', '.join(table.columns)}; the model has {', '.join(agreed)}."
+            )
+        return table.values
+
+    def count(self, data: Any) -> int:
+        """How many observations there are."""
+        return count(data)
+
+    def joined(self, shards: Sequence[Any]) -> Any:
+        """The observations of several shards."""
+        return joined(shards)
+
+
+def split_names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

@@ -54,6 +54,16 @@ def check_rounding(largest: float) -> None:
         )
 
 
+def check_held(observed: Array, held: Array) -> None:
+    """Refuse parts of observations that do not fit each other; NaN marks what is not in a part."""
+    if observed.shape != held.shape:
+        raise InvalidData(f"Observed values have shape {observed.shape}, held-out values {held.shape}.")
+    if (np.isfinite(observed) & np.isfinite(held)).any():
+        raise InvalidData("Some values are both observed and held out; the prediction would know the answer.")
+    if not np.isfinite(held).any():
+        raise InvalidData("No value is held out, so there is nothing to predict.")
+
+
 def check_fit(structure: Structure, rng: Any, prior: Posterior | None, start: Posterior | None) -> None:
     """Refuse what is no generator, and a prior or a start that belong to another model."""
     check_kind(np.random.Generator, rng=rng)

@@ -1,79 +1,84 @@
-"""From a posterior back to the model it belongs to: a file is then enough to predict."""
+"""Models by name: the only place that knows all of them."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TypeVar
 
 from decbayes.arguments import check_kind
 from decbayes.errors import StructureMismatch
-from decbayes.models.features import LatentFeatures
-from decbayes.models.lda import LatentDirichletAllocation
-from decbayes.models.mean import GaussianMean
-from decbayes.models.mixture import GaussianMixture
+from decbayes.models.model import Model
 from decbayes.structure import Structure
 
-Shipped = GaussianMean | GaussianMixture | LatentDirichletAllocation | LatentFeatures
+Kind = TypeVar("Kind", bound=type[Model])
+
+GROUP = "decbayes.models"
+"""The entry points under which installed packages offer models of their own, NAME = "module:Class"."""
+
+# Loaded when they are asked for: a fit of topics needs no mixtures.
+_shipped = {
+    "GaussianMean": "decbayes.models.mean",
+    "GaussianMixture": "decbayes.models.gaussian_mixture",
+    "LatentDirichletAllocation": "decbayes.models.lda",
+    "LatentFeatures": "decbayes.models.features",
+}
+_registered: dict[str, type[Model]] = {}
 
 
-def model_for(structure: Structure) -> Shipped:
+def register(model: Kind) -> Kind:
+    """Make a model known by its name to files, the command line, charters and agents; also a class decorator.
+
+        @db.register
+        @dataclass(frozen=True)
+        class PoissonMixture(db.Mixture): ...
+
+    A package does the same for all who install it with an entry point of the group "decbayes.models".
+    """
+    if not isinstance(model, type) or not issubclass(model, Model):
+        raise TypeError(f"register takes a class that is a decbayes.Model, not {model!r}.")
+    if model.__name__ in _shipped:
+        raise ValueError(f"decbayes ships a model named {model.__name__}; choose another name.")
+    _registered[model.__name__] = model
+    return model
+
+
+class Models(Mapping[str, type[Model]]):
+    """All models by name; each is loaded when it is asked for."""
+
+    def __getitem__(self, name: str) -> type[Model]:
+        if name in _shipped:
+            model: type[Model] = getattr(import_module(_shipped[name]), name)
+            return model
+        if name not in _registered:
+            offered = entry_points(group=GROUP, name=name)
+            if not offered:
+                raise KeyError(name)
+            register(next(iter(offered)).load())
+        return _registered[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from dict.fromkeys([*_shipped, *_registered, *entry_points(group=GROUP).names])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+MODELS = Models()
+
+
+def model_for(structure: Structure) -> Model:
     """The model whose structure this is, with the settings of its likelihood and exactly this prior.
 
     What is no part of the agreement (restarts, passes and so on) has its default.
     """
     check_kind(Structure, structure=structure)
     name = str(structure.model.get("name", ""))
-    if name not in BUILDERS:
+    if name not in MODELS:
         raise StructureMismatch(
-            f"The posterior belongs to {name or 'a model without a name'}, which decbayes does not ship "
-            f"({', '.join(BUILDERS)}). Predict with the code that fitted it."
+            f"The posterior belongs to {name or 'a model without a name'}, which is not registered "
+            f"({', '.join(MODELS)} are). Register it with `decbayes.register`, or predict with the code that fitted it."
         )
     try:
-        model = BUILDERS[name](structure)
-        agrees = model.structure.with_prior(structure.prior) == structure
+        return MODELS[name].from_structure(structure)
     except (KeyError, TypeError, ValueError) as error:
         raise StructureMismatch(f"The structure is not one of {name} ({type(error).__name__}: {error}).") from None
-    if not agrees:
-        raise StructureMismatch(f"The structure says {name}, but its factors, symmetry or labels are others.")
-    # The arguments of a model cannot express every prior (an earlier epoch's posterior, say); its structure can.
-    vars(model)["structure"] = structure
-    return model
-
-
-def gaussian_mean(structure: Structure) -> GaussianMean:
-    prior = usual_prior(structure, "mean")
-    dimension = prior["mean"].shape[1]
-    return GaussianMean(structure.model["variance"], prior["mean"][0], float(prior["variance"][0]), dimension)
-
-
-def gaussian_mixture(structure: Structure) -> GaussianMixture:
-    components, dimension = usual_prior(structure, "components")["mean"].shape
-    known = structure.model["variance"]
-    return GaussianMixture(
-        components,
-        dimension,
-        variance=known,
-        covariance=None if known is not None else structure.model["covariance"],
-        columns=structure.labels.get("components", ()),
-    )
-
-
-def latent_dirichlet_allocation(structure: Structure) -> LatentDirichletAllocation:
-    return LatentDirichletAllocation(
-        len(structure.prior["topics"]), structure.labels["topics"], structure.model["document_prior"]
-    )
-
-
-def latent_features(structure: Structure) -> LatentFeatures:
-    features, dimension = usual_prior(structure, "features")["mean"].shape
-    return LatentFeatures(features, dimension, structure.model["variance"])
-
-
-def usual_prior(structure: Structure, factor: str) -> dict[str, Any]:
-    return structure.families[factor].usual(structure.prior[factor])
-
-
-BUILDERS: dict[str, Callable[[Structure], Shipped]] = {
-    "GaussianMean": gaussian_mean,
-    "GaussianMixture": gaussian_mixture,
-    "LatentDirichletAllocation": latent_dirichlet_allocation,
-    "LatentFeatures": latent_features,
-}

@@ -35,7 +35,7 @@ def mixture(
 
     A mixture in one dimension is drawn as its predictive density.
     """
-    from decbayes.models.mixture import GaussianMixture
+    from decbayes.models.gaussian_mixture import GaussianMixture
     from decbayes.models.registry import model_for
 
     check_kind(Posterior, posterior=posterior)

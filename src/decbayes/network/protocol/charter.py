@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +15,7 @@ import msgspec
 from decbayes.errors import DecbayesError, InvalidCharter
 from decbayes.files import to_bytes, write_whole
 from decbayes.models.model import Model
+from decbayes.models.registry import MODELS
 from decbayes.network.protocol.epoch import Epoch
 from decbayes.network.protocol.keys import PUBLIC_BYTES, AgentId, agent_id, public_key
 from decbayes.network.protocol.limits import Limits
@@ -24,12 +24,6 @@ from decbayes.posterior import Posterior
 from decbayes.structure import EMPTY, Structure, canonical_json
 
 PROTOCOL = 1
-MODELS = {
-    "GaussianMean": "decbayes.models.mean",
-    "GaussianMixture": "decbayes.models.mixture",
-    "LatentDirichletAllocation": "decbayes.models.lda",
-    "LatentFeatures": "decbayes.models.features",
-}
 
 
 @dataclass(frozen=True)
@@ -58,7 +52,7 @@ class Charter:
         """The model that every member fits."""
         words = {"vocabulary": self.vocabulary} if self.vocabulary else EMPTY
         try:
-            model: Model = getattr(import_module(MODELS[self.model_name]), self.model_name)(**self.settings, **words)
+            model = MODELS[self.model_name](**self.settings, **words)
             _ = model.structure
         except (TypeError, ValueError, DecbayesError) as error:
             raise InvalidCharter(f"{self.model_name} cannot be built from the charter's settings: {error}") from None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, issparse, vstack
+from scipy.sparse import csr_array, issparse
 
 from decbayes.errors import InvalidData
 from decbayes.merging import align, merge
@@ -40,7 +40,7 @@ def learn(charter: Charter, own: Evidence, shard: str, data: Any, rng: np.random
     # A prior that knows nothing yet has no labels to start from.
     start = prior if own.shards or charter.epoch is not None else None
     fitted = charter.model.fit(data, prior=prior, start=start, rng=rng).posterior
-    evidence = Evidence(part(charter, fitted), own.shards | {shard}, own.observations + count(data))
+    evidence = Evidence(part(charter, fitted), own.shards | {shard}, own.observations + charter.model.count(data))
     return Learned(evidence, own.shards)
 
 
@@ -54,7 +54,7 @@ def relearn(
     alignment = align([own.posterior, *others])
     merged = alignment.merged()
     cavity = difference(merged, aligned(alignment)[0])
-    data = together([shards[name] for name in sorted(own.shards)])
+    data = charter.model.joined([shards[name] for name in sorted(own.shards)])
     fitted = charter.model.fit(data, prior=whole(charter, cavity), start=whole(charter, merged), rng=rng).posterior
     return Learned(Evidence(difference(part(charter, fitted), cavity), own.shards, own.observations), own.shards)
 
@@ -81,17 +81,6 @@ def reconcile(own: Evidence, published: Evidence) -> Evidence:
         posterior = merge([own.posterior, published.posterior])
         return Evidence(posterior, own.shards | published.shards, own.observations + published.observations)
     return own
-
-
-def count(data: Any) -> int:
-    return int(np.shape(data)[0])
-
-
-def together(shards: Sequence[Any]) -> Any:
-    """All observations of several shards."""
-    if len(shards) == 1:
-        return shards[0]
-    return vstack(shards, format="csr") if issparse(shards[0]) else np.concatenate([np.asarray(s) for s in shards])
 
 
 def dense_parts(data: Any) -> list[np.ndarray]:

@@ -5,26 +5,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from cyclopts import Parameter
-from cyclopts.types import PositiveInt
-from cyclopts.validators import Number
 from scipy.sparse import csr_array
 
-from decbayes.cli.inputs import TEXTS, Table, is_text, opened, read_table, read_texts, reading
 from decbayes.errors import InvalidData
+from decbayes.inputs.tables import TEXTS, Table, is_text, opened, read_table, read_texts, reading
 
 WORD = re.compile(r"[^\W\d_]{2,}")  # two letters or more, of any alphabet
-
-LeastDocuments = Annotated[PositiveInt, Parameter(help="Without a vocabulary: words in fewer documents are left out.")]
-MostShare = Annotated[
-    float,
-    Parameter(
-        help="Without a vocabulary: words in a larger share of them are left out.", validator=Number(gt=0, lte=1)
-    ),
-]
 
 
 @dataclass(frozen=True)
@@ -46,19 +35,29 @@ def read_documents(
             raise InvalidData(f"{path} holds no documents.")
         return counted(tokens, tuple(vocabulary) or telling_words(tokens, least_documents, most_share))
     table = read_counts(path)
-    width = np.shape(table.values)[1] if np.ndim(table.values) == 2 else 0
-    words = tuple(vocabulary) or table.columns or tuple(map(str, range(width)))
-    if table.columns and vocabulary and tuple(vocabulary) != table.columns:
-        raise InvalidData(f"{path} counts other words than the vocabulary, or in another order.")
-    return Documents(csr_array(table.values), words)
+    counts = csr_array(table.values) if np.ndim(table.values) == 2 else csr_array((0, 0))
+    if not vocabulary:
+        return Documents(counts, table.columns or tuple(map(str, range(counts.shape[1]))))
+    return in_order_of(vocabulary, counts, table.columns) if table.columns else Documents(counts, tuple(vocabulary))
 
 
 def read_counts(path: Path) -> Table:
     try:
         return read_table(path)
     except InvalidData as error:
-        cause = str(error).rstrip(".")
+        cause = str(error).split(" Fill missing")[0].rstrip(".")
         raise InvalidData(f"{cause}. Counts of words are expected; texts are read from {', '.join(TEXTS)}.") from None
+
+
+def in_order_of(vocabulary: Sequence[str], counts: csr_array, columns: Sequence[str]) -> Documents:
+    """Counts over a vocabulary from a table that names its own columns: others are left out, missing ones are zero."""
+    places = {word: place for place, word in enumerate(vocabulary)}
+    entries = counts.tocoo()
+    target = np.array([places.get(word, -1) for word in columns], dtype=np.int64)[entries.coords[1]]
+    known = target >= 0
+    kept = (entries.data[known], (entries.coords[0][known], target[known]))
+    reordered = csr_array(kept, shape=(counts.shape[0], len(vocabulary)))
+    return Documents(reordered, tuple(vocabulary), int(entries.data[~known].sum()))
 
 
 def read_vocabulary(path: Path) -> tuple[str, ...]:
@@ -68,8 +67,8 @@ def read_vocabulary(path: Path) -> tuple[str, ...]:
     if not words:
         raise InvalidData(f"{path} holds no words; one a line is expected.")
     if len(set(words)) != len(words):
-        twice = next(word for word, count in Counter(words).items() if count > 1)
-        raise InvalidData(f"{path}: the word {twice!r} is listed more than once.")
+        twice = len(words) - len(set(words))
+        raise InvalidData(f"{path}: {twice:,} words are listed more than once; `sort -u` removes them.")
     return words
 
 

@@ -1,4 +1,7 @@
-"""Observations from files: tables, arrays, sparse counts and texts, by the ending of the file's name."""
+"""Observations from files: tables, arrays, sparse counts and texts, by the ending of the file's name.
+
+Messages say where in a file something is wrong, and never quote what stands there: it is somebody's data.
+"""
 
 import csv
 import gzip
@@ -29,9 +32,12 @@ DAMAGE = (
     zlib.error,
     csv.Error,
 )
-NOT_PACKED = ("parquet", "npy", "npz")  # which their libraries do not unpack; two of them pack their own contents
+# Their libraries do not decompress these, and their errors speak of the format, not of what the file holds.
+BINARY = ("parquet", "npy", "npz")
 TEXTS = (".jsonl", ".ndjson", ".txt")
-LONGEST_CELL = 40  # of what a message repeats
+
+Report = Callable[[str], None]
+"""Told what a reader did that its user should know, such as how many words were left out."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +61,8 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> Table:
         raise InvalidData(f"{path}: files {unknown} are not read; known are .{', .'.join(READERS)}.")
     if not path.stat().st_size:
         raise InvalidData(f"{path} is empty.")
-    if path.suffix == ".gz" and suffix in NOT_PACKED:
-        raise InvalidData(f"{path}: a .{suffix} file is not read while it is packed; unpack it with gunzip.")
+    if path.suffix == ".gz" and suffix in BINARY:
+        raise InvalidData(f"{path}: a compressed .{suffix} file is not read; decompress it with gunzip first.")
     with reading(path, f".{suffix}"):
         return READERS[suffix](path, columns)
 
@@ -71,7 +77,8 @@ def reading(path: Path, kind: str) -> Iterator[None]:
     except UnicodeDecodeError as error:
         raise InvalidData(f"{path}: not UTF-8 text ({error.reason} at byte {error.start}).") from None
     except DAMAGE as error:
-        raise InvalidData(f"{path}: not a readable {kind} file ({error}).") from None
+        cause = f" ({error})" if kind.removeprefix(".") in BINARY else ""
+        raise InvalidData(f"{path}: not a readable {kind} file{cause}.") from None
 
 
 def read_csv(path: Path, columns: Sequence[str]) -> Table:
@@ -118,13 +125,9 @@ def numbers(cells: list[list[str]], names: Sequence[str]) -> Any:
         row, column = next((i, j) for i, line in enumerate(cells) for j, cell in enumerate(line) if not is_number(cell))
         where = f"'{names[column]}'" if names else f"number {column}"
         raise InvalidData(
-            f"{brief(cells[row][column])!r} in column {where}, observation {row}, is not a number. "
-            "Fill missing values in, or choose the columns with numbers: --columns name1,name2"
+            f"column {where} is not a number in observation {row}. Fill missing values in, or choose the columns to "
+            "use (--columns)."
         ) from None
-
-
-def brief(cell: str) -> str:
-    return cell if len(cell) <= LONGEST_CELL else f"{cell[:LONGEST_CELL]}…"
 
 
 def is_number(cell: str) -> bool:
@@ -146,7 +149,7 @@ def read_parquet(path: Path, columns: Sequence[str]) -> Table:
     parts = [table.column(place).to_numpy() for place in kept]
     wrong = [name for name, part in zip(names, parts, strict=True) if part.dtype.kind not in "buif"]
     if wrong:
-        raise InvalidData(f"the columns {', '.join(wrong)} hold no numbers; choose others: --columns name1,name2")
+        raise InvalidData(f"not numbers: the columns {', '.join(wrong)}. Choose others (--columns).")
     return Table(np.column_stack([part.astype(np.float64) for part in parts]), names)
 
 
@@ -193,6 +196,19 @@ READERS: dict[str, Callable[[Path, Sequence[str]], Table]] = {
     "npz": read_arrays,
     "mtx": read_market,
 }
+
+
+def read_points(path: Path, columns: Sequence[str] = (), agreed: Sequence[str] = ()) -> Table:
+    """A table of points: images become rows, a single column stays one.
+
+    Where no columns are asked for, those that sites have agreed on are taken out of a file that names its columns.
+    """
+    table = read_table(path, columns or (agreed if agreed and has_names(path) else ()))
+    values = np.asarray(table.values.toarray() if issparse(table.values) else table.values)
+    if not values.size:
+        raise InvalidData(f"{path} holds no observations.")
+    rows = np.atleast_1d(values)
+    return Table(rows.reshape(len(rows), -1), table.columns)
 
 
 def has_names(path: Path) -> bool:

@@ -1,0 +1,1 @@
+"""Observations from files: tables, arrays, counts and texts."""

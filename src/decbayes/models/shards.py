@@ -1,0 +1,19 @@
+"""Data as models take it, without knowing which model: how many observations there are, and several shards as one."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse, vstack
+
+
+def count(data: Any) -> int:
+    """How many observations there are."""
+    return int(np.shape(data)[0])
+
+
+def joined(shards: Sequence[Any]) -> Any:
+    """All observations of several shards."""
+    if len(shards) == 1:
+        return shards[0]
+    return vstack(shards, format="csr") if issparse(shards[0]) else np.concatenate([np.asarray(s) for s in shards])
