@@ -12,7 +12,8 @@ import numpy as np
 from decbayes.merging import align, merge, product
 from decbayes.plot.style import canvas
 from decbayes.posterior import Posterior
-from decbayes.streaming.refine import aligned, sequential_round
+from decbayes.streaming.refinement import sequential_round
+from decbayes.updates import Update
 from paper.boxes import draw_boxes, draw_times
 from paper.claims import Claim
 from paper.corpora import SCORE, Bench, Split, bench, refining, weak_start
@@ -186,10 +187,10 @@ def merged_and_refined(
         Measurement("AMPS", SCORE, work.score(merged), slowest + spent, setting),
         Measurement("AMPS", "alignment seconds", spent, spent, setting),
     ]
-    current, model = aligned(alignment), refining(work.model)
+    current, update = list(alignment.relabelled()), Update(refining(work.model))
     for number in range(1, max(ROUNDS) + 1):
         begun = perf_counter()
-        current = sequential_round(model, shards, current, rng)
+        current = sequential_round(update, shards, current, rng)
         merged = product(current)
         spent += perf_counter() - begun
         if number in ROUNDS:

@@ -27,8 +27,9 @@ ALLOWED = {
     "merging": FOUNDATION | {"files"},
     "inputs": {"errors", "extras"},
     "models": FOUNDATION | {"inputs"},
-    "streaming": FOUNDATION | {"merging", "models"},
-    "network": FOUNDATION | {"extras"} | {"files", "merging", "models", "streaming"},
+    "updates": FOUNDATION | {"merging", "models"},
+    "streaming": FOUNDATION | {"merging", "models", "updates"},
+    "network": FOUNDATION | {"extras", "files", "merging", "models", "updates"},
     "interop": FOUNDATION | {"extras", "files", "merging", "models"},
     "plot": FOUNDATION | {"extras", "merging", "models"},
 }

@@ -7,7 +7,7 @@ import pytest
 
 import decbayes as db
 from decbayes.errors import StructureMismatch
-from decbayes.streaming.evidence import difference
+from decbayes.updates import without
 
 MEAN = db.GaussianMean(variance=0.7, prior_mean=0.5, prior_variance=3.0)
 MIXTURE = db.GaussianMixture(components=3, dimension=2, variance=0.25, prior_variance=9.0)
@@ -118,7 +118,7 @@ class TestMixture:
 
 def test_a_cavity_has_everything_but_the_agent(rng):
     posteriors = [MIXTURE.fit(rng.normal(size=(9, 2)), rng=rng).posterior for _ in range(3)]
-    cavity = difference(db.product(posteriors), posteriors[2])
+    cavity = without(db.product(posteriors), posteriors[2])
     others = db.product(posteriors[:2])
     for name in others.natural:
         np.testing.assert_allclose(cavity.natural[name], others.natural[name], rtol=1e-12, atol=1e-12)

@@ -48,6 +48,10 @@ class Alignment:
         """λ0 + Σ_i P_i (λ_i − λ0)."""
         return relabelled_product(self.posteriors, [by_factor(p) for p in self.permutations], self.order)
 
+    def relabelled(self) -> tuple[Posterior, ...]:
+        """Each posterior with its components in the common slots: their product is the merge."""
+        return tuple(map(in_slots, self.posteriors, self.permutations))
+
     def margins(self) -> tuple[Mapping[CoupledSet, Array], ...]:
         """For each posterior and slot: what J loses when that match is forbidden and the next best is taken.
 
@@ -80,6 +84,12 @@ class Alignment:
         structure = self.posteriors[0].structure
         sets = [upper_bound(coupled_problem(self.posteriors, coupled)) for coupled in structure.symmetry]
         return sum(sets) + naive_constant(self.posteriors, self.order)
+
+
+def in_slots(posterior: Posterior, permutations: Mapping[CoupledSet, Permutation]) -> Posterior:
+    rows = by_factor(permutations)
+    parts = {name: c[rows[name]] if name in rows else c for name, c in posterior.contribution.items()}
+    return Posterior(posterior.structure, parts)
 
 
 def merge(

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from decbayes.network.protocol.effects import Send as Send
     from decbayes.network.protocol.effects import Store as Store
     from decbayes.network.protocol.effects import settle as settle
-    from decbayes.network.protocol.epoch import Epoch as Epoch
     from decbayes.network.protocol.evidence import Evidence as Evidence
     from decbayes.network.protocol.evidence import Learned as Learned
     from decbayes.network.protocol.keys import AgentId as AgentId
@@ -67,6 +66,7 @@ if TYPE_CHECKING:
     from decbayes.network.protocol.validation import open_record as open_record
     from decbayes.network.protocol.validation import verify as verify
     from decbayes.network.runtime.store import SqliteStore as SqliteStore
+    from decbayes.updates import Epoch as Epoch
 
 _HOME = {
     "Agent": "protocol.agent",
@@ -75,7 +75,7 @@ _HOME = {
     "Charter": "protocol.charter",
     "Effect": "protocol.effects",
     "Entry": "protocol.pool",
-    "Epoch": "protocol.epoch",
+    "Epoch": "protocol.charter",
     "Evidence": "protocol.evidence",
     "Header": "protocol.record",
     "Identity": "protocol.keys",

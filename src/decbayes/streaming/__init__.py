@@ -1,6 +1,6 @@
 """Data that keeps coming, and posteriors that keep improving: SDA-Bayes, epochs and refinement."""
 
-from decbayes.streaming.refine import Refinement, refine
+from decbayes.streaming.refinement import Refinement, refine
 from decbayes.streaming.sda import epochs, merge_batches, sda_bayes
 
 __all__ = ["Refinement", "epochs", "merge_batches", "refine", "sda_bayes"]

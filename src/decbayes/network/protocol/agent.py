@@ -22,7 +22,7 @@ from decbayes.network.protocol import messages
 from decbayes.network.protocol.budget import Budgets
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.effects import Effect, Peer, Persist, Report, Saved, Send
-from decbayes.network.protocol.evidence import Evidence, Learned, learn, relearn, shard_id, whole
+from decbayes.network.protocol.evidence import Evidence, Learned, learn, relearn, shard_id
 from decbayes.network.protocol.gossip import Gossip
 from decbayes.network.protocol.keys import Identity, short
 from decbayes.network.protocol.messages import Batch, Digest, Listing, Pull
@@ -114,7 +114,7 @@ class Agent:
 
     def posterior(self) -> Posterior:
         """The posterior of all evidence heard of, that of earlier epochs included, as the model knows it."""
-        return whole(self.charter, self.pool.posterior())
+        return self.charter.update.whole(self.pool.posterior())
 
     @property
     def own(self) -> Evidence:

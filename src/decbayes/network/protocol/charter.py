@@ -16,12 +16,12 @@ from decbayes.errors import DecbayesError, InvalidCharter
 from decbayes.files import to_bytes, write_whole
 from decbayes.models.model import Model
 from decbayes.models.registry import MODELS
-from decbayes.network.protocol.epoch import Epoch
 from decbayes.network.protocol.keys import PUBLIC_BYTES, AgentId, agent_id, public_key
 from decbayes.network.protocol.limits import Limits
 from decbayes.network.protocol.toml import CharterFile, read_epoch, read_tables, read_words, table_text, words_digest
 from decbayes.posterior import Posterior
 from decbayes.structure import EMPTY, Structure, canonical_json
+from decbayes.updates import Epoch, Update
 
 PROTOCOL = 1
 
@@ -57,6 +57,11 @@ class Charter:
         except (TypeError, ValueError, DecbayesError) as error:
             raise InvalidCharter(f"{self.model_name} cannot be built from the charter's settings: {error}") from None
         return model
+
+    @cached_property
+    def update(self) -> Update:
+        """What every member does with its data."""
+        return Update(self.model, self.epoch)
 
     @property
     def structure(self) -> Structure:
@@ -104,8 +109,9 @@ class Charter:
         """
         before = EMPTY if self.epoch is None else self.epoch.counted
         shards = {name: (*before.get(name, ()), *counted.get(origin, ())) for origin, name in self.names.items()}
-        whole = merged if self.epoch is None else self.epoch.whole(merged)
-        return replace(self, epoch=Epoch(whole, {name: named for name, named in shards.items() if named}))
+        return replace(
+            self, epoch=Epoch(self.update.whole(merged), {name: named for name, named in shards.items() if named})
+        )
 
     def to_toml(self, *, vocabulary_file: str | None = None, prior_file: str = "") -> str:
         """The charter's text; vocabulary and prior are named by their digests and the files beside the charter."""

@@ -13,8 +13,6 @@ from decbayes.merging import align, merge
 from decbayes.models.points import as_numbers
 from decbayes.network.protocol.charter import Charter
 from decbayes.posterior import Posterior
-from decbayes.streaming.evidence import difference
-from decbayes.streaming.refine import aligned
 
 
 @dataclass(frozen=True)
@@ -36,37 +34,22 @@ class Learned:
 
 def learn(charter: Charter, own: Evidence, shard: str, data: Any, rng: np.random.Generator) -> Learned:
     """Fit a new shard on top of the agent's own earlier ones."""
-    prior = whole(charter, own.posterior)
-    # A prior that knows nothing yet has no labels to start from.
-    start = prior if own.shards or charter.epoch is not None else None
-    fitted = charter.model.fit(data, prior=prior, start=start, rng=rng).posterior
-    evidence = Evidence(part(charter, fitted), own.shards | {shard}, own.observations + charter.model.count(data))
+    posterior = charter.update.learn(data, own.posterior, rng=rng)
+    evidence = Evidence(posterior, own.shards | {shard}, own.observations + charter.model.count(data))
     return Learned(evidence, own.shards)
 
 
 def relearn(
     charter: Charter, own: Evidence, shards: Mapping[str, Any], others: Sequence[Posterior], rng: np.random.Generator
 ) -> Learned:
-    """Fit all own shards again, with everybody else's evidence as their prior (the cavity)."""
+    """Fit all own shards again, with everybody else's evidence as their prior."""
     missing = sorted(own.shards - shards.keys())
     if missing:
         raise InvalidData(f"Refining needs the data of all own shards; observe these again first: {missing[:5]}.")
     alignment = align([own.posterior, *others])
-    merged = alignment.merged()
-    cavity = difference(merged, aligned(alignment)[0])
     data = charter.model.joined([shards[name] for name in sorted(own.shards)])
-    fitted = charter.model.fit(data, prior=whole(charter, cavity), start=whole(charter, merged), rng=rng).posterior
-    return Learned(Evidence(difference(part(charter, fitted), cavity), own.shards, own.observations), own.shards)
-
-
-def whole(charter: Charter, posterior: Posterior) -> Posterior:
-    """A posterior as the model knows it: with the evidence of earlier epochs."""
-    return posterior if charter.epoch is None else charter.epoch.whole(posterior)
-
-
-def part(charter: Charter, posterior: Posterior) -> Posterior:
-    """What a posterior of the model holds beyond the epoch's prior."""
-    return posterior if charter.epoch is None else charter.epoch.part(posterior)
+    posterior = charter.update.relearn(data, alignment.relabelled()[0], alignment.merged(), rng=rng)
+    return Learned(Evidence(posterior, own.shards, own.observations), own.shards)
 
 
 def reconcile(own: Evidence, published: Evidence) -> Evidence:

@@ -12,8 +12,8 @@ import msgspec
 
 from decbayes.errors import InvalidCharter
 from decbayes.files import load
-from decbayes.network.protocol.epoch import Epoch
 from decbayes.network.protocol.limits import Limits
+from decbayes.updates import Epoch
 
 MOST_CHARTER_BYTES = 16 << 20
 

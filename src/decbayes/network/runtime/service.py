@@ -13,7 +13,7 @@ from decbayes.errors import DecbayesError, InvalidData
 from decbayes.files import to_bytes
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.effects import Effect, Send, Store, settle
-from decbayes.network.protocol.evidence import Learned, whole
+from decbayes.network.protocol.evidence import Learned
 from decbayes.network.protocol.messages import message_bytes
 from decbayes.network.protocol.pool import Entry
 from decbayes.network.runtime.links import Links
@@ -224,7 +224,7 @@ class Service:
         except DecbayesError as error:
             question.refuse(str(error))
         else:
-            posterior = whole(self.agent.charter, merged.posterior)
+            posterior = self.agent.charter.update.whole(merged.posterior)
             question.answer(to_bytes(posterior), describe(merged, self.agent.charter.names))
 
 

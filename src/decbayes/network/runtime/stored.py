@@ -8,7 +8,6 @@ from typing import Any
 
 from decbayes.errors import StoreFailed
 from decbayes.network.protocol.charter import Charter
-from decbayes.network.protocol.evidence import whole
 from decbayes.network.protocol.keys import AgentId
 from decbayes.network.protocol.pool import Merged, Pool
 from decbayes.network.runtime.store import SqliteStore
@@ -26,7 +25,7 @@ class Answer:
 def stored(path: str | os.PathLike[str], charter: Charter) -> Answer:
     """The merged posterior of what an agent's store holds, whether the agent runs or not."""
     merged = stored_pool(path, charter).merged()
-    return Answer(whole(charter, merged.posterior), describe(merged, charter.names))
+    return Answer(charter.update.whole(merged.posterior), describe(merged, charter.names))
 
 
 def stored_parts(path: str | os.PathLike[str], charter: Charter) -> dict[str, Posterior]:

@@ -7,7 +7,6 @@ from types import MappingProxyType
 
 from decbayes.merging import product
 from decbayes.posterior import Posterior
-from decbayes.streaming.evidence import difference
 from decbayes.structure import Structure
 
 
@@ -33,4 +32,5 @@ class Epoch:
 
     def part(self, posterior: Posterior) -> Posterior:
         """What a whole posterior holds beyond the epoch's prior."""
-        return Posterior(self.structure, dict(difference(posterior, self.prior).contribution))
+        added = {name: c - self.prior.contribution[name] for name, c in posterior.contribution.items()}
+        return Posterior(self.structure, added)

@@ -1,0 +1,132 @@
+"""Further broadcasts: each site refits its data with everybody else's evidence as its prior."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from decbayes.arguments import check_kind, check_whole, is_number
+from decbayes.errors import StructureMismatch
+from decbayes.families import dense
+from decbayes.merging import align, product
+from decbayes.merging.problem import Solver
+from decbayes.merging.workers import jobs
+from decbayes.models.model import Model
+from decbayes.posterior import Posterior
+from decbayes.updates import Update
+
+Schedule = Literal["sequential", "parallel", "asynchronous"]
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """Each site's newest contribution, in common slots, and the merged posterior before and after each round.
+
+    `shifts[r]` is how far round r has moved the merged posterior: the root mean square shift of a parameter, in units
+    of its own standard deviation. The refinement has `converged` if the last shift is within the tolerance.
+    """
+
+    posteriors: tuple[Posterior, ...]
+    rounds: tuple[Posterior, ...]
+    shifts: tuple[float, ...]
+    converged: bool
+
+    @property
+    def merged(self) -> Posterior:
+        return self.rounds[-1]
+
+
+def refine(
+    model: Model,
+    shards: Iterable[Any],
+    posteriors: Iterable[Posterior],
+    *,
+    rounds: int | None = None,
+    tolerance: float = 0.01,
+    most: int = 50,
+    rng: np.random.Generator,
+    schedule: Schedule = "sequential",
+    solver: Solver | None = None,
+) -> Refinement:
+    """Refit every shard against the cavity of the merged posterior, for so many rounds or until it has converged.
+
+        c_i ← fit(data_i, prior = λ0 + Σ_{j≠i} c_j, start = λ0 + Σ_j c_j) − prior
+
+    Each new contribution replaces the site's old one, so nothing is counted twice. The fixed points are those of batch
+    variational Bayes. In "sequential" order each site sees all earlier updates; in "parallel" all refit against the
+    last round, as many at a time as `joblib.parallel_config` says; in "asynchronous" each sees the others as they were
+    up to one round ago. The model's own `ascent` says how many passes a refit may take; a few are enough, since the
+    next round goes on from there.
+
+    Without `rounds` it ends when a round moves the parameters by less than `tolerance` of their standard deviations
+    (root mean square), or after the `most` rounds.
+    """
+    check_kind(np.random.Generator, rng=rng)
+    check_whole(0, most=most if rounds is None else rounds)
+    if not is_number(tolerance) or not tolerance >= 0:
+        raise ValueError(f"tolerance must be a number of standard deviations, at least 0; not {tolerance!r}.")
+    data, fitted = tuple(shards), tuple(posteriors)
+    if len(data) != len(fitted):
+        raise StructureMismatch(f"There are {len(data)} shards and {len(fitted)} posteriors of them.")
+    if schedule not in ROUNDS:
+        raise ValueError(f"schedule is one of {', '.join(ROUNDS)}, not {schedule!r}.")
+    own = list(align(fitted, solver=solver).relabelled())
+    history, shifts = [product(own)], [np.inf]
+    while len(history) <= (most if rounds is None else rounds) and (rounds is not None or shifts[-1] > tolerance):
+        own = ROUNDS[schedule](Update(model), data, own, rng)
+        history.append(product(own))
+        shifts.append(shift(*history[-2:]))
+    return Refinement(tuple(own), tuple(history), tuple(shifts[1:]), shifts[-1] <= tolerance)
+
+
+def shift(before: Posterior, after: Posterior) -> float:
+    """The root mean square shift per parameter, in standard deviations: KL ≈ ½ Σ (shift / deviation)².
+
+    Parameters to which nobody has contributed have not moved and do not count.
+    """
+    structure = before.structure
+    nats, parameters = 0.0, 0
+    for name, family in structure.families.items():
+        nats += family.kl(after.natural[name], before.natural[name])
+        parameters += int(np.count_nonzero(dense(after.contribution[name])))
+    return float(np.sqrt(2.0 * max(nats, 0.0) / max(parameters, 1)))
+
+
+def sequential_round(
+    update: Update, shards: Sequence[Any], own: list[Posterior], rng: np.random.Generator
+) -> list[Posterior]:
+    current = list(own)
+    for site, shard in enumerate(shards):
+        current[site] = update.relearn(shard, current[site], product(current), rng=rng)
+    return current
+
+
+def parallel_round(
+    update: Update, shards: Sequence[Any], own: list[Posterior], rng: np.random.Generator
+) -> list[Posterior]:
+    merged = product(own)
+    tasks = zip(shards, own, rng.spawn(len(own)), strict=True)
+    return list(
+        Parallel(n_jobs=jobs(), prefer="threads")(
+            delayed(update.relearn)(shard, posterior, merged, rng=child) for shard, posterior, child in tasks
+        )
+    )
+
+
+def asynchronous_round(
+    update: Update, shards: Sequence[Any], own: list[Posterior], rng: np.random.Generator
+) -> list[Posterior]:
+    """Sites in random order, each with a view of the others that is up to one round old."""
+    history = [list(own)]
+    for site in rng.permutation(len(own)):
+        view = list(history[rng.integers(len(history))])
+        current = list(history[-1])
+        view[site] = current[site]
+        current[site] = update.relearn(shards[site], current[site], product(view), rng=rng)
+        history.append(current)
+    return history[-1]
+
+
+ROUNDS = {"sequential": sequential_round, "parallel": parallel_round, "asynchronous": asynchronous_round}

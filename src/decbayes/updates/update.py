@@ -1,0 +1,65 @@
+"""One site's update: fit new data, or refit all of it against everybody else's evidence.
+
+Contributions are counted from the epoch's prior; the model knows nothing of epochs and fits whole posteriors.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from decbayes.merging.agreement import common_structure
+from decbayes.models.model import Model
+from decbayes.posterior import Posterior
+from decbayes.updates.epoch import Epoch
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a site does with its data: a model, and the epoch if earlier evidence is the prior."""
+
+    model: Model
+    epoch: Epoch | None = None
+
+    @property
+    def nothing(self) -> Posterior:
+        """The contribution of no data."""
+        return Posterior.of_prior(self.model.structure if self.epoch is None else self.epoch.structure)
+
+    def learn(self, data: Any, own: Posterior, *, rng: np.random.Generator) -> Posterior:
+        """Fit new data on top of what the site's earlier data has contributed; the contribution of both."""
+        earlier = self.whole(own)
+        # A prior that knows nothing yet has no labels to start from.
+        start = None if earlier == Posterior.of_prior(self.model.structure) else earlier
+        return self.part(self.model.fit(data, prior=earlier, start=start, rng=rng).posterior)
+
+    def relearn(self, data: Any, own: Posterior, merged: Posterior, *, rng: np.random.Generator) -> Posterior:
+        """Fit all of a site's data again with everybody else's evidence as its prior; the new contribution.
+
+            c_i ← fit(data_i, prior = λ0 + Σ_{j≠i} c_j, start = λ0 + Σ_j c_j) − prior
+
+        `own` is what the site has contributed to `merged`, in the same slots.
+        """
+        cavity = without(merged, own)
+        fitted = self.model.fit(data, prior=self.whole(cavity), start=self.whole(merged), rng=rng).posterior
+        return without(self.part(fitted), cavity)
+
+    def whole(self, posterior: Posterior) -> Posterior:
+        """A posterior as the model knows it: with the evidence of earlier epochs."""
+        return posterior if self.epoch is None else self.epoch.whole(posterior)
+
+    def part(self, posterior: Posterior) -> Posterior:
+        """What a posterior of the model holds beyond the epoch's prior."""
+        return posterior if self.epoch is None else self.epoch.part(posterior)
+
+
+def without(posterior: Posterior, other: Posterior) -> Posterior:
+    """λ0 + (λ − λ_other): the evidence in one posterior that is not in the other.
+
+    The *cavity* of a site is merged without its own contribution; what it publishes after a refit is the new posterior
+    without that cavity.
+    """
+    structure = common_structure([posterior, other])
+    return Posterior(
+        structure, {name: posterior.contribution[name] - other.contribution[name] for name in structure.families}
+    )
