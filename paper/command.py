@@ -10,7 +10,7 @@ from cyclopts.types import NonNegativeInt, PositiveInt
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from decbayes.cli.run import run as run_command
+from decbayes.cli.running import run as run_command
 from decbayes.cli.terminal import Output
 from decbayes.extras import require_extra
 from decbayes.plot.style import styled

@@ -3,7 +3,9 @@
 import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -95,3 +97,13 @@ def test_nothing_can_execute_what_it_reads():
         called = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
         assert not imported & {"pickle", "marshal", "shelve", "dill", "cloudpickle"}, path
         assert not called & {"eval", "exec"}, path
+
+
+def test_no_module_is_shadowed_by_a_name_of_its_package():
+    """`import decbayes.merging.x` must give a module, not a function of that name."""
+    for path in SOURCE.rglob("*.py"):
+        parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+        if path.stem.startswith("__") or len(parts) < 3:
+            continue
+        package = import_module(".".join(parts[:-1]))
+        assert isinstance(getattr(package, path.stem, sys), ModuleType), path

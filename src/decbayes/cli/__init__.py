@@ -10,7 +10,7 @@ from typing import NoReturn
 from cyclopts import App
 
 import decbayes
-from decbayes.cli.run import run
+from decbayes.cli.running import run
 
 app = App(
     name="decbayes",

@@ -12,7 +12,7 @@ from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.models.model import Model, Row
 from decbayes.models.registry import model_for
-from decbayes.plot.images import as_images
+from decbayes.plot._images import as_images
 from decbayes.posterior import Posterior
 
 Shape = tuple[int, int]

@@ -12,7 +12,7 @@ from cyclopts.types import NonNegativeInt, PositiveInt
 
 from decbayes.cli.options import KEYWORD, as_option, lacking, model_options
 from decbayes.cli.outputs import check_output
-from decbayes.cli.run import WrongArgument
+from decbayes.cli.running import WrongArgument
 from decbayes.cli.terminal import fitting, messages
 from decbayes.errors import InvalidData, StructureMismatch
 from decbayes.files import load, save

@@ -15,7 +15,7 @@ from decbayes.errors import DecbayesError, InvalidData
 from decbayes.files import load
 from decbayes.models.model import Model
 from decbayes.models.registry import model_for
-from decbayes.plot.images import check_shape
+from decbayes.plot._images import check_shape
 from decbayes.posterior import Posterior
 
 

@@ -4,12 +4,12 @@ A function draws on the axes it is given, or on those of a new figure, and retur
 figure of several panels and return that.
 """
 
-from decbayes.plot.alignment import alignment as alignment
-from decbayes.plot.images import features as features
-from decbayes.plot.images import images as images
-from decbayes.plot.mixture import mixture as mixture
-from decbayes.plot.network import network as network
-from decbayes.plot.simplex import simplex as simplex
-from decbayes.plot.topics import topics as topics
+from decbayes.plot._alignment import alignment as alignment
+from decbayes.plot._images import features as features
+from decbayes.plot._images import images as images
+from decbayes.plot._mixture import mixture as mixture
+from decbayes.plot._network import network as network
+from decbayes.plot._simplex import simplex as simplex
+from decbayes.plot._topics import topics as topics
 
 __all__ = ["alignment", "features", "images", "mixture", "network", "simplex", "topics"]
