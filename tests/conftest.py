@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import own_family  # noqa: F401  registers a family before anybody asks which there are
 import pytest
 from hypothesis import settings
 

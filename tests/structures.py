@@ -59,22 +59,10 @@ def draw(structure, rng):
     parts = {}
     for name, family in structure.families.items():
         rows, width = structure.prior[name].shape
-        dimension = {"IsotropicGaussian": width - 1, "Dirichlet": width - 1}.get(family.name) or dimension_of(
-            family.name, width
-        )
+        dimension = family.dimension(width)
         part = contribution(family.name, rng, rows, dimension)
         parts[name] = csr_array(part * (rng.random(part.shape) < 0.4)) if name in structure.sparse else part
     return Posterior(structure, parts)
-
-
-def dimension_of(family, width):
-    if family == "IsotropicNormalGamma":
-        return width - 3
-    sizes = {"DiagonalGaussian": 2, "Gamma": 2, "NormalGamma": 4}
-    if family in sizes:
-        return width // sizes[family]
-    squares = {d * d + d + (2 if family == "NormalWishart" else 0): d for d in range(1, 6)}
-    return squares.get(width, width - 1)
 
 
 def relabel(posterior, rng):

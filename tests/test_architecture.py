@@ -14,13 +14,14 @@ import decbayes
 SOURCE = Path(decbayes.__file__).parent
 
 # Each part may import itself and what is listed; only the demonstration and the command line know everything.
-FOUNDATION = {"arguments", "errors", "kernels", "families", "symmetry", "structure", "posterior"}
+FOUNDATION = {"arguments", "errors", "workers", "kernels", "families", "symmetry", "structure", "posterior"}
 ALLOWED = {
     "errors": set(),
     "arguments": {"errors"},
     "extras": {"errors"},
     "kernels": set(),
-    "families": {"kernels"},
+    "workers": set(),
+    "families": {"kernels", "workers"},
     "symmetry": set(),
     "structure": {"arguments", "errors", "families", "symmetry"},
     "summary": {"families"},

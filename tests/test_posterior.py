@@ -6,12 +6,13 @@ import pickle
 
 import numpy as np
 import pytest
+from draws import ALL
 from scipy.sparse import csr_array, issparse
-from structures import draw, everything, mixture, topics
+from structures import draw, everything, mixture, single, topics
 
 import decbayes as db
 from decbayes.errors import InvalidPosterior, InvalidStructure, OutOfDomain
-from decbayes.families import Beta, Dirichlet, IsotropicGaussian, Weights
+from decbayes.families import FAMILIES, Beta, Dirichlet, IsotropicGaussian, Weights
 
 
 class TestStructure:
@@ -93,7 +94,7 @@ class TestStructure:
         [
             ({}, {}, (), "one family"),
             ({"a": Beta()}, {"b": [[0.0, 0.0]]}, (), "one family"),
-            ({"a": Beta()}, {"a": [[0.0, 0.0, 0.0]]}, (), "two columns"),
+            ({"a": Beta()}, {"a": [[0.0, 0.0, 0.0]]}, (), "2 columns per dimension"),
             ({"a": Beta()}, {"a": [[-2.0, 0.0]]}, (), "outside the domain"),
             ({"a": Beta()}, {"a": [[np.nan, 0.0]]}, (), "outside the domain"),
             ({"a": Beta()}, {"a": np.zeros((0, 2))}, (), "shape"),
@@ -118,10 +119,20 @@ class TestStructure:
 
     def test_labels_and_sparse_factors_must_fit(self):
         families, prior = {"topics": Dirichlet()}, {"topics": np.zeros((2, 3))}
-        with pytest.raises(InvalidStructure, match="3 columns and 2 labels"):
+        with pytest.raises(InvalidStructure, match="3 dimensions and 2 labels"):
             db.Structure(families, prior, labels={"topics": ("a", "b")})
         with pytest.raises(InvalidStructure, match="do not exist"):
             db.Structure(families, prior, sparse={"words"})
+
+    @pytest.mark.parametrize("name", ALL)
+    def test_every_factor_has_one_label_per_dimension(self, name):
+        structure = single(name, 2, 2)
+        dimension = FAMILIES[name].dimension(structure.prior["factor"].shape[1])
+        labels = {"factor": tuple("ab"[:dimension])}
+        assert dataclasses.replace(structure, labels=labels).labels == labels
+        for wrong in ((), ("a", "b", "c")):
+            with pytest.raises(InvalidStructure, match=f"has {dimension} dimensions and {len(wrong)} labels"):
+                dataclasses.replace(structure, labels={"factor": wrong})
 
 
 class TestPosterior:

@@ -13,10 +13,12 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from decbayes.arguments import check_kind
-from decbayes.errors import DecbayesError, InvalidFile
+from decbayes.errors import DecbayesError, InvalidFile, InvalidStructure
 from decbayes.families import FAMILIES
+from decbayes.families.matrices import smallest
+from decbayes.families.registry import registered
 from decbayes.posterior import Posterior, arrays
-from decbayes.structure import Structure, canonical_json, smallest
+from decbayes.structure import Structure, canonical_json
 from decbayes.symmetry import CoupledSet
 
 FORMAT = "decbayes posterior 1"
@@ -103,6 +105,7 @@ def to_bytes(posterior: Posterior) -> bytes:
     from safetensors.numpy import save as serialize
 
     structure = posterior.structure
+    check_registered(structure)
     tensors = {f"prior/{name}": np.array(smallest(prior), dtype="<f8") for name, prior in structure.prior.items()}
     tensors |= contribution_arrays(posterior)
     header = {"format": FORMAT, "fingerprint": structure.fingerprint, "structure": structure.description()}
@@ -114,6 +117,16 @@ def from_bytes(content: bytes) -> Posterior:
     description, tensors = parse(content)
     structure = structure_from(description, tensors)
     return Posterior(structure, {name: contribution_from(tensors, name, structure) for name in structure.families})
+
+
+def check_registered(structure: Structure) -> None:
+    """Refuse families that nobody could read again."""
+    for name, family in structure.families.items():
+        if FAMILIES.get(family.name) != family:
+            raise InvalidStructure(
+                f"'{name}' is {family.name}, which is not registered: the file could not be read. Call "
+                f"`decbayes.families.register({family!r})` first, here and wherever the file will be read."
+            )
 
 
 def contribution_arrays(posterior: Posterior) -> dict[str, np.ndarray[Any, Any]]:
@@ -181,7 +194,7 @@ def described_structure(description: str, tensors: Arrays) -> Structure:
     try:
         described = header["structure"]
         structure = Structure(
-            families={name: FAMILIES[family] for name, family in described["families"].items()},
+            families={name: registered(family) for name, family in described["families"].items()},
             prior={name: prior_from(tensors, name, shape) for name, shape in described["shapes"].items()},
             symmetry=tuple(CoupledSet(tuple(factors)) for factors in described["symmetry"]),
             labels={name: tuple(words) for name, words in described["labels"].items()},

@@ -14,6 +14,7 @@ from scipy.sparse import csr_array, issparse
 from decbayes.arguments import check_kind, check_whole, real_array
 from decbayes.errors import InvalidPosterior, OutOfDomain
 from decbayes.families import Array, Contribution, dense
+from decbayes.families.matrices import is_sparse, stored
 from decbayes.structure import Structure, shape_text
 from decbayes.summary import factor_rows
 from decbayes.symmetry import CoupledSet
@@ -125,18 +126,17 @@ class Posterior:
     def _factor_text(self, name: str) -> str:
         contribution = self.contribution[name]
         text = f"{name}: {self.structure.families[name].name} {shape_text(contribution.shape)}"
-        if issparse(contribution):
+        if is_sparse(contribution):
             text += f", {contribution.nnz / np.prod(contribution.shape):.1%} non-zero"
         return text
 
     def _checked(self, name: str, contribution: Any) -> Contribution:
         given = shaped(name, contribution, self.structure)
         frozen = frozen_sparse(given) if name in self.structure.sparse else frozen_dense(given)
-        values = frozen.data if issparse(frozen) else frozen
-        if not np.isfinite(values).all():
+        if not np.isfinite(stored(frozen)).all():
             raise InvalidPosterior(f"The contribution of '{name}' holds NaN or infinite values.")
         family = self.structure.families[name]
-        outside = np.flatnonzero(~family.contains_sum(self.structure.prior[name], frozen))
+        outside = np.flatnonzero(~family.contains_sum(self.structure.prior[name], family.rows(frozen)))
         if len(outside):
             raise OutOfDomain(
                 f"'{name}' is outside the domain of {family.name} in component {', '.join(map(str, outside[:10]))}: "
@@ -201,7 +201,7 @@ def frozen_sparse(contribution: Any) -> csr_array:
 
 def arrays(contribution: Contribution) -> dict[str, np.ndarray[Any, Any]]:
     """The little-endian arrays a contribution consists of: one when dense, three when sparse."""
-    if issparse(contribution):
+    if is_sparse(contribution):
         return {
             "data": contribution.data.astype("<f8"),
             "indices": contribution.indices.astype("<i4"),

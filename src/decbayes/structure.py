@@ -13,6 +13,7 @@ import numpy as np
 from decbayes.arguments import check_kind, check_whole, real_array
 from decbayes.errors import InvalidStructure
 from decbayes.families import Array, Family
+from decbayes.families.matrices import smallest
 from decbayes.symmetry import CoupledSet
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
@@ -22,9 +23,9 @@ EMPTY: Mapping[str, Any] = MappingProxyType({})
 class Structure:
     """All that agents must agree on beforehand: families, prior λ0, symmetry, labels and the likelihood's settings.
 
-    `labels` names the columns of a factor (a vocabulary, say). `sparse` lists the factors whose contributions are
-    kept and sent as CSR matrices. `model` describes the likelihood (its name and known constants), because two
-    sites that assumed different noise variances must not merge. Everything is part of the fingerprint.
+    `labels` names the dimensions of a factor (the words of a vocabulary, say). `sparse` lists the factors whose
+    contributions are kept and sent as CSR matrices. `model` describes the likelihood (its name and known constants),
+    because two sites that assumed different noise variances must not merge. Everything is part of the fingerprint.
     """
 
     families: Mapping[str, Family]
@@ -140,11 +141,6 @@ def compact(name: str, prior: Any) -> Array:
     return np.broadcast_to(np.ascontiguousarray(part) + 0.0, matrix.shape)
 
 
-def smallest(prior: Array) -> Array:
-    """The distinct part of what `compact` returned."""
-    return prior[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in prior.strides)]
-
-
 def check_factors(structure: Structure) -> None:
     if not structure.families or structure.families.keys() != structure.prior.keys():
         raise InvalidStructure(
@@ -157,7 +153,7 @@ def check_factors(structure: Structure) -> None:
         if prior.ndim != 2 or not prior.size:
             raise InvalidStructure(f"The prior of '{name}' has shape {prior.shape}; it must be (components, columns).")
         try:
-            family.check_width(prior.shape[1])
+            dimension = family.dimension(prior.shape[1])
         except ValueError as error:
             raise InvalidStructure(f"The prior of '{name}': {error}") from None
         if not family.contains(prior):
@@ -166,8 +162,8 @@ def check_factors(structure: Structure) -> None:
                 f"Natural parameters are expected; {family.name}().natural(…) makes them from the usual ones."
             )
         words = structure.labels.get(name)
-        if words is not None and family.name == "Dirichlet" and len(words) != prior.shape[1]:
-            raise InvalidStructure(f"'{name}' has {prior.shape[1]:,} columns and {len(words):,} labels.")
+        if words is not None and len(words) != dimension:
+            raise InvalidStructure(f"'{name}' has {dimension:,} dimensions and {len(words):,} labels.")
     for role, names in (("Sparse", structure.sparse), ("Labelled", structure.labels.keys())):
         unknown = names - structure.families.keys()
         if unknown:

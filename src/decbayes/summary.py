@@ -5,14 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.families import Array, Family, MeanAndPrecision
+from decbayes.families import Array, Family
 
 Row = dict[str, Any]
 
 
 def factor_rows(factor: str, family: Family, natural: Array, labels: Sequence[str], *, top: int) -> Iterator[Row]:
     """Mean and deviation of each entry of each component; of long rows only the largest `top` entries."""
-    for quantity, mean, deviation in quantities(family.expected(natural), family.deviation(natural)):
+    deviations = family.quantities(family.deviation(natural))
+    for quantity, mean in family.quantities(family.expected(natural)).items():
+        deviation = deviations[quantity]
         for component in range(len(mean)):
             for entry in entries(mean[component], top):
                 yield {
@@ -23,14 +25,6 @@ def factor_rows(factor: str, family: Family, natural: Array, labels: Sequence[st
                     "mean": float(mean[component][entry]),
                     "deviation": float(deviation[component][entry]),
                 }
-
-
-def quantities(mean: Any, deviation: Any) -> Iterator[tuple[str, Array, Array]]:
-    if isinstance(mean, MeanAndPrecision):
-        yield "mean", mean.mean, deviation.mean
-        yield "precision", mean.precision, deviation.precision
-    else:
-        yield "value", mean, deviation
 
 
 def entries(values: Any, top: int) -> list[tuple[int, ...]]:

@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
-from draws import USUAL
+from draws import natural
 from scipy import stats
 
 from decbayes.families import FAMILIES
 
 THEIRS = {
     "Dirichlet": lambda usual, k: stats.dirichlet(usual["alpha"][k]),
-    "Beta": lambda usual, k: stats.beta(usual["alpha"][k], usual["beta"][k]),
     "IsotropicGaussian": lambda usual, k: stats.multivariate_normal(usual["mean"][k], usual["variance"][k]),
     "DiagonalGaussian": lambda usual, k: stats.multivariate_normal(usual["mean"][k], np.diag(usual["variance"][k])),
     "FullGaussian": lambda usual, k: stats.multivariate_normal(usual["mean"][k], usual["covariance"][k]),
@@ -18,8 +17,8 @@ THEIRS = {
 
 @pytest.mark.parametrize("name", sorted(THEIRS))
 def test_density_entropy_and_mean_agree_with_scipy(name, rng):
-    family, usual = FAMILIES[name], USUAL[name](rng, 3, 2)
-    point = family.natural(**usual)
+    family, point = FAMILIES[name], natural(name, rng)
+    usual = family.usual(point)
     draws = family.sample(point, 5, rng)
     theirs = [THEIRS[name](usual, k) for k in range(3)]
     density = [sum(theirs[k].logpdf(draw[k]) for k in range(3)) for draw in draws]
@@ -37,9 +36,22 @@ def test_weights_are_one_dirichlet(rng):
     assert family.entropy(family.natural(alpha=alpha)) == pytest.approx(stats.dirichlet(alpha).entropy())
 
 
+@pytest.mark.parametrize("dimension", [1, 3])
+def test_beta_agrees_with_scipy(dimension, rng):
+    family, point = FAMILIES["Beta"], natural("Beta", rng, 2, dimension)
+    alpha, beta = np.split(point + 1.0, 2, axis=1)
+    draws, theirs = family.sample(point, 5, rng), stats.beta(alpha, beta)
+    assert draws.shape == ((5, 2) if dimension == 1 else (5, 2, dimension))
+    density = theirs.logpdf(draws.reshape(5, 2, dimension)).sum(axis=(1, 2))
+    np.testing.assert_allclose(family.log_density(point, draws), density)
+    assert family.entropy(point) == pytest.approx(theirs.entropy().sum())
+    for ours, expected in ((family.expected(point), theirs.mean()), (family.deviation(point), theirs.std())):
+        np.testing.assert_allclose(ours, expected.reshape(draws.shape[1:]))
+
+
 def test_gamma_agrees_with_scipy(rng):
-    family, usual = FAMILIES["Gamma"], USUAL["Gamma"](rng, 2, 3)
-    point = family.natural(**usual)
+    family, point = FAMILIES["Gamma"], natural("Gamma", rng, 2, 3)
+    usual = family.usual(point)
     draws = family.sample(point, 5, rng)
     theirs = stats.gamma(usual["shape"], scale=1 / usual["rate"])
     np.testing.assert_allclose(family.log_density(point, draws), theirs.logpdf(draws).sum(axis=(1, 2)))
@@ -47,8 +59,8 @@ def test_gamma_agrees_with_scipy(rng):
 
 
 def test_normal_gamma_is_a_gamma_times_a_normal(rng):
-    family, usual = FAMILIES["NormalGamma"], USUAL["NormalGamma"](rng, 2, 3)
-    point = family.natural(**usual)
+    family, point = FAMILIES["NormalGamma"], natural("NormalGamma", rng, 2, 3)
+    usual = family.usual(point)
     draws = family.sample(point, 5, rng)
     precision = stats.gamma(usual["shape"], scale=1 / usual["rate"]).logpdf(draws.precision)
     mean = stats.norm(usual["mean"], 1 / np.sqrt(usual["strength"] * draws.precision)).logpdf(draws.mean)
@@ -56,8 +68,8 @@ def test_normal_gamma_is_a_gamma_times_a_normal(rng):
 
 
 def test_isotropic_normal_gamma_is_one_gamma_times_a_normal_in_each_dimension(rng):
-    family, usual = FAMILIES["IsotropicNormalGamma"], USUAL["IsotropicNormalGamma"](rng, 2, 3)
-    point = family.natural(**usual)
+    family, point = FAMILIES["IsotropicNormalGamma"], natural("IsotropicNormalGamma", rng, 2, 3)
+    usual = family.usual(point)
     draws = family.sample(point, 5, rng)
     precision = stats.gamma(usual["shape"], scale=1 / usual["rate"]).logpdf(draws.precision).sum(axis=1)
     spread = 1 / np.sqrt(usual["strength"] * draws.precision)
@@ -66,8 +78,8 @@ def test_isotropic_normal_gamma_is_one_gamma_times_a_normal_in_each_dimension(rn
 
 
 def test_normal_wishart_is_a_wishart_times_a_normal(rng):
-    family, usual = FAMILIES["NormalWishart"], USUAL["NormalWishart"](rng, 2, 3)
-    point = family.natural(**usual)
+    family, point = FAMILIES["NormalWishart"], natural("NormalWishart", rng, 2, 3)
+    usual = family.usual(point)
     draws = family.sample(point, 4, rng)
     expected = np.zeros(4)
     for draw in range(4):

@@ -14,9 +14,8 @@ from scipy.special import gammaln
 from structures import draw, everything, mixture, topics
 
 import decbayes as db
-from decbayes import files
+from decbayes import files, workers
 from decbayes.families import Dirichlet
-from decbayes.merging import workers
 from decbayes.merging.align import coupled_problem
 from decbayes.merging.placement import Placement
 

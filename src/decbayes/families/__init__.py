@@ -1,29 +1,31 @@
-"""Exponential families: λ, A(λ) and ∇A(λ), vectorised over components."""
+"""Exponential families: λ, A(λ) and ∇A(λ), vectorised over components, and what merges need of each.
 
-from decbayes.families.dirichlet import Beta, Dirichlet, Weights
+A family of your own is a class derived from `Family`, and one call: `decbayes.families.register(MyFamily())`. It then
+merges, and is saved and read, like those here.
+"""
+
+from decbayes.families.beta import Beta
+from decbayes.families.dirichlet import Dirichlet, Weights
 from decbayes.families.discrete import Bernoulli, Categorical
-from decbayes.families.family import Array, Contribution, Family, dense
+from decbayes.families.family import Family
 from decbayes.families.gaussian import DiagonalGaussian, FullGaussian, IsotropicGaussian
 from decbayes.families.isotropic_precision import IsotropicNormalGamma
+from decbayes.families.matrices import Array, Contribution, dense
 from decbayes.families.precision import Gamma, MeanAndPrecision, NormalGamma, NormalWishart
+from decbayes.families.registry import FAMILIES, register
 
-FAMILIES: dict[str, Family] = {
-    family.name: family
-    for family in (
-        Beta(),
-        Bernoulli(),
-        Categorical(),
-        DiagonalGaussian(),
-        Dirichlet(),
-        FullGaussian(),
-        Gamma(),
-        IsotropicGaussian(),
-        IsotropicNormalGamma(),
-        NormalGamma(),
-        NormalWishart(),
-        Weights(),
-    )
-}
+register(Bernoulli())
+register(Beta())
+register(Categorical())
+register(DiagonalGaussian())
+register(Dirichlet())
+register(FullGaussian())
+register(Gamma())
+register(IsotropicGaussian())
+register(IsotropicNormalGamma())
+register(NormalGamma())
+register(NormalWishart())
+register(Weights())
 
 __all__ = [
     "FAMILIES",
@@ -44,4 +46,5 @@ __all__ = [
     "NormalWishart",
     "Weights",
     "dense",
+    "register",
 ]

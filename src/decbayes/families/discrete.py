@@ -6,12 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit, logsumexp, softmax
 
-from decbayes.families.family import Array, Family
+from decbayes.families.family import Family
+from decbayes.families.matrices import Array
 
 
 @dataclass(frozen=True)
 class Bernoulli(Family):
-    """One coin a row. Column: its log-odds. T(z) = z."""
+    """One coin per row. Column: its log-odds. T(z) = z."""
 
     parameters = ("probability",)
 
@@ -44,14 +45,18 @@ class Bernoulli(Family):
         (probability,) = self.columns(natural)
         return (rng.random((size, *probability.shape)) < probability).astype(np.int64)
 
-    def check_width(self, width: int) -> None:
+    def dimension(self, width: int) -> int:
         if width != 1:
             raise ValueError(f"Bernoulli has one column, the log-odds; here are {width}.")
+        return 1
+
+    def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:
+        return self.natural(probability=rng.uniform(0.05, 0.95, size=components))
 
 
 @dataclass(frozen=True)
 class Categorical(Family):
-    """One die a row. Columns: log-odds of its C faces, up to a constant a row. T(z) = indicator of the face."""
+    """One die per row. Columns: log-odds of its C faces, up to a constant per row. T(z) = indicator of the face."""
 
     parameters = ("probability",)
 
@@ -85,6 +90,10 @@ class Categorical(Family):
         perturbed = matrix + rng.gumbel(size=(size, *matrix.shape))
         return np.asarray(perturbed == perturbed.max(axis=-1, keepdims=True), dtype=np.float64)
 
-    def check_width(self, width: int) -> None:
+    def dimension(self, width: int) -> int:
         if width < 1:
             raise ValueError("A categorical distribution needs at least one column.")
+        return width
+
+    def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:
+        return self.natural(probability=rng.dirichlet(np.full(dimension, 2.0), size=components))

@@ -1,15 +1,16 @@
 """What every exponential family offers, and what follows from its log-partition alone."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 
-Array = NDArray[np.float64]
-Contribution: TypeAlias = Any  # an Array, or a csr_array where the structure says so; SciPy has no types to name
+from decbayes.families.matrices import Array, Contribution, Indices, dense
+from decbayes.families.rows import DenseRows, Rows
+from decbayes.families.totals import PlainTotals, Totals
 
 # Rows of `rest` are combined with all rows of `own` in blocks of about this many numbers (8 MiB).
 BLOCK = 1 << 20
@@ -17,12 +18,13 @@ BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Family(ABC):
-    """One exponential family; a natural parameter is a (K, d) matrix with one row a component.
+    """One exponential family; a natural parameter is a (K, d) matrix with one row per component.
 
         q(θ) = Π_k h(θ_k) · exp(Σ_k ⟨λ_k, T(θ_k)⟩ − A(λ))
 
-    A(λ) is a sum of one term a row, plus at most a term that no permutation of the rows changes.
-    A family says which columns it has, its row terms and their gradient; the rest follows.
+    A(λ) is a sum of one term per row, plus at most a term that no permutation of the rows changes.
+    A family says which columns it has, its row terms and their gradient; the rest follows. Merges ask it for `rows`,
+    `totals` and `information`: the defaults work for any family, and one that has something faster overrides them.
     """
 
     @property
@@ -30,6 +32,9 @@ class Family(ABC):
         return type(self).__name__
 
     parameters: ClassVar[tuple[str, ...]]
+
+    value_type: ClassVar[type[Any] | None] = None
+    """The named tuple that θ is, where it has several quantities, such as a mean and a precision."""
 
     @abstractmethod
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
@@ -51,9 +56,9 @@ class Family(ABC):
     def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
         """Which rows are in the domain of the family, (K,)."""
 
-    def contains_sum(self, prior: ArrayLike, contribution: Contribution) -> NDArray[np.bool_]:
+    def contains_sum(self, prior: Array, rows: Rows) -> NDArray[np.bool_]:
         """Which rows of λ0 + c are in the domain, (K,); λ0 is."""
-        return self.contains_rows(np.asarray(prior, dtype=np.float64) + dense(contribution))
+        return self.contains_rows(prior + rows.written_out())
 
     @abstractmethod
     def natural(self, *positional: Any, **usual: Any) -> Array:
@@ -80,8 +85,27 @@ class Family(ABC):
         """`size` independent draws of θ; the first axis counts the draws, the second the components."""
 
     @abstractmethod
-    def check_width(self, width: int) -> None:
-        """Raise ValueError where no member of the family has that many columns."""
+    def dimension(self, width: int) -> int:
+        """How many dimensions, each with a label, a row of that many columns has; ValueError where none has so many."""
+
+    @abstractmethod
+    def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:
+        """Random natural parameters, to try the family with; of one dimension if its rows have no more."""
+
+    def apex(self, width: int) -> Array:
+        """The tip of the domain, (d,): λ0 + (λ − apex) is in the domain for all λ0 and λ there.
+
+        So data adds up: it moves natural parameters along the cone that the domain is.
+        """
+        return np.zeros(width)
+
+    def quantities(self, value: Any) -> dict[str, Array]:
+        """A value as `sample` and `expected` give it, by what its parts are called; one part is a "value"."""
+        return {"value": value} if self.value_type is None else value._asdict()
+
+    def of_quantities(self, quantities: Mapping[str, Array]) -> Any:
+        """The value with these quantities, the inverse of `quantities`."""
+        return quantities["value"] if self.value_type is None else self.value_type(**quantities)
 
     def log_base_measure(self, width: int) -> float:
         """log h of one row, a constant in all families here."""
@@ -96,7 +120,7 @@ class Family(ABC):
         return float(self.row_terms(natural).sum() + self.shared_term(natural))
 
     def log_density(self, natural: ArrayLike, value: Any) -> Array:
-        """log q(θ) of values as `sample` gives them, one number a draw."""
+        """log q(θ) of values as `sample` gives them, one number per draw."""
         rows, width = np.asarray(natural).shape
         inner = np.sum(np.asarray(natural) * self.statistics(value), axis=(-2, -1))
         return np.asarray(inner - self.log_partition(natural) + rows * self.log_base_measure(width))
@@ -113,10 +137,18 @@ class Family(ABC):
         change = self.log_partition(other) - self.log_partition(natural)
         return change - float(np.sum(step * self.mean(natural)))
 
-    def information(self, prior: ArrayLike, contribution: Contribution) -> float:
+    def rows(self, contribution: Contribution, order: Indices | None = None) -> Rows:
+        """The components of a contribution, in the given order, as the methods below take them."""
+        matrix = dense(contribution)
+        return DenseRows(matrix if order is None else matrix[order])
+
+    def totals(self, prior: Array) -> Totals:
+        """What slots hold that start from the prior, for a search over who goes where."""
+        return PlainTotals(self, prior)
+
+    def information(self, prior: Array, rows: Rows) -> float:
         """KL(q_{λ0 + c} ‖ q_{λ0}): how much a contribution c has taught, in nats."""
-        start = np.asarray(prior, dtype=np.float64)
-        return float(self.kl(start + dense(contribution), start))
+        return self.kl(prior + rows.written_out(), prior)
 
     def gain(self, rest: ArrayLike, own: Contribution) -> Array:
         """What A gains when row k' of `own` is added to row k of `rest`, as a (K, K') matrix.
@@ -145,18 +177,14 @@ class Family(ABC):
         return terms
 
 
-def dense(array: Contribution) -> Array:
-    """The array itself, or a sparse one written out."""
-    return np.asarray(array.toarray() if issparse(array) else array, dtype=np.float64)
-
-
 def split(natural: ArrayLike, parts: int) -> tuple[Array, ...]:
     """The columns cut into so many blocks of equal width."""
     matrix = np.asarray(natural, dtype=np.float64)
     return tuple(np.split(matrix, parts, axis=-1))
 
 
-def whole_blocks(family: Family, width: int, parts: int) -> None:
-    """Raise ValueError unless the columns form that many blocks of equal, positive width."""
+def block_width(family: Family, width: int, parts: int) -> int:
+    """How wide each of so many blocks of equal width is; ValueError unless the columns form such blocks."""
     if width < parts or width % parts:
-        raise ValueError(f"{family.name} has {parts} columns a dimension; {width} columns are not a multiple of it.")
+        raise ValueError(f"{family.name} has {parts} columns per dimension; {width} columns are not a multiple of it.")
+    return width // parts

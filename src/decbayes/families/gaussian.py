@@ -6,12 +6,14 @@ from math import isqrt, log, pi
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from decbayes.families.family import Array, Contribution, Family, dense, split, whole_blocks
+from decbayes.families.examples import covariances, positive
+from decbayes.families.family import Family, block_width, split
+from decbayes.families.matrices import Array, Contribution, dense
 
 
 @dataclass(frozen=True)
 class IsotropicGaussian(Family):
-    """N(m, σ²I) a row. Columns: η = m / σ² (D of them), ν = −1 / 2σ². T(x) = (x, |x|²)."""
+    """N(m, σ²I) per row. Columns: η = m / σ² (D of them), ν = −1 / 2σ². T(x) = (x, |x|²)."""
 
     parameters = ("mean", "variance")
 
@@ -53,12 +55,16 @@ class IsotropicGaussian(Family):
         mean, variance = self.columns(natural)
         return mean + np.sqrt(variance)[..., None] * rng.standard_normal((size, *mean.shape))
 
-    def check_width(self, width: int) -> None:
+    def dimension(self, width: int) -> int:
         if width < 2:
             raise ValueError(f"An isotropic Gaussian over R^D has D + 1 columns, at least 2; here are {width}.")
+        return width - 1
+
+    def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:
+        return self.natural(mean=rng.normal(size=(components, dimension)), variance=positive(rng, components))
 
     def log_base_measure(self, width: int) -> float:
-        return -0.5 * (width - 1) * log(2 * pi)
+        return -0.5 * self.dimension(width) * log(2 * pi)
 
     def gain(self, rest: ArrayLike, own: Contribution) -> Array:
         start, added = np.asarray(rest, dtype=np.float64), dense(own)
@@ -73,7 +79,7 @@ class IsotropicGaussian(Family):
 
 @dataclass(frozen=True)
 class DiagonalGaussian(Family):
-    """N(m, diag(σ²)) a row. Columns: η = m / σ² (D), ν = −1 / 2σ² (D). T(x) = (x, x²)."""
+    """N(m, diag(σ²)) per row. Columns: η = m / σ² (D), ν = −1 / 2σ² (D). T(x) = (x, x²)."""
 
     parameters = ("mean", "variance")
 
@@ -111,16 +117,21 @@ class DiagonalGaussian(Family):
         mean, variance = self.columns(natural)
         return mean + np.sqrt(variance) * rng.standard_normal((size, *mean.shape))
 
-    def check_width(self, width: int) -> None:
-        whole_blocks(self, width, 2)
+    def dimension(self, width: int) -> int:
+        return block_width(self, width, 2)
+
+    def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:
+        return self.natural(
+            mean=rng.normal(size=(components, dimension)), variance=positive(rng, components, dimension)
+        )
 
     def log_base_measure(self, width: int) -> float:
-        return -0.25 * width * log(2 * pi)
+        return -0.5 * self.dimension(width) * log(2 * pi)
 
 
 @dataclass(frozen=True)
 class FullGaussian(Family):
-    """N(m, Σ) a row. Columns: Σ⁻¹m (D), −½Σ⁻¹ (D², row by row). T(x) = (x, xxᵀ).
+    """N(m, Σ) per row. Columns: Σ⁻¹m (D), −½Σ⁻¹ (D², row by row). T(x) = (x, xxᵀ).
 
     Only the symmetric part of the D² columns has a meaning; `natural` writes a symmetric matrix.
     """
@@ -166,13 +177,19 @@ class FullGaussian(Family):
         root = np.linalg.cholesky(covariance)
         return mean + (root @ rng.standard_normal((size, *mean.shape))[..., None])[..., 0]
 
-    def check_width(self, width: int) -> None:
+    def dimension(self, width: int) -> int:
         side = square_side(width, extra=0)
         if side < 1:
             raise ValueError(f"A full Gaussian over R^D has D + D² columns; {width} is no such number.")
+        return side
+
+    def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:
+        return self.natural(
+            mean=rng.normal(size=(components, dimension)), covariance=covariances(rng, components, dimension)
+        )
 
     def log_base_measure(self, width: int) -> float:
-        return -0.5 * square_side(width, extra=0) * log(2 * pi)
+        return -0.5 * self.dimension(width) * log(2 * pi)
 
     def _shift_and_precision(self, natural: ArrayLike) -> tuple[Array, Array]:
         matrix = np.asarray(natural, dtype=np.float64)

@@ -7,18 +7,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma, gammaln
 
-from decbayes.families.family import Array, Family
+from decbayes.families.examples import positive
+from decbayes.families.family import Family
+from decbayes.families.matrices import Array
 from decbayes.families.precision import MeanAndPrecision, over_positive
 
 
 @dataclass(frozen=True)
 class IsotropicNormalGamma(Family):
-    """Unknown mean μ in R^D and one precision τ for all dimensions a row: τ ~ Gamma(a, rate b), μ | τ ~ N(m, I / κτ).
+    """Unknown mean μ in R^D and one precision τ for all dimensions per row: τ ~ Gamma(a, rate b), μ | τ ~ N(m, I / κτ).
 
     Columns: a − 1 + ½D, −b − ½κ|m|², κm (D), −½κ. T(μ, τ) = (log τ, τ, τμ, τ|μ|²).
     """
 
     parameters = ("mean", "strength", "shape", "rate")
+    value_type = MeanAndPrecision
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         matrix = np.asarray(natural, dtype=np.float64)
@@ -73,9 +76,21 @@ class IsotropicNormalGamma(Family):
         noise = rng.standard_normal((size, *mean.shape)) / np.sqrt(strength * precision)[..., None]
         return MeanAndPrecision(mean + noise, precision)
 
-    def check_width(self, width: int) -> None:
+    def dimension(self, width: int) -> int:
         if width < 4:
             raise ValueError(f"An isotropic Normal-Gamma over R^D has D + 3 columns, at least 4; here are {width}.")
+        return width - 3
+
+    def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:
+        return self.natural(
+            mean=rng.normal(size=(components, dimension)),
+            strength=positive(rng, components),
+            shape=positive(rng, components) + 1.0,
+            rate=positive(rng, components),
+        )
+
+    def apex(self, width: int) -> Array:
+        return np.append(0.5 * self.dimension(width) - 1.0, np.zeros(width - 1))
 
     def log_base_measure(self, width: int) -> float:
-        return -0.5 * (width - 3) * log(2 * pi)
+        return -0.5 * self.dimension(width) * log(2 * pi)

@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma, gammaln, multigammaln
 
-from decbayes.families.family import Array, Family, split, whole_blocks
+from decbayes.families.examples import covariances, positive
+from decbayes.families.family import Family, block_width, split
 from decbayes.families.gaussian import diagonal, flat, outer, positive_definite, square_side, symmetric
+from decbayes.families.matrices import Array, as_rows
 
 
 class MeanAndPrecision(NamedTuple):
-    """A Gaussian's mean and precision (one number a dimension, or a matrix)."""
+    """A Gaussian's mean and precision (one number per dimension, or a matrix)."""
 
     mean: Array
     precision: Array
@@ -21,7 +23,7 @@ class MeanAndPrecision(NamedTuple):
 
 @dataclass(frozen=True)
 class Gamma(Family):
-    """Independent Gamma(a, rate b) in each of D dimensions a row. Columns: a − 1 (D), −b (D). T(x) = (log x, x)."""
+    """Independent Gamma(a, rate b) in each of D dimensions per row. Columns: a − 1 (D), −b (D). T(x) = (log x, x)."""
 
     parameters = ("shape", "rate")
 
@@ -61,18 +63,25 @@ class Gamma(Family):
         shape, rate = self.columns(natural)
         return np.asarray(rng.standard_gamma(shape, size=(size, *shape.shape)) / rate)
 
-    def check_width(self, width: int) -> None:
-        whole_blocks(self, width, 2)
+    def dimension(self, width: int) -> int:
+        return block_width(self, width, 2)
+
+    def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:
+        return self.natural(shape=positive(rng, components, dimension), rate=positive(rng, components, dimension))
+
+    def apex(self, width: int) -> Array:
+        return np.repeat([-1.0, 0.0], self.dimension(width))
 
 
 @dataclass(frozen=True)
 class NormalGamma(Family):
-    """Unknown mean μ and precision τ in each of D dimensions a row: τ ~ Gamma(a, rate b), μ | τ ~ N(m, 1 / κτ).
+    """Unknown mean μ and precision τ in each of D dimensions per row: τ ~ Gamma(a, rate b), μ | τ ~ N(m, 1 / κτ).
 
     Columns, D each: a − ½, −b − ½κm², κm, −½κ. T(μ, τ) = (log τ, τ, τμ, τμ²).
     """
 
     parameters = ("mean", "strength", "shape", "rate")
+    value_type = MeanAndPrecision
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         first, second, third, fourth = split(natural, 4)
@@ -116,21 +125,33 @@ class NormalGamma(Family):
         precision = rng.standard_gamma(shape, size=(size, *shape.shape)) / rate
         return MeanAndPrecision(mean + rng.standard_normal(precision.shape) / np.sqrt(strength * precision), precision)
 
-    def check_width(self, width: int) -> None:
-        whole_blocks(self, width, 4)
+    def dimension(self, width: int) -> int:
+        return block_width(self, width, 4)
+
+    def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:
+        return self.natural(
+            mean=rng.normal(size=(components, dimension)),
+            strength=positive(rng, components, dimension),
+            shape=positive(rng, components, dimension) + 1.0,
+            rate=positive(rng, components, dimension),
+        )
+
+    def apex(self, width: int) -> Array:
+        return np.repeat([-0.5, 0.0, 0.0, 0.0], self.dimension(width))
 
     def log_base_measure(self, width: int) -> float:
-        return -0.125 * width * log(2 * pi)
+        return -0.5 * self.dimension(width) * log(2 * pi)
 
 
 @dataclass(frozen=True)
 class NormalWishart(Family):
-    """Unknown mean μ and precision matrix Λ a row: Λ ~ Wishart(n, V), μ | Λ ~ N(m, (κΛ)⁻¹).
+    """Unknown mean μ and precision matrix Λ per row: Λ ~ Wishart(n, V), μ | Λ ~ N(m, (κΛ)⁻¹).
 
     Columns: n − D, −½(V⁻¹ + κmmᵀ) (D², row by row), κm (D), −½κ. T(μ, Λ) = (½ log|Λ|, Λ, Λμ, μᵀΛμ).
     """
 
     parameters = ("mean", "strength", "degrees", "inverse_scale")
+    value_type = MeanAndPrecision
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         matrix = np.asarray(natural, dtype=np.float64)
@@ -194,18 +215,25 @@ class NormalWishart(Family):
         drawn = mean + noise[..., 0] / np.sqrt(strength)[..., None]
         return MeanAndPrecision(drawn, factor @ np.swapaxes(factor, -1, -2))
 
-    def check_width(self, width: int) -> None:
-        if square_side(width, extra=2) < 1:
+    def dimension(self, width: int) -> int:
+        side = square_side(width, extra=2)
+        if side < 1:
             raise ValueError(f"Normal-Wishart over R^D has D² + D + 2 columns; {width} is no such number.")
+        return side
+
+    def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:
+        return self.natural(
+            mean=rng.normal(size=(components, dimension)),
+            strength=positive(rng, components),
+            degrees=positive(rng, components) + dimension + 2.0,
+            inverse_scale=covariances(rng, components, dimension),
+        )
+
+    def apex(self, width: int) -> Array:
+        return np.append(-1.0, np.zeros(width - 1))
 
     def log_base_measure(self, width: int) -> float:
-        return -0.5 * square_side(width, extra=2) * log(2 * pi)
-
-
-def as_rows(values: ArrayLike) -> Array:
-    """A (K, D) matrix; a vector is K components of one dimension."""
-    array = np.asarray(values, dtype=np.float64)
-    return array[:, None] if array.ndim == 1 else np.atleast_2d(array)
+        return -0.5 * self.dimension(width) * log(2 * pi)
 
 
 def over_positive(numerator: Array, denominator: Array) -> Array:

@@ -7,7 +7,7 @@ import numpy as np
 
 from decbayes.arguments import check_kind
 from decbayes.extras import require
-from decbayes.families import MeanAndPrecision
+from decbayes.families import Array
 from decbayes.posterior import Posterior
 
 
@@ -20,8 +20,7 @@ def to_arviz(posterior: Posterior, *, draws: int = 1000, rng: np.random.Generato
     check_kind(Posterior, posterior=posterior)
     arviz = require("arviz_base", extra="interop", task="A DataTree")
     variables, dims, coords = {}, {}, {}
-    for name, values in variables_of(posterior.sample(draws, rng)):
-        factor = name.removesuffix("_mean").removesuffix("_precision")
+    for factor, name, values in variables_of(posterior, posterior.sample(draws, rng)):
         variables[name] = values[None]
         dims[name] = [f"{factor}_component", *(f"{factor}_column_{axis}" for axis in range(values.ndim - 2))]
         coords[dims[name][0]] = np.arange(values.shape[1])
@@ -30,13 +29,11 @@ def to_arviz(posterior: Posterior, *, draws: int = 1000, rng: np.random.Generato
     return arviz.from_dict({"posterior": variables}, dims=dims, coords=coords)
 
 
-def variables_of(samples: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, values in samples.items():
-        if isinstance(values, MeanAndPrecision):
-            yield f"{name}_mean", values.mean
-            yield f"{name}_precision", values.precision
-        else:
-            yield name, values
+def variables_of(posterior: Posterior, samples: Mapping[str, Any]) -> Iterator[tuple[str, str, Array]]:
+    """Each factor's quantities, with the name of the factor and their own."""
+    for factor, family in posterior.structure.families.items():
+        for quantity, values in family.quantities(samples[factor]).items():
+            yield factor, factor if quantity == "value" else f"{factor}_{quantity}", values
 
 
 def column_names(posterior: Posterior, factor: str, size: int) -> Any:

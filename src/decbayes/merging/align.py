@@ -8,15 +8,14 @@ from numpy.typing import NDArray
 
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array, dense
+from decbayes.families.rows import Rows
 from decbayes.merging.canonical import Canonical, canonical_order
 from decbayes.merging.matching import Matching
 from decbayes.merging.placement import Placement
 from decbayes.merging.problem import STRENGTH, Factor, Optimality, Problem, Progress, Solution, Solver, best_permutation
 from decbayes.merging.product import relabelled_product
-from decbayes.merging.rows import Rows, add, times
 from decbayes.merging.sources import Contents, as_sequence, in_memory, reordered
 from decbayes.merging.sums import Relabelling
-from decbayes.merging.totals import totals_of
 from decbayes.posterior import Posterior
 from decbayes.symmetry import CoupledSet, Permutation, identity, inverse, is_permutation
 
@@ -205,7 +204,7 @@ def upper_bound(problem: Problem) -> float:
             return np.inf
         total += float(gain[slots, best_permutation(gain)].sum()) / problem.agents
         for natural, rows in zip(summed, contents, strict=True):
-            add(natural, rows, slots, slots)
+            rows.add_to(natural, slots, slots)
     for factor, natural in zip(problem.factors, summed, strict=True):
         # The terms that belong to no row are the same for all permutations.
         total += float(factor.family.row_terms(factor.prior).sum()) + factor.family.shared_term(natural)
@@ -217,7 +216,7 @@ def full_gain(problem: Problem, contents: tuple[Rows, ...]) -> Array:
     slots = identity(problem.components)
     pairs = zip(problem.factors, contents, strict=True)
     gains = [
-        totals_of(factor.family, factor.prior).gains(times(rows, problem.agents), slots, np.full_like(slots, -1))
+        factor.family.totals(factor.prior).gains(rows.times(problem.agents), slots, np.full_like(slots, -1))
         for factor, rows in pairs
     ]
     return np.asarray(np.sum(gains, axis=0))

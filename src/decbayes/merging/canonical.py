@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from scipy.sparse import issparse
 
-from decbayes.families import Array, Contribution
+from decbayes.families import Contribution
+from decbayes.families.matrices import is_sparse
 from decbayes.merging.agreement import agreeing
-from decbayes.merging.rows import SparseRows, add, rows_of
 from decbayes.posterior import Posterior, arrays
-from decbayes.structure import smallest
-from decbayes.symmetry import CoupledSet, Permutation, identity
+from decbayes.symmetry import CoupledSet, Permutation
 
 # Log-gammas differ in their last bits between processors; ranks must not.
 SIGNIFICANT = 6
@@ -66,7 +64,7 @@ def component_hashes(contents: Sequence[Contribution]) -> list[bytes]:
 
 def row_bytes(contribution: Contribution) -> list[bytes]:
     """The canonical bytes of each row."""
-    if issparse(contribution):
+    if is_sparse(contribution):
         indices, data = contribution.indices.astype("<i4"), contribution.data.astype("<f8")
         spans = [slice(*ends) for ends in pairwise(contribution.indptr.tolist())]
         lengths = [(span.stop - span.start).to_bytes(8, "little") for span in spans]
@@ -93,26 +91,7 @@ def information(posterior: Posterior, components: Mapping[CoupledSet, Permutatio
     total = 0.0
     for name, family in posterior.structure.families.items():
         prior, contribution = posterior.structure.prior[name], posterior.contribution[name]
-        rows = rows_of(contribution, order.get(name, identity(len(prior))), family)
-        if isinstance(rows, SparseRows):
-            total += sparse_information(prior, rows) if sparse_inside(prior, rows) else 0.0
-        elif family.contains(prior + rows):
+        rows = family.rows(contribution, order.get(name))
+        if family.contains_sum(prior, rows).all():
             total += family.information(prior, rows)
     return 0.0 if np.isnan(total) else float(f"{total:.{SIGNIFICANT}e}")
-
-
-def sparse_inside(prior: Array, rows: SparseRows) -> bool:
-    """Whether α0 + c stays positive."""
-    if rows.data.min(initial=0.0) >= 0.0:
-        return True
-    total = prior + 1.0
-    add(total, rows, identity(len(total)), identity(len(total)))
-    return bool((total > 0.0).all())
-
-
-def sparse_information(prior: Array, rows: SparseRows) -> float:
-    from decbayes.kernels.information import dirichlet_information
-
-    distinct = smallest(prior)
-    sums = (distinct + 1.0).sum(axis=1) * (prior.shape[1] // distinct.shape[1])
-    return float(dirichlet_information(prior, *rows.parts, rows.sums, np.broadcast_to(sums, len(prior))))

@@ -10,7 +10,6 @@ from decbayes.errors import TooManyRelabellings
 from decbayes.families import Array
 from decbayes.merging.placement import Placement
 from decbayes.merging.problem import Problem, Solution
-from decbayes.merging.rows import written_out
 
 MOST_COMBINATIONS = 5_000_000
 
@@ -53,7 +52,7 @@ def factor_scores(problem: Problem, index: int) -> Array:
     factor = problem.factors[index]
     sums = np.asarray(factor.prior)
     for contents in problem.contents:
-        sums = sums[..., None, :] + written_out(contents[index])
+        sums = sums[..., None, :] + contents[index].written_out()
     rows = sums.reshape(-1, sums.shape[-1])
     inside = factor.family.contains_rows(rows)
     scores = np.full(len(rows), -np.inf)

@@ -5,16 +5,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from scipy.sparse import csr_array
 
 from decbayes.arguments import check_whole, given
-from decbayes.families import Array
+from decbayes.families.rows import Rows
 from decbayes.merging.matching import Matching, improve
 from decbayes.merging.placement import Placement
 from decbayes.merging.problem import Assignments, Problem, Solution, Solver
-from decbayes.merging.rows import Rows, SparseRows, add, sparse_rows
-from decbayes.merging.workers import jobs
 from decbayes.symmetry import identity
+from decbayes.workers import jobs
 
 # So many subtrees a worker even out the work among them.
 SUBTREES_A_WORKER = 2
@@ -88,10 +86,6 @@ def merge_group(problem: Problem, inner: Solver) -> Subtree:
     totals = [np.zeros(factor.prior.shape) for factor in problem.factors]
     for contents, permutation in zip(problem.contents, assignments, strict=True):
         for total, rows in zip(totals, contents, strict=True):
-            add(total, rows, identity(problem.components), permutation)
-    return Subtree(assignments, tuple(map(compressed, totals, problem.contents[0])))
-
-
-def compressed(total: Array, like: Rows) -> Rows:
-    """A sum of rows, sparse if those were."""
-    return sparse_rows(csr_array(total), identity(len(total))) if isinstance(like, SparseRows) else total
+            rows.add_to(total, identity(problem.components), permutation)
+    pairs = zip(problem.factors, totals, strict=True)
+    return Subtree(assignments, tuple(factor.family.rows(total) for factor, total in pairs))

@@ -9,7 +9,7 @@ from joblib import Parallel, delayed
 from decbayes.arguments import check_whole, given
 from decbayes.merging.placement import Placement, sweep
 from decbayes.merging.problem import Problem, Solution, best_permutation, worthwhile
-from decbayes.merging.workers import jobs
+from decbayes.workers import jobs
 
 # J rises in every sweep but the last, so sweeps end by themselves; this only bounds a pathological case.
 MOST_SWEEPS = 1000

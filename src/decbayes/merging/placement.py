@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from decbayes.families import Array
 from decbayes.merging.problem import Assignments, Problem, forbid_undefined
-from decbayes.merging.totals import totals_of
 from decbayes.symmetry import Permutation, identity
 
 Step = Callable[["Placement", int], bool]
@@ -29,7 +28,7 @@ class Placement:
         agents, components = problem.agents, problem.components
         self.problem = problem
         self.assignments: Assignments = np.full((agents, components), -1, dtype=np.intp)
-        self._totals = [totals_of(factor.family, factor.prior) for factor in problem.factors]
+        self._totals = [factor.family.totals(factor.prior) for factor in problem.factors]
         self._versions = np.zeros(components, dtype=np.int64)
         self._changed = np.zeros(components, dtype=np.bool_)
         self._keeping = 8 * agents * components**2 <= MOST_KEPT_BYTES

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.families import Array, Family
-from decbayes.merging.rows import Rows, size
+from decbayes.families.rows import Rows
 from decbayes.symmetry import Permutation
 
 Assignments = NDArray[np.intp]
@@ -67,7 +67,7 @@ class Problem:
         """
         total = 0
         for contents in self.contents:
-            total += self.components * sum(map(size, contents))
+            total += self.components * sum(rows.size for rows in contents)
             if total > most:
                 break
         return total

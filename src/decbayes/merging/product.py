@@ -44,7 +44,7 @@ def check_domain(
     """Refuse a merge outside a family's domain, naming the factor, the component and the agents to blame."""
     structure = posteriors[0].structure
     for name, family in structure.families.items():
-        outside = np.flatnonzero(~family.contains_sum(structure.prior[name], totals[name]))
+        outside = np.flatnonzero(~family.contains_sum(structure.prior[name], family.rows(totals[name])))
         if len(outside):
             guilty = blame(posteriors, relabellings, name, int(outside[0]))
             raise OutOfDomain(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
-from decbayes.merging.rows import Rows, rows_of
+from decbayes.families.rows import Rows
 from decbayes.posterior import Posterior
 from decbayes.symmetry import CoupledSet, Permutation
 
@@ -66,4 +66,4 @@ class Contents(Sequence[tuple[Rows, ...]]):
             return Contents(self.posteriors[index], self.orders[index], self.coupled)
         posterior, order = self.posteriors[index], self.orders[index]
         families = posterior.structure.families
-        return tuple(rows_of(posterior.contribution[name], order, families[name]) for name in self.coupled.factors)
+        return tuple(families[name].rows(posterior.contribution[name], order) for name in self.coupled.factors)

@@ -6,7 +6,6 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from decbayes.families import Contribution
-from decbayes.merging.rows import add, rows_of
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.symmetry import Permutation, identity
@@ -25,8 +24,8 @@ class RelabelledSums:
     def add(self, posterior: Posterior, relabelling: Relabelling) -> None:
         for name, total in self._totals.items():
             slots = identity(len(total))
-            rows = rows_of(posterior.contribution[name], slots, self.structure.families[name])
-            add(total, rows, slots, np.asarray(relabelling.get(name, slots)))
+            rows = self.structure.families[name].rows(posterior.contribution[name])
+            rows.add_to(total, slots, np.asarray(relabelling.get(name, slots)))
 
     def contributions(self) -> dict[str, Contribution]:
         sparse = self.structure.sparse

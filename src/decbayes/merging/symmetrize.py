@@ -6,11 +6,12 @@ from math import lgamma
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from decbayes.arguments import check_kind
 from decbayes.errors import TooManyRelabellings
-from decbayes.families import Array, MeanAndPrecision
+from decbayes.families import Array
 from decbayes.posterior import Posterior
 from decbayes.symmetry import CoupledSet
 
@@ -37,7 +38,7 @@ class Symmetrized:
             components = self.posterior.structure.components(coupled)
             orders = rng.permuted(np.tile(np.arange(components), (size, 1)), axis=1)
             for name in coupled.factors:
-                draws[name] = reordered(draws[name], orders)
+                draws[name] = self._reordered(name, draws[name], orders)
         return draws
 
     def log_density(self, values: Mapping[str, Any]) -> Array:
@@ -51,6 +52,11 @@ class Symmetrized:
         ]
         coupled = [self._coupled_log_density(coupled, values) for coupled in structure.symmetry]
         return np.asarray(np.sum([*plain, *coupled], axis=0))
+
+    def _reordered(self, name: str, draws: Any, orders: NDArray[np.int64]) -> Any:
+        family = self.posterior.structure.families[name]
+        parts = family.quantities(draws)
+        return family.of_quantities({quantity: reordered(values, orders) for quantity, values in parts.items()})
 
     def _coupled_log_density(self, coupled: CoupledSet, values: Mapping[str, Any]) -> Array:
         structure = self.posterior.structure
@@ -86,8 +92,6 @@ def log_permanents(scores: Array) -> Array:
     return used[:, -1]
 
 
-def reordered(value: Any, orders: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> Any:
+def reordered(value: Array, orders: NDArray[np.int64]) -> Array:
     """Each draw's components in its own order."""
-    if isinstance(value, MeanAndPrecision):
-        return MeanAndPrecision(*(reordered(part, orders) for part in value))
     return np.take_along_axis(value, orders.reshape(*orders.shape, *(1,) * (value.ndim - 2)), axis=1)

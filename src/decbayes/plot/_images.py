@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from decbayes.arguments import check_kind
 from decbayes.errors import InvalidData
-from decbayes.families import Array, MeanAndPrecision
+from decbayes.families import Array
 from decbayes.models.points import as_numbers
 from decbayes.plot.style import PALE, bare, grid, new_axes, styled
 from decbayes.posterior import Posterior
@@ -28,8 +28,8 @@ def features(posterior: Posterior, shape: tuple[int, int], *, across: int = 5, f
     Greys are those of `images`.
     """
     check_kind(Posterior, posterior=posterior)
-    expected = posterior.mean(factor)
-    pictures = as_images(expected.mean if isinstance(expected, MeanAndPrecision) else expected, shape)
+    expected, *_ = posterior.structure.families[factor].quantities(posterior.mean(factor)).values()
+    pictures = as_images(expected, shape)
     figure, panels = grid(len(pictures), across, width=1.1, height=1.1 * shape[0] / shape[1] + 0.25)
     for number, (axes, picture) in enumerate(zip(panels, pictures, strict=True)):
         draw_image(axes, picture, (0, 0), contrast(picture, signed=bool((pictures < 0).any())), "gray")

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 
 import msgspec
 import numpy as np
-from scipy.sparse import issparse
 
 from decbayes.errors import InvalidFile, InvalidPosterior, Refused
 from decbayes.families import Contribution, dense
+from decbayes.families.matrices import smallest, stored
 from decbayes.files import contribution_from, read_arrays
 from decbayes.network.protocol.charter import PROTOCOL, Charter
 from decbayes.network.protocol.keys import short, signed_by
 from decbayes.network.protocol.pool import Proof
 from decbayes.network.protocol.record import HIGHEST_VERSION, Envelope, Header, Record, SignedHeader, body_of
 from decbayes.posterior import Posterior
-from decbayes.structure import Structure, smallest
+from decbayes.structure import Structure
 
 REASONS = (
     "size",
@@ -120,7 +120,7 @@ def read_body(body: bytes, charter: Charter) -> Posterior:
         raise Refused("shape", f"the body does not fit the structure ({error}).") from None
     check_shapes(parts, structure)
     for name, part in parts.items():
-        if not np.isfinite(part.data if issparse(part) else part).all():
+        if not np.isfinite(stored(part)).all():
             raise Refused("finiteness", f"'{name}' holds NaN or infinite values.")
     check_domain(parts, charter)
     check_magnitude(parts, charter)
@@ -142,7 +142,7 @@ def check_shapes(parts: Mapping[str, Contribution], structure: Structure) -> Non
 def check_magnitude(parts: Mapping[str, Contribution], charter: Charter) -> None:
     """Numbers so large that a sum of them could overflow are no evidence."""
     for name, part in parts.items():
-        largest = np.abs(part.data if issparse(part) else part).max(initial=0.0)
+        largest = np.abs(stored(part)).max(initial=0.0)
         if largest > charter.limits.magnitude:
             raise Refused("evidence", f"'{name}' holds {largest:.3g}; the limit is {charter.limits.magnitude:.3g}.")
 

@@ -1,0 +1,61 @@
+"""The matrices that families work on: one row per component, dense or sparse."""
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+class SparseMatrix(Protocol):
+    """What is used of a `scipy.sparse.csr_array`; SciPy has no types to name."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[np.float64]
+    nnz: int
+    data: Array
+    indices: NDArray[np.int32]
+    indptr: NDArray[np.int32]
+
+    def toarray(self) -> Array: ...
+    def sum(self, axis: int) -> Array: ...
+    def __getitem__(self, key: Any) -> "SparseMatrix": ...
+    def __add__(self, other: Any) -> Any: ...
+    def __radd__(self, other: Any) -> Any: ...
+    def __sub__(self, other: Any) -> Any: ...
+    def __rsub__(self, other: Any) -> Any: ...
+
+
+Contribution: TypeAlias = Array | SparseMatrix
+"""λ − λ0 of one factor, (K, d); sparse where the structure says so."""
+
+
+def is_sparse(matrix: Contribution) -> "TypeIs[SparseMatrix]":
+    return bool(issparse(matrix))
+
+
+def dense(matrix: Contribution) -> Array:
+    """The matrix itself, or a sparse one written out."""
+    return np.asarray(matrix.toarray() if is_sparse(matrix) else matrix, dtype=np.float64)
+
+
+def as_rows(values: ArrayLike) -> Array:
+    """A (K, D) matrix; a vector is K components of one dimension."""
+    array = np.asarray(values, dtype=np.float64)
+    return array[:, None] if array.ndim == 1 else np.atleast_2d(array)
+
+
+def stored(matrix: Contribution) -> Array:
+    """The numbers that a matrix holds, zeros of a sparse one left out."""
+    return matrix.data if is_sparse(matrix) else matrix
+
+
+def smallest(matrix: Array) -> Array:
+    """The part of a matrix that broadcasting has not repeated: a prior may hold equal rows or columns only once."""
+    return matrix[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in matrix.strides)]
