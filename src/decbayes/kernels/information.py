@@ -1,4 +1,4 @@
-"""How much sparse Dirichlet rows have learned."""
+"""The divergence of one Dirichlet from another, and how much sparse Dirichlet rows have learned."""
 
 from typing import Any
 
@@ -10,6 +10,13 @@ from decbayes.kernels.special import FASTMATH, digamma, lgamma
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
+# Inlined before it is compiled, so that the caller's sum and the term are optimised as one expression.
+@numba.njit(inline="always")  # type: ignore[untyped-decorator]
+def bound_term(before: float, after: float, step: float) -> float:
+    """A parameter's part of −KL(after ‖ before), step = after − before; the sum of a row has the other sign."""
+    return -step * digamma(after) + lgamma(after) - lgamma(before)
+
+
 @numba.njit(fastmath={*FASTMATH, "reassoc"}, error_model="numpy", nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def dirichlet_information(
     prior: Array, starts: Any, stops: Any, indices: Any, data: Array, row_sums: Array, prior_sums: Array
@@ -19,8 +26,6 @@ def dirichlet_information(
     for row in range(len(starts)):
         for entry in range(starts[row], stops[row]):
             before = prior[row, indices[entry]] + 1.0
-            after = before + data[entry]
-            total += lgamma(before) - lgamma(after) + data[entry] * digamma(after)
-        summed = prior_sums[row] + row_sums[row]
-        total += lgamma(summed) - lgamma(prior_sums[row]) - row_sums[row] * digamma(summed)
+            total -= bound_term(before, before + data[entry], data[entry])
+        total += bound_term(prior_sums[row], prior_sums[row] + row_sums[row], row_sums[row])
     return total

@@ -18,6 +18,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from decbayes.kernels.information import bound_term
 from decbayes.kernels.special import FASTMATH, digamma, exp, exp_digamma, lgamma, log
 
 Floats = NDArray[np.float64]
@@ -62,7 +63,7 @@ def expect_topics(topics: Floats, totals: Floats, weights: Floats, scales: Float
 def _divergence(after: Floats, before: Floats) -> float:
     bound = 0.0
     for i in range(after.size):
-        bound += (before[i] - after[i]) * digamma(after[i]) + lgamma(after[i]) - lgamma(before[i])
+        bound += bound_term(before[i], after[i], after[i] - before[i])
     return bound
 
 
