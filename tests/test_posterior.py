@@ -240,6 +240,22 @@ class TestPosterior:
             db.Posterior.from_natural(mixture(2), mixture(3).prior)
 
 
+def test_a_summary_has_mean_and_deviation_of_every_quantity(rng):
+    """Against the closed forms of a Normal-Gamma, and with the labels of its dimensions."""
+    structure = dataclasses.replace(single("NormalGamma", 2, 2), labels={"factor": ("height", "weight")})
+    posterior = draw(structure, rng)
+    m, kappa, a, b = (posterior.usual("factor")[name] for name in ("mean", "strength", "shape", "rate"))
+    expected = {"mean": (m, np.sqrt(b / (kappa * (a - 1)))), "precision": (a / b, np.sqrt(a) / b)}
+    rows = posterior.summary()
+    assert [row["quantity"] for row in rows] == ["mean"] * 4 + ["precision"] * 4
+    for row in rows:
+        place = row["component"], ("height", "weight").index(row["entry"])
+        for number, values in zip((row["mean"], row["deviation"]), expected[row["quantity"]], strict=True):
+            assert number == pytest.approx(values[place])
+    plain = draw(single("Gamma", 2, 1), rng).summary()
+    assert [(row["quantity"], row["entry"]) for row in plain] == [("value", "0")] * 2
+
+
 def test_a_component_is_untouched_if_no_factor_has_evidence_for_it():
     structure = mixture(4)
     means, weights = np.zeros((4, 2)), np.array([[0.0], [2.0], [0.0], [0.0]])

@@ -93,9 +93,9 @@ class Family(ABC):
         """Random natural parameters, to try the family with; of one dimension if its rows have no more."""
 
     def apex(self, width: int) -> Array:
-        """The tip of the domain, (d,): λ0 + (λ − apex) is in the domain for all λ0 and λ there.
+        """The tip of the domain, (d,): a cone, so that apex + s (λ − apex) is inside for all λ there and all s > 0.
 
-        So data adds up: it moves natural parameters along the cone that the domain is.
+        Data moves natural parameters along this cone: λ0 + (λ − apex) is inside, too.
         """
         return np.zeros(width)
 
