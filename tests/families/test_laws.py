@@ -240,9 +240,9 @@ def test_sparse_dirichlet_information_and_gain_equal_the_dense_ones(rng):
     family = Dirichlet()
     prior = family.natural(alpha=np.full((4, 30), 0.01))
     own = csr_array(np.where(rng.random((4, 30)) < 0.2, rng.gamma(1.0, 5.0, size=(4, 30)), 0.0))
-    for given in (prior, np.broadcast_to(prior[:1], prior.shape), np.broadcast_to(prior[:1, :1], prior.shape)):
+    for same in (prior, np.broadcast_to(prior[:1], prior.shape), np.broadcast_to(prior[:1, :1], prior.shape)):
         expected = family.kl(prior + own.toarray(), prior)
-        assert family.information(given, family.rows(own)) == pytest.approx(expected, rel=1e-10)
+        assert family.information(same, family.rows(own)) == pytest.approx(expected, rel=1e-10)
     rest = prior + rng.gamma(0.5, 3.0, size=prior.shape)
     one_by_one = [[family.row_terms(rest[[k]] + own[[j]].toarray())[0] for j in range(4)] for k in range(4)]
     expected = np.array(one_by_one) - family.row_terms(rest)[:, None]

@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from decbayes.arguments import Above, check_positive, check_whole, spread
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Dirichlet
+from decbayes.families.matrices import smallest
 from decbayes.inputs.documents import Documents, read_documents, read_vocabulary
 from decbayes.inputs.tables import Report
 from decbayes.models.ascent import Ascent, Fit, Progress, fit_best
@@ -20,7 +21,7 @@ from decbayes.models.model import Model, Row, View, ignore
 from decbayes.models.points import check_fit, check_structure
 from decbayes.models.vocabulary import words_in_order
 from decbayes.posterior import Posterior
-from decbayes.structure import Structure, smallest
+from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet
 
 # Documents that one call of the kernel works through: between two calls Ctrl-C is heard.
