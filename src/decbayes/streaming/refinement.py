@@ -12,10 +12,10 @@ from decbayes.errors import StructureMismatch
 from decbayes.families import dense
 from decbayes.merging import align, product
 from decbayes.merging.problem import Solver
-from decbayes.merging.workers import jobs
 from decbayes.models.model import Model
 from decbayes.posterior import Posterior
 from decbayes.updates import Update
+from decbayes.workers import jobs
 
 Schedule = Literal["sequential", "parallel", "asynchronous"]
 
