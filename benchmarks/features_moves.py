@@ -24,14 +24,14 @@ from decbayes.models import feature_moves
 from decbayes.models.assignments import sweep
 from decbayes.models.feature_moves import moves, repaired, settled
 from decbayes.models.feature_starts import random_start, starts
-from decbayes.models.feature_state import Problem, State, state_of
+from decbayes.models.feature_state import FeatureData, State, state_of
 
 VARIANCE = 0.04
 SETS = {"paper": (1000, 5, 10, "binary"), "agent": (200, 5, 10, "binary"), "overcomplete": (500, 8, 6, "normal")}
-Search = Callable[[Problem, np.random.Generator], State]
+Search = Callable[[FeatureData, np.random.Generator], State]
 
 
-def draw(seed: int, observations: int, features: int, dimension: int, kind: str) -> tuple[Problem, Any, Any]:
+def draw(seed: int, observations: int, features: int, dimension: int, kind: str) -> tuple[FeatureData, Any, Any]:
     """A problem, its true features and its true assignments."""
     rng = np.random.default_rng(seed)
     truth = np.zeros((features, dimension))
@@ -40,7 +40,7 @@ def draw(seed: int, observations: int, features: int, dimension: int, kind: str)
     assignments = (rng.random((observations, features)) < rng.uniform(0.1, 0.9, features)).astype(float)
     data = assignments @ truth + rng.normal(0, VARIANCE**0.5, (observations, dimension))
     unit = np.ones(features)
-    return Problem(data, dimension, VARIANCE, np.zeros_like(truth), unit, unit, unit), truth, assignments.T
+    return FeatureData(data, dimension, VARIANCE, np.zeros_like(truth), unit, unit, unit), truth, assignments.T
 
 
 def feature_error(found: Any, truth: Any) -> float:
@@ -48,7 +48,7 @@ def feature_error(found: Any, truth: Any) -> float:
     return float(np.sqrt(distance[linear_sum_assignment(distance)].sum()))
 
 
-def threshold(problem: Problem) -> float:
+def threshold(problem: FeatureData) -> float:
     """The library's own: 1e-5 nats an observation."""
     return 1e-5 * len(problem.data)
 
@@ -62,7 +62,7 @@ def swept(state: State, temperature: float) -> State:
     return state_of(state.problem, assignments)
 
 
-def plain(problem: Problem, rng: np.random.Generator, *, temperatures: Any = ()) -> State:
+def plain(problem: FeatureData, rng: np.random.Generator, *, temperatures: Any = ()) -> State:
     """Coordinate ascent from a random start, annealed if temperatures are given."""
     state = state_of(problem, random_start(problem.data, len(problem.alpha), rng))
     for temperature in temperatures:
@@ -74,13 +74,13 @@ def plain(problem: Problem, rng: np.random.Generator, *, temperatures: Any = ())
         state = following
 
 
-def flipped(problem: Problem, rng: np.random.Generator) -> State:
+def flipped(problem: FeatureData, rng: np.random.Generator) -> State:
     """Coordinate ascent with pair flips from a random start."""
     start = random_start(problem.data, len(problem.alpha), rng)
     return settled(state_of(problem, start), threshold(problem))
 
 
-def components(problem: Problem, rng: np.random.Generator) -> State:
+def components(problem: FeatureData, rng: np.random.Generator) -> State:
     """The best of three starts from independent components and a random one."""
     begin = islice(starts(problem.data, len(problem.alpha), rng), 4)
     return best(settled(state_of(problem, start), threshold(problem)) for start in begin)
@@ -90,11 +90,11 @@ def best(states: Iterable[State]) -> State:
     return max(states, key=lambda state: state.bound)
 
 
-def restarted(search: Search, count: int, problem: Problem, rng: np.random.Generator) -> State:
+def restarted(search: Search, count: int, problem: FeatureData, rng: np.random.Generator) -> State:
     return best(search(problem, rng) for _ in range(count))
 
 
-def moved(search: Search, without: tuple[str, ...], problem: Problem, rng: np.random.Generator) -> State:
+def moved(search: Search, without: tuple[str, ...], problem: FeatureData, rng: np.random.Generator) -> State:
     """A search, then moves until none raises the bound; `without` names moves left out."""
 
     def some_moves(*arguments: Any) -> Any:

@@ -137,7 +137,7 @@ def coverage(distance: float, seeds: int = 100) -> dict[str, float]:
 
 
 def covered(posterior: db.Posterior, centres: Array) -> Array:
-    usual = posterior.usual("components")
+    usual = posterior.parameters("components")
     order = np.argsort(usual["mean"][:, 0])
     deviation = np.sqrt(np.ravel(usual["variance"])[order])
     return np.abs(usual["mean"][order, 0] - centres) < 1.645 * deviation

@@ -34,7 +34,7 @@ def panels(count: int, *, height: float = 2.6, width: float = 2.3) -> tuple[Figu
 
 def draw_means(axes: Axes, posterior: db.Posterior, title: str) -> None:
     """What a posterior says of each cluster's mean, coloured by its label."""
-    usual = posterior.usual("components")
+    usual = posterior.parameters("components")
     for label, (mean, variance) in enumerate(zip(usual["mean"][:, 0], np.ravel(usual["variance"]), strict=True)):
         axes.fill_between(GRID, bell(GRID, mean, variance), color=f"C{label}", alpha=0.35, lw=0)
         axes.plot(GRID, bell(GRID, mean, variance), color=f"C{label}", lw=1.2, label=f"{label}")
@@ -103,7 +103,7 @@ def overlap() -> Figure:
 
 def gain() -> Figure:
     """The gains of placing each component of an agent in each slot, and the assignment that is best."""
-    from decbayes.merging.align import coupled_problem
+    from decbayes.merging.alignment import coupled_problem
     from decbayes.merging.placement import Placement
     from decbayes.merging.problem import best_permutation
 

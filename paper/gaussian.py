@@ -79,7 +79,7 @@ class Gaussian(TrialByTrial):
 
 def described(method: str, posterior: Posterior, seconds: float, member: int = 0) -> list[Measurement]:
     """A posterior of μ by its mean and standard deviation."""
-    usual = posterior.usual("mean")
+    usual = posterior.parameters("mean")
     deviation = float(np.sqrt(usual["variance"].item()))
     return [
         Measurement(method, "mean", usual["mean"].item(), seconds, member=member),

@@ -59,10 +59,10 @@ class MixtureAgents(TrialByTrial):
 
 def uncertainty(method: str, posterior: Posterior, member: int, seconds: float) -> list[Measurement]:
     """Root mean square of the posterior standard deviations of the weights, and of the means."""
-    alpha = posterior.usual("weights")["alpha"].ravel()
+    alpha = posterior.parameters("weights")["alpha"].ravel()
     share = alpha / alpha.sum()
     weights = (share * (1 - share) / (alpha.sum() + 1)).mean() ** 0.5
-    means = posterior.usual("components")["variance"].mean() ** 0.5
+    means = posterior.parameters("components")["variance"].mean() ** 0.5
     return [
         Measurement(method, "weights", float(weights), seconds, member=member),
         Measurement(method, "means", float(means), seconds, member=member),

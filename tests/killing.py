@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from groups import gaussian_charter, identities
 
-from decbayes.network import Agent, Record, SqliteStore, settle
+from decbayes.network import Agent, Record, SqliteStore, persist_first
 from decbayes.network.protocol.messages import Digest, encode
 
 # A body of 160 kB takes several writes, so that some kills hit the middle of one.
@@ -26,11 +26,11 @@ def write(path: Path, acknowledge: int) -> None:
     """Publish version after version; name each one on the pipe once the agent may send it."""
     store = SqliteStore(path, CHARTER)
     agent = Agent(CHARTER, WRITER, rng=np.random.default_rng(time.time_ns()), saved=store.load())
-    settle(agent, agent.on_bytes("peer", encode(Digest(agent.pool.root))), store)
+    persist_first(agent, agent.on_bytes("peer", encode(Digest(agent.pool.root))), store)
     points = np.ones((1, DIMENSION))
     while True:
         shard = f"shard {len(agent.own.shards)}"
-        settle(agent, agent.observe(points, shard=shard, rng=agent.rng), store)
+        persist_first(agent, agent.observe(points, shard=shard, rng=agent.rng), store)
         os.write(acknowledge, agent.version.to_bytes(8, "little"))
 
 

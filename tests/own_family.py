@@ -15,7 +15,7 @@ from decbayes.families import Family, register
 class InverseGamma(Family):
     """1 / x ~ Gamma(a, rate b) in each of D dimensions per row. Columns: −a − 1 (D), −b (D). T(x) = (log x, 1 / x)."""
 
-    parameters = ("shape", "scale")
+    parameter_names = ("shape", "scale")
 
     def columns(self, natural):
         first, second = np.split(np.asarray(natural, dtype=float), 2, axis=-1)

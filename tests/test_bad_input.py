@@ -331,7 +331,7 @@ def test_structures_are_made_of_families_and_coupled_sets():
 
 def test_an_unknown_factor_is_named(rng):
     posterior = draw(mixture(2), rng)
-    for ask in (posterior.mean, posterior.usual, posterior.natural.__getitem__):
+    for ask in (posterior.mean, posterior.parameters, posterior.natural.__getitem__):
         with pytest.raises(KeyError, match="no factor 'topics'; there are"):
             ask("topics")
 

@@ -88,7 +88,7 @@ def when_it_fails(reader):
     assert names["margins"][names["seen"]].min() > 3.0
     np.testing.assert_allclose(names["centres"], [-6.0, -3.0, 0.0, 3.0, 6.0], atol=0.2)
     np.testing.assert_allclose(
-        names["once"].usual("mean")["variance"], 2 * names["twice"].usual("mean")["variance"], 1e-3
+        names["once"].parameters("mean")["variance"], 2 * names["twice"].parameters("mean")["variance"], 1e-3
     )
 
 

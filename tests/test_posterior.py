@@ -198,7 +198,7 @@ class TestPosterior:
         posterior = db.Posterior.from_natural(structure, natural)
         np.testing.assert_allclose(posterior.mean("means"), [[1.0], [-2.0]])
         np.testing.assert_allclose(posterior.mean("weights"), [0.75, 0.25])
-        np.testing.assert_allclose(posterior.usual("means")["variance"], 0.5)
+        np.testing.assert_allclose(posterior.parameters("means")["variance"], 0.5)
         draws = posterior.sample(7, rng)
         assert draws["means"].shape == (7, 2, 1)
         assert draws["weights"].shape == (7, 2)
@@ -244,7 +244,7 @@ def test_a_summary_has_mean_and_deviation_of_every_quantity(rng):
     """Against the closed forms of a Normal-Gamma, and with the labels of its dimensions."""
     structure = dataclasses.replace(single("NormalGamma", 2, 2), labels={"factor": ("height", "weight")})
     posterior = draw(structure, rng)
-    m, kappa, a, b = (posterior.usual("factor")[name] for name in ("mean", "strength", "shape", "rate"))
+    m, kappa, a, b = (posterior.parameters("factor")[name] for name in ("mean", "strength", "shape", "rate"))
     expected = {"mean": (m, np.sqrt(b / (kappa * (a - 1)))), "precision": (a / b, np.sqrt(a) / b)}
     rows = posterior.summary()
     assert [row["quantity"] for row in rows] == ["mean"] * 4 + ["precision"] * 4

@@ -75,7 +75,7 @@ def real_array(values: Any) -> NDArray[Any]:
         raise ValueError(str(error)) from None
 
 
-def spread(name: str, values: Any, shape: tuple[int, ...], *, above: float = -np.inf) -> NDArray[np.float64]:
+def as_shape(name: str, values: Any, shape: tuple[int, ...], *, above: float = -np.inf) -> NDArray[np.float64]:
     """A setting that is one number for all, or an array that says more; finite numbers above a bound."""
     try:
         numbers = np.broadcast_to(real_array(values).astype(np.float64), shape)

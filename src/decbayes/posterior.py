@@ -61,10 +61,10 @@ class Posterior:
         natural = self.natural[factor]
         return self.structure.families[factor].expected(natural)
 
-    def usual(self, factor: str) -> dict[str, Array]:
-        """The usual parameters of a factor: α, mean and variance, …"""
+    def parameters(self, factor: str) -> dict[str, Array]:
+        """The ordinary parameters of a factor: α, mean and variance, …"""
         natural = self.natural[factor]
-        return self.structure.families[factor].usual(natural)
+        return self.structure.families[factor].parameters(natural)
 
     def sample(self, size: int, rng: np.random.Generator) -> dict[str, Any]:
         """Independent draws of every factor, the first axis counting the draws."""

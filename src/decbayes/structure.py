@@ -159,7 +159,7 @@ def check_factors(structure: Structure) -> None:
         if not family.contains(prior):
             raise InvalidStructure(
                 f"The prior of '{name}' is outside the domain of {family.name}. "
-                f"Natural parameters are expected; {family.name}().natural(…) makes them from the usual ones."
+                f"Natural parameters are expected; {family.name}().natural(…) makes them from the ordinary ones."
             )
         words = structure.labels.get(name)
         if words is not None and len(words) != dimension:

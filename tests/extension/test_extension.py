@@ -54,7 +54,7 @@ def test_it_fits_merges_and_predicts(mixture, rng):
 def test_its_density_is_that_of_scipy(mixture, rng):
     model = mixture(components=2, dimension=1)
     posterior = model.fit(rng.poisson(5.0, size=(30, 1)), rng=rng).posterior
-    shape, rate = (np.ravel(part) for part in posterior.usual("components").values())
+    shape, rate = (np.ravel(part) for part in posterior.parameters("components").values())
     points = np.arange(12.0)
     parts = [nbinom.pmf(points, s, r / (r + 1)) for s, r in zip(shape, rate, strict=True)]
     np.testing.assert_allclose(np.exp(model.log_predictive(posterior, points)), posterior.mean("weights") @ parts)

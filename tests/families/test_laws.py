@@ -52,8 +52,8 @@ def distance_to_boundary(family, point, place):
 def test_usual_and_natural_parameters_are_inverse(name, seed, rows, dimension):
     family = FAMILIES[name]
     point = natural(name, np.random.default_rng(seed), rows, dimension)
-    usual = family.usual(point)
-    assert tuple(usual) == family.parameters
+    usual = family.parameters(point)
+    assert tuple(usual) == family.parameter_names
     np.testing.assert_allclose(family.natural(**usual), point, rtol=1e-8, atol=1e-10)
 
 

@@ -30,7 +30,7 @@ def test_it_is_fitted_saved_loaded_and_merged_like_any_other(rng, tmp_path):
         added = np.column_stack([np.full(2, -0.5 * len(values)), -0.5 * squares])
         db.save(db.Posterior(structure, {"variance": added}), path)
     merged = db.merge([db.load(path) for path in paths])
-    usual = merged.usual("variance")
+    usual = merged.parameters("variance")
     everything = np.concatenate(noise)
     order = np.argsort(merged.mean("variance")[:, 0])
     np.testing.assert_allclose(usual["shape"][order, 0], 2.0 + 60.0)

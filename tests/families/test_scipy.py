@@ -18,7 +18,7 @@ THEIRS = {
 @pytest.mark.parametrize("name", sorted(THEIRS))
 def test_density_entropy_and_mean_agree_with_scipy(name, rng):
     family, point = FAMILIES[name], natural(name, rng)
-    usual = family.usual(point)
+    usual = family.parameters(point)
     draws = family.sample(point, 5, rng)
     theirs = [THEIRS[name](usual, k) for k in range(3)]
     density = [sum(theirs[k].logpdf(draw[k]) for k in range(3)) for draw in draws]
@@ -51,7 +51,7 @@ def test_beta_agrees_with_scipy(dimension, rng):
 
 def test_gamma_agrees_with_scipy(rng):
     family, point = FAMILIES["Gamma"], natural("Gamma", rng, 2, 3)
-    usual = family.usual(point)
+    usual = family.parameters(point)
     draws = family.sample(point, 5, rng)
     theirs = stats.gamma(usual["shape"], scale=1 / usual["rate"])
     np.testing.assert_allclose(family.log_density(point, draws), theirs.logpdf(draws).sum(axis=(1, 2)))
@@ -60,7 +60,7 @@ def test_gamma_agrees_with_scipy(rng):
 
 def test_normal_gamma_is_a_gamma_times_a_normal(rng):
     family, point = FAMILIES["NormalGamma"], natural("NormalGamma", rng, 2, 3)
-    usual = family.usual(point)
+    usual = family.parameters(point)
     draws = family.sample(point, 5, rng)
     precision = stats.gamma(usual["shape"], scale=1 / usual["rate"]).logpdf(draws.precision)
     mean = stats.norm(usual["mean"], 1 / np.sqrt(usual["strength"] * draws.precision)).logpdf(draws.mean)
@@ -69,7 +69,7 @@ def test_normal_gamma_is_a_gamma_times_a_normal(rng):
 
 def test_isotropic_normal_gamma_is_one_gamma_times_a_normal_in_each_dimension(rng):
     family, point = FAMILIES["IsotropicNormalGamma"], natural("IsotropicNormalGamma", rng, 2, 3)
-    usual = family.usual(point)
+    usual = family.parameters(point)
     draws = family.sample(point, 5, rng)
     precision = stats.gamma(usual["shape"], scale=1 / usual["rate"]).logpdf(draws.precision).sum(axis=1)
     spread = 1 / np.sqrt(usual["strength"] * draws.precision)
@@ -79,7 +79,7 @@ def test_isotropic_normal_gamma_is_one_gamma_times_a_normal_in_each_dimension(rn
 
 def test_normal_wishart_is_a_wishart_times_a_normal(rng):
     family, point = FAMILIES["NormalWishart"], natural("NormalWishart", rng, 2, 3)
-    usual = family.usual(point)
+    usual = family.parameters(point)
     draws = family.sample(point, 4, rng)
     expected = np.zeros(4)
     for draw in range(4):

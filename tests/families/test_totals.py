@@ -75,7 +75,7 @@ def test_cleared_slots_are_summed_anew(name, seed):
     for site in range(SITES):
         sums.places[site, slots] = sums.rng.integers(-1, SLOTS, len(slots))
         sums.totals.add(sums.rows(site), slots, sums.places[site, slots])
-    sums.totals.settle(slots)
+    sums.totals.update(slots)
     assert sums.totals.objective() == pytest.approx(sums.objective(), rel=1e-9, abs=1e-9)
 
 

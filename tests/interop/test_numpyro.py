@@ -66,7 +66,7 @@ def test_every_site_keeps_its_parameters(posterior):
     }
     for site, usual in expected.items():
         for name, value in usual.items():
-            np.testing.assert_allclose(posterior.usual(site)[name], value, rtol=1e-6, err_msg=f"{site} {name}")
+            np.testing.assert_allclose(posterior.parameters(site)[name], value, rtol=1e-6, err_msg=f"{site} {name}")
 
 
 def test_the_prior_is_the_one_that_the_model_states(posterior, rng):
@@ -105,7 +105,7 @@ def test_guides_of_auto_normal_merge_into_the_posterior_of_all_data(rng):
         params = {"slope_auto_loc": shard[0] @ shard[1] / precision, "slope_auto_scale": precision**-0.5}
         posteriors.append(from_numpyro(line, automatic, params, *shard, name="line"))
     precision = np.sum(x * x) + 0.01
-    merged = db.merge(posteriors).usual("slope")
+    merged = db.merge(posteriors).parameters("slope")
     assert merged["mean"].item() == pytest.approx(np.sum(x * y) / precision, rel=1e-5)
     assert merged["variance"].item() == pytest.approx(1 / precision, rel=1e-5)
 

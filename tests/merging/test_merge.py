@@ -151,7 +151,7 @@ def test_the_conjugate_gaussian_equals_batch():
     merged = db.merge([model.fit(shard).posterior for shard in points])
     precision = 1 / 2 + 100 / 1
     assert merged.mean("mean")[0, 0] == pytest.approx(points.sum() / precision, rel=1e-12)
-    assert merged.usual("mean")["variance"][0] == pytest.approx(1 / precision, rel=1e-12)
+    assert merged.parameters("mean")["variance"][0] == pytest.approx(1 / precision, rel=1e-12)
     batch = model.fit(points.ravel()).posterior
     np.testing.assert_allclose(merged.natural["mean"], batch.natural["mean"], rtol=1e-12)
 
@@ -402,7 +402,7 @@ class TestBadInput:
         doubtful = db.Posterior(structure, {"topics": np.array([[-0.04, 3.0], [3.0, 0.0]])})
         sure = db.Posterior(structure, {"topics": np.array([[0.0, 5.0], [5.0, 0.0]])})
         merged = db.merge([doubtful, doubtful, sure])
-        assert (merged.usual("topics")["alpha"] > 0).all()
+        assert (merged.parameters("topics")["alpha"] > 0).all()
 
     @pytest.mark.parametrize(
         ("other", "reason"),

@@ -16,7 +16,7 @@ from structures import draw, everything, mixture, topics
 import decbayes as db
 from decbayes import files, workers
 from decbayes.families import Dirichlet
-from decbayes.merging.align import coupled_problem
+from decbayes.merging.alignment import coupled_problem
 from decbayes.merging.placement import Placement
 
 
@@ -87,13 +87,13 @@ class TestGains:
 
     def test_agents_are_passed_over_until_a_slot_of_theirs_changes(self, rng):
         placement = placement_of([draw(mixture(3), rng) for _ in range(2)], rng)
-        assert not placement.settled(0)
+        assert not placement.up_to_date(0)
         placement.gain(0)
-        assert placement.settled(0)
+        assert placement.up_to_date(0)
         placement.place(0, np.roll(placement.assignments[0], 1))
-        assert placement.settled(0), "an agent's own moves do not change what it would gain"
+        assert placement.up_to_date(0), "an agent's own moves do not change what it would gain"
         placement.place(1, np.roll(placement.assignments[1], 1))
-        assert not placement.settled(0)
+        assert not placement.up_to_date(0)
 
 
 class TestWorkers:

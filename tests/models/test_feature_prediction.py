@@ -32,7 +32,7 @@ def parts(data, rng, count):
 
 def joint_density(model, posterior, values):
     """p(values) of one row, NaN left out: Σ_z p(z) Π_d N(value_d; Σ_k z_k m_kd, σ² + Σ_k z_k v_k)."""
-    mean, variance = posterior.usual("features").values()
+    mean, variance = posterior.parameters("features").values()
     chance = posterior.mean("inclusion")
     seen, total = ~np.isnan(values), 0.0
     for choice in product((0, 1), repeat=model.features):

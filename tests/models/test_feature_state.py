@@ -5,9 +5,9 @@ import pytest
 from feature_data import feature_error, synthetic
 from scipy import stats
 
-from decbayes.models.feature_moves import moves, repaired, reseeded, settled
+from decbayes.models.feature_moves import moves, repaired, reseeded, climbed
 from decbayes.models.feature_starts import component_start, tails
-from decbayes.models.feature_state import Problem, Span, State, believing, improved, state_of
+from decbayes.models.feature_state import FeatureData, Span, State, believing, improved, state_of
 
 FEATURES, DIMENSION, VARIANCE = 3, 4, 0.3
 
@@ -21,7 +21,7 @@ def problem(seed, *, observations=40):
     )
     prior_mean, precision = rng.normal(size=(FEATURES, DIMENSION)), rng.uniform(0.5, 2.0, FEATURES)
     alpha, beta = rng.uniform(0.5, 3.0, (2, FEATURES))
-    return Problem(data, DIMENSION, VARIANCE, prior_mean * precision[:, None], precision, alpha, beta)
+    return FeatureData(data, DIMENSION, VARIANCE, prior_mean * precision[:, None], precision, alpha, beta)
 
 
 def random_state(known, seed):
@@ -65,7 +65,7 @@ def test_coordinate_ascent_never_lowers_the_bound(seed):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_moves_never_lower_the_bound(seed):
-    state = settled(random_state(problem(seed), seed), 1e-3)
+    state = climbed(random_state(problem(seed), seed), 1e-3)
     rng = np.random.default_rng(seed)
     for _ in range(3):
         following = repaired(state, rng, 1e-3)
@@ -88,8 +88,8 @@ def poor_optimum(data, assignments, rewrite):
     """Where coordinate ascent ends when it starts from rewritten true assignments."""
     features, dimension = assignments.shape[1], data.shape[1]
     unit = np.ones(features)
-    known = Problem(data, dimension, 0.04, np.zeros((features, dimension)), unit, unit, unit)
-    return settled(state_of(known, rewrite(assignments.T.copy())), 0.01)
+    known = FeatureData(data, dimension, 0.04, np.zeros((features, dimension)), unit, unit, unit)
+    return climbed(state_of(known, rewrite(assignments.T.copy())), 0.01)
 
 
 def union(z):
@@ -120,7 +120,7 @@ def test_moves_repair_a_spoilt_feature(rewrite):
 def test_a_dead_feature_is_reseeded_from_what_it_should_explain():
     data, truth, assignments = synthetic(1, observations=300)
     unit = np.ones(5)
-    known = Problem(data, 10, 0.04, np.zeros((5, 10)), unit, unit, unit)
+    known = FeatureData(data, 10, 0.04, np.zeros((5, 10)), unit, unit, unit)
     state = State(known, dead(assignments.T.copy()), truth, np.full(5, 1e-4), unit, unit)
     reseeds = [reseeded(0, np.random.default_rng(seed), state)[0] for seed in range(10)]
     # Where the seed happens to lack the feature, the residual is noise.
@@ -131,7 +131,7 @@ def test_one_pass_exchanges_features_that_stand_in_for_each_other():
     """Feature 0 where feature 1 belongs: giving up one or taking the other alone would lower the bound."""
     features = np.array([[1.0, 1.0, 0.0], [1.0, 0.9, 0.3]])
     unit = np.ones(2)
-    known = Problem(features[[0] * 20 + [1] * 21], 3, 0.01, np.zeros((2, 3)), unit, unit, unit)
+    known = FeatureData(features[[0] * 20 + [1] * 21], 3, 0.01, np.zeros((2, 3)), unit, unit, unit)
     right = np.repeat(np.eye(2), [20, 21], axis=1)
     wrong = right.copy()
     wrong[:, 20] = [1.0, 0.0]
@@ -142,15 +142,15 @@ def test_one_pass_exchanges_features_that_stand_in_for_each_other():
 def test_swapping_is_a_move_only_where_the_prior_tells_features_apart():
     rng = np.random.default_rng(0)
     informed = problem(0)
-    alike = Problem(informed.data, DIMENSION, VARIANCE, np.zeros((3, 4)), np.ones(3), np.ones(3), np.ones(3))
+    alike = FeatureData(informed.data, DIMENSION, VARIANCE, np.zeros((3, 4)), np.ones(3), np.ones(3), np.ones(3))
     assert len(list(moves(informed, rng))) == len(list(moves(alike, rng))) + 3
 
 
 def test_swaps_bring_features_to_where_the_prior_has_them():
     data, truth, assignments = synthetic(1, observations=300)
     precision = np.full(5, 10.0)
-    known = Problem(data, 10, 0.04, truth * precision[:, None], precision, np.ones(5), np.ones(5))
-    state = settled(state_of(known, assignments.T[[1, 2, 0, 4, 3]]), 0.01)
+    known = FeatureData(data, 10, 0.04, truth * precision[:, None], precision, np.ones(5), np.ones(5))
+    state = climbed(state_of(known, assignments.T[[1, 2, 0, 4, 3]]), 0.01)
     rng = np.random.default_rng(0)
     for _ in range(3):
         state = repaired(state, rng, 0.01)
@@ -161,7 +161,7 @@ def test_component_starts_are_close_to_the_truth():
     data, truth, _ = synthetic(4)
     start = component_start(data, 5, tails, np.random.default_rng(0))
     unit = np.ones(5)
-    known = Problem(data, 10, 0.04, np.zeros((5, 10)), unit, unit, unit)
+    known = FeatureData(data, 10, 0.04, np.zeros((5, 10)), unit, unit, unit)
     assert feature_error(state_of(known, start).means, truth) < 1.0
 
 
@@ -173,8 +173,8 @@ def test_a_span_holds_its_vectors_and_their_bound():
     assert span.basis.shape == (25, 50)
     np.testing.assert_allclose(span.outside(span.inside(data)), data, atol=1e-12)
     unit, start = np.ones(5), rng.random((5, 20))
-    full = improved(state_of(Problem(data, 50, 0.04, mean, unit, unit, unit), start))
-    small = improved(state_of(Problem(span.inside(data), 50, 0.04, span.inside(mean), unit, unit, unit), start))
+    full = improved(state_of(FeatureData(data, 50, 0.04, mean, unit, unit, unit), start))
+    small = improved(state_of(FeatureData(span.inside(data), 50, 0.04, span.inside(mean), unit, unit, unit), start))
     assert small.bound == pytest.approx(full.bound, rel=1e-10)
     np.testing.assert_allclose(span.outside(small.means), full.means, atol=1e-8)
 
@@ -182,6 +182,6 @@ def test_a_span_holds_its_vectors_and_their_bound():
 def test_a_belief_in_the_true_features_gives_the_true_assignments():
     data, truth, assignments = synthetic(5, observations=200)
     unit = np.ones(5)
-    known = Problem(data, 10, 0.04, np.zeros((5, 10)), unit, unit, unit)
+    known = FeatureData(data, 10, 0.04, np.zeros((5, 10)), unit, unit, unit)
     state = believing(known, truth, np.full(5, 1e-4), unit, unit)
     assert np.mean(np.abs(state.assignments - assignments.T) > 0.5) < 0.02

@@ -103,7 +103,7 @@ def test_a_prior_that_knows_the_features_keeps_their_places(fitted):
     after = MODEL.fit(more[400:], prior=fit.posterior, rng=np.random.default_rng(2)).posterior
     np.testing.assert_array_equal(matched(means(after), truth), matched(means(fit.posterior), truth))
     assert feature_error(means(after), truth) < feature_error(means(fit.posterior), truth)
-    assert (after.usual("features")["variance"] < fit.posterior.usual("features")["variance"]).all()
+    assert (after.parameters("features")["variance"] < fit.posterior.parameters("features")["variance"]).all()
 
 
 def test_a_fit_on_top_of_a_prior_begins_where_the_prior_is(fitted):
@@ -175,7 +175,7 @@ def test_a_start_counts_in_full_where_few_observations_span_little():
         "inclusion": db.families.Beta().natural(alpha=1.0, beta=1.0),
     }
     fit = model.fit(data, start=db.Posterior.from_natural(model.structure, natural), rng=np.random.default_rng(0))
-    assert fit.posterior.usual("inclusion")["alpha"] == pytest.approx(1.0, abs=1e-6)
+    assert fit.posterior.parameters("inclusion")["alpha"] == pytest.approx(1.0, abs=1e-6)
 
 
 def test_more_features_than_observations_is_defined():

@@ -36,7 +36,7 @@ def to_the_end(model, **ascent):
 
 
 def alpha(posterior):
-    return posterior.usual("topics")["alpha"]
+    return posterior.parameters("topics")["alpha"]
 
 
 @pytest.mark.parametrize("seed", range(8))

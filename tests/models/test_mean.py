@@ -15,7 +15,7 @@ def test_posterior_evidence_and_prediction_are_exact(rng):
     precision = 1 / 2.0 + 6 / 0.5
     mean = (1.0 / 2.0 + points.sum() / 0.5) / precision
     assert fit.posterior.mean("mean")[0, 0] == pytest.approx(mean)
-    assert fit.posterior.usual("mean")["variance"][0] == pytest.approx(1 / precision)
+    assert fit.posterior.parameters("mean")["variance"][0] == pytest.approx(1 / precision)
     evidence = stats.multivariate_normal(np.ones(6), 0.5 * np.eye(6) + 2.0).logpdf(points)
     assert fit.bound == (pytest.approx(evidence),)
     predictive = stats.norm(mean, np.sqrt(0.5 + 1 / precision)).logpdf([0.0, 3.0])

@@ -58,7 +58,8 @@ def test_one_component_has_the_conjugate_posterior(kind, rng):
     points = rng.normal(size=(20, 2)) @ np.array([[1.0, 0.5], [0.0, 2.0]])
     model = MODELS[kind](1, 2)
     after, before = (
-        p.usual("components") for p in (model.fit(points, rng=rng).posterior, db.Posterior.of_prior(model.structure))
+        p.parameters("components")
+        for p in (model.fit(points, rng=rng).posterior, db.Posterior.of_prior(model.structure))
     )
     strength = before["strength"].ravel()[0] + 20
     np.testing.assert_allclose(after["mean"][0], points.sum(axis=0) / strength)
@@ -127,7 +128,7 @@ def test_no_data_leaves_the_prior(kind, rng):
 def test_more_components_than_points_leave_some_at_the_prior(kind, rng):
     model = MODELS[kind](6, 1)
     fit = model.fit([0.0, 0.1], rng=rng)
-    assert fit.posterior.usual("weights")["alpha"].sum() == pytest.approx(6 + 2)
+    assert fit.posterior.parameters("weights")["alpha"].sum() == pytest.approx(6 + 2)
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -136,7 +137,7 @@ def test_an_earlier_posterior_as_prior_counts_its_data(kind, rng):
     points = clusters(rng, 60, 2)
     first = model.fit(points[:30], rng=rng).posterior
     second = model.fit(points[30:], rng=rng, prior=first, start=first)
-    assert second.posterior.usual("weights")["alpha"].sum() == pytest.approx(3 + 60)
+    assert second.posterior.parameters("weights")["alpha"].sum() == pytest.approx(3 + 60)
     assert (np.diff(second.bound) >= -1e-9 * np.abs(second.bound[1:])).all()
 
 
@@ -181,7 +182,7 @@ def test_an_interrupted_fit_keeps_its_best_state(rng):
         model.fit(clusters(rng, 50, 1), rng=rng, progress=stop)
     fit = caught.value.fit
     assert not fit.converged
-    assert fit.posterior.usual("weights")["alpha"].sum() == pytest.approx(3 + 50)
+    assert fit.posterior.parameters("weights")["alpha"].sum() == pytest.approx(3 + 50)
     assert isinstance(caught.value, KeyboardInterrupt)
 
 
@@ -198,7 +199,7 @@ def test_an_interruption_between_restarts_loses_nothing(rng, monkeypatch):
     monkeypatch.setattr(db.GaussianMixture, "_begin", interrupted)
     with pytest.raises(db.FitInterrupted) as caught:
         model.fit(clusters(rng, 50, 1), rng=rng)
-    assert caught.value.fit.posterior.usual("weights")["alpha"].sum() == pytest.approx(3 + 50)
+    assert caught.value.fit.posterior.parameters("weights")["alpha"].sum() == pytest.approx(3 + 50)
 
 
 @pytest.mark.parametrize("one", [1, np.float64(1.0), np.float32(1.0), np.int64(1)])

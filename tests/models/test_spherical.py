@@ -11,7 +11,7 @@ from decbayes.models.likelihoods import DiagonalCovariance, SphericalCovariance
 
 def test_the_predictive_density_is_a_multivariate_student_t(rng):
     parameters, points = natural("IsotropicNormalGamma", rng, 2, 3), rng.normal(size=(5, 3))
-    usual = SphericalCovariance().family.usual(parameters)
+    usual = SphericalCovariance().family.parameters(parameters)
     for k, density in enumerate(SphericalCovariance().log_predictive(parameters, points).T):
         scale = usual["rate"][k] / usual["shape"][k] * (1 + 1 / usual["strength"][k])
         theirs = stats.multivariate_t(usual["mean"][k], scale * np.eye(3), df=2 * usual["shape"][k])

@@ -9,7 +9,7 @@ from groups import gaussian_charter, identities
 
 import decbayes as db
 from decbayes.errors import InvalidData, StoreFailed
-from decbayes.network import Agent, Charter, Limits, Persist, Report, Send, settle, sign_record
+from decbayes.network import Agent, Charter, Limits, Persist, Report, Send, persist_first, sign_record
 from decbayes.network.protocol import agent as agent_module
 from decbayes.network.protocol.evidence import shard_id
 from decbayes.network.protocol.gossip import OVERDUE
@@ -141,7 +141,7 @@ def test_nothing_is_sent_or_counted_before_it_is_persisted(rng):
     assert isinstance(effect, Persist)
     assert agent.version == 0
     store = Writes()
-    sends = [left for left in settle(agent, [effect], store) if isinstance(left, Send)]
+    sends = [left for left in persist_first(agent, [effect], store) if isinstance(left, Send)]
     assert store.items == [effect.item]
     assert agent.version == effect.item.version
     assert [send.peer for send in sends] == ["peer"]
@@ -150,9 +150,9 @@ def test_nothing_is_sent_or_counted_before_it_is_persisted(rng):
 def test_retracting_is_final_and_survives_a_restart(rng):
     charter, store = gaussian_charter(MEMBERS), Writes()
     agent = Agent(charter, MEMBERS[0], rng=rng)
-    settle(agent, agent.on_bytes("peer", encode(Digest(agent.pool.root))), store)
-    settle(agent, agent.observe([1.0], rng=rng), store)
-    settle(agent, agent.retract(), store)
+    persist_first(agent, agent.on_bytes("peer", encode(Digest(agent.pool.root))), store)
+    persist_first(agent, agent.observe([1.0], rng=rng), store)
+    persist_first(agent, agent.retract(), store)
     assert agent.merged().observations == 0
     again = Agent(charter, MEMBERS[0], rng=rng, saved=store.items)
     assert again.retracted
@@ -163,14 +163,14 @@ def test_an_old_copy_of_the_disk_does_not_make_an_agent_contradict_itself(rng):
     """Restored from a backup, the agent hears of its later version and goes above it."""
     charter, store = gaussian_charter(MEMBERS), Writes()
     agent = Agent(charter, MEMBERS[0], rng=rng)
-    settle(agent, agent.on_bytes("peer", encode(Digest(agent.pool.root))), store)
-    settle(agent, agent.observe([1.0], shard="a", rng=rng), store)
+    persist_first(agent, agent.on_bytes("peer", encode(Digest(agent.pool.root))), store)
+    persist_first(agent, agent.observe([1.0], shard="a", rng=rng), store)
     backup = list(store.items)
-    settle(agent, agent.observe([2.0], shard="b", rng=rng), store)
+    persist_first(agent, agent.observe([2.0], shard="b", rng=rng), store)
     old = Agent(charter, MEMBERS[0], rng=rng, saved=backup)
     old.observe([3.0], shard="c", rng=rng)
     assert old.waiting, "it has not heard anybody yet"
-    left = settle(old, old.on_record("peer", agent.pool.records[agent.id].content), Writes())
+    left = persist_first(old, old.on_record("peer", agent.pool.records[agent.id].content), Writes())
     assert old.version > agent.version
     assert old.own.shards == {"a", "c"}, "the two cannot be taken apart, and 'a' must not count twice"
     assert [r.fields["observe_again"] for r in left if isinstance(r, Report) and r.event == "remembered"] == [["b"]]
@@ -195,12 +195,12 @@ def test_what_the_others_would_refuse_does_not_count_here_either(rng):
     """Otherwise the agent would disagree with everybody for ever."""
     agent = Agent(gaussian_charter(MEMBERS, observations=3), MEMBERS[0], rng=rng)
     store = Writes()
-    settle(agent, agent.on_bytes("peer", encode(Digest(agent.pool.root))), store)
-    settle(agent, agent.observe([1.0, 2.0], shard="small", rng=rng), store)
-    (report,) = settle(agent, agent.observe([1.0, 2.0], shard="too much", rng=rng), store)
+    persist_first(agent, agent.on_bytes("peer", encode(Digest(agent.pool.root))), store)
+    persist_first(agent, agent.observe([1.0, 2.0], shard="small", rng=rng), store)
+    (report,) = persist_first(agent, agent.observe([1.0, 2.0], shard="too much", rng=rng), store)
     assert report.event == "not_published"
     assert "evidence" in report.fields["why"]
-    assert settle(agent, agent.on_tick(), store) == [], "it is told once"
+    assert persist_first(agent, agent.on_tick(), store) == [], "it is told once"
     assert agent.waiting
     assert agent.merged().observations == 2
 
@@ -208,13 +208,13 @@ def test_what_the_others_would_refuse_does_not_count_here_either(rng):
 def test_an_agent_whose_key_was_copied_says_so_and_falls_silent(rng):
     charter, store = gaussian_charter(MEMBERS), Writes()
     agent = Agent(charter, MEMBERS[0], rng=rng)
-    settle(agent, agent.on_bytes("peer", encode(Digest(agent.pool.root))), store)
-    settle(agent, agent.observe([1.0], shard="a", rng=rng), store)
+    persist_first(agent, agent.on_bytes("peer", encode(Digest(agent.pool.root))), store)
+    persist_first(agent, agent.observe([1.0], shard="a", rng=rng), store)
     posterior = charter.model.fit([5.0], rng=rng).posterior
     copy = sign_record(charter, MEMBERS[0], agent.version, posterior=posterior, shards=frozenset("b"), observations=1)
-    left = settle(agent, agent.on_record("peer", copy.content), store)
+    left = persist_first(agent, agent.on_record("peer", copy.content), store)
     assert [report.event for report in left] == ["excluded"]
-    (report,) = settle(agent, agent.observe([2.0], shard="c", rng=rng), store)
+    (report,) = persist_first(agent, agent.observe([2.0], shard="c", rng=rng), store)
     assert "new key" in report.fields["why"]
     assert agent.merged().observations == 0
 
@@ -253,11 +253,11 @@ def test_what_waits_for_a_full_disk_does_not_pile_up(rng):
     posterior = charter.model.fit([1.0], rng=rng).posterior
     for version in range(1, 50):
         record = sign_record(charter, MEMBERS[1], version, posterior=posterior, shards=frozenset("a"), observations=1)
-        settle(agent, agent.on_record("somebody", record.content), FullDisk())
+        persist_first(agent, agent.on_record("somebody", record.content), FullDisk())
     assert agent.trouble == "no space left"
     assert agent.pool.version(MEMBERS[1].id) == 49
     store = Writes()
-    settle(agent, agent.on_tick(), store)
+    persist_first(agent, agent.on_tick(), store)
     assert [item.version for item in store.items] == [49]
     assert agent.trouble is None
 

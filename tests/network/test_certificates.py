@@ -11,7 +11,7 @@ from decbayes.errors import InvalidCertificate
 from decbayes.network.protocol.keys import write_new
 from decbayes.network.runtime import certificates
 from decbayes.network.runtime.certificates import hosts_of, key_file, new_request
-from decbayes.network.runtime.certified import check_certified
+from decbayes.network.runtime.credentials import check_credentials
 
 HOSTS = ("site-a.example.org", "10.0.0.7", "::1")
 
@@ -99,7 +99,7 @@ def test_a_key_that_cannot_be_written_whole_leaves_no_file(tmp_path, monkeypatch
 def test_files_that_do_not_fit_together_or_are_not_valid_now_are_told_apart(tmp_path, monkeypatch):
     authority, other = Authority(tmp_path, "authority"), Authority(tmp_path, "other")
     certificate, key = authority.issue("site-a")
-    assert check_certified(authority.file, certificate, key) < datetime.now(UTC) + timedelta(days=1, minutes=1)
+    assert check_credentials(authority.file, certificate, key) < datetime.now(UTC) + timedelta(days=1, minutes=1)
     foreign, _ = other.issue("foreign")
     expired = authority.issue("expired", days=-0.02)
     monkeypatch.setattr(certificates, "HEAD_START", timedelta(hours=-1))
@@ -113,7 +113,7 @@ def test_files_that_do_not_fit_together_or_are_not_valid_now_are_told_apart(tmp_
         ((authority.file, certificate, certificate), "not a private key"),
     ):
         with pytest.raises(InvalidCertificate, match=said):
-            check_certified(*files)
+            check_credentials(*files)
 
 
 def test_an_authority_that_was_renewed_replaces_the_one_that_has_expired(tmp_path):
@@ -128,9 +128,9 @@ def test_an_authority_that_was_renewed_replaces_the_one_that_has_expired(tmp_pat
     bundle = tmp_path / "authorities.pem"
     bundle.write_bytes(old)
     with pytest.raises(InvalidCertificate, match=r"authorities\.pem has expired"):
-        check_certified(bundle, certificate, key)
+        check_credentials(bundle, certificate, key)
     bundle.write_bytes(old + authority.file.read_bytes())
-    assert check_certified(bundle, certificate, key) > datetime.now(UTC)
+    assert check_credentials(bundle, certificate, key) > datetime.now(UTC)
 
 
 def test_a_request_that_was_changed_on_its_way_is_not_signed():

@@ -81,7 +81,7 @@ def test_refining_a_mixture_within_an_epoch_keeps_the_prior(rng):
         two.perform(site, site.agent.refine(rng=rng))
     two.round()
     posterior = two.sites[0].agent.posterior()
-    np.testing.assert_allclose(posterior.usual("weights")["alpha"].sum(), 2 * 1.0 + 120, rtol=1e-9)
+    np.testing.assert_allclose(posterior.parameters("weights")["alpha"].sum(), 2 * 1.0 + 120, rtol=1e-9)
     np.testing.assert_allclose(np.sort(posterior.mean("components").ravel()), [-3, 3], atol=0.3)
 
 

@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from decbayes.network import Agent, Send, settle
+from decbayes.network import Agent, Send, persist_first
 from decbayes.network.simulation.ledger import Ledger
 from decbayes.network.simulation.simulator import Disk, Site
 
@@ -39,7 +39,7 @@ class Agents(RuleBasedStateMachine):
                 self._perform(site, site.agent.on_connect(other.name))
 
     def _perform(self, site, effects):
-        for effect in settle(site.agent, effects, site.disk):
+        for effect in persist_first(site.agent, effects, site.disk):
             if isinstance(effect, Send):
                 self.bag.append((site.name, int(effect.peer), effect.message))
         self.ledger.check(site)

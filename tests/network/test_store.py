@@ -12,7 +12,7 @@ import pytest
 from groups import gaussian_charter, identities
 
 from decbayes.errors import StoreFailed
-from decbayes.network import Agent, Proof, Record, Report, SignedHeader, SqliteStore, settle, sign_record
+from decbayes.network import Agent, Proof, Record, Report, SignedHeader, SqliteStore, persist_first, sign_record
 from decbayes.network.protocol.messages import Digest, encode
 from decbayes.network.runtime import store as store_module
 from decbayes.network.runtime.store import FORMAT, address
@@ -66,9 +66,9 @@ def test_an_agent_continues_where_it_was(path, rng):
     for shard in ("a", "b", "c"):
         with SqliteStore(path, CHARTER) as store:
             agent = Agent(CHARTER, MEMBERS[0], rng=rng, saved=store.load())
-            settle(agent, agent.on_bytes("peer", encode(Digest(agent.pool.root))), store)
-            settle(agent, agent.observe([1.0, 2.0], shard=shard, rng=rng), store)
-            settle(agent, agent.observe([1.0, 2.0], shard="a", rng=rng), store)
+            persist_first(agent, agent.on_bytes("peer", encode(Digest(agent.pool.root))), store)
+            persist_first(agent, agent.observe([1.0, 2.0], shard=shard, rng=rng), store)
+            persist_first(agent, agent.observe([1.0, 2.0], shard="a", rng=rng), store)
             versions.append(agent.version)
     assert versions == sorted(set(versions))
     assert agent.own.shards == {"a", "b", "c"}
@@ -213,10 +213,10 @@ def small_disk(folder: Path):
 
 def publish_until_full(agent: Agent, store: SqliteStore, rng) -> list[Report]:
     """Observe data until the disk is full; the reports of the failure."""
-    settle(agent, agent.on_bytes("peer", encode(Digest(agent.pool.root))), store)
+    persist_first(agent, agent.on_bytes("peer", encode(Digest(agent.pool.root))), store)
     for number in range(400):
         points = rng.normal(size=(1, agent.charter.model.dimension))
-        left = settle(agent, agent.observe(points, shard=f"shard {number}", rng=rng), store)
+        left = persist_first(agent, agent.observe(points, shard=f"shard {number}", rng=rng), store)
         if agent.trouble:
             return [effect for effect in left if isinstance(effect, Report)]
     raise AssertionError("the disk never filled up")
@@ -230,13 +230,13 @@ def check_full_disk(store: SqliteStore, charter, rng, free) -> None:
     assert "full" in agent.trouble
     stuck = agent.version
     assert agent.waiting
-    assert not [left for left in settle(agent, agent.on_tick(), store) if isinstance(left, Report)], "said once"
+    assert not [left for left in persist_first(agent, agent.on_tick(), store) if isinstance(left, Report)], "said once"
     assert agent.trouble
     assert agent.version == stuck
     assert agent.on_bytes("peer", encode(Digest(b"\0" * 32))), "it still answers"
     assert agent.merged().observations == len(agent.own.shards) - 1
     free()
-    settle(agent, agent.on_tick(), store)
+    persist_first(agent, agent.on_tick(), store)
     assert agent.trouble is None
     assert not agent.waiting
     assert agent.version > stuck

@@ -10,7 +10,7 @@ import pytest
 
 from decbayes.errors import TransportFailed
 from decbayes.network.protocol.messages import Digest, encode
-from decbayes.network.runtime.links import Links, settings, settled
+from decbayes.network.runtime.links import Links, settings, with_port
 from decbayes.network.runtime.log import Log, understand
 from decbayes.network.runtime.queues import CALL_BYTES, Inbox, Outbox
 from decbayes.network.runtime.transport import explain
@@ -91,7 +91,7 @@ def test_nothing_goes_beyond_loopback_in_the_clear_unless_told_to(host):
 
 
 def test_by_default_an_agent_listens_on_loopback_and_looks_for_nobody():
-    told = settings(Links(), [settled(endpoint) for endpoint in Links().listen], most_bytes=1 << 20)
+    told = settings(Links(), [with_port(endpoint) for endpoint in Links().listen], most_bytes=1 << 20)
     (endpoint,) = told["listen/endpoints"]
     assert endpoint.startswith("tcp/127.0.0.1:")
     assert not endpoint.endswith(":0")

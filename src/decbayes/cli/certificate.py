@@ -39,7 +39,7 @@ def authority(
     """
     made = certificates().Authority.generate(name or file.stem, days=days)
     made.save(file)
-    describe(made.certificate)
+    print_certificate(made.certificate)
 
 
 @app.command
@@ -57,7 +57,7 @@ def issue(file: File, /, *, authority: Signer, hosts: Hosts, name: Name = None, 
     key, request = make.new_request(name or file.stem, hosts)
     certificate = signer.sign(request, days=days)
     make.save_pair(file, certificate, make.key_file(file), key)
-    describe(certificate)
+    print_certificate(certificate)
 
 
 @app.command
@@ -97,7 +97,7 @@ def sign(
     make = certificates()
     certificate = make.Authority.load(authority).sign(make.read_request(request), days=days)
     make.write_certificate(output, certificate)
-    describe(certificate)
+    print_certificate(certificate)
 
 
 @app.command
@@ -112,7 +112,7 @@ def show(file: Annotated[Path, Parameter(help="A certificate.")], /) -> None:
     """
     make = certificates()
     certificate = make.read_certificates(file)[0]
-    describe(certificate)
+    print_certificate(certificate)
     make.check_validity(certificate, file)
 
 
@@ -124,7 +124,7 @@ def certificates() -> ModuleType:
     return certificates
 
 
-def describe(certificate: "x509.Certificate") -> None:
+def print_certificate(certificate: "x509.Certificate") -> None:
     from cryptography.hazmat.primitives import hashes
 
     fingerprint = certificate.fingerprint(hashes.SHA256()).hex()

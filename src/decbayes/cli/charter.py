@@ -59,7 +59,7 @@ def new(
         vocabulary=words,
     )
     charter.save(file)
-    describe(charter)
+    print_charter(charter)
 
 
 @app.command
@@ -79,7 +79,7 @@ def add(file: File, /, *, members: Members) -> None:
         raise InvalidCharter(f"There is a member named '{known[0]}' already.")
     extended = replace(charter, members={**charter.members, **added})
     extended.save(file)
-    describe(extended)
+    print_charter(extended)
 
 
 @app.command(name="next")
@@ -110,7 +110,7 @@ def next_epoch(
         raise StoreFailed(f"{store} holds no evidence yet: a new epoch would be the old one.")
     following = charter.next_epoch(pool.posterior(), shards)
     following.save(output)
-    describe(following)
+    print_charter(following)
 
 
 @app.command
@@ -123,7 +123,7 @@ def show(file: File, /) -> None:
     decbayes charter show group.toml
     ```
     """
-    describe(load(file))
+    print_charter(load(file))
 
 
 def load(file: Path) -> "Charter":
@@ -138,7 +138,7 @@ def refuse_existing(file: Path) -> None:
         raise InvalidCharter(f"{file} exists, and a charter is not overwritten. Members are added with `charter add`.")
 
 
-def describe(charter: "Charter") -> None:
+def print_charter(charter: "Charter") -> None:
     settings = ", ".join(f"{name}={value}" for name, value in charter.settings.items())
     print(f"group        {charter.group}")
     print(f"model        {charter.model_name} ({settings})")

@@ -59,7 +59,7 @@ def posterior(
         save(answer.posterior, output)
     if store is not None and parts is not None:
         save_parts(stored_parts(store, agreed), parts)
-    describe(answer.description, agreed)
+    print_answer(answer.description, agreed)
 
 
 def save_parts(contributions: dict[str, Posterior], folder: Path) -> None:
@@ -69,7 +69,7 @@ def save_parts(contributions: dict[str, Posterior], folder: Path) -> None:
         save(contribution, folder / f"{quote(name, safe=' ')}.posterior")
 
 
-def describe(description: dict[str, Any], charter: "Charter") -> None:
+def print_answer(description: dict[str, Any], charter: "Charter") -> None:
     # Names as the charter has them: an agent that is asked may say anything.
     counted = [name for name in charter.members if name in description["counted"]]
     missing = [name for name in charter.members if name not in counted]

@@ -90,7 +90,7 @@ def row(simulation: Simulation, site: Site) -> list[str | Text]:
     for other in simulation.sites:
         known, excluded = other.identity.id in pool.records, other.identity.id in pool.proofs
         heard.append("✗" if excluded else "●" if known else "·", "red" if excluded else "green" if known else "dim")
-    usual = merged.posterior.usual("mean")
+    usual = merged.posterior.parameters("mean")
     mean = f"{float(np.ravel(usual['mean'])[0]):.4f} ± {float(np.sqrt(np.ravel(usual['variance'])[0])):.4f}"
     return [site.name, state(site), heard, str(merged.observations), mean, merged.set_hash[:8]]
 

@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from decbayes.models.ascent import Pass
-from decbayes.models.ascent import Progress as Report
+from decbayes.models.ascent import OnPass, Pass
 
 
 class Output(Console):
@@ -33,7 +32,7 @@ def plain(text: str) -> str:
 
 
 @contextmanager
-def fitting(starts: int) -> Iterator[Report]:
+def fitting(starts: int) -> Iterator[OnPass]:
     """A bar over the starts of a fit, which shows the pass and the bound; it is gone when the fit ends."""
     with progress_bar() as bar:
         task = bar.add_task("fitting", total=starts)

@@ -18,7 +18,7 @@ from decbayes.posterior import Posterior
 VICTIM, LATECOMER = SITES[3], SITES[7]
 REFINEMENTS = 2
 # The group has settled when nothing has changed for so long; refining waits for three quiet seconds.
-SETTLED_SECONDS = 6.0
+QUIET_SECONDS = 6.0
 # A slow machine need not refine to the end; agreeing it must.
 PATIENCE_SECONDS, MOST_SECONDS = 70.0, 100.0
 
@@ -132,7 +132,7 @@ class Events:
         return all(one.heard == sites for one in self.live) and len({one.root for one in self.live}) == 1
 
     def _settled(self) -> bool:
-        quiet = time.monotonic() > max(one.changed for one in self.live) + SETTLED_SECONDS
+        quiet = time.monotonic() > max(one.changed for one in self.live) + QUIET_SECONDS
         return quiet or self.story.seconds > PATIENCE_SECONDS
 
 

@@ -19,7 +19,7 @@ class Beta(Family):
     Columns: α − 1 (D), β − 1 (D). T(θ) = (log θ, log(1 − θ)). With one dimension parameters and values are (K,).
     """
 
-    parameters = ("alpha", "beta")
+    parameter_names = ("alpha", "beta")
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         return tuple(map(squeezed, self._shapes(natural)))

@@ -21,7 +21,7 @@ class Dirichlet(Family):
     Rows are sparse ones in merges, whose gains and information cost what is not zero.
     """
 
-    parameters = ("alpha",)
+    parameter_names = ("alpha",)
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         return (np.asarray(natural, dtype=np.float64) + 1.0,)
@@ -97,7 +97,7 @@ class Dirichlet(Family):
 class Weights(Family):
     """One Dirichlet over the K components themselves. Column: α − 1 (one coordinate per row). T(θ) = log θ."""
 
-    parameters = ("alpha",)
+    parameter_names = ("alpha",)
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         return (np.asarray(natural, dtype=np.float64)[..., 0] + 1.0,)

@@ -15,7 +15,7 @@ class DirichletTotals:
         self.added, self.alpha, self.table = np.zeros(prior.shape), np.empty(prior.shape), np.empty(prior.shape)
         self.start_sums, self.added_sums = self.start.sum(axis=1), np.zeros(len(prior))
         self.outside = np.zeros(len(prior), dtype=np.intp)
-        self.settle(np.arange(len(prior)))
+        self.update(np.arange(len(prior)))
 
     def clear(self, slots: Indices) -> None:
         self.added[slots], self.added_sums[slots] = 0.0, 0.0
@@ -25,7 +25,7 @@ class DirichletTotals:
         placed = components >= 0
         self.added_sums[slots[placed]] += sign * checked_sparse(rows).sums[components[placed]]
 
-    def settle(self, slots: Indices) -> None:
+    def update(self, slots: Indices) -> None:
         from decbayes.kernels.gain import tabulate
 
         for slot in slots:
@@ -34,14 +34,14 @@ class DirichletTotals:
             self.outside[slot] = np.count_nonzero(self.alpha[slot] <= 0.0)
 
     def move(self, rows: Rows, slots: Indices, before: Indices, after: Indices) -> None:
-        from decbayes.kernels.rows import settle_rows
+        from decbayes.kernels.rows import update_rows
 
         sparse = checked_sparse(rows)
         self.add(rows, slots, before, -1.0)
         self.add(rows, slots, after)
         slots_now = self.start, self.added, self.alpha, self.table, self.outside
         for components in (before, after):
-            settle_rows(*slots_now, sparse.starts, sparse.stops, sparse.indices, slots, components)
+            update_rows(*slots_now, sparse.starts, sparse.stops, sparse.indices, slots, components)
 
     def gains(self, rows: Rows, slots: Indices, held: Indices) -> Array:
         from decbayes.kernels.gain import place_gains

@@ -14,7 +14,7 @@ from decbayes.families.matrices import Array
 class Bernoulli(Family):
     """One coin per row. Column: its log-odds. T(z) = z."""
 
-    parameters = ("probability",)
+    parameter_names = ("probability",)
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         return (np.asarray(expit(np.asarray(natural, dtype=np.float64)[..., 0])),)
@@ -58,7 +58,7 @@ class Bernoulli(Family):
 class Categorical(Family):
     """One die per row. Columns: log-odds of its C faces, up to a constant per row. T(z) = indicator of the face."""
 
-    parameters = ("probability",)
+    parameter_names = ("probability",)
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         return (np.asarray(softmax(np.asarray(natural, dtype=np.float64), axis=-1)),)

@@ -31,14 +31,14 @@ class Family(ABC):
     def name(self) -> str:
         return type(self).__name__
 
-    parameters: ClassVar[tuple[str, ...]]
+    parameter_names: ClassVar[tuple[str, ...]]
 
     value_type: ClassVar[type[Any] | None] = None
     """The named tuple that θ is, where it has several quantities, such as a mean and a precision."""
 
     @abstractmethod
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
-        """The usual parameters that the columns stand for, in the order of `parameters`; unchecked."""
+        """The ordinary parameters that the columns stand for, in the order of `parameter_names`; unchecked."""
 
     @abstractmethod
     def row_terms(self, natural: ArrayLike) -> Array:
@@ -61,12 +61,12 @@ class Family(ABC):
         return self.contains_rows(prior + rows.written_out())
 
     @abstractmethod
-    def natural(self, *positional: Any, **usual: Any) -> Array:
-        """Natural parameters from the usual ones, the inverse of `usual`."""
+    def natural(self, *positional: Any, **parameters: Any) -> Array:
+        """Natural parameters from the ordinary ones, the inverse of `parameters`."""
 
-    def usual(self, natural: ArrayLike) -> dict[str, Array]:
-        """The usual parameters by name: `family.natural(**family.usual(λ))` is λ."""
-        return dict(zip(self.parameters, self.columns(natural), strict=True))
+    def parameters(self, natural: ArrayLike) -> dict[str, Array]:
+        """The ordinary parameters by name: `family.natural(**family.parameters(λ))` is λ."""
+        return dict(zip(self.parameter_names, self.columns(natural), strict=True))
 
     @abstractmethod
     def expected(self, natural: ArrayLike) -> Any:

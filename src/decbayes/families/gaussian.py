@@ -15,7 +15,7 @@ from decbayes.families.matrices import Array, Contribution, dense
 class IsotropicGaussian(Family):
     """N(m, σ²I) per row. Columns: η = m / σ² (D of them), ν = −1 / 2σ². T(x) = (x, |x|²)."""
 
-    parameters = ("mean", "variance")
+    parameter_names = ("mean", "variance")
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         matrix = np.asarray(natural, dtype=np.float64)
@@ -81,7 +81,7 @@ class IsotropicGaussian(Family):
 class DiagonalGaussian(Family):
     """N(m, diag(σ²)) per row. Columns: η = m / σ² (D), ν = −1 / 2σ² (D). T(x) = (x, x²)."""
 
-    parameters = ("mean", "variance")
+    parameter_names = ("mean", "variance")
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         eta, nu = split(natural, 2)
@@ -136,7 +136,7 @@ class FullGaussian(Family):
     Only the symmetric part of the D² columns has a meaning; `natural` writes a symmetric matrix.
     """
 
-    parameters = ("mean", "covariance")
+    parameter_names = ("mean", "covariance")
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         shift, precision = self._shift_and_precision(natural)
@@ -224,5 +224,5 @@ def diagonal(matrices: Array) -> Array:
 def positive_definite(matrices: Array) -> NDArray[np.bool_]:
     """Which of the symmetric matrices are finite and have only positive eigenvalues."""
     finite = np.asarray(np.isfinite(matrices).all(axis=(-2, -1)))
-    settled = np.where(finite[..., None, None], matrices, -np.eye(matrices.shape[-1]))
-    return np.asarray(np.linalg.eigvalsh(settled)[..., 0] > 0)
+    finite_ones = np.where(finite[..., None, None], matrices, -np.eye(matrices.shape[-1]))
+    return np.asarray(np.linalg.eigvalsh(finite_ones)[..., 0] > 0)

@@ -20,7 +20,7 @@ class IsotropicNormalGamma(Family):
     Columns: a − 1 + ½D, −b − ½κ|m|², κm (D), −½κ. T(μ, τ) = (log τ, τ, τμ, τ|μ|²).
     """
 
-    parameters = ("mean", "strength", "shape", "rate")
+    parameter_names = ("mean", "strength", "shape", "rate")
     value_type = MeanAndPrecision
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:

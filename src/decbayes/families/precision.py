@@ -25,7 +25,7 @@ class MeanAndPrecision(NamedTuple):
 class Gamma(Family):
     """Independent Gamma(a, rate b) in each of D dimensions per row. Columns: a − 1 (D), −b (D). T(x) = (log x, x)."""
 
-    parameters = ("shape", "rate")
+    parameter_names = ("shape", "rate")
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         first, second = split(natural, 2)
@@ -80,7 +80,7 @@ class NormalGamma(Family):
     Columns, D each: a − ½, −b − ½κm², κm, −½κ. T(μ, τ) = (log τ, τ, τμ, τμ²).
     """
 
-    parameters = ("mean", "strength", "shape", "rate")
+    parameter_names = ("mean", "strength", "shape", "rate")
     value_type = MeanAndPrecision
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
@@ -150,7 +150,7 @@ class NormalWishart(Family):
     Columns: n − D, −½(V⁻¹ + κmmᵀ) (D², row by row), κm (D), −½κ. T(μ, Λ) = (½ log|Λ|, Λ, Λμ, μᵀΛμ).
     """
 
-    parameters = ("mean", "strength", "degrees", "inverse_scale")
+    parameter_names = ("mean", "strength", "degrees", "inverse_scale")
     value_type = MeanAndPrecision
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:

@@ -19,12 +19,12 @@ class Totals(Protocol):
     """λ0 + Σ_i P_i c_i of one factor; a component below zero stands for a site that is not placed."""
 
     def clear(self, slots: Indices) -> None:
-        """Empty the slots, to be summed anew: `add` everybody, then `settle`."""
+        """Empty the slots, to be summed anew: `add` everybody, then `update`."""
 
     def add(self, rows: Rows, slots: Indices, components: Indices) -> None:
         """Add a site's components to cleared slots."""
 
-    def settle(self, slots: Indices) -> None:
+    def update(self, slots: Indices) -> None:
         """Bring everything that depends on the sums up to date."""
 
     def move(self, rows: Rows, slots: Indices, before: Indices, after: Indices) -> None:
@@ -49,7 +49,7 @@ class PlainTotals:
     def add(self, rows: Rows, slots: Indices, components: Indices) -> None:
         rows.add_to(self.added, slots, components)
 
-    def settle(self, slots: Indices) -> None:
+    def update(self, slots: Indices) -> None:
         pass
 
     def move(self, rows: Rows, slots: Indices, before: Indices, after: Indices) -> None:

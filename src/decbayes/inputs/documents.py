@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from decbayes.errors import InvalidData
-from decbayes.inputs.tables import TEXTS, Table, is_text, opened, read_table, read_texts, reading
+from decbayes.inputs.tables import TEXTS, Observations, is_text, opened, read_table, read_texts, reading
 
 WORD = re.compile(r"[^\W\d_]{2,}")  # two letters or more, of any alphabet
 
@@ -41,7 +41,7 @@ def read_documents(
     return in_order_of(vocabulary, counts, table.columns) if table.columns else Documents(counts, tuple(vocabulary))
 
 
-def read_counts(path: Path) -> Table:
+def read_counts(path: Path) -> Observations:
     try:
         return read_table(path)
     except InvalidData as error:

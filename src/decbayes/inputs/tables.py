@@ -41,7 +41,7 @@ Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Table:
+class Observations:
     """Rows of numbers, dense or sparse, and the names of the columns where the file gives them."""
 
     values: Any
@@ -53,7 +53,7 @@ def ending(path: Path) -> str:
     return Path(path.name.removesuffix(".gz")).suffix.lower().removeprefix(".")
 
 
-def read_table(path: Path, columns: Sequence[str] = ()) -> Table:
+def read_table(path: Path, columns: Sequence[str] = ()) -> Observations:
     """The numbers of a CSV, Parquet, NumPy or MatrixMarket file, or those of the named columns."""
     suffix = ending(path)
     if suffix not in READERS:
@@ -81,7 +81,7 @@ def reading(path: Path, kind: str) -> Iterator[None]:
         raise InvalidData(f"{path}: not a readable {kind} file{cause}.") from None
 
 
-def read_csv(path: Path, columns: Sequence[str]) -> Table:
+def read_csv(path: Path, columns: Sequence[str]) -> Observations:
     rows = list(csv_rows(path))
     if not rows:
         raise InvalidData("it holds blank lines only.")
@@ -90,7 +90,7 @@ def read_csv(path: Path, columns: Sequence[str]) -> Table:
     kept = places(names, columns) if columns else range(len(first))
     cells = [[row[place] for place in kept] for row in same_width(rows, len(first))]
     chosen = tuple(names[place] for place in kept) if names else ()
-    return Table(numbers(cells[bool(names) :], chosen), chosen)
+    return Observations(numbers(cells[bool(names) :], chosen), chosen)
 
 
 def csv_rows(path: Path) -> Iterator[list[str]]:
@@ -138,7 +138,7 @@ def is_number(cell: str) -> bool:
     return True
 
 
-def read_parquet(path: Path, columns: Sequence[str]) -> Table:
+def read_parquet(path: Path, columns: Sequence[str]) -> Observations:
     parquet = require("pyarrow.parquet", extra="parquet", task="Reading Parquet files")
     try:
         table = parquet.read_table(path)
@@ -150,27 +150,27 @@ def read_parquet(path: Path, columns: Sequence[str]) -> Table:
     wrong = [name for name, part in zip(names, parts, strict=True) if part.dtype.kind not in "buif"]
     if wrong:
         raise InvalidData(f"not numbers: the columns {', '.join(wrong)}. Choose others (--columns).")
-    return Table(np.column_stack([part.astype(np.float64) for part in parts]), names)
+    return Observations(np.column_stack([part.astype(np.float64) for part in parts]), names)
 
 
-def read_array(path: Path, columns: Sequence[str]) -> Table:
+def read_array(path: Path, columns: Sequence[str]) -> Observations:
     places((), columns)
-    return Table(np.load(path, allow_pickle=False))
+    return Observations(np.load(path, allow_pickle=False))
 
 
-def read_arrays(path: Path, columns: Sequence[str]) -> Table:
+def read_arrays(path: Path, columns: Sequence[str]) -> Observations:
     """One dense array, or the parts of a CSR matrix, with the words of a `vocab` if there is one."""
     places((), columns)
     with np.load(path, allow_pickle=False) as stored:
         names = tuple(map(str, stored["vocab"])) if "vocab" in stored else ()
         if "indptr" in stored:
-            return Table(csr_from(stored), names)
+            return Observations(csr_from(stored), names)
         arrays = [name for name in stored.files if name != "vocab"]
         if len(arrays) != 1:
             raise InvalidData(
                 f"it holds {len(arrays)} arrays ({', '.join(arrays)}); one, or a sparse matrix, is expected."
             )
-        return Table(stored[arrays[0]], names)
+        return Observations(stored[arrays[0]], names)
 
 
 def csr_from(stored: Mapping[str, Any]) -> csr_array:
@@ -180,15 +180,15 @@ def csr_from(stored: Mapping[str, Any]) -> csr_array:
     return csr_array(parts, shape=tuple(stored["shape"]))
 
 
-def read_market(path: Path, columns: Sequence[str]) -> Table:
+def read_market(path: Path, columns: Sequence[str]) -> Observations:
     from scipy.io import mmread
 
     places((), columns)
     matrix = mmread(path)
-    return Table(csr_array(matrix) if issparse(matrix) else matrix)
+    return Observations(csr_array(matrix) if issparse(matrix) else matrix)
 
 
-READERS: dict[str, Callable[[Path, Sequence[str]], Table]] = {
+READERS: dict[str, Callable[[Path, Sequence[str]], Observations]] = {
     "csv": read_csv,
     "tsv": read_csv,
     "parquet": read_parquet,
@@ -198,7 +198,7 @@ READERS: dict[str, Callable[[Path, Sequence[str]], Table]] = {
 }
 
 
-def read_points(path: Path, columns: Sequence[str] = (), agreed: Sequence[str] = ()) -> Table:
+def read_points(path: Path, columns: Sequence[str] = (), agreed: Sequence[str] = ()) -> Observations:
     """A table of points: images become rows, a single column stays one.
 
     Where no columns are asked for, those that sites have agreed on are taken out of a file that names its columns.
@@ -208,7 +208,7 @@ def read_points(path: Path, columns: Sequence[str] = (), agreed: Sequence[str] =
     if not values.size:
         raise InvalidData(f"{path} holds no observations.")
     rows = np.atleast_1d(values)
-    return Table(rows.reshape(len(rows), -1), table.columns)
+    return Observations(rows.reshape(len(rows), -1), table.columns)
 
 
 def has_names(path: Path) -> bool:

@@ -44,44 +44,46 @@ class Convention:
     """How one covariance type is written here and there."""
 
     covariance: Covariance
-    usual: Callable[[Wishart], dict[str, Array]]
+    parameters: Callable[[Wishart], dict[str, Array]]
     wishart: Callable[[dict[str, Array]], Wishart]
 
 
-def full_usual(given: Wishart) -> dict[str, Array]:
+def full_parameters(given: Wishart) -> dict[str, Array]:
     inverse_scale = given.degrees[:, None, None] * given.covariance
     return {"mean": given.mean, "strength": given.strength, "degrees": given.degrees, "inverse_scale": inverse_scale}
 
 
-def full_wishart(usual: dict[str, Array]) -> Wishart:
-    degrees = usual["degrees"]
-    return Wishart(usual["mean"], usual["strength"], degrees, usual["inverse_scale"] / degrees[:, None, None])
+def full_wishart(parameters: dict[str, Array]) -> Wishart:
+    degrees = parameters["degrees"]
+    return Wishart(
+        parameters["mean"], parameters["strength"], degrees, parameters["inverse_scale"] / degrees[:, None, None]
+    )
 
 
-def diagonal_usual(given: Wishart) -> dict[str, Array]:
+def diagonal_parameters(given: Wishart) -> dict[str, Array]:
     shape, strength = 0.5 * given.degrees[:, None], given.strength[:, None]
     return {"mean": given.mean, "strength": strength, "shape": shape, "rate": shape * given.covariance}
 
 
-def diagonal_wishart(usual: dict[str, Array]) -> Wishart:
-    strength, shape = (shared_by_dimensions(usual[name], name) for name in ("strength", "shape"))
-    return Wishart(usual["mean"], strength, 2.0 * shape, usual["rate"] / shape[:, None])
+def diagonal_wishart(parameters: dict[str, Array]) -> Wishart:
+    strength, shape = (shared_by_dimensions(parameters[name], name) for name in ("strength", "shape"))
+    return Wishart(parameters["mean"], strength, 2.0 * shape, parameters["rate"] / shape[:, None])
 
 
-def spherical_usual(given: Wishart) -> dict[str, Array]:
+def spherical_parameters(given: Wishart) -> dict[str, Array]:
     shape = 0.5 * given.mean.shape[1] * given.degrees
     return {"mean": given.mean, "strength": given.strength, "shape": shape, "rate": shape * given.covariance}
 
 
-def spherical_wishart(usual: dict[str, Array]) -> Wishart:
-    degrees = 2.0 * usual["shape"] / usual["mean"].shape[1]
-    return Wishart(usual["mean"], usual["strength"], degrees, usual["rate"] / usual["shape"])
+def spherical_wishart(parameters: dict[str, Array]) -> Wishart:
+    degrees = 2.0 * parameters["shape"] / parameters["mean"].shape[1]
+    return Wishart(parameters["mean"], parameters["strength"], degrees, parameters["rate"] / parameters["shape"])
 
 
 CONVENTIONS = {
-    "full": Convention("full", full_usual, full_wishart),
-    "diag": Convention("diagonal", diagonal_usual, diagonal_wishart),
-    "spherical": Convention("spherical", spherical_usual, spherical_wishart),
+    "full": Convention("full", full_parameters, full_wishart),
+    "diag": Convention("diagonal", diagonal_parameters, diagonal_wishart),
+    "spherical": Convention("spherical", spherical_parameters, spherical_wishart),
 }
 
 
@@ -99,7 +101,7 @@ def mixture_posterior(estimator: Any) -> Posterior:
     fitted = Wishart(estimator.means_, estimator.mean_precision_, estimator.degrees_of_freedom_, estimator.covariances_)
     natural = {
         "weights": structure.families["weights"].natural(alpha=estimator.weight_concentration_),
-        "components": structure.families["components"].natural(**convention.usual(fitted)),
+        "components": structure.families["components"].natural(**convention.parameters(fitted)),
     }
     return Posterior.from_natural(structure, natural)
 
@@ -130,11 +132,11 @@ def mixture_estimator(posterior: Posterior) -> Any:
     if not all(structure.exchangeable(coupled) for coupled in structure.symmetry):
         raise NotConvertible("scikit-learn's prior is the same for all components; this posterior's prior is not.")
     family = structure.families["components"]
-    fitted = CONVENTIONS[kind].wishart(posterior.usual("components"))
-    prior = CONVENTIONS[kind].wishart(family.usual(structure.prior["components"][:1]))
+    fitted = CONVENTIONS[kind].wishart(posterior.parameters("components"))
+    prior = CONVENTIONS[kind].wishart(family.parameters(structure.prior["components"][:1]))
     weight_prior = concentration(structure.prior["weights"])[:, 0]
     estimator = unfitted(kind, len(weight_prior), prior, float(weight_prior[0]))
-    set_parameters(estimator, fitted, posterior.usual("weights")["alpha"])
+    set_parameters(estimator, fitted, posterior.parameters("weights")["alpha"])
     return estimator
 
 

@@ -35,7 +35,7 @@ def add_rows(
 
 
 @numba.njit(fastmath=FASTMATH, error_model="numpy", nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def settle_rows(
+def update_rows(
     start: Array,
     added: Array,
     alpha: Array,
@@ -56,13 +56,13 @@ def settle_rows(
         row, slot = components[place], slots[place]
         if row >= 0:
             columns = indices[starts[row] : stops[row]]
-            settled = values[: len(columns)]
+            updated = values[: len(columns)]
             for entry in range(len(columns)):
                 column = columns[entry]
-                settled[entry] = start[slot, column] + added[slot, column]
-                outside[slot] += int(settled[entry] <= 0.0) - int(alpha[slot, column] <= 0.0)
-                alpha[slot, column] = settled[entry]
-            write_table(table[slot], columns, settled)
+                updated[entry] = start[slot, column] + added[slot, column]
+                outside[slot] += int(updated[entry] <= 0.0) - int(alpha[slot, column] <= 0.0)
+                alpha[slot, column] = updated[entry]
+            write_table(table[slot], columns, updated)
 
 
 @numba.njit(fastmath=FASTMATH, error_model="numpy", nogil=True, cache=True)  # type: ignore[untyped-decorator]

@@ -1,13 +1,13 @@
 """Merging posteriors: the naive product, and AMPS, which aligns components first."""
 
-from decbayes.merging.align import Alignment, align, merge, objective
+from decbayes.merging.alignment import Alignment, align, merge, objective
 from decbayes.merging.exhaustive import Exhaustive
 from decbayes.merging.hierarchical import Hierarchical
 from decbayes.merging.matching import Matching
-from decbayes.merging.pad import pad
-from decbayes.merging.product import product
+from decbayes.merging.padding import pad
+from decbayes.merging.products import product
 from decbayes.merging.swaps import Swaps
-from decbayes.merging.symmetrize import Symmetrized, symmetrize
+from decbayes.merging.symmetrized import Symmetrized, symmetrize
 
 __all__ = [
     "Alignment",

@@ -7,7 +7,7 @@ import numpy as np
 
 from decbayes.arguments import check_kind
 from decbayes.errors import NothingToMerge, StructureMismatch
-from decbayes.merging.pad import truncated
+from decbayes.merging.padding import truncated
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure, shape_text
 

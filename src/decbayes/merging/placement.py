@@ -38,7 +38,7 @@ class Placement:
             self.assignments[:] = assignments
             self._sum(identity(components))
 
-    def settled(self, agent: int) -> bool:
+    def up_to_date(self, agent: int) -> bool:
         """Whether no slot has changed since the agent's gain was computed."""
         return agent in self._seen and bool((self._seen[agent] == self._versions).all())
 
@@ -88,7 +88,7 @@ class Placement:
             for totals, rows in zip(self._totals, contents, strict=True):
                 totals.add(rows, slots, self.assignments[agent, slots])
         for totals in self._totals:
-            totals.settle(slots)
+            totals.update(slots)
 
     def _slot_gains(self, agent: int, slots: Permutation) -> Array:
         held = self.assignments[agent, slots]
@@ -100,7 +100,7 @@ def sweep(placement: Placement, step: Step) -> bool:
     """Give every agent that could still change one chance to; whether anybody did."""
     moved = False
     for agent in range(placement.problem.agents):
-        if not placement.settled(agent):
+        if not placement.up_to_date(agent):
             moved |= step(placement, agent)
         placement.problem.announce()
     return moved

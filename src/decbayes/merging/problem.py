@@ -18,7 +18,7 @@ Optimality = Literal["none", "swap", "agent", "global"]
 """What is proven about an alignment, weakest first: nothing; no exchange of two components of one agent raises J; no
 relabelling of one agent raises J; no relabelling of all agents raises J. Differences that are rounding do not count."""
 
-Progress = Callable[[], None]
+OnMatch = Callable[[], None]
 """Called whenever one more agent was matched against the others."""
 
 STRENGTH: tuple[Optimality, ...] = ("none", "swap", "agent", "global")
@@ -45,7 +45,7 @@ class Problem:
 
     factors: tuple[Factor, ...]
     contents: Sequence[tuple[Rows, ...]]
-    progress: Progress | None = field(default=None, repr=False, compare=False)
+    progress: OnMatch | None = field(default=None, repr=False, compare=False)
 
     @property
     def agents(self) -> int:

@@ -31,7 +31,7 @@ class Pass:
     bound: float
 
 
-Progress = Callable[[Pass], None]
+OnPass = Callable[[Pass], None]
 
 
 class FitInterrupted(KeyboardInterrupt):
@@ -86,7 +86,7 @@ def fit_best(
     *,
     ascent: Ascent,
     observations: int,
-    progress: Progress | None,
+    progress: OnPass | None,
 ) -> Fit:
     """Climb from `restarts` + 1 starts and keep the best bound; on Ctrl-C raise `FitInterrupted` with it."""
     return fit_of(best_climb(start, step, ascent=ascent, observations=observations, progress=progress), finish)
@@ -106,7 +106,7 @@ def best_climb(
     *,
     ascent: Ascent,
     observations: int,
-    progress: Progress | None,
+    progress: OnPass | None,
 ) -> Climb[State]:
     """The climb with the best bound from `restarts` + 1 starts; marked interrupted if Ctrl-C ended the last one."""
 
@@ -143,6 +143,6 @@ def climb(
     return Climb(state, tuple(bound), converged=False)
 
 
-def announce(progress: Progress | None, restart: int, number: int, bound: float) -> None:
+def announce(progress: OnPass | None, restart: int, number: int, bound: float) -> None:
     if progress is not None:
         progress(Pass(restart, number, bound))

@@ -14,7 +14,7 @@ from scipy.special import entr, expit
 
 from decbayes.families import Array
 
-SETTLED = 1e-6
+CONVERGED = 1e-6
 MAXIMAL_SWEEPS = 100
 COOLING_SWEEPS = 20
 # Gains of all pairs are computed for so many observations × features² at a time (8 MiB).
@@ -49,7 +49,7 @@ def flip_block(alone: Array, overlap: Array, z: Array) -> None:
     single = sign * (alone - np.einsum("ijn,jn->in", overlap, z))
     gain = single[first] + single[second] - sign[first] * sign[second] * overlap[first, second]
     best = gain.argmax(axis=0)
-    rows = np.flatnonzero(gain.max(axis=0) > SETTLED)
+    rows = np.flatnonzero(gain.max(axis=0) > CONVERGED)
     for index in (first[best[rows]], second[best[rows]]):
         z[index, rows] = 1.0 - z[index, rows]
 
@@ -60,13 +60,13 @@ def row_bounds(alone: Array, overlap: Array, z: Array) -> Array:
     return np.asarray((alone * z + entr(z) + entr(1.0 - z)).sum(axis=0) - taken)
 
 
-def settle(alone: Array, overlap: Array, z: Array) -> None:
+def converge(alone: Array, overlap: Array, z: Array) -> None:
     """Sweep and flip until no assignment changes, in place."""
     for _ in range(MAXIMAL_SWEEPS):
         before = z.copy()
         flip_pairs(alone, overlap, z)
         sweep(alone, overlap, z)
-        if np.abs(z - before).max(initial=0.0) < SETTLED:
+        if np.abs(z - before).max(initial=0.0) < CONVERGED:
             return
 
 
@@ -78,7 +78,7 @@ def infer(alone: Array, overlap: Array) -> Array:
     """
     fields = [annealed(alone, overlap), *(np.full(alone.shape, level) for level in (0.5, 0.0, 1.0))]
     for z in fields:
-        settle(alone, overlap, z)
+        converge(alone, overlap, z)
     best = np.argmax([row_bounds(alone, overlap, z) for z in fields], axis=0)
     return np.asarray(np.take_along_axis(np.stack(fields), best[None, None, :], axis=0)[0])
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from decbayes.families import Array
 from decbayes.models.assignments import infer, row_bounds
-from decbayes.models.feature_state import Problem, State, improved, state_of
+from decbayes.models.feature_state import FeatureData, State, improved, state_of
 
 Move = Callable[[State], Array]
 """Other assignments to go on from."""
@@ -39,11 +39,11 @@ def repaired(state: State, rng: np.random.Generator, threshold: float) -> State:
         for _ in range(TRIAL_PASSES):
             trial = improved(trial)
         if trial.bound > state.bound + threshold:
-            state = settled(trial, threshold)
+            state = climbed(trial, threshold)
     return state
 
 
-def settled(state: State, threshold: float) -> State:
+def climbed(state: State, threshold: float) -> State:
     """Coordinate ascent until a pass gains no more than `threshold`."""
     while True:
         following = improved(state)
@@ -52,7 +52,7 @@ def settled(state: State, threshold: float) -> State:
         state = following
 
 
-def moves(problem: Problem, rng: np.random.Generator) -> Iterator[Move]:
+def moves(problem: FeatureData, rng: np.random.Generator) -> Iterator[Move]:
     features = range(len(problem.precision))
     for (own, other), combine in product(permutations(features, 2), RECOMBINATIONS):
         yield partial(recombined, own, other, combine)
@@ -68,7 +68,7 @@ def shuffled(items: Iterator[Move], rng: np.random.Generator) -> list[Move]:
     return [every[index] for index in rng.permutation(len(every))[:MOVES]]
 
 
-def exchangeable(problem: Problem) -> bool:
+def exchangeable(problem: FeatureData) -> bool:
     """Whether the prior treats all features alike, so that swapping two of them changes nothing."""
     rows = np.column_stack([problem.shift, problem.precision, problem.alpha, problem.beta])
     return bool((rows == rows[:1]).all())

@@ -12,7 +12,7 @@ from decbayes.models.assignments import flip_pairs, infer, row_bounds, sweep
 
 
 @dataclass(frozen=True)
-class Problem:
+class FeatureData:
     """Observations and prior, in the coordinates of a `Span` that holds them all."""
 
     data: Array  # (N, R)
@@ -33,7 +33,7 @@ class Problem:
 class State:
     """q(z) as probabilities (K, N), q(μ) as means and variances, q(π) as Beta parameters."""
 
-    problem: Problem
+    problem: FeatureData
     assignments: Array
     means: Array
     variances: Array
@@ -59,7 +59,7 @@ class State:
         return self.problem.likelihood_constant + explained + absent - divergence(self)
 
 
-def state_of(problem: Problem, assignments: Array) -> State:
+def state_of(problem: FeatureData, assignments: Array) -> State:
     """The best features and inclusion probabilities given the assignments.
 
     The means of all features solve one linear system, which is where updating them in turn would end.
@@ -84,7 +84,7 @@ def improved(state: State) -> State:
     return state_of(state.problem, assignments)
 
 
-def believing(problem: Problem, means: Array, variances: Array, alpha: Array, beta: Array) -> State:
+def believing(problem: FeatureData, means: Array, variances: Array, alpha: Array, beta: Array) -> State:
     """The state whose assignments follow from given q(μ) and q(π)."""
     nothing = np.zeros((len(means), len(problem.data)))
     return state_of(problem, infer(*State(problem, nothing, means, variances, alpha, beta).evidence))

@@ -10,11 +10,11 @@ import numpy as np
 
 from decbayes.arguments import Above, check_positive, check_whole
 from decbayes.families import Array, Beta, IsotropicGaussian
-from decbayes.models.ascent import Ascent, Climb, Fit, Progress, announce, best_climb, climb, fit_of
+from decbayes.models.ascent import Ascent, Climb, Fit, OnPass, announce, best_climb, climb, fit_of
 from decbayes.models.feature_moves import exchangeable, repaired
 from decbayes.models.feature_prediction import Believed, assignments_given, held_log_densities, log_densities
 from decbayes.models.feature_starts import starts
-from decbayes.models.feature_state import Problem, Span, State, believing, improved, state_of
+from decbayes.models.feature_state import FeatureData, Span, State, believing, improved, state_of
 from decbayes.models.model import Model, Row, View
 from decbayes.models.points import as_numbers, as_points, check_fit, check_held, check_rounding, check_structure
 from decbayes.posterior import Posterior
@@ -67,8 +67,8 @@ class LatentFeatures(Model):
 
     @classmethod
     def settings_of(cls, structure: Structure) -> dict[str, Any]:
-        features = structure.families["features"].usual(structure.prior["features"])
-        inclusion = structure.families["inclusion"].usual(structure.prior["inclusion"])
+        features = structure.families["features"].parameters(structure.prior["features"])
+        inclusion = structure.families["inclusion"].parameters(structure.prior["inclusion"])
         shared = {"features": len(features["mean"]), "dimension": features["mean"].shape[1]}
         pair = float(inclusion["alpha"][0]), float(inclusion["beta"][0])
         prior = {"prior_variance": float(features["variance"][0]), "inclusion_prior": pair}
@@ -81,7 +81,7 @@ class LatentFeatures(Model):
         rng: np.random.Generator,
         prior: Posterior | None = None,
         start: Posterior | None = None,
-        progress: Progress | None = None,
+        progress: OnPass | None = None,
     ) -> Fit:
         """The posterior of the data, on top of `prior` if given.
 
@@ -133,7 +133,7 @@ class LatentFeatures(Model):
         check_rounding(0.5 * float(np.nansum(points**2, axis=1).max(initial=0.0)) / self.variance)
         return points
 
-    def _search(self, problem: Problem, rng: np.random.Generator, progress: Progress | None) -> Climb[State]:
+    def _search(self, problem: FeatureData, rng: np.random.Generator, progress: OnPass | None) -> Climb[State]:
         """The best of several starts, then moves until none of them raises the bound."""
         reached = self._climb(problem, self._starts(problem, rng), self.ascent.restarts, progress)
         if reached.interrupted:
@@ -147,7 +147,7 @@ class LatentFeatures(Model):
         return Climb(moved.state, reached.bound + moved.bound, moved.converged, moved.interrupted)
 
     def _climb(
-        self, problem: Problem, begins: Iterator[State], restarts: int, progress: Progress | None
+        self, problem: FeatureData, begins: Iterator[State], restarts: int, progress: OnPass | None
     ) -> Climb[State]:
         return best_climb(
             partial(next, begins),
@@ -157,27 +157,27 @@ class LatentFeatures(Model):
             progress=progress,
         )
 
-    def _starts(self, problem: Problem, rng: np.random.Generator) -> Iterator[State]:
+    def _starts(self, problem: FeatureData, rng: np.random.Generator) -> Iterator[State]:
         """What the prior already knows, if it tells features apart, then starts from the data."""
         if not exchangeable(problem):
             means = problem.shift / problem.precision[:, None]
             yield believing(problem, means, 1.0 / problem.precision, problem.alpha, problem.beta)
         yield from (state_of(problem, start) for start in starts(problem.data, self.features, rng))
 
-    def _problem(self, points: Array, before: Posterior, span: Span) -> Problem:
-        mean, variance = before.usual("features").values()
+    def _problem(self, points: Array, before: Posterior, span: Span) -> FeatureData:
+        mean, variance = before.parameters("features").values()
         shift = span.inside(mean) / variance[:, None]
-        return Problem(
-            span.inside(points), self.dimension, self.variance, shift, 1.0 / variance, **before.usual("inclusion")
+        return FeatureData(
+            span.inside(points), self.dimension, self.variance, shift, 1.0 / variance, **before.parameters("inclusion")
         )
 
-    def _believing(self, problem: Problem, start: Posterior, span: Span) -> State:
-        mean, variance = start.usual("features").values()
-        return believing(problem, span.inside(mean), variance, **start.usual("inclusion"))
+    def _believing(self, problem: FeatureData, start: Posterior, span: Span) -> State:
+        mean, variance = start.parameters("features").values()
+        return believing(problem, span.inside(mean), variance, **start.parameters("inclusion"))
 
     def _believed(self, posterior: Posterior) -> Believed:
-        mean, variance = posterior.usual("features").values()
-        return Believed(mean, variance, **posterior.usual("inclusion"), noise=self.variance)
+        mean, variance = posterior.parameters("features").values()
+        return Believed(mean, variance, **posterior.parameters("inclusion"), noise=self.variance)
 
     def _posterior(self, span: Span, state: State) -> Posterior:
         natural = {

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from decbayes.arguments import Above, check_positive, given, spread
+from decbayes.arguments import Above, as_shape, check_positive, given
 from decbayes.families import Array
 from decbayes.models.likelihoods import (
     DiagonalCovariance,
@@ -88,20 +88,20 @@ class GaussianMixture(Mixture):
 
     def component_prior(self) -> Array:
         natural = self.likelihood.family.natural
-        mean = spread("prior_mean", self.prior_mean, (1, self.dimension))
+        mean = as_shape("prior_mean", self.prior_mean, (1, self.dimension))
         if self.variance is not None:
             return natural(mean=mean, variance=self.prior_variance)
         if self.covariance == "spherical":
-            scale = spread("prior_scale", self.prior_scale, (), above=0.0)
+            scale = as_shape("prior_scale", self.prior_scale, (), above=0.0)
             weight = 0.5 * self.dimension * self._degrees
             return natural(mean=mean, strength=self.prior_strength, shape=weight, rate=weight * scale)
         if self.covariance == "diagonal":
-            rate = 0.5 * self._degrees * spread("prior_scale", self.prior_scale, (1, self.dimension), above=0.0)
+            rate = 0.5 * self._degrees * as_shape("prior_scale", self.prior_scale, (1, self.dimension), above=0.0)
             return natural(mean=mean, strength=[[self.prior_strength]], shape=[[0.5 * self._degrees]], rate=rate)
         if np.ndim(self.prior_scale) == 2:
-            scale = spread("prior_scale", self.prior_scale, (self.dimension, self.dimension))
+            scale = as_shape("prior_scale", self.prior_scale, (self.dimension, self.dimension))
         else:
-            scale = np.diag(spread("prior_scale", self.prior_scale, (self.dimension,), above=0.0))
+            scale = np.diag(as_shape("prior_scale", self.prior_scale, (self.dimension,), above=0.0))
         return natural(
             mean=mean, strength=self.prior_strength, degrees=self._degrees, inverse_scale=self._degrees * scale
         )
@@ -109,7 +109,7 @@ class GaussianMixture(Mixture):
     @classmethod
     def settings_of(cls, structure: Structure) -> dict[str, Any]:
         shared, kind = super().settings_of(structure), structure.model["covariance"]
-        prior = structure.families["components"].usual(structure.prior["components"][:1])
+        prior = structure.families["components"].parameters(structure.prior["components"][:1])
         settings = {**shared, "covariance": None if kind == "known" else kind, "prior_mean": plain(prior["mean"][0])}
         if kind == "known":
             return {**settings, "prior_variance": float(prior["variance"][0])}

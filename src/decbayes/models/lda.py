@@ -9,13 +9,13 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from scipy.sparse import csr_array
 
-from decbayes.arguments import Above, check_positive, check_whole, spread
+from decbayes.arguments import Above, as_shape, check_positive, check_whole
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Dirichlet
 from decbayes.families.matrices import smallest
 from decbayes.inputs.documents import Documents, read_documents, read_vocabulary
 from decbayes.inputs.tables import Report
-from decbayes.models.ascent import Ascent, Fit, Progress, fit_best
+from decbayes.models.ascent import Ascent, Fit, OnPass, fit_best
 from decbayes.models.counts import Counts, as_counts
 from decbayes.models.model import Model, Row, View, ignore
 from decbayes.models.points import check_fit, check_structure
@@ -39,7 +39,7 @@ PREDICTION_TOLERANCE, PREDICTION_STEPS = 1e-4, 300
 
 
 @dataclass(frozen=True)
-class Evidence:
+class ExpectedCounts:
     """What the documents are taken to say: expected counts of each word in each topic, (words, topics)."""
 
     statistics: Array
@@ -100,7 +100,7 @@ class LatentDirichletAllocation(Model):
         shape = (self.topics, len(self.vocabulary))
         return Structure(
             families={"topics": Dirichlet()},
-            prior={"topics": Dirichlet().natural(alpha=spread("topic_prior", self.topic_prior, shape, above=0.0))},
+            prior={"topics": Dirichlet().natural(alpha=as_shape("topic_prior", self.topic_prior, shape, above=0.0))},
             symmetry=(CoupledSet(("topics",)),),
             labels={"topics": self.vocabulary},
             sparse=frozenset({"topics"}),
@@ -123,7 +123,7 @@ class LatentDirichletAllocation(Model):
         rng: np.random.Generator,
         prior: Posterior | None = None,
         start: Posterior | None = None,
-        progress: Progress | None = None,
+        progress: OnPass | None = None,
     ) -> Fit:
         """The posterior of the documents, on top of `prior` if given, climbing from the topics of `start` if given."""
         check_fit(self.structure, rng, prior, start)
@@ -226,7 +226,7 @@ class LatentDirichletAllocation(Model):
         self._update(counts, topics_at(posterior, counts), gamma, PREDICTION_TOLERANCE, PREDICTION_STEPS, bounds)
         return bounds
 
-    def _begin(self, counts: Counts, rng: np.random.Generator) -> Evidence:
+    def _begin(self, counts: Counts, rng: np.random.Generator) -> ExpectedCounts:
         """Smoothed statistics: each topic has the word frequencies of the corpus, and a little of one document."""
         shared = counts.frequencies()
         statistics = np.repeat((1 - DISTINCTION) * shared[:, None] / self.topics, self.topics, axis=1)
@@ -236,25 +236,27 @@ class LatentDirichletAllocation(Model):
             columns, data = counts.document(number)
             # Drawn around the document's frequencies: two topics that get the same document could not part otherwise.
             statistics[columns, topic] += DISTINCTION * counts.tokens / self.topics * rng.dirichlet(10.0 * data)
-        return Evidence(statistics, self._fresh(counts))
+        return ExpectedCounts(statistics, self._fresh(counts))
 
-    def _resume(self, counts: Counts, before: Topics, start: Posterior) -> Evidence:
+    def _resume(self, counts: Counts, before: Topics, start: Posterior) -> ExpectedCounts:
         """The statistics that take the prior to the topics of `start`, as far as the words of the data go."""
-        return Evidence(topics_at(start, counts).alpha - before.alpha, self._fresh(counts))
+        return ExpectedCounts(topics_at(start, counts).alpha - before.alpha, self._fresh(counts))
 
     def _fresh(self, counts: Counts) -> Array:
         return np.ones((len(counts), self.topics))
 
-    def _pass(self, counts: Counts, before: Topics, warm_up: int, evidence: Evidence) -> tuple[Evidence, float]:
+    def _pass(
+        self, counts: Counts, before: Topics, warm_up: int, expected: ExpectedCounts
+    ) -> tuple[ExpectedCounts, float]:
         """One pass over the documents; the bound is that of the topics given and the document topics found."""
         from decbayes.kernels.lda import topic_bound
 
-        topics = before.plus(evidence.statistics)
+        topics = before.plus(expected.statistics)
         # Document topics carried over are updated in place: a pass that is interrupted loses them, never the topics.
-        gamma = self._fresh(counts) if evidence.passes < warm_up else evidence.document_topics
+        gamma = self._fresh(counts) if expected.passes < warm_up else expected.document_topics
         statistics, bound = self._update(counts, topics, gamma, self.document_tolerance, self.document_steps)
         bound += topic_bound(topics.alpha, topics.totals, before.alpha, before.totals)
-        return Evidence(statistics, gamma, evidence.passes + 1), bound
+        return ExpectedCounts(statistics, gamma, expected.passes + 1), bound
 
     def _update(
         self,
@@ -292,8 +294,8 @@ class LatentDirichletAllocation(Model):
         statistics *= weights
         return statistics, float(bound.sum())
 
-    def _posterior(self, counts: Counts, prior: Posterior, evidence: Evidence) -> Posterior:
-        kept = csr_array(np.where(np.abs(evidence.statistics) > NEGLIGIBLE, evidence.statistics, 0.0).T)
+    def _posterior(self, counts: Counts, prior: Posterior, expected: ExpectedCounts) -> Posterior:
+        kept = csr_array(np.where(np.abs(expected.statistics) > NEGLIGIBLE, expected.statistics, 0.0).T)
         shape = (self.topics, len(self.vocabulary))
         own = csr_array((kept.data, counts.words[kept.indices], kept.indptr), shape=shape)
         return Posterior(self.structure, {"topics": prior.contribution["topics"] + own})

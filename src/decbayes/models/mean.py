@@ -5,9 +5,9 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from decbayes.arguments import Above, check_positive, check_whole, spread
+from decbayes.arguments import Above, as_shape, check_positive, check_whole
 from decbayes.families import Array, IsotropicGaussian
-from decbayes.models.ascent import Fit, Pass, Progress
+from decbayes.models.ascent import Fit, OnPass, Pass
 from decbayes.models.likelihoods import KnownVariance
 from decbayes.models.model import Model, Row
 from decbayes.models.points import as_points, check_held, check_structure
@@ -33,7 +33,7 @@ class GaussianMean(Model):
         check_positive(variance=self.variance, prior_variance=self.prior_variance)
 
     def agreement(self) -> Structure:
-        mean = spread("prior_mean", self.prior_mean, (1, self.dimension))
+        mean = as_shape("prior_mean", self.prior_mean, (1, self.dimension))
         return Structure(
             families={"mean": IsotropicGaussian()},
             prior={"mean": IsotropicGaussian().natural(mean=mean, variance=self.prior_variance)},
@@ -42,7 +42,7 @@ class GaussianMean(Model):
 
     @classmethod
     def settings_of(cls, structure: Structure) -> dict[str, Any]:
-        prior = IsotropicGaussian().usual(structure.prior["mean"])
+        prior = IsotropicGaussian().parameters(structure.prior["mean"])
         mean, variance = prior["mean"][0], float(prior["variance"][0])
         shared = {"prior_mean": mean, "prior_variance": variance, "dimension": len(mean)}
         return {**super().settings_of(structure), **shared}
@@ -54,7 +54,7 @@ class GaussianMean(Model):
         rng: np.random.Generator | None = None,
         prior: Posterior | None = None,
         start: Posterior | None = None,
-        progress: Progress | None = None,
+        progress: OnPass | None = None,
     ) -> Fit:
         """The exact posterior; `rng` and `start` are accepted, as every model does, and change nothing."""
         points = as_points(data, self.dimension)
@@ -84,7 +84,7 @@ class GaussianMean(Model):
 
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
         """The mean and its standard deviation."""
-        prior = posterior.usual("mean")
+        prior = posterior.parameters("mean")
         return [{"component": 0, "mean": prior["mean"][0], "standard deviation": np.sqrt(prior["variance"])}]
 
     def _log_evidence(self, points: Array, before: Array) -> float:

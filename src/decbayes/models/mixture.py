@@ -11,7 +11,7 @@ from scipy.special import logsumexp, softmax
 
 from decbayes.arguments import Above, check_positive, check_whole
 from decbayes.families import Array, Weights
-from decbayes.models.ascent import Ascent, Fit, Progress, fit_best
+from decbayes.models.ascent import Ascent, Fit, OnPass, fit_best
 from decbayes.models.likelihoods import Likelihood, squared_distances
 from decbayes.models.model import Model, Row
 from decbayes.models.points import as_points, check_fit, check_held, check_rounding, check_structure
@@ -90,8 +90,8 @@ class Mixture(Model):
         return {
             **super().settings_of(structure),
             "components": len(prior["weights"]),
-            "dimension": np.shape(next(iter(family.usual(prior["components"]).values())))[-1],
-            "weight_prior": float(Weights().usual(prior["weights"])["alpha"][0]),
+            "dimension": family.dimension(prior["components"].shape[1]),
+            "weight_prior": float(Weights().parameters(prior["weights"])["alpha"][0]),
             "columns": structure.labels.get("components", ()),
         }
 
@@ -102,7 +102,7 @@ class Mixture(Model):
         rng: np.random.Generator,
         prior: Posterior | None = None,
         start: Posterior | None = None,
-        progress: Progress | None = None,
+        progress: OnPass | None = None,
     ) -> Fit:
         """The posterior of the data, on top of `prior` if given, climbing from `start` if given."""
         points = as_points(data, self.dimension)

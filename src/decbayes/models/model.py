@@ -12,7 +12,7 @@ import numpy as np
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.inputs.tables import Report, read_points
-from decbayes.models.ascent import Ascent, Fit, Progress
+from decbayes.models.ascent import Ascent, Fit, OnPass
 from decbayes.models.shards import count, joined
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
@@ -76,7 +76,7 @@ class Model(ABC):
         rng: np.random.Generator,
         prior: Posterior | None = None,
         start: Posterior | None = None,
-        progress: Progress | None = None,
+        progress: OnPass | None = None,
     ) -> Fit:
         """The posterior of the data, on top of `prior` if given, climbing from `start` if given."""
 

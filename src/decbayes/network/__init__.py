@@ -8,7 +8,7 @@ effects that come back. This is all of it:
         agent = Agent(charter, identity, rng=rng, saved=store.load())
 
         def perform(effects):                         # persists first, in order, then returns what is left to do
-            for effect in settle(agent, effects, store):
+            for effect in persist_first(agent, effects, store):
                 match effect:
                     case Send(peer, message): link.send(peer, message)       # may lose, delay, double, reorder
                     case Report(event, fields): log(event, **fields)
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from decbayes.network.protocol.effects import Saved as Saved
     from decbayes.network.protocol.effects import Send as Send
     from decbayes.network.protocol.effects import Store as Store
-    from decbayes.network.protocol.effects import settle as settle
+    from decbayes.network.protocol.effects import persist_first as persist_first
     from decbayes.network.protocol.evidence import Evidence as Evidence
     from decbayes.network.protocol.evidence import Learned as Learned
     from decbayes.network.protocol.keys import AgentId as AgentId
@@ -97,7 +97,7 @@ _HOME = {
     "agent_id": "protocol.keys",
     "message_bytes": "protocol.messages",
     "open_record": "protocol.validation",
-    "settle": "protocol.effects",
+    "persist_first": "protocol.effects",
     "short": "protocol.keys",
     "sign_record": "protocol.record",
     "verify": "protocol.validation",

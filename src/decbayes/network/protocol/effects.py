@@ -52,7 +52,7 @@ class Store(Protocol):
         """Make a record or a proof durable, or raise StoreFailed."""
 
 
-def settle(agent: "Agent", effects: Iterable[Effect], store: Store) -> list[Send | Report]:
+def persist_first(agent: "Agent", effects: Iterable[Effect], store: Store) -> list[Send | Report]:
     """Carry out all writes, in order, and return what is left to send and to log."""
     waiting = list(effects)
     remaining: list[Send | Report] = []

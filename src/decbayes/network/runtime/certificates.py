@@ -22,7 +22,7 @@ from decbayes.network.protocol.keys import private_pem, write_new
 
 # An authority outlives the agents' certificates, which have to be renewed.
 from decbayes.network.protocol.limits import AGENT_DAYS, AUTHORITY_DAYS
-from decbayes.network.runtime.certified import belongs, check_validity, read_certificates, read_key
+from decbayes.network.runtime.credentials import belongs, check_validity, read_certificates, read_key
 
 # Clocks differ: a new certificate is valid since a little before it was made.
 HEAD_START = timedelta(hours=1)

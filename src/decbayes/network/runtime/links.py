@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from decbayes.errors import TransportFailed
-from decbayes.network.runtime.certified import check_certified
+from decbayes.network.runtime.credentials import check_credentials
 
 Discovery = Literal["none", "gossip", "multicast"]
 
@@ -31,7 +31,7 @@ class Tls:
     until: datetime = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "until", check_certified(self.authority, self.certificate, self.key))
+        object.__setattr__(self, "until", check_credentials(self.authority, self.certificate, self.key))
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def settled(endpoint: str) -> str:
+def with_port(endpoint: str) -> str:
     """The endpoint with a port that was free a moment ago in place of 0: zenoh does not tell which one it has taken."""
     host, port = parse(endpoint)
     if port:

@@ -12,14 +12,14 @@ import numpy as np
 from decbayes.errors import DecbayesError, InvalidData
 from decbayes.files import to_bytes
 from decbayes.network.protocol.agent import Agent
-from decbayes.network.protocol.effects import Effect, Send, Store, settle
+from decbayes.network.protocol.effects import Effect, Send, Store, persist_first
 from decbayes.network.protocol.evidence import Learned
 from decbayes.network.protocol.messages import message_bytes
 from decbayes.network.protocol.pool import Entry
 from decbayes.network.runtime.links import Links
 from decbayes.network.runtime.log import Log
 from decbayes.network.runtime.queues import SHARES, Inbox
-from decbayes.network.runtime.stored import describe
+from decbayes.network.runtime.stored import set_description
 from decbayes.network.runtime.transport import SLACK, Question, Transport
 
 TICK_SECONDS = 0.2
@@ -89,7 +89,7 @@ class Service:
     # In the agent's thread
 
     def _perform(self, effects: list[Effect]) -> None:
-        for effect in settle(self.agent, effects, self._store):
+        for effect in persist_first(self.agent, effects, self._store):
             if isinstance(effect, Send):
                 self.transport.send(effect.peer, effect.message)
                 continue
@@ -225,7 +225,7 @@ class Service:
             question.refuse(str(error))
         else:
             posterior = self.agent.charter.update.whole(merged.posterior)
-            question.answer(to_bytes(posterior), describe(merged, self.agent.charter.names))
+            question.answer(to_bytes(posterior), set_description(merged, self.agent.charter.names))
 
 
 class Worker:

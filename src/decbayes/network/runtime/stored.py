@@ -25,7 +25,7 @@ class Answer:
 def stored(path: str | os.PathLike[str], charter: Charter) -> Answer:
     """The merged posterior of what an agent's store holds, whether the agent runs or not."""
     merged = stored_pool(path, charter).merged()
-    return Answer(charter.update.whole(merged.posterior), describe(merged, charter.names))
+    return Answer(charter.update.whole(merged.posterior), set_description(merged, charter.names))
 
 
 def stored_parts(path: str | os.PathLike[str], charter: Charter) -> dict[str, Posterior]:
@@ -45,7 +45,7 @@ def stored_pool(path: str | os.PathLike[str], charter: Charter) -> Pool:
     return pool
 
 
-def describe(merged: Merged, names: Mapping[AgentId, str]) -> dict[str, Any]:
+def set_description(merged: Merged, names: Mapping[AgentId, str]) -> dict[str, Any]:
     """Which set a merged posterior was made from."""
     return {
         "counted": {names[origin]: version for origin, version, _ in merged.entries},

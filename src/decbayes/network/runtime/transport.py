@@ -21,7 +21,7 @@ from decbayes.errors import TransportFailed
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.effects import Effect, Peer
 from decbayes.network.protocol.messages import message_bytes
-from decbayes.network.runtime.links import Links, parse, settings, settled
+from decbayes.network.runtime.links import Links, parse, settings, with_port
 from decbayes.network.runtime.log import plain
 from decbayes.network.runtime.queues import Inbox, Outbox
 
@@ -164,7 +164,7 @@ def last(key: Any) -> str:
 def open_session(links: Links, *, most_bytes: int, insist: bool = True) -> tuple["Session", tuple[str, ...]]:
     """A zenoh session, and the endpoints it listens at."""
     for attempt in range(1, ATTEMPTS + 1):
-        listen = tuple(settled(endpoint) for endpoint in links.listen)
+        listen = tuple(with_port(endpoint) for endpoint in links.listen)
         try:
             return zenoh.open(config(settings(links, listen, most_bytes=most_bytes, insist=insist))), listen
         except zenoh.ZError as error:

@@ -16,7 +16,7 @@ import numpy as np
 from decbayes.errors import StoreFailed
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.charter import Charter
-from decbayes.network.protocol.effects import Effect, Report, Saved, Send, settle
+from decbayes.network.protocol.effects import Effect, Report, Saved, Send, persist_first
 from decbayes.network.protocol.keys import AgentId, Identity
 from decbayes.network.protocol.pool import Proof
 from decbayes.network.protocol.record import Record
@@ -197,7 +197,7 @@ class Simulation:
     def perform(self, site: Site, effects: list[Effect]) -> None:
         """Carry out an agent's effects, and check the agent."""
         assert site.agent is not None
-        for effect in settle(site.agent, effects, site.disk):
+        for effect in persist_first(site.agent, effects, site.disk):
             if isinstance(effect, Send):
                 self._transmit(site, effect)
             else:

@@ -12,8 +12,8 @@ from decbayes.families.rows import Rows
 from decbayes.merging.canonical import Canonical, canonical_order
 from decbayes.merging.matching import Matching
 from decbayes.merging.placement import Placement
-from decbayes.merging.problem import STRENGTH, Factor, Optimality, Problem, Progress, Solution, Solver, best_permutation
-from decbayes.merging.product import relabelled_product
+from decbayes.merging.problem import STRENGTH, Factor, OnMatch, Optimality, Problem, Solution, Solver, best_permutation
+from decbayes.merging.products import relabelled_product
 from decbayes.merging.sources import Contents, as_sequence, in_memory, reordered
 from decbayes.merging.sums import Relabelling
 from decbayes.posterior import Posterior
@@ -92,7 +92,7 @@ def in_slots(posterior: Posterior, permutations: Mapping[CoupledSet, Permutation
 
 
 def merge(
-    posteriors: Iterable[Posterior], *, solver: Solver | None = None, progress: Progress | None = None
+    posteriors: Iterable[Posterior], *, solver: Solver | None = None, progress: OnMatch | None = None
 ) -> Posterior:
     """Combine posteriors of separate data into the posterior of all of it, whatever their labels (AMPS).
 
@@ -106,7 +106,7 @@ def merge(
 
 
 def align(
-    posteriors: Iterable[Posterior], *, solver: Solver | None = None, progress: Progress | None = None
+    posteriors: Iterable[Posterior], *, solver: Solver | None = None, progress: OnMatch | None = None
 ) -> Alignment:
     """Find which components of the posteriors belong together, for each coupled set on its own."""
     held, chosen = as_sequence(posteriors), checked_solver(solver)
@@ -175,7 +175,7 @@ def solve_canonically(
     order: Sequence[int],
     readings: Sequence[Canonical],
     solver: Solver,
-    progress: Progress | None,
+    progress: OnMatch | None,
 ) -> Solution:
     """Solve one set in canonical order and labels; the answer is in the caller's order and everybody's own labels."""
     components = [readings[agent].components[coupled] for agent in order]

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from decbayes.errors import InvalidCertificate
 
 
-def check_certified(authority: Path, certificate: Path, key: Path) -> datetime:
+def check_credentials(authority: Path, certificate: Path, key: Path) -> datetime:
     """Whether the three files fit together and are valid now; until when they are."""
     authorities, chain = read_certificates(authority), read_certificates(certificate)
     if not belongs(read_key(key), chain[0]):
