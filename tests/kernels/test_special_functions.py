@@ -6,6 +6,7 @@ import pytest
 import scipy.special
 
 from decbayes.kernels import special
+from decbayes.kernels.compiled import FASTMATH
 
 POSITIVE = np.concatenate(
     [
@@ -19,7 +20,7 @@ POSITIVE = np.concatenate(
 def over(function, x):
     """Call a scalar kernel the way other kernels do: in a loop that LLVM may vectorise."""
 
-    @numba.njit(fastmath=special.FASTMATH, error_model="numpy")
+    @numba.njit(fastmath=FASTMATH, error_model="numpy")
     def loop(x, out):
         for i in range(x.size):
             out[i] = function(x[i])

@@ -3,33 +3,19 @@
 Sparse rows are given by where each starts and stops in `indices` and `data`, so that reordering rows copies nothing.
 """
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-import numba
 import numpy as np
 
+from decbayes.kernels.compiled import compiled, inlined, inlined_reordered
 from decbayes.kernels.rows import longest, write_table
-from decbayes.kernels.special import FASTMATH, lgamma
+from decbayes.kernels.special import lgamma
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
-
-def _compiled(function: _Function) -> _Function:
-    compiled: _Function = numba.njit(fastmath=FASTMATH, error_model="numpy", nogil=True, cache=True)(function)
-    return compiled
-
-
-def _inlined(function: _Function) -> _Function:
-    compiled: _Function = numba.njit(fastmath=FASTMATH, error_model="numpy", forceinline=True, cache=True)(function)
-    return compiled
-
-
-@numba.njit(fastmath={*FASTMATH, "reassoc"}, error_model="numpy", forceinline=True, cache=True)  # type: ignore[untyped-decorator]
+@inlined_reordered
 def _plus(total: float, term: float) -> float:
-    """A sum that the compiler may reorder (always in the same way), which is what lets a long one vectorise."""
     return total + term
 
 
@@ -51,7 +37,7 @@ def dirichlet_gain(rest: Array, own: Any) -> Array:
     return gain
 
 
-@_compiled
+@compiled
 def tabulate(alpha: Array, table: Array) -> None:
     """table = lnΓ(α), zero where α is outside the domain."""
     for slot in range(alpha.shape[0]):
@@ -62,7 +48,7 @@ def tabulate(alpha: Array, table: Array) -> None:
             values[column] = values[column] if row[column] > 0.0 else 0.0
 
 
-@_compiled
+@compiled
 def place_gains(
     start: Array,
     added: Array,
@@ -107,7 +93,7 @@ def place_gains(
             table[slot, indices[first + entry]] = taken_table[entry]
 
 
-@_inlined
+@inlined
 def _take_out(start: Array, added: Array, alpha: Array, columns: Any, entries: Array, rest: Array, taken: Array) -> int:
     """Subtract a row from a slot's α, keeping what was there; returns how many columns leave the domain by it."""
     left = 0
@@ -120,7 +106,7 @@ def _take_out(start: Array, added: Array, alpha: Array, columns: Any, entries: A
     return left
 
 
-@_inlined
+@inlined
 def _gains(
     alpha: Array,
     table: Array,
@@ -151,7 +137,7 @@ def _gains(
 # The steps below are loops of their own because one loop that does it all does not vectorise.
 
 
-@_inlined
+@inlined
 def _gather(alpha: Array, table: Array, columns: Any, entries: Array, after: Array, before: Array) -> None:
     """α + c and lnΓ(α) in the columns of the entries c."""
     for entry in range(len(entries)):
@@ -160,7 +146,7 @@ def _gather(alpha: Array, table: Array, columns: Any, entries: Array, after: Arr
         before[entry] = table[columns[entry]]
 
 
-@_inlined
+@inlined
 def _smallest(values: Array) -> float:
     lowest = 1.0
     for entry in range(len(values)):
@@ -168,7 +154,7 @@ def _smallest(values: Array) -> float:
     return lowest
 
 
-@_inlined
+@inlined
 def _difference(after: Array, before: Array) -> float:
     """Σ lnΓ(α + c) − lnΓ(α)."""
     value = 0.0
@@ -177,7 +163,7 @@ def _difference(after: Array, before: Array) -> float:
     return value
 
 
-@_inlined
+@inlined
 def _mended(alpha: Array, columns: Any, after: Array) -> int:
     """How many columns are outside the domain without the entries and inside with them."""
     count = 0

@@ -2,22 +2,21 @@
 
 from typing import Any
 
-import numba
 import numpy as np
 
-from decbayes.kernels.special import FASTMATH, digamma, lgamma
+from decbayes.kernels.compiled import compiled_reordered, expanded
+from decbayes.kernels.special import digamma, lgamma
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
-# Inlined before it is compiled, so that the caller's sum and the term are optimised as one expression.
-@numba.njit(inline="always")  # type: ignore[untyped-decorator]
+@expanded
 def bound_term(before: float, after: float, step: float) -> float:
     """A parameter's part of −KL(after ‖ before), step = after − before; the sum of a row has the other sign."""
     return -step * digamma(after) + lgamma(after) - lgamma(before)
 
 
-@numba.njit(fastmath={*FASTMATH, "reassoc"}, error_model="numpy", nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled_reordered
 def dirichlet_information(
     prior: Array, starts: Any, stops: Any, indices: Any, data: Array, row_sums: Array, prior_sums: Array
 ) -> float:

@@ -11,37 +11,20 @@ value of 1, so a word that no topic has seen (ψ of a tiny prior underflows in e
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from decbayes.kernels.compiled import compiled, inlined_reordered
 from decbayes.kernels.information import bound_term
-from decbayes.kernels.special import FASTMATH, digamma, exp, exp_digamma, lgamma, log
+from decbayes.kernels.special import digamma, exp, exp_digamma, lgamma, log
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int32]
 
 TINY = 1e-280  # keeps n / Σ_k φ finite when every term underflows; such a word then counts for no topic
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
-
-def _compiled(function: _Function) -> _Function:
-    compiled: _Function = numba.njit(fastmath=FASTMATH, error_model="numpy", nogil=True, cache=True)(function)
-    return compiled
-
-
-def _inlined(function: _Function) -> _Function:
-    # Long sums may be reordered by the compiler (always in the same way), which is what lets them vectorise.
-    flags = FASTMATH | {"reassoc"}
-    compiled: _Function = numba.njit(fastmath=flags, error_model="numpy", forceinline=True, cache=True)(function)
-    return compiled
-
-
-@_compiled
+@compiled
 def expect_topics(topics: Floats, totals: Floats, weights: Floats, scales: Floats) -> None:
     """Write exp(E[log β_kw] − s_w) into `weights` and s_w = max_k E[log β_kw] into `scales`."""
     words, components = topics.shape
@@ -59,7 +42,7 @@ def expect_topics(topics: Floats, totals: Floats, weights: Floats, scales: Float
         scales[w] = scale
 
 
-@_inlined
+@inlined_reordered
 def _divergence(after: Floats, before: Floats) -> float:
     bound = 0.0
     for i in range(after.size):
@@ -67,13 +50,13 @@ def _divergence(after: Floats, before: Floats) -> float:
     return bound
 
 
-@_compiled
+@compiled
 def topic_bound(topics: Floats, totals: Floats, prior: Floats, prior_totals: Floats) -> float:
     """E[log p(β)] − E[log q(β)], where the words left out have the same parameter in q and in the prior."""
     return _divergence(topics.ravel(), prior.ravel()) - _divergence(totals, prior_totals)
 
 
-@_inlined
+@inlined_reordered
 def _gather(counts: Integers, indices: Integers, weights: Floats, local_counts: Floats, local: Floats) -> None:
     """A document's counts and its words' weights, topic by topic, zero in the padding."""
     size, components = counts.size, weights.shape[1]
@@ -88,7 +71,7 @@ def _gather(counts: Integers, indices: Integers, weights: Floats, local_counts: 
             row[i] = weights[indices[i], k]
 
 
-@_inlined
+@inlined_reordered
 def _normalise(weights: Floats, proportions: Floats, norm: Floats) -> None:
     """norm_w = Σ_k weights_kw proportions_k, four topics at a time: `weights` has a multiple of four rows."""
     norm[:] = TINY
@@ -99,7 +82,7 @@ def _normalise(weights: Floats, proportions: Floats, norm: Floats) -> None:
             norm[i] += p * first[i] + q * second[i] + r * third[i] + s * fourth[i]
 
 
-@_inlined
+@inlined_reordered
 def _four_dots(ratio: Floats, weights: Floats, k: int, sums: Floats) -> None:
     first, second, third, fourth = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
@@ -111,7 +94,7 @@ def _four_dots(ratio: Floats, weights: Floats, k: int, sums: Floats) -> None:
     sums[k], sums[k + 1], sums[k + 2], sums[k + 3] = a, b, c, d
 
 
-@_inlined
+@inlined_reordered
 def _update_document(
     counts: Floats, weights: Floats, prior: Floats, gamma: Floats, proportions: Floats, norm: Floats, sums: Floats
 ) -> float:
@@ -130,7 +113,7 @@ def _update_document(
     return change
 
 
-@_inlined
+@inlined_reordered
 def _document_bound(counts: Floats, norm: Floats, prior: Floats, gamma: Floats) -> float:
     """A document's part of the bound but for the words' scales; the terms in ψ(Σγ) cancel after one step or more."""
     bound = lgamma(prior.sum()) - lgamma(gamma.sum()) + _divergence(gamma, prior)
@@ -139,7 +122,7 @@ def _document_bound(counts: Floats, norm: Floats, prior: Floats, gamma: Floats) 
     return bound
 
 
-@_inlined
+@inlined_reordered
 def _add_statistics(words: Integers, counts: Floats, norm: Floats, proportions: Floats, statistics: Floats) -> None:
     for i in range(words.size):
         ratio = counts[i] / norm[i]
@@ -147,7 +130,7 @@ def _add_statistics(words: Integers, counts: Floats, norm: Floats, proportions: 
             statistics[words[i], k] += ratio * proportions[k]
 
 
-@_compiled
+@compiled
 def update_documents(
     counts: Integers,
     indices: Integers,

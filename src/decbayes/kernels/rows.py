@@ -5,15 +5,15 @@ Sparse rows are given by where each starts and stops in `indices` and `data`, so
 
 from typing import Any
 
-import numba
 import numpy as np
 
-from decbayes.kernels.special import FASTMATH, lgamma
+from decbayes.kernels.compiled import compiled, compiled_exactly
+from decbayes.kernels.special import lgamma
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled_exactly
 def longest(starts: Any, stops: Any) -> int:
     """The most entries that a row has."""
     most = 0
@@ -22,7 +22,7 @@ def longest(starts: Any, stops: Any) -> int:
     return most
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled_exactly
 def add_rows(
     total: Array, starts: Any, stops: Any, indices: Any, data: Array, slots: Any, components: Any, sign: float
 ) -> None:
@@ -34,7 +34,7 @@ def add_rows(
                 total[slot, indices[entry]] += sign * data[entry]
 
 
-@numba.njit(fastmath=FASTMATH, error_model="numpy", nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def update_rows(
     start: Array,
     added: Array,
@@ -65,7 +65,7 @@ def update_rows(
             write_table(table[slot], columns, updated)
 
 
-@numba.njit(fastmath=FASTMATH, error_model="numpy", nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def write_table(table: Array, columns: Any, alpha: Array) -> None:
     """table[columns] = lnΓ(α), zero outside the domain; overwrites α."""
     for entry in range(len(alpha)):

@@ -2,15 +2,15 @@
 
 from typing import Any
 
-import numba
 import numpy as np
 
-from decbayes.kernels.special import FASTMATH, exp, log
+from decbayes.kernels.compiled import compiled
+from decbayes.kernels.special import exp, log
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
-@numba.njit(fastmath=FASTMATH, error_model="numpy", nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def normalise(scores: Array) -> float:
     """Replace each column by exp(column) / Σ exp(column), and return the sum of the columns' log Σ exp.
 

@@ -3,28 +3,16 @@
 Calls into libm stay scalar (the usual builds of numba carry no vector maths library), so these are plain arithmetic
 without a branch. Each is a scalar function for positive arguments (`exp` for any) to be called inside other kernels;
 relative error under 1e-14, absolute where the function crosses zero. Zero and negative arguments are not checked.
-
-`reassoc` and `arcp` are left out of the flags on purpose: they would reorder the error-free steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-import numba
 from numba.core import types
 from numba.extending import intrinsic
 
-FASTMATH = {"contract", "nnan", "ninf", "nsz"}
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def _inlined(function: _Function) -> _Function:
-    compiled: _Function = numba.njit(fastmath=FASTMATH, error_model="numpy", forceinline=True, cache=True)(function)
-    return compiled
-
+from decbayes.kernels.compiled import inlined
 
 SHIFT = 8.0  # arguments below this are moved up by it; six terms of Stirling's series are exact to 1e-15 from there
 LOG_2_HIGH = 0.6931471803691238  # the leading bits of log 2, so that its product with an exponent is exact
@@ -51,7 +39,7 @@ def _double(typing_context: Any, value: Any) -> Any:
     )
 
 
-@_inlined
+@inlined
 def log(x: float) -> float:
     """Natural logarithm: x = 2^e m with m in [√½, √2), log m = 2 artanh((m − 1) / (m + 1)) by its series."""
     bits = _bits(x)
@@ -66,7 +54,7 @@ def log(x: float) -> float:
     return e * LOG_2_HIGH + (2.0 * s + (2.0 * s * tail + e * LOG_2_LOW))
 
 
-@_inlined
+@inlined
 def exp(x: float) -> float:
     """Exponential: x = n log 2 + r with |r| ≤ ½ log 2. Zero below −708; arguments above 709 count as 709."""
     clipped = min(max(x, -708.0), 709.0)
@@ -80,7 +68,7 @@ def exp(x: float) -> float:
     return value * scale if x >= -708.0 else 0.0
 
 
-@_inlined
+@inlined
 def lgamma(x: float) -> float:
     """log Γ(x) by Stirling's series at x, or at x + 8 less log(x (x + 1) … (x + 7)) for x < 8."""
     low = min(x, SHIFT)  # keeps the product finite for large x, where it is not used
@@ -95,7 +83,7 @@ def lgamma(x: float) -> float:
     return stirling - (log(product) if shifted else 0.0)
 
 
-@_inlined
+@inlined
 def _digamma_parts(x: float) -> tuple[float, float]:
     """(y, c) with ψ(x) = log y − c, where y is x or x + 8."""
     low = min(x, SHIFT)
@@ -112,14 +100,14 @@ def _digamma_parts(x: float) -> tuple[float, float]:
     return y, series + (derivative / product if shifted else 0.0)
 
 
-@_inlined
+@inlined
 def digamma(x: float) -> float:
     """ψ(x), the derivative of log Γ."""
     y, correction = _digamma_parts(x)
     return log(y) - correction
 
 
-@_inlined
+@inlined
 def exp_digamma(x: float) -> float:
     """exp ψ(x), without taking a logarithm first: the heart of every Dirichlet expectation."""
     y, correction = _digamma_parts(x)

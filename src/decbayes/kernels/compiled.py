@@ -1,0 +1,104 @@
+"""How kernels are compiled, and where their machine code is kept.
+
+Numba compiles a kernel when it is first called and keeps the machine code: in NUMBA_CACHE_DIR if that is set, else
+beside the kernel's source, else in the user's cache folder. Where none of these can be written to, kernels are compiled
+anew in every process, after one warning.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
+from typing import Any, TypeVar
+
+import numba
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+
+# `reassoc` and `arcp` are left out on purpose: they would reorder the error-free steps of the special functions.
+FASTMATH = {"contract", "nnan", "ninf", "nsz"}
+# Long sums in which the compiler may reorder the terms (always in the same way), which is what lets them vectorise.
+REORDERED = FASTMATH | {"reassoc"}
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def compiled(function: _Function) -> _Function:
+    """A kernel that Python calls."""
+    return _kernel(function, fastmath=FASTMATH, error_model="numpy", nogil=True)
+
+
+def compiled_reordered(function: _Function) -> _Function:
+    return _kernel(function, fastmath=REORDERED, error_model="numpy", nogil=True)
+
+
+def compiled_exactly(function: _Function) -> _Function:
+    """A kernel whose arithmetic is that of Python."""
+    return _kernel(function, nogil=True)
+
+
+def inlined(function: _Function) -> _Function:
+    """A part of kernels."""
+    return _kernel(function, fastmath=FASTMATH, error_model="numpy", forceinline=True)
+
+
+def inlined_reordered(function: _Function) -> _Function:
+    return _kernel(function, fastmath=REORDERED, error_model="numpy", forceinline=True)
+
+
+def expanded(function: _Function) -> _Function:
+    """A term that is written out in its callers before they are compiled, and optimised with theirs as one."""
+    return numba.njit(inline="always")(function)  # type: ignore[no-any-return]
+
+
+def _kernel(function: _Function, **flags: Any) -> _Function:
+    kernel: Any = numba.njit(**flags)(function)
+    try:
+        kernel._cache = KernelCache(function)
+    except RuntimeError:  # numba has found no folder that it can write to
+        warn_uncached()
+    return kernel  # type: ignore[no-any-return]
+
+
+@cache
+def warn_uncached() -> None:
+    """Once a process."""
+    warnings.warn(
+        "There is no folder in which compiled code can be kept, so the first fit and the first merge of every process "
+        "take seconds longer. Set NUMBA_CACHE_DIR to a folder that can be written to.",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+@cache
+def fingerprint() -> bytes:
+    """Of the source of all kernels: one is stale when another that it has inlined changes."""
+    sources = sorted((file for file in files(__package__).iterdir() if file.name.endswith(".py")), key=lambda f: f.name)
+    return hashlib.sha256(b"".join(file.read_bytes() for file in sources)).digest()
+
+
+class _Kept(CompileResultCacheImpl):  # type: ignore[misc]
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self.locator.get_source_stamp = fingerprint
+
+
+class KernelCache(FunctionCache):  # type: ignore[misc]
+    """Numba's cache, which knows of inlined kernels in other files and does without a disk that fails."""
+
+    _impl_class = _Kept
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        try:
+            return super().load_overload(signature, context)
+        except (OSError, EOFError):  # EOFError: cut short by a crash
+            return None
+
+    def save_overload(self, signature: Any, kernel: Any) -> None:
+        try:
+            super().save_overload(signature, kernel)
+        except (OSError, EOFError):
+            warn_uncached()
