@@ -31,6 +31,7 @@ def compiled(function: _Function) -> _Function:
 
 
 def compiled_reordered(function: _Function) -> _Function:
+    """A kernel that Python calls, most of which is long sums."""
     return _kernel(function, fastmath=REORDERED, error_model="numpy", nogil=True)
 
 
@@ -45,6 +46,7 @@ def inlined(function: _Function) -> _Function:
 
 
 def inlined_reordered(function: _Function) -> _Function:
+    """A part of kernels, most of which is long sums."""
     return _kernel(function, fastmath=REORDERED, error_model="numpy", forceinline=True)
 
 
@@ -56,8 +58,8 @@ def expanded(function: _Function) -> _Function:
 def _kernel(function: _Function, **flags: Any) -> _Function:
     kernel: Any = numba.njit(**flags)(function)
     try:
-        kernel._cache = KernelCache(function)
-    except RuntimeError:  # numba has found no folder that it can write to
+        kernel._cache = KernelCache(function)  # as `cache=True` does with numba's own
+    except RuntimeError:  # there is no folder that can be written to
         warn_uncached()
     return kernel  # type: ignore[no-any-return]
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from decbayes.kernels.compiled import compiled, inlined_reordered
 from decbayes.kernels.information import bound_term
+from decbayes.kernels.rows import longest
 from decbayes.kernels.special import digamma, exp, exp_digamma, lgamma, log
 
 Floats = NDArray[np.float64]
@@ -151,8 +152,8 @@ def update_documents(
     """
     documents, components = gamma.shape
     rows = (components + 3) // 4 * 4
-    longest = 8 * (np.diff(offsets).max() // 8 + 1) if documents else 0
-    gathered, count_buffer, norm_buffer = np.empty(rows * longest), np.empty(longest), np.empty(longest)
+    most = 8 * (longest(offsets[:-1], offsets[1:]) // 8 + 1)
+    gathered, count_buffer, norm_buffer = np.empty(rows * most), np.empty(most), np.empty(most)
     proportions, sums = np.zeros(rows), np.empty(rows)
     steps = 0
     for d in range(documents):
