@@ -6,13 +6,16 @@ STAMP := $(VENV)/.installed
 TEST_STAMP := $(VENV)/.installed-for-tests
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint requirements.txt --editable
 EXTRAS := demo,paper,interop,gensim,tomotopy,parquet,dask,dev
+OLDEST := .venv-minimum
 
-.PHONY: help setup test check demo bench figures docs clean
+.PHONY: help setup test check minimum dist demo bench figures docs clean
 
 help:
 	@echo "make demo     the main job, start to end, in under two minutes"
 	@echo "make test     all tests"
 	@echo "make check    lint, types and tests"
+	@echo "make minimum  all tests with the oldest versions that pyproject.toml allows"
+	@echo "make dist     the wheel and the source archive, into dist"
 	@echo "make bench    benchmarks against peers (long)"
 	@echo "make figures  every figure of the paper, into out/figures"
 	@echo "make docs     the documentation site, into site"
@@ -40,6 +43,20 @@ check: setup
 	$(BIN)/mypy
 	$(MAKE) test
 
+# The oldest versions with the oldest Python, unless told otherwise: make PYTHON=python3.11 minimum
+minimum: $(OLDEST)/.installed
+	NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/kernels $(OLDEST)/bin/python -m pytest -n 2 --dist loadgroup
+
+$(OLDEST)/.installed: pyproject.toml .ci/lower_bounds.py
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python .ci/lower_bounds.py > $(OLDEST)/bounds.txt
+	$(OLDEST)/bin/pip install --quiet --disable-pip-version-check --constraint $(OLDEST)/bounds.txt --editable ".[$(EXTRAS),numpyro]"
+	@touch $@
+
+dist: setup
+	$(BIN)/pip install --quiet --disable-pip-version-check build
+	$(BIN)/python -m build --outdir dist
+
 demo: setup
 	$(BIN)/decbayes demo
 
@@ -54,4 +71,4 @@ docs: setup
 	$(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) site out
+	rm -rf $(VENV) $(OLDEST) dist site out

@@ -1,0 +1,34 @@
+"""Print the oldest versions that pyproject.toml allows, one `name==version` a line: constraints for pip.
+
+`make minimum` installs these and runs the tests. Tools for developers and for the documentation are left out: nobody
+who uses the library meets their bounds.
+"""
+
+import re
+import tomllib
+from pathlib import Path
+
+OTHERS = ("dev", "docs")
+
+
+def lower_bounds(project: dict) -> dict[str, str]:
+    """The lowest version of each requirement, by its name; our own extras, which name one another, have none."""
+    extras = project["optional-dependencies"]
+    lists = [project["dependencies"], *(extras[extra] for extra in extras if extra not in OTHERS)]
+    bounds: dict[str, str] = {}
+    for requirement in (requirement for each in lists for requirement in each):
+        name = re.split(r"[\[<>=!~; ]", requirement, maxsplit=1)[0]
+        if name == project["name"]:
+            continue
+        bound = re.search(r">=\s*([\w.]+)", requirement)
+        if bound is None:
+            raise SystemExit(f"pyproject.toml: {requirement!r} has no lower bound.")
+        if bounds.setdefault(name, bound[1]) != bound[1]:
+            raise SystemExit(f"pyproject.toml: {name} has two lower bounds, {bounds[name]} and {bound[1]}.")
+    return bounds
+
+
+if __name__ == "__main__":
+    project = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for name, version in lower_bounds(project).items():
+        print(f"{name}=={version}")
