@@ -15,7 +15,8 @@ from decbayes import _HOME as HOME
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures" / "plot"
-PAGES = [ROOT / "README.md", ROOT / "PACKAGE.md", *sorted((ROOT / "docs").glob("*.md"))]
+SITE = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [ROOT / "README.md", ROOT / "PACKAGE.md", *SITE]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -164,7 +165,7 @@ def test_the_network_page_names_every_event_of_the_log():
 
 def test_every_page_is_in_the_navigation():
     configuration = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    assert not [page.name for page in PAGES[1:] if f": {page.name}" not in configuration]
+    assert not [page.name for page in SITE if f": {page.name}" not in configuration]
 
 
 def test_the_reference_names_everything_public():
@@ -180,3 +181,7 @@ def test_links_between_pages_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_packages_own_description_needs_no_file_beside_it():
+    assert not re.findall(r"\]\((?!https:)", (ROOT / "PACKAGE.md").read_text(encoding="utf-8"))

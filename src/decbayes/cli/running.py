@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import NoReturn
 
-from cyclopts import App
+from cyclopts import App, CycloptsError
 
 from decbayes.errors import DecbayesError
 
@@ -27,8 +27,10 @@ def run(app: App, arguments: Sequence[str], *, name: str) -> NoReturn:
     debug = "--debug" in arguments
     print_anything()
     try:
-        app([word for word in arguments if word != "--debug"], result_action="return_value")
+        app([word for word in arguments if word != "--debug"], result_action="return_value", exit_on_error=False)
         sys.stdout.flush()
+    except CycloptsError:  # which it has told itself
+        sys.exit(2)
     except BrokenPipeError:
         # The reader, `head` say, has had enough. What is left to print goes nowhere, without another complaint.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

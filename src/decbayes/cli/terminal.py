@@ -63,4 +63,5 @@ def progress_bar() -> Progress:
     """A bar on standard error that leaves nothing behind, and is silent where nobody looks."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     console = messages()
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    console.quiet = not console.is_terminal  # some versions of rich end a disabled bar with an empty line
+    return Progress(*columns, console=console, transient=True, disable=console.quiet)
