@@ -14,7 +14,7 @@ from decbayes.cli.options import KEYWORD, as_option, lacking, model_options
 from decbayes.cli.outputs import check_output
 from decbayes.cli.running import WrongArgument
 from decbayes.cli.terminal import fitting, messages
-from decbayes.errors import InvalidData, StructureMismatch
+from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.files import load, save
 from decbayes.models.ascent import FitInterrupted
 from decbayes.models.model import Model
@@ -95,7 +95,7 @@ def built(kind: type[Model], data: Path, settings: dict[str, Any]) -> tuple[Mode
     try:
         model, observations = kind.from_file(data, report=messages().print, **settings)
         _ = model.structure
-    except ValueError as error:
+    except (ValueError, InvalidStructure) as error:
         raise WrongArgument(str(error)) from None
     return model, observations
 

@@ -5,11 +5,10 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
-from rich.progress import track
 
 from decbayes.cli.explain import print_alignment
 from decbayes.cli.outputs import check_output, save_picture
-from decbayes.cli.terminal import aligning, messages
+from decbayes.cli.terminal import aligning, messages, progress_bar
 from decbayes.errors import DecbayesError, InvalidStructure, NothingToMerge, StructureMismatch
 from decbayes.files import load, save
 from decbayes.merging import Exhaustive, Hierarchical, Matching, Swaps, align, pad, product
@@ -79,7 +78,8 @@ def read_all(paths: list[Path], components: int | None) -> list[Posterior]:
     """All posteriors, with so many components if a number is given, refused by name where one does not fit."""
     if not paths:
         raise NothingToMerge("Name the posterior files to merge.")
-    read = [load(path) for path in track(paths, "reading", console=messages(), transient=True, disable=len(paths) < 20)]
+    with progress_bar() as bar:
+        read = [load(path) for path in bar.track(paths, description="reading")]
     if components is not None:
         read = [padded(path, posterior, components) for path, posterior in zip(paths, read, strict=True)]
     for path, posterior in zip(paths, read, strict=True):
