@@ -24,18 +24,20 @@ def require(module: str, *, extra: str, task: str) -> Any:
     except ImportError as error:
         if error.name is not None and error.name.split(".")[0] != module.split(".")[0]:
             raise  # the library is there, but something that it needs is broken
-        raise missing(task, [module.split(".")[0]], extra) from None
+        raise missing(task, [module.split(".")[0]], [extra]) from None
 
 
-def require_extra(extra: str, *, task: str) -> None:
-    """Check that all an extra brings is there, and name everything that is not at once."""
-    lacking = [module for module in EXTRAS[extra] if find_spec(module) is None]
-    if lacking:
-        raise missing(task, lacking, extra)
+def require_extra(*extras: str, task: str) -> None:
+    """Check that all that extras bring is there, and name everything that is not at once."""
+    lacking = {extra: [module for module in EXTRAS[extra] if find_spec(module) is None] for extra in extras}
+    modules = [module for of_one in lacking.values() for module in of_one]
+    if modules:
+        raise missing(task, modules, [extra for extra in extras if lacking[extra]])
 
 
-def missing(task: str, modules: list[str], extra: str) -> MissingExtra:
+def missing(task: str, modules: list[str], extras: list[str]) -> MissingExtra:
+    wanted = ",".join(extras)
     return MissingExtra(
-        f"{task} needs {' and '.join(modules)}, not installed yet: pip install 'decbayes[{extra}]' "
-        f"(in a clone: pip install '.[{extra}]')"
+        f"{task} needs {' and '.join(modules)}, not installed yet: pip install 'decbayes[{wanted}]' "
+        f"(in a clone: pip install '.[{wanted}]')"
     )

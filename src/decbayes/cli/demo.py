@@ -8,6 +8,8 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
+from decbayes.extras import require_extra
+
 
 def demo(
     *,
@@ -15,14 +17,12 @@ def demo(
     out: Annotated[Path, Parameter(help="Folder for the picture.")] = Path("demo"),
 ) -> None:
     """Run the agents, show them, and draw the outcome."""
+    require_extra("demo", task="decbayes demo")
+    from decbayes.cli.terminal import Output
     from decbayes.demo.digits import Digits, Story
     from decbayes.demo.events import Events, prepare
     from decbayes.demo.picture import draw
     from decbayes.demo.view import watching
-    from decbayes.extras import require_extra
-
-    require_extra("demo", task="decbayes demo")
-    from decbayes.cli.terminal import Output
 
     # Told to end, it cleans up as after Ctrl-C; the agents end with it in any case.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

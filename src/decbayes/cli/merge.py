@@ -7,7 +7,7 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 
 from decbayes.cli.explain import print_alignment
-from decbayes.cli.outputs import check_output, save_picture
+from decbayes.cli.outputs import check_output, check_picture, save_picture
 from decbayes.cli.terminal import aligning, messages, progress_bar
 from decbayes.errors import DecbayesError, InvalidStructure, NothingToMerge, StructureMismatch
 from decbayes.files import load, save
@@ -42,7 +42,7 @@ def merge(
 ) -> None:
     """Merge the posteriors of separate data into the posterior of all of it, whatever their labels."""
     check_output(output, *posteriors)
-    check_output(picture, *posteriors)
+    check_picture(picture, *posteriors)
     if naive and (explain or picture is not None):
         raise DecbayesError("--explain and --picture show an alignment, and --naive makes none; leave it out.")
     read = read_all(posteriors, components)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from decbayes.errors import DecbayesError
+from decbayes.extras import require_extra
 
 
 def check_output(output: Path | None, *inputs: Path | None) -> None:
@@ -19,6 +20,13 @@ def check_output(output: Path | None, *inputs: Path | None) -> None:
     for path in inputs:
         if path is not None and path.exists() and output.exists() and output.samefile(path):
             raise DecbayesError(f"{output} is an input of this command and would be lost. Choose another name.")
+
+
+def check_picture(picture: Path | None, *inputs: Path | None) -> None:
+    """As for any output; and what draws it must be there before the work is done."""
+    check_output(picture, *inputs)
+    if picture is not None:
+        require_extra("plot", task="A picture")
 
 
 def save_picture(figure: Any, path: Path) -> None:

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from cyclopts.types import PositiveInt
 
 from decbayes.cli.describe import SMALLEST_IMAGE, Shape, known_model, square, table_of
-from decbayes.cli.outputs import check_output, save_picture
+from decbayes.cli.outputs import check_picture, save_picture
 from decbayes.cli.terminal import output, plain
 from decbayes.errors import DecbayesError, InvalidData
 from decbayes.files import load
@@ -32,7 +32,7 @@ def show(
     as_json: Annotated[bool, Parameter(name="--json", negative="", help="One JSON object a parameter.")] = False,
 ) -> None:
     """Print a posterior: topics with their words, a mixture's means, features as images."""
-    check_output(picture, posterior)
+    check_picture(picture, posterior)
     read = load(posterior)
     if shape is not None:
         check_images(read, shape)

@@ -31,7 +31,8 @@ def simulate(
     picture: Annotated[Path | None, Parameter(help="Draw the network when the faults end and when all agree.")] = None,
 ) -> None:
     """Watch simulated agents join, leave, crash and lose messages, and agree in the end."""
-    require_extra("net", task="decbayes simulate")
+    wanted = ["net"] if picture is None else ["net", "plot"]
+    require_extra(*wanted, task="decbayes simulate")
     from decbayes.cli.simulation import check_many, draw, watch
     from decbayes.network.simulation.schedule import ROUGH, History, Plan
     from decbayes.network.simulation.simulator import CALM
@@ -40,8 +41,6 @@ def simulate(
     if histories and picture is not None:
         raise DecbayesError("--picture draws one history; leave --histories out.")
     check_output(picture)
-    if picture is not None:
-        require_extra("plot", task="The picture")  # before the wait, not after it
     if histories:
         check_many(histories, agents, steps, seed, console)
         return

@@ -77,4 +77,4 @@ def bare(axes: "Axes") -> None:
 
 
 def matplotlib(part: str = "") -> Any:
-    return require(f"matplotlib.{part}" if part else "matplotlib", extra="plot", task="Pictures")
+    return require(f"matplotlib.{part}" if part else "matplotlib", extra="plot", task="A picture")
