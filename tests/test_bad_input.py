@@ -248,36 +248,36 @@ def test_a_tolerance_is_a_number_of_nats(wrong):
         db.Ascent(tolerance=wrong)
 
 
-NO_PERMUTATIONS = {
+NO_SLOTS = {
     "floats": np.array([0.0, 1.0, 2.0]),
     "complex": np.array([0, 1, 2]) + 0j,
     "objects": np.array([0, 1, 2], dtype=object),
     "texts": ["0", "1", "2"],
     "masked": np.ma.masked_array([0, 1, 2], [False, True, False]),
-    "twice": [0, 0, 1],
     "negative": [0, 1, -1],
+    "too large": [0, 1, 3],
     "a matrix": np.eye(3, dtype=int),
     "nothing": None,
 }
 
 
-@pytest.mark.parametrize("form", NO_PERMUTATIONS)
-def test_relabellings_are_permutations(form, rng):
+@pytest.mark.parametrize("form", NO_SLOTS)
+def test_assignments_name_slots(form, rng):
     posteriors = tuple(draw(mixture(3), rng) for _ in range(2))
     (coupled,) = mixture(3).symmetry
-    relabellings = ({coupled: np.arange(3)}, {coupled: NO_PERMUTATIONS[form]})
-    with pytest.raises(StructureMismatch, match=r"(?s)Relabelling 1 has .* as an integer from 0"):
+    relabellings = ({coupled: np.arange(3)}, {coupled: NO_SLOTS[form]})
+    with pytest.raises(StructureMismatch, match=r"(?s)Assignment 1 has .* as integers from 0 to 2"):
         db.objective(posteriors, relabellings)
-    with pytest.raises(StructureMismatch, match="Relabelling 1 has"):
-        db.Alignment(relabellings, (0.0,), posteriors, (0, 1))
+    with pytest.raises(StructureMismatch, match="Assignment 1 has"):
+        db.Alignment(relabellings, (0.0,), posteriors, (0, 1), mixture(3))
 
 
 def test_an_alignment_names_every_posterior_once(rng):
     found = db.align([draw(mixture(3), rng) for _ in range(2)])
     with pytest.raises(StructureMismatch, match="2 posteriors once"):
-        db.Alignment(found.permutations, (0.0,), found.posteriors, (0, 0))
-    with pytest.raises(StructureMismatch, match="2 posteriors and 1 relabellings"):
-        db.Alignment(found.permutations[:1], (0.0,), found.posteriors, (0, 1))
+        db.Alignment(found.assignments, (0.0,), found.posteriors, (0, 0), found.structure)
+    with pytest.raises(StructureMismatch, match="2 posteriors and 1 assignments"):
+        db.Alignment(found.assignments[:1], (0.0,), found.posteriors, (0, 1), found.structure)
     with pytest.raises(StructureMismatch, match="must map each coupled set"):
         db.objective(found.posteriors, [np.arange(3)] * 2)
 
@@ -286,13 +286,13 @@ def test_an_alignment_names_every_posterior_once(rng):
 def test_an_objective_takes_what_a_merge_takes(form, rng):
     posteriors = [draw(mixture(3), rng) for _ in range(2)]
     found = db.align(form(posteriors))
-    lists = [{coupled: list(map(int, p)) for coupled, p in one.items()} for one in found.permutations]
+    lists = [{coupled: list(map(int, p)) for coupled, p in one.items()} for one in found.assignments]
     assert db.objective(form(posteriors), form(lists)) == pytest.approx(found.objective[-1])
 
 
 @pytest.mark.parametrize("solver", ["matching", db.Matching, 3])
 def test_a_solver_is_an_object(solver, rng):
-    with pytest.raises(TypeError, match=r"solver must be Matching\(\)"):
+    with pytest.raises(TypeError, match=r"solver must be Grouping\(\)"):
         db.merge([draw(mixture(3), rng)], solver=solver)
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from decbayes.files import save as save
     from decbayes.merging import Alignment as Alignment
     from decbayes.merging import Exhaustive as Exhaustive
+    from decbayes.merging import Grouping as Grouping
     from decbayes.merging import Hierarchical as Hierarchical
     from decbayes.merging import Matching as Matching
     from decbayes.merging import Swaps as Swaps
@@ -53,6 +54,7 @@ _HOME = {
     "FitInterrupted": "models.ascent",
     "GaussianMean": "models.mean",
     "GaussianMixture": "models.gaussian_mixture",
+    "Grouping": "merging",
     "Hierarchical": "merging",
     "LatentDirichletAllocation": "models.lda",
     "LatentFeatures": "models.features",

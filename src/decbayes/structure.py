@@ -80,6 +80,11 @@ class Structure:
         """Whether the prior treats all components of the set alike, so that their order means nothing."""
         return all((self.prior[name] == self.prior[name][0]).all() for name in coupled.factors)
 
+    @property
+    def resizable(self) -> bool:
+        """Whether there is one set of components that share a prior, so that there may be more or fewer of them."""
+        return len(self.symmetry) == 1 and self.exchangeable(self.symmetry[0])
+
     def with_prior(self, prior: Mapping[str, Array]) -> "Structure":
         """The same agreement on another prior, such as the merged posterior of an earlier epoch."""
         return Structure(self.families, prior, self.symmetry, self.labels, self.sparse, self.model)
@@ -87,7 +92,7 @@ class Structure:
     def with_components(self, count: int) -> "Structure":
         """The same agreement on another number of components, all with the prior that they share here."""
         check_whole(1, components=count)
-        if len(self.symmetry) != 1 or not self.exchangeable(self.symmetry[0]):
+        if not self.resizable:
             raise InvalidStructure(
                 f"{self} has no one set of components that share a prior, so their number cannot be changed. "
                 "Write the structure that is wanted."

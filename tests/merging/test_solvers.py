@@ -40,7 +40,7 @@ def test_solvers_never_beat_and_mostly_reach_the_exhaustive_optimum(name):
             trace = np.array(alignment.objective)
             assert trace[-1] <= best + slack
             assert (np.diff(trace) >= 0).all()
-            assert db.objective(posteriors, alignment.permutations) == pytest.approx(trace[-1], rel=1e-9, abs=1e-9)
+            assert db.objective(posteriors, alignment.assignments) == pytest.approx(trace[-1], rel=1e-9, abs=1e-9)
             if solver == db.Matching(restarts=8):
                 reached += trace[-1] >= best - slack
     assert reached >= 0.95 * INSTANCES
@@ -73,7 +73,7 @@ def test_coupled_sets_are_solved_independently(rng):
     for coupled in everything().symmetry:
         for order in permutations(range(everything().components(coupled))):
             for agent in range(3):
-                changed = list(joint.permutations)
+                changed = list(joint.assignments)
                 changed[agent] = {**changed[agent], coupled: np.array(order)}
                 assert db.objective(posteriors, changed) <= joint.objective[-1] + 1e-9
 

@@ -5,7 +5,7 @@ import pytest
 from feature_data import feature_error, synthetic
 from scipy import stats
 
-from decbayes.models.feature_moves import moves, repaired, reseeded, climbed
+from decbayes.models.feature_moves import climbed, moves, repaired, reseeded
 from decbayes.models.feature_starts import component_start, tails
 from decbayes.models.feature_state import FeatureData, Span, State, believing, improved, state_of
 

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.special import digamma, gammaln, logsumexp
 
+from decbayes.families.dirichlet_groups import DirichletGroups, DirichletJoins
 from decbayes.families.dirichlet_totals import DirichletTotals, checked_sparse
 from decbayes.families.examples import positive
 from decbayes.families.family import Family
@@ -22,6 +23,8 @@ class Dirichlet(Family):
     """
 
     parameter_names = ("alpha",)
+    exclusive = True
+    countable = True
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         return (np.asarray(natural, dtype=np.float64) + 1.0,)
@@ -79,6 +82,21 @@ class Dirichlet(Family):
     def totals(self, prior: Array) -> DirichletTotals:
         return DirichletTotals(prior)
 
+    def groups(self, base: Array, slots: int) -> DirichletGroups:
+        return DirichletGroups(len(base), slots)
+
+    def joins(self, base: Array, rows: Rows, evidence: Array) -> DirichletJoins:
+        return DirichletJoins(rows)
+
+    def observations(self, prior: Array, rows: Rows) -> Array:
+        return checked_sparse(rows).sums
+
+    def told(self, rows: Rows) -> Array:
+        """One per word that has been seen, less one."""
+        sparse = checked_sparse(rows)
+        seen = np.concatenate([[0.0], np.cumsum(np.minimum(sparse.data, 1.0))])
+        return np.asarray(seen[sparse.stops] - seen[sparse.starts] - np.minimum(sparse.sums, 1.0))
+
     def information(self, prior: Array, rows: Rows) -> float:
         from decbayes.kernels.information import dirichlet_information
 
@@ -98,6 +116,8 @@ class Weights(Family):
     """One Dirichlet over the K components themselves. Column: α − 1 (one coordinate per row). T(θ) = log θ."""
 
     parameter_names = ("alpha",)
+    over_components = True
+    exclusive = True
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         return (np.asarray(natural, dtype=np.float64)[..., 0] + 1.0,)
@@ -139,6 +159,9 @@ class Weights(Family):
 
     def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:
         return self.natural(alpha=positive(rng, components))
+
+    def observations(self, prior: Array, rows: Rows) -> Array:
+        return rows.written_out()[:, 0]
 
     def apex(self, width: int) -> Array:
         return np.full(width, -1.0)

@@ -8,12 +8,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from decbayes.families.groups import Groups, Joins, PlainGroups, PlainJoins
 from decbayes.families.matrices import Array, Contribution, Indices, dense
 from decbayes.families.rows import DenseRows, Rows
 from decbayes.families.totals import PlainTotals, Totals
 
 # Rows of `rest` are combined with all rows of `own` in blocks of about this many numbers (8 MiB).
 BLOCK = 1 << 20
+
+# Natural parameters are scaled up by this to find the maximum of a likelihood: what is left of the prior is rounding.
+SHARP = 1e6
+# Nats per observation that a sum outside the domain is worse than any other.
+IMPOSSIBLE = 1e6
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,16 @@ class Family(ABC):
 
     value_type: ClassVar[type[Any] | None] = None
     """The named tuple that θ is, where it has several quantities, such as a mean and a precision."""
+
+    over_components: ClassVar[bool] = False
+    """Whether the factor is about the components themselves (their weights): it then tells how much each has seen."""
+
+    exclusive: ClassVar[bool] = False
+    """Whether each observation, or each part of one, comes from one component: then what a site found in two components
+    may belong to one. Not so for features, several of which an observation has at once."""
+
+    countable: ClassVar[bool] = False
+    """Whether a row is counts in columns, each of which could come from another component: words of topics."""
 
     @abstractmethod
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
@@ -145,6 +161,39 @@ class Family(ABC):
     def totals(self, prior: Array) -> Totals:
         """What slots hold that start from the prior, for a search over who goes where."""
         return PlainTotals(self, prior)
+
+    def groups(self, base: Array, slots: int) -> Groups:
+        """Empty slots for a search in which any component may go into any slot; for `base` see `peak`."""
+        return PlainGroups(self, base, slots)
+
+    def joins(self, base: Array, rows: Rows, evidence: Array) -> Joins:
+        """Components as groups that are joined two by two."""
+        return PlainJoins(self, base, rows, evidence)
+
+    def peak(self, contribution: Array, evidence: Array, base: Array) -> Array:
+        """sup_θ ⟨c, T(θ)⟩ per row: the log-likelihood at its maximum, up to a constant that no grouping changes.
+
+        Taken as A(apex + s c) / s with a large s. Each observation brings a little of λ0 − apex along, `base`, so that
+        there is a maximum where the likelihood alone has none. Zero without evidence.
+        """
+        peaks = np.zeros(len(contribution))
+        (told,) = np.nonzero(evidence > 0.0)
+        cone = contribution[told] + evidence[told, None] * base
+        peaks[told] = self._defined_terms(self.apex(len(base)) + SHARP * cone, -np.inf) / SHARP
+        return np.where(np.isfinite(peaks), peaks, -IMPOSSIBLE * np.abs(evidence))
+
+    def observations(self, prior: Array, rows: Rows) -> Array:
+        """How many observations each row stands for, as far as it tells; else how many times the prior's weight."""
+        base = prior - self.apex(prior.shape[1])
+        return np.asarray((rows.written_out() * base).sum(axis=1) / (base**2).sum(axis=1))
+
+    def freedom(self, contribution: Array) -> Array:
+        """How many free parameters θ has, per row."""
+        return np.full(len(contribution), float(self.dimension(contribution.shape[1])))
+
+    def told(self, rows: Rows) -> Array:
+        """How many parameters each row's own data can tell apart."""
+        return self.freedom(rows.written_out())
 
     def information(self, prior: Array, rows: Rows) -> float:
         """KL(q_{λ0 + c} ‖ q_{λ0}): how much a contribution c has taught, in nats."""

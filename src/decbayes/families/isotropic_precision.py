@@ -11,6 +11,7 @@ from decbayes.families.examples import positive
 from decbayes.families.family import Family
 from decbayes.families.matrices import Array
 from decbayes.families.precision import MeanAndPrecision, over_positive
+from decbayes.families.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,12 @@ class IsotropicNormalGamma(Family):
             shape=positive(rng, components) + 1.0,
             rate=positive(rng, components),
         )
+
+    def freedom(self, contribution: Array) -> Array:
+        return np.full(len(contribution), self.dimension(contribution.shape[1]) + 1.0)
+
+    def observations(self, prior: Array, rows: Rows) -> Array:
+        return np.asarray(-2.0 * rows.written_out()[:, -1])
 
     def apex(self, width: int) -> Array:
         return np.append(0.5 * self.dimension(width) - 1.0, np.zeros(width - 1))

@@ -12,6 +12,7 @@ from decbayes.families.examples import covariances, positive
 from decbayes.families.family import Family, block_width, split
 from decbayes.families.gaussian import diagonal, flat, outer, positive_definite, square_side, symmetric
 from decbayes.families.matrices import Array, as_rows
+from decbayes.families.rows import Rows
 
 
 class MeanAndPrecision(NamedTuple):
@@ -136,6 +137,12 @@ class NormalGamma(Family):
             rate=positive(rng, components, dimension),
         )
 
+    def freedom(self, contribution: Array) -> Array:
+        return np.full(len(contribution), 2.0 * self.dimension(contribution.shape[1]))
+
+    def observations(self, prior: Array, rows: Rows) -> Array:
+        return np.asarray(-2.0 * rows.written_out()[:, -self.dimension(prior.shape[1]) :].mean(axis=1))
+
     def apex(self, width: int) -> Array:
         return np.repeat([-0.5, 0.0, 0.0, 0.0], self.dimension(width))
 
@@ -228,6 +235,13 @@ class NormalWishart(Family):
             degrees=positive(rng, components) + dimension + 2.0,
             inverse_scale=covariances(rng, components, dimension),
         )
+
+    def freedom(self, contribution: Array) -> Array:
+        side = self.dimension(contribution.shape[1])
+        return np.full(len(contribution), 0.5 * side * (side + 3))
+
+    def observations(self, prior: Array, rows: Rows) -> Array:
+        return -2.0 * rows.written_out()[:, -1]
 
     def apex(self, width: int) -> Array:
         return np.append(-1.0, np.zeros(width - 1))

@@ -1,11 +1,12 @@
 """The components of one site in one factor, as merges use them: dense rows, or sparse ones that are never copied."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
 from decbayes.families.matrices import Array, Contribution, Indices
 
@@ -29,6 +30,15 @@ class Rows(Protocol):
         Costs what the rows hold, not what the total does.
         """
 
+    def taken(self, chosen: Indices) -> "Rows":
+        """Some of the rows."""
+
+    def joined(self, labels: Indices, count: int) -> "Rows":
+        """The sum of the rows of each label."""
+
+    def followed_by(self, others: "Sequence[Rows]") -> "Rows":
+        """These rows, then those of others of the same kind."""
+
 
 @dataclass(frozen=True, eq=False)
 class DenseRows:
@@ -48,7 +58,19 @@ class DenseRows:
 
     def add_to(self, total: Array, slots: Indices, components: Indices, sign: float = 1.0) -> None:
         placed = components >= 0
-        total[slots[placed]] += sign * self.matrix[components[placed]]
+        # Several components may go into one slot, which a plain += would count once.
+        np.add.at(total, slots[placed], sign * self.matrix[components[placed]])
+
+    def taken(self, chosen: Indices) -> "DenseRows":
+        return DenseRows(self.matrix[chosen])
+
+    def joined(self, labels: Indices, count: int) -> "DenseRows":
+        total = np.zeros((count, self.matrix.shape[1]))
+        self.add_to(total, labels, np.arange(len(labels)))
+        return DenseRows(total)
+
+    def followed_by(self, others: Sequence[Rows]) -> "DenseRows":
+        return DenseRows(np.concatenate([self.matrix, *(other.written_out() for other in others)]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +105,24 @@ class SparseRows:
         from decbayes.kernels.rows import add_rows
 
         add_rows(total, *self.parts, slots, components, sign)
+
+    def taken(self, chosen: Indices) -> "SparseRows":
+        return replace(self, starts=self.starts[chosen], stops=self.stops[chosen], sums=self.sums[chosen])
+
+    def joined(self, labels: Indices, count: int) -> "SparseRows":
+        members = csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))), shape=(count, len(labels)))
+        return sparse_rows(csr_array(members @ self.matrix()))
+
+    def followed_by(self, others: Sequence[Rows]) -> "SparseRows":
+        matrices = [other.matrix() for other in (self, *others) if isinstance(other, SparseRows)]
+        return sparse_rows(vstack(matrices, format="csr"))
+
+    def matrix(self) -> csr_array:
+        """The rows as a matrix, in their order."""
+        lengths = (self.stops - self.starts).astype(np.int64)
+        ends = np.concatenate([[0], np.cumsum(lengths)])
+        taken = np.repeat(self.starts - ends[:-1], lengths) + np.arange(ends[-1])
+        return csr_array((self.data[taken], self.indices[taken], ends), shape=(len(lengths), self.width))
 
 
 def sparse_rows(contribution: Contribution, order: Indices | None = None) -> SparseRows:

@@ -2,6 +2,7 @@
 
 from decbayes.merging.alignment import Alignment, align, merge, objective
 from decbayes.merging.exhaustive import Exhaustive
+from decbayes.merging.grouping import Grouping
 from decbayes.merging.hierarchical import Hierarchical
 from decbayes.merging.matching import Matching
 from decbayes.merging.padding import pad
@@ -12,6 +13,7 @@ from decbayes.merging.symmetrized import Symmetrized, symmetrize
 __all__ = [
     "Alignment",
     "Exhaustive",
+    "Grouping",
     "Hierarchical",
     "Matching",
     "Swaps",

@@ -14,25 +14,30 @@ from decbayes.structure import Structure, shape_text
 
 def common_structure(posteriors: Sequence[Posterior]) -> Structure:
     """The one structure that all posteriors share."""
-    for posterior in agreeing(posteriors):
+    for posterior in agreeing(posteriors, strictly=True):
         structure = posterior.structure
     return structure
 
 
-def agreeing(posteriors: Sequence[Posterior]) -> Iterator[Posterior]:
-    """The posteriors one by one, each compared with the first."""
+def agreeing(posteriors: Sequence[Posterior], *, strictly: bool) -> Iterator[Posterior]:
+    """The posteriors one by one, each compared with the first; numbers of components may differ unless `strictly`."""
     if not len(posteriors):
         raise NothingToMerge("There are no posteriors to merge. The posterior of no data is `Posterior.of_prior`.")
     structure = None
     for index, posterior in enumerate(posteriors):
         check_kind(Posterior, **{f"posteriors[{index}]": posterior})
         structure = structure or posterior.structure
-        if posterior.structure != structure:
+        if posterior.structure != structure and (strictly or not alike(posterior.structure, structure)):
             raise StructureMismatch(
                 f"Posterior {index} does not share the structure of posterior 0: "
                 f"{difference(structure, posterior.structure)} Posteriors merge only if they share one structure."
             )
         yield posterior
+
+
+def alike(first: Structure, second: Structure) -> bool:
+    """Whether two structures differ in nothing but the number of components, all of which share a prior."""
+    return first.resizable and second.resizable and first.with_components(1) == second.with_components(1)
 
 
 def difference(first: Structure, second: Structure) -> str:

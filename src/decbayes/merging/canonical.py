@@ -15,6 +15,7 @@ from decbayes.families import Contribution
 from decbayes.families.matrices import is_sparse
 from decbayes.merging.agreement import agreeing
 from decbayes.posterior import Posterior, arrays
+from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet, Permutation
 
 # Log-gammas differ in their last bits between processors; ranks must not.
@@ -25,17 +26,19 @@ SIGNIFICANT = 6
 class Canonical:
     """How to read a posterior without its labels: each set's components sorted by content, and a rank among others."""
 
+    structure: Structure
     components: Mapping[CoupledSet, Permutation]
     rank: tuple[float, bytes, bytes]
 
 
-def canonical_order(posteriors: Sequence[Posterior]) -> tuple[list[int], list[Canonical]]:
+def canonical_order(posteriors: Sequence[Posterior], *, strictly: bool = False) -> tuple[list[int], list[Canonical]]:
     """Indices of the posteriors, most evidence first, and each one's canonical reading.
 
-    Each posterior is looked at once, and compared with the first: all must share one structure.
+    Each posterior is looked at once, and compared with the first: all must share one structure, but for the number of
+    components unless `strictly`.
     """
-    readings = [canonical(posterior) for posterior in agreeing(posteriors)]
-    return sorted(range(len(posteriors)), key=lambda agent: readings[agent].rank), readings
+    readings = [canonical(posterior) for posterior in agreeing(posteriors, strictly=strictly)]
+    return sorted(range(len(posteriors)), key=lambda site: readings[site].rank), readings
 
 
 def canonical(posterior: Posterior) -> Canonical:
@@ -43,9 +46,8 @@ def canonical(posterior: Posterior) -> Canonical:
     digest, labelled = hashlib.sha256(), hashlib.sha256()
     components = {}
     for coupled in structure.symmetry:
-        contents = [posterior.contribution[name] for name in coupled.factors]
-        hashes = component_hashes(contents)
-        components[coupled] = np.array(sorted(range(len(hashes)), key=hashes.__getitem__), dtype=np.intp)
+        hashes = component_hashes([posterior.contribution[name] for name in coupled.factors])
+        components[coupled] = in_order(hashes)
         digest.update(b"".join(sorted(hashes)))
         labelled.update(b"".join(hashes))
     relabelled = {name for coupled in structure.symmetry for name in coupled.factors}
@@ -53,7 +55,17 @@ def canonical(posterior: Posterior) -> Canonical:
         if name not in relabelled:
             digest.update(content_hash(posterior.contribution[name], name))
     # Posteriors that differ in their labels alone are ordered by those: the first one names the slots.
-    return Canonical(components, (-information(posterior, components), digest.digest(), labelled.digest()))
+    rank = -information(posterior, components), digest.digest(), labelled.digest()
+    return Canonical(structure, components, rank)
+
+
+def canonical_components(posterior: Posterior, coupled: CoupledSet) -> Permutation:
+    """The components of a set, sorted by content."""
+    return in_order(component_hashes([posterior.contribution[name] for name in coupled.factors]))
+
+
+def in_order(hashes: Sequence[bytes]) -> Permutation:
+    return np.array(sorted(range(len(hashes)), key=hashes.__getitem__), dtype=np.intp)
 
 
 def component_hashes(contents: Sequence[Contribution]) -> list[bytes]:

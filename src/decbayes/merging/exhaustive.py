@@ -1,4 +1,4 @@
-"""Alignment by trying everything: exact, for a handful of agents and components."""
+"""Alignment by trying everything: exact, for a handful of sites and components."""
 
 from dataclasses import dataclass
 from itertools import permutations
@@ -19,12 +19,12 @@ class Exhaustive:
     """Every combination of permutations, the best J; what other solvers are measured against."""
 
     def solve(self, problem: Problem) -> Solution:
-        agents, components = problem.agents, problem.components
-        # Relabelling all agents alike changes nothing where the prior does not tell the components apart.
-        free = agents - problem.exchangeable
+        sites, components = problem.sites, problem.components
+        # Relabelling all sites alike changes nothing where the prior does not tell the components apart.
+        free = sites - problem.exchangeable
         if factorial(components) ** free > MOST_COMBINATIONS:
             raise TooManyRelabellings(
-                f"{agents} agents with {components} components have ({components}!)^{free} alignments, more than "
+                f"{sites} sites with {components} components have ({components}!)^{free} alignments, more than "
                 f"{MOST_COMBINATIONS:,} to try one by one. Use Matching()."
             )
         orders = np.array(list(permutations(range(components))), dtype=np.intp)
@@ -32,11 +32,11 @@ class Exhaustive:
         objective = combination_scores(slot_scores(problem), choices)
         best = np.unravel_index(np.argmax(objective), objective.shape)
         assignments = np.array([choice[index] for choice, index in zip(choices, best, strict=True)])
-        return Solution(assignments, (Placement(problem, assignments).objective(),), "global")
+        return Solution.permuted(assignments, (Placement(problem, assignments).objective(),), "global")
 
 
 def combination_scores(scores: Array, choices: list[np.ndarray[tuple[int, int], np.dtype[np.intp]]]) -> Array:
-    """Σ_k of the slots' scores for every combination of the agents' choices, one axis an agent."""
+    """Σ_k of the slots' scores for every combination of the sites' choices, one axis per site."""
     total = np.zeros([len(choice) for choice in choices])
     for slot, score in enumerate(scores):
         total += score[np.ix_(*(choice[:, slot] for choice in choices))]
@@ -44,7 +44,7 @@ def combination_scores(scores: Array, choices: list[np.ndarray[tuple[int, int], 
 
 
 def slot_scores(problem: Problem) -> Array:
-    """(K, K, …, K): the row terms of slot k when the agents put components k_1, …, k_N there; −∞ outside the domain."""
+    """(K, K, …, K): the row terms of slot k when the sites put components k_1, …, k_N there; −∞ outside the domain."""
     return np.asarray(np.sum([factor_scores(problem, index) for index in range(len(problem.factors))], axis=0))
 
 

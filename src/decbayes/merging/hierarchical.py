@@ -1,4 +1,4 @@
-"""Alignment in a tree: groups of agents first, then groups of groups, then one polish of the whole."""
+"""Alignment in a tree: groups of sites first, then groups of groups, then one polish of the whole."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,7 @@ from decbayes.families.rows import Rows
 from decbayes.merging.matching import Matching, improve
 from decbayes.merging.placement import Placement
 from decbayes.merging.problem import Assignments, Problem, Solution, Solver
-from decbayes.symmetry import identity
+from decbayes.symmetry import identity, inverse
 from decbayes.workers import jobs
 
 # So many subtrees a worker even out the work among them.
@@ -20,7 +20,7 @@ SUBTREES_A_WORKER = 2
 
 @dataclass(frozen=True)
 class Subtree:
-    """Some agents merged into one: the place of each agent's components, and the merged rows, one matrix a factor."""
+    """Some sites merged into one: the place of each site's components, and the merged rows, one matrix a factor."""
 
     assignments: Assignments
     merged: tuple[Rows, ...]
@@ -28,12 +28,12 @@ class Subtree:
 
 @dataclass(frozen=True)
 class Hierarchical:
-    """Align groups of `fan_in` agents with `inner`, merge each group into one agent, and so on to the root.
+    """Align groups of `fan_in` sites with `inner`, merge each group into one site, and so on to the root.
 
-    By default `inner` only folds a group's agents together: sweeps are better spent on the whole than on each group.
-    The tree's result is then polished by at most `polish` sweeps of flat matching (None: until no agent changes). The
+    By default `inner` only folds a group's sites together: sweeps are better spent on the whole than on each group.
+    The tree's result is then polished by at most `polish` sweeps of flat matching (None: until no site changes). The
     first few repair nearly all that the tree could not see. Subtrees are aligned in parallel through joblib, each
-    depth first: a worker holds `fan_in` agents or merged groups a level, whatever the number of agents.
+    depth first: a worker holds `fan_in` sites or merged groups a level, whatever the number of sites.
     """
 
     fan_in: int = 8
@@ -49,7 +49,7 @@ class Hierarchical:
 
     def _tree(self, problem: Problem) -> Assignments:
         size = self.fan_in
-        while size * self.fan_in < problem.agents / (SUBTREES_A_WORKER * effective_n_jobs(jobs())):
+        while size * self.fan_in < problem.sites / (SUBTREES_A_WORKER * effective_n_jobs(jobs())):
             size *= self.fan_in
         subtrees: list[Subtree] = Parallel(n_jobs=jobs(), prefer="threads")(
             delayed(self._subtree)(part, size) for part in parts(problem, size)
@@ -60,29 +60,29 @@ class Hierarchical:
         return subtrees[0].assignments
 
     def _subtree(self, problem: Problem, size: int) -> Subtree:
-        """The agents merged into one; `size` is the power of `fan_in` that they fit in."""
+        """The sites merged into one; `size` is the power of `fan_in` that they fit in."""
         if size == self.fan_in:
             return merge_group(problem.loaded(), self.inner)
         smaller = size // self.fan_in
         return self._join(problem, [self._subtree(part, smaller) for part in parts(problem, smaller)])
 
     def _join(self, problem: Problem, subtrees: Sequence[Subtree]) -> Subtree:
-        """One level up: each subtree is an agent."""
+        """One level up: each subtree is a site."""
         joined = merge_group(replace(problem, contents=[subtree.merged for subtree in subtrees]), self.inner)
         pairs = zip(subtrees, joined.assignments, strict=True)
         return Subtree(np.concatenate([subtree.assignments[:, outer] for subtree, outer in pairs]), joined.merged)
 
 
 def parts(problem: Problem, size: int) -> list[Problem]:
-    """The problem cut into consecutive parts of so many agents."""
-    return [problem.part(slice(first, first + size)) for first in range(0, problem.agents, size)]
+    """The problem cut into consecutive parts of so many sites."""
+    return [problem.part(slice(first, first + size)) for first in range(0, problem.sites, size)]
 
 
 def merge_group(problem: Problem, inner: Solver) -> Subtree:
-    """A handful of agents, aligned and added up."""
-    if problem.agents == 1:
+    """A handful of sites, aligned and added up."""
+    if problem.sites == 1:
         return Subtree(identity(problem.components)[None], problem.contents[0])
-    assignments = inner.solve(problem).assignments
+    assignments = np.array([inverse(slots) for slots in inner.solve(problem).slots])
     totals = [np.zeros(factor.prior.shape) for factor in problem.factors]
     for contents, permutation in zip(problem.contents, assignments, strict=True):
         for total, rows in zip(totals, contents, strict=True):

@@ -23,12 +23,12 @@ WORTH_A_WORKER = 500_000
 
 @dataclass(frozen=True)
 class Matching:
-    """Deassign an agent, match its components to the slots, reassign; until no agent changes.
+    """Deassign a site, match its components to the slots, reassign; until no site changes.
 
-    Starts by folding the agents in one at a time, most evidence first. Each of the `restarts` folds them in another
+    Starts by folding the sites in one at a time, most evidence first. Each of the `restarts` folds them in another
     random order; the best J wins. Left open, there are eight in small problems, where they cost little and a single
     start may end in a poor optimum, and none in large ones, where optima hardly differ. The same `seed` gives the same
-    result, whatever the number of workers. `sweeps` cuts each search off after so many rounds of all agents.
+    result, whatever the number of workers. `sweeps` cuts each search off after so many rounds of all sites.
     """
 
     restarts: int | None = None
@@ -53,39 +53,41 @@ class Matching:
         return max(solutions, key=lambda solution: solution.objective[-1])
 
     def _solve(self, problem: Problem, restart: int | None) -> Solution:
-        order = range(problem.agents)
+        order = range(problem.sites)
         if restart is not None:
-            order = np.random.default_rng([self.seed, restart]).permutation(problem.agents).tolist()
+            order = np.random.default_rng([self.seed, restart]).permutation(problem.sites).tolist()
         return improve(fold(problem, order), most_sweeps=self.sweeps)
 
 
 def fold(problem: Problem, order: Sequence[int]) -> Placement:
-    """Add agents to the prior one by one, each in the permutation that is best for those before it."""
+    """Add sites to the prior one by one, each in the permutation that is best for those before it."""
     placement = Placement(problem)
-    for agent in order:
-        placement.place(agent, best_permutation(placement.gain(agent)))
+    for site in order:
+        placement.place(site, best_permutation(placement.gain(site)))
         problem.announce()
     return placement
 
 
 def improve(placement: Placement, *, most_sweeps: int | None = None) -> Solution:
-    """Rematch agents in turn until each one's assignment is the best given all others, or for so many sweeps."""
+    """Rematch sites in turn until each one's assignment is the best given all others, or for so many sweeps."""
     problem = placement.problem
     placement.refresh()
     trace = [placement.objective()]
     for _ in range(MOST_SWEEPS if most_sweeps is None else most_sweeps):
         if not sweep(placement, rematch):
-            return Solution(placement.assignments, tuple(trace), "global" if problem.solved_by_folding else "agent")
+            return Solution.permuted(
+                placement.assignments, tuple(trace), "global" if problem.solved_by_folding else "site"
+            )
         placement.refresh()
         trace.append(placement.objective())
-    return Solution(placement.assignments, tuple(trace), "none")
+    return Solution.permuted(placement.assignments, tuple(trace), "none")
 
 
-def rematch(placement: Placement, agent: int) -> bool:
-    """Give one agent its best assignment against all others; whether that changed anything."""
-    gain = placement.gain(agent)
+def rematch(placement: Placement, site: int) -> bool:
+    """Give one site its best assignment against all others; whether that changed anything."""
+    gain = placement.gain(site)
     candidate = best_permutation(gain)
-    changed = worthwhile(gain, candidate, placement.assignments[agent])
+    changed = worthwhile(gain, candidate, placement.assignments[site])
     if changed:
-        placement.place(agent, candidate)
+        placement.place(site, candidate)
     return changed

@@ -2,28 +2,34 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.families import Array, Family
 from decbayes.families.rows import Rows
-from decbayes.symmetry import Permutation
+from decbayes.symmetry import Permutation, inverse
+
+if TYPE_CHECKING:
+    from decbayes.merging.division import Division
 
 Assignments = NDArray[np.intp]
-"""(agents, slots): which component of each agent fills each slot."""
+"""(sites, slots): which component of each site fills each slot."""
 
-Optimality = Literal["none", "swap", "agent", "global"]
-"""What is proven about an alignment, weakest first: nothing; no exchange of two components of one agent raises J; no
-relabelling of one agent raises J; no relabelling of all agents raises J. Differences that are rounding do not count."""
+Slots = tuple[NDArray[np.intp], ...]
+"""For each site, the slot of each component."""
+
+Optimality = Literal["none", "swap", "site", "global"]
+"""What is proven about an alignment, weakest first: nothing; no exchange of two components of one site raises J; no
+relabelling of one site raises J; no relabelling of all sites raises J. Differences that are rounding do not count."""
 
 OnMatch = Callable[[], None]
-"""Called whenever one more agent was matched against the others."""
+"""Called whenever one more site was matched against the others."""
 
-STRENGTH: tuple[Optimality, ...] = ("none", "swap", "agent", "global")
+STRENGTH: tuple[Optimality, ...] = ("none", "swap", "site", "global")
 
-# Relative to the score of an agent's assignment: smaller improvements are rounding.
+# Relative to the score of a site's assignment: smaller improvements are rounding.
 TOLERANCE = 1e-11
 
 
@@ -37,10 +43,11 @@ class Factor:
 
 @dataclass(frozen=True)
 class Problem:
-    """Find permutations P_i that maximise Σ_j A_j(λ0_j + Σ_i P_i c_ij) over the factors j of one set (eq:combopt).
+    """Put the components of all sites into slots. The factors hold the prior of each slot.
 
-    `contents[i]` are agent i's rows, one matrix a factor. They may be read from disk each time they are asked for.
-    Whoever waits for the solution may pass `progress`.
+    `contents[i]` are site i's rows, one matrix per factor. They may be read from disk each time they are asked for.
+    The paper's solvers put one component of each site into each slot, so that sites have as many as there are slots,
+    and maximise J = Σ_j A_j(λ0_j + Σ_i P_i c_ij) over permutations P_i. Whoever waits may pass `progress`.
     """
 
     factors: tuple[Factor, ...]
@@ -48,7 +55,7 @@ class Problem:
     progress: OnMatch | None = field(default=None, repr=False, compare=False)
 
     @property
-    def agents(self) -> int:
+    def sites(self) -> int:
         return len(self.contents)
 
     @property
@@ -57,13 +64,13 @@ class Problem:
 
     @property
     def exchangeable(self) -> bool:
-        """Whether the prior treats all components alike, so that only the agents' labels against each other matter."""
+        """Whether the prior treats all components alike, so that only the sites' labels against each other matter."""
         return all((factor.prior == factor.prior[0]).all() for factor in self.factors)
 
     def evaluations(self, *, most: int) -> int:
-        """How many numbers all agents' gains take together: what a sweep costs.
+        """How many numbers all sites' gains take together: what a sweep costs.
 
-        Counted until there are more than `most`, because agents may have to be read from disk.
+        Counted until there are more than `most`, because sites may have to be read from disk.
         """
         total = 0
         for contents in self.contents:
@@ -74,19 +81,19 @@ class Problem:
 
     @property
     def solved_by_folding(self) -> bool:
-        """Whether matching agents one after the other is exact: there is only one whose place is not arbitrary."""
-        return self.agents <= 1 + self.exchangeable
+        """Whether matching sites one after the other is exact: there is only one whose place is not arbitrary."""
+        return self.sites <= 1 + self.exchangeable
 
-    def part(self, agents: slice) -> "Problem":
-        """The same problem for some of the agents."""
-        return replace(self, contents=self.contents[agents])
+    def part(self, sites: slice) -> "Problem":
+        """The same problem for some of the sites."""
+        return replace(self, contents=self.contents[sites])
 
     def loaded(self) -> "Problem":
         """The same problem with everybody's rows in memory."""
         return replace(self, contents=tuple(self.contents))
 
     def announce(self) -> None:
-        """Say that one more agent was matched."""
+        """Say that one more site was matched."""
         if self.progress is not None:
             self.progress()
 
@@ -97,15 +104,24 @@ class Problem:
 
 @dataclass(frozen=True)
 class Solution:
-    """Assignments that a solver found, J as it rose, and what is proven about them."""
+    """The slot of each site's components, the objective as it rose, what is proven, and how counts are divided."""
 
-    assignments: Assignments
+    slots: Slots
     objective: tuple[float, ...]
     optimality: Optimality
+    division: "Division | None" = None
+
+    @classmethod
+    def permuted(cls, assignments: Assignments, objective: tuple[float, ...], optimality: Optimality) -> "Solution":
+        """A solution in which each site fills each slot once."""
+        return cls(tuple(map(inverse, assignments)), objective, optimality)
 
 
 class Solver(Protocol):
-    """A way to find good permutations for one coupled set."""
+    """A way to find good slots for the components of one coupled set.
+
+    A solver that is `one_to_one` (as all are that do not say otherwise) needs as many components as slots of each site.
+    """
 
     def solve(self, problem: Problem) -> Solution: ...
 

@@ -1,6 +1,6 @@
-"""Where solvers get the agents' rows from: memory, or a sequence that loads a posterior when it is asked for."""
+"""Where solvers get the sites' rows from: memory, or a sequence that loads a posterior when it is asked for."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -23,7 +23,7 @@ def in_memory(posteriors: Sequence[Posterior]) -> bool:
 
 def reordered(posteriors: Sequence[Posterior], order: Sequence[int]) -> Sequence[Posterior]:
     """The posteriors in another order, without loading any."""
-    return tuple(posteriors[agent] for agent in order) if in_memory(posteriors) else Reordered(posteriors, order)
+    return tuple(posteriors[site] for site in order) if in_memory(posteriors) else Reordered(posteriors, order)
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,31 @@ class Reordered(Sequence[Posterior]):
 
 
 @dataclass(frozen=True)
-class Contents(Sequence[tuple[Rows, ...]]):
-    """Each agent's rows in the factors of one coupled set, its components in the given order."""
+class Mapped(Sequence[Posterior]):
+    """Posteriors of a sequence, each changed when it is asked for."""
 
     posteriors: Sequence[Posterior]
-    orders: Sequence[Permutation]
+    change: Callable[[Posterior], Posterior]
+
+    def __len__(self) -> int:
+        return len(self.posteriors)
+
+    @overload
+    def __getitem__(self, index: int) -> Posterior: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Mapped": ...
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return Mapped(self.posteriors[index], self.change)
+        return self.change(self.posteriors[index])
+
+
+@dataclass(frozen=True)
+class Contents(Sequence[tuple[Rows, ...]]):
+    """Each site's rows in the factors of one coupled set, its components in the given order."""
+
+    posteriors: Sequence[Posterior]
+    orders: Sequence[Permutation] | None
     coupled: CoupledSet
 
     def __len__(self) -> int:
@@ -63,7 +83,7 @@ class Contents(Sequence[tuple[Rows, ...]]):
     def __getitem__(self, index: slice) -> "Contents": ...
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return Contents(self.posteriors[index], self.orders[index], self.coupled)
-        posterior, order = self.posteriors[index], self.orders[index]
+            return Contents(self.posteriors[index], self.orders and self.orders[index], self.coupled)
+        posterior, order = self.posteriors[index], self.orders and self.orders[index]
         families = posterior.structure.families
         return tuple(families[name].rows(posterior.contribution[name], order) for name in self.coupled.factors)

@@ -1,32 +1,60 @@
-"""Sums of relabelled posteriors, taken one at a time so that no two need be in memory."""
+"""Sums of contributions in common slots, taken one site at a time so that no two need be in memory."""
 
 from collections.abc import Mapping
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from decbayes.families import Contribution
+from decbayes.families import Array, Contribution
+from decbayes.families.matrices import Indices
+from decbayes.merging.canonical import canonical_components
+from decbayes.merging.division import Division
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
-from decbayes.symmetry import Permutation, identity
+from decbayes.symmetry import CoupledSet, identity
 
-Relabelling = Mapping[str, Permutation]
-"""The permutation of each relabelled factor."""
+Assignment = Indices
+"""The slot of each component."""
 
 
-class RelabelledSums:
-    """Σ_i P_i (λ_i − λ0) of every factor, through dense matrices: the union of many sparse ones is dense anyway."""
+class AssignedSums:
+    """Σ_i c_i of every factor in slots, through dense matrices: the union of many sparse ones is dense anyway."""
 
     def __init__(self, structure: Structure) -> None:
         self.structure = structure
         self._totals = {name: np.zeros(prior.shape) for name, prior in structure.prior.items()}
 
-    def add(self, posterior: Posterior, relabelling: Relabelling) -> None:
+    def add(
+        self,
+        posterior: Posterior,
+        assignment: Mapping[CoupledSet, Assignment],
+        site: int = 0,
+        divisions: Mapping[CoupledSet, Division] | None = None,
+    ) -> None:
+        """Add a posterior's components to their slots. A factor in no coupled set is added as it is."""
+        placed, divided = set(), divisions or {}
+        for coupled, slots in assignment.items():
+            # Where components share a slot, the order in which they are added must not depend on anybody's labels.
+            alone = coupled not in divided and len(np.unique(slots)) == len(slots)
+            order = identity(len(slots)) if alone else canonical_components(posterior, coupled)
+            for name in coupled.factors:
+                placed.add(name)
+                self._add(posterior, name, np.asarray(slots), order, site, divided.get(coupled))
         for name, total in self._totals.items():
-            slots = identity(len(total))
-            rows = self.structure.families[name].rows(posterior.contribution[name])
-            rows.add_to(total, slots, np.asarray(relabelling.get(name, slots)))
+            if name not in placed:
+                rows = self.structure.families[name].rows(posterior.contribution[name])
+                rows.add_to(total, identity(len(total)), identity(len(total)))
 
     def contributions(self) -> dict[str, Contribution]:
         sparse = self.structure.sparse
         return {name: csr_array(total) if name in sparse else total for name, total in self._totals.items()}
+
+    def _add(
+        self, posterior: Posterior, name: str, slots: Assignment, order: Indices, site: int, division: Division | None
+    ) -> None:
+        total: Array = self._totals[name]
+        rows = self.structure.families[name].rows(posterior.contribution[name])
+        if division is None:
+            rows.add_to(total, slots[order], order)
+        else:
+            division.add_to(total, site, rows, order)

@@ -12,24 +12,24 @@ from decbayes.symmetry import Permutation
 
 @dataclass(frozen=True)
 class Swaps:
-    """Swap two components of one agent wherever that increases J; stop when no swap does."""
+    """Swap two components of one site wherever that increases J; stop when no swap does."""
 
     def solve(self, problem: Problem) -> Solution:
-        start = np.tile(np.arange(problem.components, dtype=np.intp), (problem.agents, 1))
+        start = np.tile(np.arange(problem.components, dtype=np.intp), (problem.sites, 1))
         placement = Placement(problem, start)
         trace = [placement.objective()]
         while sweep(placement, swap):
             placement.refresh()
             trace.append(placement.objective())
-        return Solution(placement.assignments, tuple(trace), "swap")
+        return Solution.permuted(placement.assignments, tuple(trace), "swap")
 
 
-def swap(placement: Placement, agent: int) -> bool:
-    """Swap components of one agent for as long as that increases J; whether there was any such swap."""
-    permutation = placement.assignments[agent].copy()
-    swapped = swap_while_better(placement.gain(agent), permutation)
+def swap(placement: Placement, site: int) -> bool:
+    """Swap components of one site for as long as that increases J; whether there was any such swap."""
+    permutation = placement.assignments[site].copy()
+    swapped = swap_while_better(placement.gain(site), permutation)
     if swapped:
-        placement.place(agent, permutation)
+        placement.place(site, permutation)
     return swapped
 
 

@@ -1,0 +1,133 @@
+"""Groups of sparse counts: what they know is Σ_v y_v log y_v − N log N, and costs what the rows hold."""
+
+import numpy as np
+from scipy.special import entr
+
+from decbayes.families.dirichlet_totals import checked_sparse
+from decbayes.families.groups import Mask, one_less
+from decbayes.families.matrices import Array, Indices
+from decbayes.families.rows import Rows
+from decbayes.workers import split_among_threads
+
+
+class DirichletGroups:
+    """Slots with a table of y log y, so that a gain evaluates it at a row's entries only."""
+
+    def __init__(self, width: int, slots: int) -> None:
+        self.counts, self.table = np.zeros((slots, width)), np.zeros((slots, width))
+        self.totals = np.zeros(slots)
+
+    def fill(self, rows: Rows, slots: Indices, evidence: Array) -> None:
+        placed = np.flatnonzero(slots >= 0)
+        rows.add_to(self.counts, slots[placed], placed)
+        np.add.at(self.totals, slots[placed], checked_sparse(rows).sums[placed])
+
+    def update(self) -> None:
+        from decbayes.kernels.groups import tabulate_g
+
+        tabulate_g(self.counts, self.table)
+
+    def clear(self) -> None:
+        self.counts[:], self.totals[:] = 0.0, 0.0
+
+    def values(self) -> Array:
+        return np.asarray(self.table.sum(axis=1) - plain_g(self.totals))
+
+    def gains(self, rows: Rows, chosen: Indices, held: Indices, evidence: Array, needed: Mask) -> Array:
+        from decbayes.kernels.groups import group_gains
+
+        sparse = checked_sparse(rows)
+        gains = np.empty((len(chosen), len(self.counts)))
+        held_now = self.counts, self.table, self.totals
+
+        def some(part: slice) -> None:
+            own = chosen[part], held[part], needed[part]
+            group_gains(*sparse.parts, sparse.sums, *own, *held_now, gains[part])
+
+        entries = int((sparse.stops[chosen] - sparse.starts[chosen]).sum())
+        split_among_threads(some, len(chosen), cost=entries * len(self.counts))
+        return gains
+
+    def move(self, rows: Rows, component: int, before: int, after: int, evidence: float) -> None:
+        from decbayes.kernels.groups import group_move
+
+        sparse = checked_sparse(rows)
+        span = slice(sparse.starts[component], sparse.stops[component])
+        row = sparse.indices[span], sparse.data[span], sparse.sums[component]
+        for slot, sign in ((before, -1.0), (after, 1.0)):
+            if slot >= 0:
+                group_move(*row, slot, sign, self.counts, self.table, self.totals)
+
+    def alone(self, rows: Rows, evidence: Array) -> Array:
+        from decbayes.kernels.groups import information_alone
+
+        sparse = checked_sparse(rows)
+        information = np.empty(len(sparse.starts))
+        information_alone(sparse.starts, sparse.stops, sparse.data, sparse.sums, information)
+        return information
+
+    def join_losses(self) -> Array:
+        from decbayes.kernels.groups import slot_join_losses
+
+        losses = np.zeros((len(self.counts),) * 2)
+        slot_join_losses(self.counts, self.table, self.totals, losses)
+        return losses
+
+    def join(self, kept: int, absorbed: int) -> None:
+        self.counts, self.totals = one_less(self.counts, kept, absorbed), one_less(self.totals, kept, absorbed)
+        self.table = one_less(self.table, kept, absorbed)
+        self.table[kept] = plain_g(self.counts[kept])
+
+    def freedom(self, slots: Indices) -> Array:
+        """The perplexity of the words, less one."""
+        counts = np.maximum(self.counts[slots], 0.0)
+        return np.asarray(
+            np.exp(entr(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-300)).sum(axis=1)) - 1.0
+        )
+
+
+class DirichletJoins:
+    """Groups as sparse rows in one growing store: joined ones are appended to it."""
+
+    def __init__(self, rows: Rows) -> None:
+        sparse = checked_sparse(rows)
+        self.width, self.sums = sparse.width, sparse.sums.copy()
+        self.starts, self.stops = sparse.starts.astype(np.int64), sparse.stops.astype(np.int64)
+        self.indices, self.data = sparse.indices, sparse.data
+        self.known, self.used = plain_g(sparse.data), len(sparse.data)
+
+    def losses(self, group: int, others: Indices) -> Array:
+        from decbayes.kernels.groups import join_losses
+
+        rows = self.starts, self.stops, self.indices, self.data, self.known, self.sums
+        return np.asarray(join_losses(*rows, group, others, self.width))
+
+    def join(self, kept: int, absorbed: int) -> None:
+        from decbayes.kernels.groups import joined_row
+
+        first, second = (slice(self.starts[group], self.stops[group]) for group in (kept, absorbed))
+        own = self.indices[first], self.data[first]
+        columns, data, known = joined_row(*own, self.indices[second], self.data[second], self.width)
+        self._reserve(len(columns))
+        end = self.used + len(columns)
+        for store, row in ((self.indices, columns), (self.data, data), (self.known, known)):
+            store[self.used : end] = row
+        self.starts[kept], self.stops[kept], self.used = self.used, end, end
+        self.sums[kept] += self.sums[absorbed]
+
+    def _reserve(self, entries: int) -> None:
+        if self.used + entries > len(self.data):
+            size = 2 * len(self.data) + entries
+            self.indices, self.data, self.known = (
+                np.concatenate([store, np.zeros(size - len(store), dtype=store.dtype)])
+                for store in (self.indices, self.data, self.known)
+            )
+
+
+def plain_g(values: Array) -> Array:
+    """y log y, and a penalty below zero, as the kernels have it."""
+    from decbayes.kernels.groups import tabulate_g
+
+    table = np.empty((1, len(values)))
+    tabulate_g(np.ascontiguousarray(values)[None], table)
+    return np.asarray(table[0])

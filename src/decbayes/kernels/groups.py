@@ -1,0 +1,205 @@
+"""Plug-in information of groups of sparse counts, Σ_v g(y_v) − g(Σ_v y_v) with g(y) = y log y, and how joins change it.
+
+It is the log-likelihood of the counts at their own frequencies. It is convex and homogeneous, so that joining two
+groups never gains. Counts below zero, which a refined contribution may hold, are penalised.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from decbayes.kernels.compiled import compiled, inlined, inlined_reordered
+from decbayes.kernels.special import log
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+TINY = 1e-300
+STEEP = 1e4  # nats per count below zero: such counts must go where others outweigh them
+
+
+@inlined
+def g(y: float) -> float:
+    z = max(y, TINY)
+    return z * log(z) + STEEP * min(y, 0.0)
+
+
+@inlined_reordered
+def sum_of_g(values: Array, size: int) -> float:
+    total = 0.0
+    for entry in range(size):
+        total += g(values[entry])
+    return total
+
+
+@compiled
+def tabulate_g(counts: Array, table: Array) -> None:
+    """table = g(counts)."""
+    for slot in range(counts.shape[0]):
+        row, values = counts[slot], table[slot]
+        for column in range(len(row)):
+            values[column] = g(row[column])
+
+
+@compiled
+def information_alone(starts: Any, stops: Any, data: Array, sums: Array, information: Array) -> None:
+    """What each row knows by itself."""
+    for row in range(len(starts)):
+        entries = data[starts[row] : stops[row]]
+        information[row] = sum_of_g(entries, len(entries)) - g(sums[row])
+
+
+@inlined_reordered
+def _changed(counts: Array, table: Array, columns: Any, entries: Array, sign: float, after: Array) -> float:
+    """Σ g before; `after` gets the counts with the entries added or taken out."""
+    before = 0.0
+    for entry in range(len(columns)):
+        column = columns[entry]
+        after[entry] = counts[column] + sign * entries[entry]
+        before += table[column]
+    return before
+
+
+@compiled
+def group_gains(
+    starts: Any,
+    stops: Any,
+    indices: Any,
+    data: Array,
+    sums: Array,
+    chosen: Any,
+    held: Any,
+    needed: Any,
+    counts: Array,
+    table: Array,
+    totals: Array,
+    gains: Array,
+) -> None:
+    """gains[i, k]: what slot k gains from row chosen[i], or has gained if it holds the row; where needed."""
+    longest = 1
+    for row in chosen:
+        longest = max(longest, stops[row] - starts[row])
+    after = np.empty(longest)
+    for place in range(len(chosen)):
+        row = chosen[place]
+        columns, entries = indices[starts[row] : stops[row]], data[starts[row] : stops[row]]
+        for slot in range(counts.shape[0]):
+            if needed[place, slot]:
+                sign = -1.0 if slot == held[place] else 1.0
+                before = _changed(counts[slot], table[slot], columns, entries, sign, after)
+                change = sum_of_g(after, len(entries)) - before
+                change -= g(totals[slot] + sign * sums[row]) - g(totals[slot])
+                gains[place, slot] = sign * change
+
+
+@compiled
+def group_move(
+    columns: Any, entries: Array, row_sum: float, slot: int, sign: float, counts: Array, table: Array, totals: Array
+) -> None:
+    """Put a row into a slot, or take it out."""
+    row, values = counts[slot], table[slot]
+    for entry in range(len(columns)):
+        column = columns[entry]
+        row[column] += sign * entries[entry]
+        values[column] = g(row[column])
+    totals[slot] += sign * row_sum
+
+
+@compiled
+def slot_join_losses(counts: Array, table: Array, totals: Array, losses: Array) -> None:
+    """losses[p, q]: what slots p and q lose by being one."""
+    slots, columns = counts.shape
+    joined = np.empty(columns)
+    for p in range(slots):
+        for q in range(p):
+            both, loss = 0, g(totals[p] + totals[q]) - g(totals[p]) - g(totals[q])
+            for column in range(columns):
+                shared = counts[p, column] != 0.0 and counts[q, column] != 0.0
+                joined[both] = counts[p, column] + counts[q, column]
+                loss += (table[p, column] + table[q, column]) * shared
+                both += shared
+            losses[p, q] = losses[q, p] = loss - sum_of_g(joined, both)
+
+
+@compiled
+def join_losses(
+    starts: Any, stops: Any, indices: Any, data: Array, known: Array, sums: Array, group: int, others: Any, width: int
+) -> Array:
+    """What a group and each of the others lose by being one; `known` is g of the data. Costs what the groups hold."""
+    losses = np.empty(len(others))
+    counts, values, joined = np.zeros(width), np.zeros(width), np.empty(width)
+    for entry in range(starts[group], stops[group]):
+        counts[indices[entry]], values[indices[entry]] = data[entry], known[entry]
+    for place in range(len(others)):
+        other = others[place]
+        both, loss = 0, g(sums[group] + sums[other]) - g(sums[group]) - g(sums[other])
+        for entry in range(starts[other], stops[other]):
+            column = indices[entry]
+            shared = counts[column] != 0.0
+            joined[both] = counts[column] + data[entry]
+            loss += (values[column] + known[entry]) * shared
+            both += shared
+        losses[place] = loss - sum_of_g(joined, both)
+    return losses
+
+
+@compiled
+def joined_row(first: Any, first_data: Array, second: Any, second_data: Array, width: int) -> tuple[Any, Array, Array]:
+    """The sum of two sparse rows: columns, data, and g of the data."""
+    counts = np.zeros(width)
+    for entry in range(len(first)):
+        counts[first[entry]] = first_data[entry]
+    fresh = 0
+    for entry in range(len(second)):
+        fresh += counts[second[entry]] == 0.0
+    columns = np.empty(len(first) + fresh, first.dtype)
+    columns[: len(first)] = first
+    place = len(first)
+    for entry in range(len(second)):
+        if counts[second[entry]] == 0.0:
+            columns[place] = second[entry]
+            place += 1
+        counts[second[entry]] += second_data[entry]
+    data, known = np.empty(len(columns)), np.empty(len(columns))
+    for entry in range(len(columns)):
+        data[entry] = counts[columns[entry]]
+        known[entry] = g(data[entry])
+    return columns, data, known
+
+
+@compiled
+def divide(
+    starts: Any, stops: Any, indices: Any, data: Array, shares: Array, profiles: Array, received: Array, total: Array
+) -> None:
+    """Divide each row's counts among the slots, column by column, in proportion to shares · profiles.
+
+    total[column, slot] gains what the slot receives, received[row, slot] is the sum of that. Both are word-major, so
+    that a column's values for all slots lie next to each other.
+    """
+    slots = shares.shape[1]
+    part = np.empty(slots)
+    received[:] = 0.0
+    for row in range(len(starts)):
+        for entry in range(starts[row], stops[row]):
+            profile, own, norm = profiles[indices[entry]], shares[row], TINY
+            for slot in range(slots):
+                part[slot] = own[slot] * profile[slot]
+                norm += part[slot]
+            scale = data[entry] / norm
+            kept, sums = total[indices[entry]], received[row]
+            for slot in range(slots):
+                kept[slot] += part[slot] * scale
+                sums[slot] += part[slot] * scale
+
+
+@compiled
+def shared_likelihood(starts: Any, stops: Any, indices: Any, data: Array, shares: Array, profiles: Array) -> float:
+    """Σ data · log Σ_k shares · profiles: how well shares of the slots explain the rows."""
+    total = 0.0
+    for row in range(len(starts)):
+        own = shares[row]
+        for entry in range(starts[row], stops[row]):
+            profile, norm = profiles[indices[entry]], TINY
+            for slot in range(len(own)):
+                norm += own[slot] * profile[slot]
+            total += data[entry] * log(norm)
+    return total

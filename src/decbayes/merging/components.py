@@ -1,0 +1,75 @@
+"""The components of all sites as one list: what a merge that may put any of them into any slot works on."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from decbayes.families import Array
+from decbayes.families.matrices import Indices
+from decbayes.families.rows import Rows
+from decbayes.merging.problem import Factor, Problem
+
+
+@dataclass(frozen=True)
+class Components:
+    """Rows of all components in the factors that tell them apart, and how many observations each stands for.
+
+    A factor over the components themselves (their weights) tells how much evidence there is, and is left out of what
+    decides who goes where.
+    """
+
+    factors: tuple[Factor, ...]
+    rows: tuple[Rows, ...]
+    evidence: Array
+
+    @classmethod
+    def of(cls, factors: Sequence[Factor], contents: Sequence[tuple[Rows, ...]]) -> "Components":
+        """The components of some sites, one after another."""
+        columns = zip(factors, zip(*contents, strict=True), strict=True)
+        pairs = [(factor, rows[0].followed_by(rows[1:])) for factor, rows in columns]
+        counts = [pair for pair in pairs if pair[0].family.over_components]
+        told = [pair for pair in pairs if not pair[0].family.over_components] or pairs
+        evidence = [factor.family.observations(factor.prior[:1], rows) for factor, rows in counts or told]
+        most = max(evidence, key=lambda each: float(each.sum()))
+        return cls(tuple(factor for factor, _ in told), tuple(rows for _, rows in told), np.maximum(most, 0.0))
+
+    def __len__(self) -> int:
+        return len(self.evidence)
+
+    @cached_property
+    def order(self) -> Indices:
+        """Most evidence first: large components find their places before small ones follow."""
+        return np.argsort(-self.evidence, kind="stable").astype(np.intp)
+
+    def taken(self, chosen: Indices) -> "Components":
+        """Some of the components."""
+        return Components(self.factors, tuple(rows.taken(chosen) for rows in self.rows), self.evidence[chosen])
+
+    def joined(self, labels: Indices, count: int) -> "Components":
+        """Each group of components as one."""
+        evidence = np.bincount(labels, self.evidence, minlength=count).astype(np.float64)
+        return Components(self.factors, tuple(rows.joined(labels, count) for rows in self.rows), evidence)
+
+
+def prior_components(factors: Sequence[Factor]) -> Components:
+    """The prior of each slot as a component of its own: what an earlier epoch has learned, say."""
+    apexes = [factor.family.apex(factor.prior.shape[1]) for factor in factors]
+    contents = [f.family.rows(np.array(f.prior - apex)) for f, apex in zip(factors, apexes, strict=True)]
+    return Components.of(factors, [tuple(contents)])
+
+
+def bases(factors: Sequence[Factor], observations: float, slots: int) -> list[Array]:
+    """What each observation brings along of the prior: all of it at the mean evidence of a slot."""
+    share = slots / max(observations, 1.0)
+    return [share * (factor.prior[0] - factor.family.apex(factor.prior.shape[1])) for factor in factors]
+
+
+def chunks(problem: Problem, sites: int) -> Iterator[tuple[slice, Components]]:
+    """The components of so many sites at a time, and where they stand in the list of all."""
+    first = 0
+    for begin in range(0, problem.sites, sites):
+        part = Components.of(problem.factors, [*problem.contents[begin : begin + sites]])
+        yield slice(first, first + len(part)), part
+        first += len(part)

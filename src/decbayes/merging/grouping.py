@@ -1,0 +1,96 @@
+"""Alignment of sites that differ: any component into any slot, several of one site into the same."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from decbayes.arguments import check_whole
+from decbayes.families import Array
+from decbayes.families.matrices import Indices
+from decbayes.merging.components import Components, bases, prior_components
+from decbayes.merging.division import divided, divisible
+from decbayes.merging.escapes import escape, vacate
+from decbayes.merging.problem import Problem, Solution
+from decbayes.merging.search import Search
+from decbayes.merging.tree import grown_labels
+
+# Components with less evidence than this, or than a hundredth of the median, are placed when all others are.
+LEAST_EVIDENCE, LEAST_SHARE = 0.5, 0.01
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Put components together that say the same, whichever sites they come from.
+
+        maximise Σ_k F(S_k),   F(S) = the log-likelihood of a group's data at its best parameters
+
+    Begins with a tree that joins what loses least, then moves single components while that gains, then splits and joins
+    slots (at most `escapes` times). Counts of topics are divided among slots column by column in so many `passes`,
+    because a topic that a small site has found may be a mixture of two; 0 keeps components whole.
+    """
+
+    escapes: int = 20
+    passes: int = 20
+
+    one_to_one: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_whole(0, escapes=self.escapes, passes=self.passes)
+
+    def solve(self, problem: Problem) -> Solution:
+        components = Components.of(problem.factors, [*problem.contents])
+        labels = self._labels(problem, components)
+        sites = split(labels, [len(rows[0].written_out()) for rows in problem.contents])
+        division = divided(problem, sites, self.passes) if self.passes and divisible(problem) else None
+        return Solution(sites, (), "none", division)
+
+    def _labels(self, problem: Problem, components: Components) -> Indices:
+        count = problem.components
+        base = bases(components.factors, float(components.evidence.sum()), count)
+        if not problem.exchangeable:
+            return anchored_labels(problem, components, [0.0 * each for each in base])
+        main = np.flatnonzero(components.evidence > least_evidence(components.evidence))
+        labels = np.full(len(components), -1, dtype=np.intp)
+        if len(main) <= count:
+            labels[main] = np.arange(len(main))
+        else:
+            labels[main] = self._searched(problem, components.taken(main), base, count)
+        return attached(components, labels, base, count)
+
+    def _searched(self, problem: Problem, components: Components, base: Sequence[Array], count: int) -> Indices:
+        search = Search(components, grown_labels(components, base, count), base, count)
+        search.moves(announce=problem.announce)
+        escape(search, self.escapes)
+        if not all(factor.family.countable for factor in problem.factors):
+            vacate(search)
+        return search.labels
+
+
+def anchored_labels(problem: Problem, components: Components, base: Sequence[Array]) -> Indices:
+    """Each component to the slot whose prior it fits, then moves: slots that a prior tells apart keep their places."""
+    nowhere = np.full(len(components), -1, dtype=np.intp)
+    search = Search(components, nowhere, base, problem.components, prior_components(problem.factors))
+    search.restart(search.gains(np.arange(len(components))).argmax(axis=1))
+    search.moves(announce=problem.announce)
+    return search.labels
+
+
+def attached(components: Components, labels: Indices, base: Sequence[Array], count: int) -> Indices:
+    """Components without a slot go where they gain most; those that say nothing into the first one."""
+    left = np.flatnonzero(labels < 0)
+    if len(left):
+        search = Search(components, labels, base, count)
+        labels[left] = search.gains(left).argmax(axis=1)
+    return labels
+
+
+def least_evidence(evidence: Array) -> float:
+    positive = evidence[evidence > 0.0]
+    return min(LEAST_EVIDENCE, LEAST_SHARE * float(np.median(positive))) if len(positive) else 0.0
+
+
+def split(labels: Indices, sizes: Sequence[int]) -> tuple[Indices, ...]:
+    """Labels of all components, site by site."""
+    return tuple(np.split(labels, np.cumsum(sizes)[:-1]))

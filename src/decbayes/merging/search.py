@@ -1,0 +1,177 @@
+"""Any component into any slot: single moves for as long as one gains, and larger ones out of poor optima.
+
+Σ_k F(S_k) is what the slots know (see `families.groups`). It never falls. Components come in an order that depends on
+their contents alone, so that the result does, too.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from decbayes.families import Array
+from decbayes.families.groups import Groups
+from decbayes.families.matrices import Indices
+from decbayes.merging.components import Components
+
+# Nats per observation: components that fit their slots better than any other by more than this are visited less often.
+SURE = 0.05
+# Nats per observation that a move must gain: far above rounding, far below anything that matters.
+LEAST_GAIN = 1e-9
+# Full sweeps, and sweeps over unsure components between two of them. Moves gain, so they end by themselves.
+MOST_SWEEPS, ASIDES = 50, 20
+# Components whose gains are computed together; one that would move is looked at again by itself.
+BLOCK = 64
+
+Announce = Callable[[], None]
+
+
+class Search:
+    """Who is in which slot, what the slots know, and what each component would gain elsewhere.
+
+    Gains are kept from visit to visit: a slot is evaluated again only after it has changed.
+    """
+
+    def __init__(
+        self,
+        components: Components,
+        labels: Indices,
+        bases: Sequence[Array],
+        count: int,
+        anchors: Components | None = None,
+    ) -> None:
+        """`anchors` are one more component for each slot, which stay there."""
+        self.components, self.count, self.bases, self.anchors = components, count, bases, anchors
+        self.slots: list[Groups] = [
+            factor.family.groups(base, count) for factor, base in zip(components.factors, bases, strict=True)
+        ]
+        self._gains = np.zeros((len(components), count))
+        self.restart(labels)
+
+    def restart(self, labels: Indices) -> None:
+        """Put the components where the labels say; below zero is nowhere."""
+        self.labels = np.array(labels, dtype=np.intp)
+        self._seen = np.full((len(labels), self.count), -1, dtype=np.int64)
+        self._versions = np.zeros(self.count, dtype=np.int64)
+        self._sureness = np.full(len(labels), -np.inf)
+        self.refill()
+
+    def refill(self) -> None:
+        """Sum the slots anew: adding and subtracting accumulates rounding."""
+        for factor, groups in enumerate(self.slots):
+            groups.clear()
+            if self.anchors is not None:
+                groups.fill(self.anchors.rows[factor], np.arange(self.count), self.anchors.evidence)
+            groups.fill(self.components.rows[factor], self.labels, self.components.evidence)
+            groups.update()
+
+    def value(self) -> float:
+        """Σ_k F(S_k)."""
+        return float(sum(groups.values().sum() for groups in self.slots))
+
+    def gains(self, chosen: Indices) -> Array:
+        """(chosen, slots): what each slot gains from a component, or has gained from one that it holds."""
+        stale = self._seen[chosen] != self._versions
+        if stale.any():
+            held, evidence = self.labels[chosen], self.components.evidence
+            pairs = zip(self.slots, self.components.rows, strict=True)
+            fresh = sum(groups.gains(rows, chosen, held, evidence, stale) for groups, rows in pairs)
+            self._gains[chosen] = np.where(stale, fresh, self._gains[chosen])
+            self._seen[chosen] = self._versions
+        return self._gains[chosen]
+
+    def moves(self, most: int = MOST_SWEEPS, announce: Announce | None = None) -> float:
+        """Single moves until none gains, or for so many full sweeps; returns Σ_k F(S_k)."""
+        for _ in range(most):
+            moved = self._sweep(np.inf)
+            if announce is not None:
+                announce()
+            if not moved:
+                break
+            for _ in range(ASIDES):
+                if not self._sweep(SURE):
+                    break
+            self.refill()
+        return self.value()
+
+    def join_losses(self) -> Array:
+        """(slots, slots): what joining two slots loses; infinite on the diagonal."""
+        losses = np.asarray(sum(groups.join_losses() for groups in self.slots), dtype=np.float64)
+        np.fill_diagonal(losses, np.inf)
+        return losses
+
+    def join(self, kept: int, absorbed: int) -> None:
+        """Slot `absorbed` goes into slot `kept`; the last slot takes its place, and there is one less."""
+        last = self.count - 1
+        for groups in self.slots:
+            groups.join(kept, absorbed)
+        self.labels[self.labels == absorbed] = kept
+        self.labels[self.labels == last] = absorbed
+        self._versions[kept] += 1
+        for state in (self._gains, self._seen):
+            state[:, absorbed] = state[:, last]
+        self._versions[absorbed] = self._versions[last]
+        self._gains, self._seen = self._gains[:, :last].copy(), self._seen[:, :last].copy()
+        self._versions, self.count = self._versions[:last].copy(), last
+        self._sureness[:] = -np.inf
+
+    def freedom(self, slots: Indices) -> Array:
+        """How many parameters the data in these slots are about."""
+        return np.maximum(sum(groups.freedom(slots) for groups in self.slots), 1.0)
+
+    def alone(self) -> Array:
+        """F of each component by itself."""
+        pairs = zip(self.slots, self.components.rows, strict=True)
+        return np.asarray(sum(groups.alone(rows, self.components.evidence) for groups, rows in pairs))
+
+    def margins(self) -> Array:
+        """What each component would lose in the next best slot; infinite where there is no other."""
+        everyone = np.arange(len(self.components))
+        gains = self.gains(everyone)
+        if self.count < 2:
+            return np.full(len(everyone), np.inf)
+        own = gains[everyone, self.labels]
+        others = np.where(np.arange(self.count) == self.labels[:, None], -np.inf, gains)
+        return np.asarray(np.maximum(own - others.max(axis=1), 0.0))
+
+    def _sweep(self, below: float) -> bool:
+        """Give every component that is not sure of its slot one chance to move; whether any did."""
+        order = self.components.order
+        waiting = order[self._sureness[order] < below]
+        moved = False
+        for first in range(0, len(waiting), BLOCK):
+            block = waiting[first : first + BLOCK]
+            gains = self.gains(block)
+            versions = self._versions.copy()
+            for place in np.flatnonzero(self._wishes(block, gains) | (versions != self._versions).any()):
+                moved |= self._visit(int(block[place]))
+            self._note_sureness(block, gains)
+        return moved
+
+    def _wishes(self, chosen: Indices, gains: Array) -> Array:
+        """Which components would gain by a move."""
+        held = self.labels[chosen]
+        own = np.where(held >= 0, gains[np.arange(len(chosen)), held], -np.inf)
+        return np.asarray(gains.max(axis=1) > own + LEAST_GAIN * self.components.evidence[chosen])
+
+    def _visit(self, component: int) -> bool:
+        """Move one component into its best slot, if that gains."""
+        chosen = np.array([component])
+        gains = self.gains(chosen)
+        if not self._wishes(chosen, gains)[0]:
+            return False
+        self.move(component, int(gains[0].argmax()))
+        return True
+
+    def move(self, component: int, slot: int) -> None:
+        before = int(self.labels[component])
+        for groups, rows in zip(self.slots, self.components.rows, strict=True):
+            groups.move(rows, component, before, slot, float(self.components.evidence[component]))
+        self.labels[component] = slot
+        for changed in (before, slot):
+            if changed >= 0:
+                self._versions[changed] += 1
+
+    def _note_sureness(self, block: Indices, gains: Array) -> None:
+        if self.count > 1:
+            best = np.partition(gains, self.count - 2, axis=1)[:, -2:]
+            self._sureness[block] = (best[:, 1] - best[:, 0]) / np.maximum(self.components.evidence[block], 1e-300)
