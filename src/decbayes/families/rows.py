@@ -15,6 +15,10 @@ class Rows(Protocol):
     """Rows in some order, each the contribution of one component."""
 
     @property
+    def count(self) -> int:
+        """How many rows there are."""
+
+    @property
     def size(self) -> int:
         """How many numbers there are, zeros of sparse rows left out."""
 
@@ -39,12 +43,19 @@ class Rows(Protocol):
     def followed_by(self, others: "Sequence[Rows]") -> "Rows":
         """These rows, then those of others of the same kind."""
 
+    def shortened(self, entries: int) -> "Rows":
+        """The rows with their largest entries only, where sparse rows have more: a cheap likeness of them."""
+
 
 @dataclass(frozen=True, eq=False)
 class DenseRows:
     """Rows of a matrix."""
 
     matrix: Array
+
+    @property
+    def count(self) -> int:
+        return len(self.matrix)
 
     @property
     def size(self) -> int:
@@ -69,6 +80,9 @@ class DenseRows:
         self.add_to(total, labels, np.arange(len(labels)))
         return DenseRows(total)
 
+    def shortened(self, entries: int) -> "DenseRows":
+        return self
+
     def followed_by(self, others: Sequence[Rows]) -> "DenseRows":
         return DenseRows(np.concatenate([self.matrix, *(other.written_out() for other in others)]))
 
@@ -88,6 +102,10 @@ class SparseRows:
     def parts(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], Array]:
         """The arrays as the kernels expect them."""
         return self.starts, self.stops, self.indices, self.data
+
+    @property
+    def count(self) -> int:
+        return len(self.starts)
 
     @property
     def size(self) -> int:
@@ -116,6 +134,15 @@ class SparseRows:
     def followed_by(self, others: Sequence[Rows]) -> "SparseRows":
         matrices = [other.matrix() for other in (self, *others) if isinstance(other, SparseRows)]
         return sparse_rows(vstack(matrices, format="csr"))
+
+    def shortened(self, entries: int) -> "SparseRows":
+        matrix = self.matrix()
+        lengths = np.diff(matrix.indptr)
+        rows = np.repeat(np.arange(len(lengths)), lengths)
+        order = np.lexsort((matrix.indices, -matrix.data, rows))
+        kept = np.sort(order[np.arange(len(order)) - np.repeat(matrix.indptr[:-1], lengths) < entries])
+        ends = np.concatenate([[0], np.cumsum(np.minimum(lengths, entries))])
+        return sparse_rows(csr_array((matrix.data[kept], matrix.indices[kept], ends), shape=matrix.shape))
 
     def matrix(self) -> csr_array:
         """The rows as a matrix, in their order."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.kernels.compiled import compiled, inlined, inlined_reordered
+from decbayes.kernels.compiled import compiled, compiled_reordered, inlined, inlined_reordered
 from decbayes.kernels.special import log
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -104,7 +104,7 @@ def group_move(
     totals[slot] += sign * row_sum
 
 
-@compiled
+@compiled_reordered
 def slot_join_losses(counts: Array, table: Array, totals: Array, losses: Array) -> None:
     """losses[p, q]: what slots p and q lose by being one."""
     slots, columns = counts.shape
@@ -120,7 +120,7 @@ def slot_join_losses(counts: Array, table: Array, totals: Array, losses: Array) 
             losses[p, q] = losses[q, p] = loss - sum_of_g(joined, both)
 
 
-@compiled
+@compiled_reordered
 def join_losses(
     starts: Any, stops: Any, indices: Any, data: Array, known: Array, sums: Array, group: int, others: Any, width: int
 ) -> Array:
@@ -166,32 +166,51 @@ def joined_row(first: Any, first_data: Array, second: Any, second_data: Array, w
     return columns, data, known
 
 
-@compiled
-def divide(
-    starts: Any, stops: Any, indices: Any, data: Array, shares: Array, profiles: Array, received: Array, total: Array
-) -> None:
-    """Divide each row's counts among the slots, column by column, in proportion to shares · profiles.
+@inlined_reordered
+def _parts(own: Array, profile: Array, part: Array) -> float:
+    """part = own · profile, and its sum."""
+    norm = TINY
+    for slot in range(len(part)):
+        part[slot] = own[slot] * profile[slot]
+        norm += part[slot]
+    return norm
 
-    total[column, slot] gains what the slot receives, received[row, slot] is the sum of that. Both are word-major, so
-    that a column's values for all slots lie next to each other.
+
+@compiled
+def divide_columns(
+    ends: Any, rows: Any, data: Array, shares: Array, profiles: Array, received: Array, total: Array
+) -> None:
+    """Divide counts among the slots in proportion to shares · profiles; counts are given column by column.
+
+    total[column, slot] gains what the slot receives of a column, received[row, slot] what it receives of a row.
     """
-    slots = shares.shape[1]
-    part = np.empty(slots)
-    received[:] = 0.0
+    part = np.empty(shares.shape[1])
+    for column in range(len(ends) - 1):
+        profile, kept = profiles[column], total[column]
+        for entry in range(ends[column], ends[column + 1]):
+            scale = data[entry] / _parts(shares[rows[entry]], profile, part)
+            own = received[rows[entry]]
+            for slot in range(len(part)):
+                own[slot] += part[slot] * scale
+                kept[slot] += part[slot] * scale
+
+
+@compiled
+def divide_rows(
+    starts: Any, stops: Any, indices: Any, data: Array, shares: Array, profiles: Array, total: Array
+) -> None:
+    """total[column, slot] gains what the slot receives of the rows' counts, in proportion to shares · profiles."""
+    part = np.empty(shares.shape[1])
     for row in range(len(starts)):
         for entry in range(starts[row], stops[row]):
-            profile, own, norm = profiles[indices[entry]], shares[row], TINY
-            for slot in range(slots):
-                part[slot] = own[slot] * profile[slot]
-                norm += part[slot]
-            scale = data[entry] / norm
-            kept, sums = total[indices[entry]], received[row]
-            for slot in range(slots):
+            column = indices[entry]
+            scale = data[entry] / _parts(shares[row], profiles[column], part)
+            kept = total[column]
+            for slot in range(len(part)):
                 kept[slot] += part[slot] * scale
-                sums[slot] += part[slot] * scale
 
 
-@compiled
+@compiled_reordered
 def shared_likelihood(starts: Any, stops: Any, indices: Any, data: Array, shares: Array, profiles: Array) -> float:
     """Σ data · log Σ_k shares · profiles: how well shares of the slots explain the rows."""
     total = 0.0

@@ -47,6 +47,16 @@ class Components:
         """Some of the components."""
         return Components(self.factors, tuple(rows.taken(chosen) for rows in self.rows), self.evidence[chosen])
 
+    def followed_by(self, others: Sequence["Components"]) -> "Components":
+        """These components, then others."""
+        rows = [own.followed_by(more) for own, *more in zip(self.rows, *(other.rows for other in others), strict=True)]
+        evidence = np.concatenate([self.evidence, *(other.evidence for other in others)])
+        return Components(self.factors, tuple(rows), evidence)
+
+    def shortened(self, entries: int) -> "Components":
+        """A cheap likeness: sparse rows with their largest entries only."""
+        return Components(self.factors, tuple(rows.shortened(entries) for rows in self.rows), self.evidence)
+
     def joined(self, labels: Indices, count: int) -> "Components":
         """Each group of components as one."""
         evidence = np.bincount(labels, self.evidence, minlength=count).astype(np.float64)

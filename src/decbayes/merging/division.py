@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csc_array, vstack
 
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
@@ -17,6 +18,8 @@ from decbayes.merging.problem import Problem
 
 # What a component starts with in its own slot; the rest is spread evenly, so that it can go anywhere.
 KEPT = 0.5
+# Sites that are read together where not all are in memory.
+SITES_AT_A_TIME = 100
 # Smaller shares of a component are left out in the end.
 NEGLIGIBLE = 1e-3
 
@@ -41,33 +44,54 @@ class Division:
 
     def of_rows(self, site: int, rows: Rows, order: Indices) -> Array:
         """(columns, slots): what each slot receives of a site's rows, taken in the given order."""
-        from decbayes.kernels.groups import divide
+        from decbayes.kernels.groups import divide_rows
 
         sparse = rows.taken(order)
         assert isinstance(sparse, SparseRows), "counts are sparse"
         received = np.zeros(self.profiles.shape)
-        shares = np.ascontiguousarray(self.shares[site][order])
-        divide(*sparse.parts, shares, self.profiles, np.empty(shares.shape), received)
+        divide_rows(*sparse.parts, np.ascontiguousarray(self.shares[site][order]), self.profiles, received)
         return received
 
 
-def divided(problem: Problem, labels: tuple[Indices, ...], passes: int) -> Division | None:
+def divided(problem: Problem, labels: tuple[Indices, ...], passes: int, at_once: int) -> Division | None:
     """Shares after so many passes of expectation maximisation, from the slots that components are in.
 
-    None where whole components are explained as well: copies of one posterior, say, have nothing to be divided.
+    None where whole components are explained as well: copies of one posterior, say, have nothing to be divided. So
+    many sites are in memory `at_once`.
     """
     slots, (factor,) = problem.components, problem.factors
     prior = np.ascontiguousarray((factor.prior - factor.family.apex(factor.prior.shape[1])).T)
     total = whole(problem, labels)
     undivided = Division(tuple(np.eye(slots)[own] for own in labels), normalised(total + prior))
-    shares = [KEPT * own + (1.0 - KEPT) / slots for own in undivided.shares]
+    shares = KEPT * np.eye(slots)[np.concatenate(labels)] + (1.0 - KEPT) / slots
+    columns = list(blocks_of_columns(problem, at_once)) if at_once >= problem.sites else None
     for _ in range(passes):
-        profiles = normalised(total + prior)
-        total = np.zeros(total.shape)
-        for site, rows in enumerate(sparse_contents(problem)):
-            shares[site] = one_pass(rows, shares[site], profiles, total)
-    found = Division(tuple(map(pruned, shares)), normalised(total + prior))
+        profiles, total = normalised(total + prior), np.zeros(total.shape)
+        for span, part in columns or blocks_of_columns(problem, at_once):
+            shares[span] = next_shares(part, shares[span], profiles, total)
+    ends = np.cumsum([len(own) for own in labels])[:-1]
+    found = Division(tuple(np.split(pruned(shares), ends)), normalised(total + prior))
     return found if likelihood(problem, found) > likelihood(problem, undivided) else None
+
+
+def blocks_of_columns(problem: Problem, at_once: int) -> Iterator[tuple[slice, csc_array]]:
+    """The counts of so many sites' components at a time, column by column, and where they stand among all."""
+    first = 0
+    for begin in range(0, problem.sites, at_once):
+        part = problem.part(slice(begin, begin + at_once))
+        matrix = csc_array(vstack([rows.matrix() for rows in sparse_contents(part)]))
+        yield slice(first, first + matrix.shape[0]), matrix
+        first += matrix.shape[0]
+
+
+def next_shares(columns: csc_array, shares: Array, profiles: Array, total: Array) -> Array:
+    """How much of each component each slot accounts for; adds what the slots receive to `total`."""
+    from decbayes.kernels.groups import divide_columns
+
+    received = np.zeros(shares.shape)
+    divide_columns(columns.indptr, columns.indices, columns.data, shares, profiles, received, total)
+    sums = received.sum(axis=1, keepdims=True)
+    return np.where(sums > 0.0, received / np.where(sums > 0.0, sums, 1.0), shares)
 
 
 def normalised(counts: Array) -> Array:
@@ -83,19 +107,9 @@ def likelihood(problem: Problem, division: Division) -> float:
 
 
 def pruned(shares: Array) -> Array:
-    """Shares without those that hardly count: what a slot receives is then sparse, too."""
+    """Shares without those that hardly count, so that what a slot receives is sparse."""
     kept = np.where(shares < NEGLIGIBLE, 0.0, shares)
     return np.asarray(kept / kept.sum(axis=1, keepdims=True))
-
-
-def one_pass(rows: SparseRows, shares: Array, profiles: Array, total: Array) -> Array:
-    """The next shares of a site's components; adds what the slots receive to `total`."""
-    from decbayes.kernels.groups import divide
-
-    received = np.empty(shares.shape)
-    divide(*rows.parts, shares, profiles, received, total)
-    sums = received.sum(axis=1, keepdims=True)
-    return np.where(sums > 0.0, received / np.where(sums > 0.0, sums, 1.0), shares)
 
 
 def whole(problem: Problem, labels: tuple[Indices, ...]) -> Array:

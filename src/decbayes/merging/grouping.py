@@ -8,16 +8,21 @@ import numpy as np
 
 from decbayes.arguments import check_whole
 from decbayes.families import Array
+from decbayes.families.groups import Groups
 from decbayes.families.matrices import Indices
-from decbayes.merging.components import Components, bases, prior_components
-from decbayes.merging.division import divided, divisible
+from decbayes.merging.components import Components, bases, chunks, prior_components
+from decbayes.merging.division import SITES_AT_A_TIME, divided, divisible
 from decbayes.merging.escapes import escape, vacate
 from decbayes.merging.problem import Problem, Solution
-from decbayes.merging.search import Search
+from decbayes.merging.search import Search, empty_slots
 from decbayes.merging.tree import grown_labels
 
 # Components with less evidence than this, or than a hundredth of the median, are placed when all others are.
 LEAST_EVIDENCE, LEAST_SHARE = 0.5, 0.01
+# Entries of a sparse row that the first tree looks at. Moves look at all of them.
+SHORT = 100
+# Numbers in all rows together (about 300 MB) beyond which components are read some at a time, in so many rounds.
+MOST_LOADED, ROUNDS = 1 << 24, 4
 
 
 @dataclass(frozen=True)
@@ -40,14 +45,17 @@ class Grouping:
         check_whole(0, escapes=self.escapes, passes=self.passes)
 
     def solve(self, problem: Problem) -> Solution:
-        components = Components.of(problem.factors, [*problem.contents])
-        labels = self._labels(problem, components)
-        sites = split(labels, [len(rows[0].written_out()) for rows in problem.contents])
-        division = divided(problem, sites, self.passes) if self.passes and divisible(problem) else None
+        # Decided by size alone: files and memory must give the same result.
+        large = problem.numbers(most=MOST_LOADED) > MOST_LOADED
+        problem = problem if large else problem.loaded()
+        labels = streamed_labels(problem) if large else self._labels(problem)
+        sites = split(labels, [contents[0].count for contents in problem.contents])
+        at_once = SITES_AT_A_TIME if large else problem.sites
+        division = divided(problem, sites, self.passes, at_once) if self.passes and divisible(problem) else None
         return Solution(sites, (), "none", division)
 
-    def _labels(self, problem: Problem, components: Components) -> Indices:
-        count = problem.components
+    def _labels(self, problem: Problem) -> Indices:
+        count, components = problem.components, Components.of(problem.factors, problem.contents)
         base = bases(components.factors, float(components.evidence.sum()), count)
         if not problem.exchangeable:
             return anchored_labels(problem, components, [0.0 * each for each in base])
@@ -60,7 +68,7 @@ class Grouping:
         return attached(components, labels, base, count)
 
     def _searched(self, problem: Problem, components: Components, base: Sequence[Array], count: int) -> Indices:
-        search = Search(components, grown_labels(components, base, count), base, count)
+        search = Search(components, grown_labels(components.shortened(SHORT), base, count), base, count)
         search.moves(announce=problem.announce)
         escape(search, self.escapes)
         if not all(factor.family.countable for factor in problem.factors):
@@ -94,3 +102,44 @@ def least_evidence(evidence: Array) -> float:
 def split(labels: Indices, sizes: Sequence[int]) -> tuple[Indices, ...]:
     """Labels of all components, site by site."""
     return tuple(np.split(labels, np.cumsum(sizes)[:-1]))
+
+
+def streamed_labels(problem: Problem) -> Indices:
+    """For more components than memory holds: a tree of blocks, then rounds of moves over one block at a time."""
+    labels, base = block_labels(problem)
+    for _ in range(ROUNDS):
+        slots = filled_slots(problem, labels, base)
+        for span, components in chunks(problem, SITES_AT_A_TIME):
+            search = Search.among(components, labels[span], slots)
+            search.sweep()
+            labels[span] = search.labels
+            problem.announce()
+    return labels
+
+
+def block_labels(problem: Problem) -> tuple[Indices, list[Array]]:
+    """Groups of each block's components, and groups of those."""
+    count = problem.components
+    found: list[Indices] = []
+    parts: list[Components] = []
+    for _, components in chunks(problem, SITES_AT_A_TIME):
+        short = components.shortened(SHORT)
+        base = bases(components.factors, float(components.evidence.sum()), count)
+        own = grown_labels(short, base, count)
+        found.append(own + sum(len(part) for part in parts))
+        parts.append(short.joined(own, int(own.max()) + 1).shortened(SHORT))
+        problem.announce()
+    blocks = parts[0].followed_by(parts[1:])
+    base = bases(blocks.factors, float(blocks.evidence.sum()), count)
+    return grown_labels(blocks, base, count)[np.concatenate(found)], base
+
+
+def filled_slots(problem: Problem, labels: Indices, base: Sequence[Array]) -> list[Groups]:
+    slots: list[Groups] = []
+    for span, components in chunks(problem, SITES_AT_A_TIME):
+        slots = slots or empty_slots(components.factors, base, problem.components)
+        for groups, rows in zip(slots, components.rows, strict=True):
+            groups.fill(rows, labels[span], components.evidence)
+    for groups in slots:
+        groups.update()
+    return slots

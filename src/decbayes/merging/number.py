@@ -47,7 +47,7 @@ class Look:
 
 def found_number(problem: Problem) -> int:
     """The number of slots; the largest that a site has where costs rise too smoothly to tell."""
-    widest = max(len(contents[0].written_out()) for contents in problem.contents)
+    widest = max(contents[0].count for contents in problem.contents)
     components = Components.of(problem.factors, [*problem.contents])
     components = components.taken(np.flatnonzero(components.evidence > REAL))
     count = len(components)

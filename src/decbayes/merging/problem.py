@@ -67,17 +67,18 @@ class Problem:
         """Whether the prior treats all components alike, so that only the sites' labels against each other matter."""
         return all((factor.prior == factor.prior[0]).all() for factor in self.factors)
 
-    def evaluations(self, *, most: int) -> int:
-        """How many numbers all sites' gains take together: what a sweep costs.
-
-        Counted until there are more than `most`, because sites may have to be read from disk.
-        """
+    def numbers(self, *, most: int) -> int:
+        """How many numbers all sites' rows hold; counted until there are more than `most`, as files must be read."""
         total = 0
         for contents in self.contents:
-            total += self.components * sum(rows.size for rows in contents)
+            total += sum(rows.size for rows in contents)
             if total > most:
                 break
         return total
+
+    def evaluations(self, *, most: int) -> int:
+        """How many numbers all sites' gains take together: what a sweep costs; counted as in `numbers`."""
+        return self.components * self.numbers(most=most // self.components)
 
     @property
     def solved_by_folding(self) -> bool:

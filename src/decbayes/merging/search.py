@@ -12,6 +12,7 @@ from decbayes.families import Array
 from decbayes.families.groups import Groups
 from decbayes.families.matrices import Indices
 from decbayes.merging.components import Components
+from decbayes.merging.problem import Factor
 
 # Nats per observation: components that fit their slots better than any other by more than this are visited less often.
 SURE = 0.05
@@ -41,19 +42,28 @@ class Search:
     ) -> None:
         """`anchors` are one more component for each slot, which stay there."""
         self.components, self.count, self.bases, self.anchors = components, count, bases, anchors
-        self.slots: list[Groups] = [
-            factor.family.groups(base, count) for factor, base in zip(components.factors, bases, strict=True)
-        ]
-        self._gains = np.zeros((len(components), count))
+        self.slots = empty_slots(components.factors, bases, count)
         self.restart(labels)
+
+    @classmethod
+    def among(cls, components: Components, labels: Indices, slots: list[Groups]) -> "Search":
+        """A search for some of the components that are in these slots already; the others stay where they are."""
+        search = cls.__new__(cls)
+        search.components, search.count, search.slots = components, len(slots[0].values()), slots
+        search._begin(labels)
+        return search
 
     def restart(self, labels: Indices) -> None:
         """Put the components where the labels say; below zero is nowhere."""
+        self._begin(labels)
+        self.refill()
+
+    def _begin(self, labels: Indices) -> None:
         self.labels = np.array(labels, dtype=np.intp)
+        self._gains = np.zeros((len(labels), self.count))
         self._seen = np.full((len(labels), self.count), -1, dtype=np.int64)
         self._versions = np.zeros(self.count, dtype=np.int64)
         self._sureness = np.full(len(labels), -np.inf)
-        self.refill()
 
     def refill(self) -> None:
         """Sum the slots anew: adding and subtracting accumulates rounding."""
@@ -82,13 +92,13 @@ class Search:
     def moves(self, most: int = MOST_SWEEPS, announce: Announce | None = None) -> float:
         """Single moves until none gains, or for so many full sweeps; returns Σ_k F(S_k)."""
         for _ in range(most):
-            moved = self._sweep(np.inf)
+            moved = self.sweep()
             if announce is not None:
                 announce()
             if not moved:
                 break
             for _ in range(ASIDES):
-                if not self._sweep(SURE):
+                if not self.sweep(SURE):
                     break
             self.refill()
         return self.value()
@@ -133,7 +143,7 @@ class Search:
         others = np.where(np.arange(self.count) == self.labels[:, None], -np.inf, gains)
         return np.asarray(np.maximum(own - others.max(axis=1), 0.0))
 
-    def _sweep(self, below: float) -> bool:
+    def sweep(self, below: float = np.inf) -> bool:
         """Give every component that is not sure of its slot one chance to move; whether any did."""
         order = self.components.order
         waiting = order[self._sureness[order] < below]
@@ -175,3 +185,7 @@ class Search:
         if self.count > 1:
             best = np.partition(gains, self.count - 2, axis=1)[:, -2:]
             self._sureness[block] = (best[:, 1] - best[:, 0]) / np.maximum(self.components.evidence[block], 1e-300)
+
+
+def empty_slots(factors: Sequence[Factor], bases: Sequence[Array], count: int) -> list[Groups]:
+    return [factor.family.groups(base, count) for factor, base in zip(factors, bases, strict=True)]
