@@ -43,11 +43,13 @@ check: setup
 	$(BIN)/mypy
 	$(MAKE) test
 
-# The oldest versions with the oldest Python, unless told otherwise: make PYTHON=python3.11 minimum
 minimum: $(OLDEST)/.installed
 	NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/kernels $(OLDEST)/bin/python -m pytest -n 2 --dist loadgroup
 
+# The oldest versions are of the time of Python 3.11; later ones have no packages of some.
 $(OLDEST)/.installed: pyproject.toml .ci/lower_bounds.py
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
+		{ echo "The oldest versions need Python 3.11; this is $$($(PYTHON) --version). Try: make PYTHON=python3.11 minimum"; exit 1; }
 	$(PYTHON) -m venv --clear $(OLDEST)
 	$(OLDEST)/bin/python .ci/lower_bounds.py > $(OLDEST)/bounds.txt
 	$(OLDEST)/bin/pip install --quiet --disable-pip-version-check --constraint $(OLDEST)/bounds.txt --editable ".[$(EXTRAS),numpyro]"

@@ -24,7 +24,8 @@ def topics(rng):
     return db.LatentDirichletAllocation(5, tuple(map(str, range(200)))), csr_array(rng.poisson(0.3, size=(100, 200)))
 
 def mixture(rng):
-    return db.GaussianMixture(components=3, dimension=2, covariance="full"), rng.normal(size=(500, 2))
+    points = rng.normal(size=(500, 2)) + 4 * rng.integers(3, size=(500, 1))
+    return db.GaussianMixture(components=3, dimension=2, covariance="full"), points
 
 rng = np.random.default_rng(0)
 model, data = {kind}(rng)

@@ -81,14 +81,14 @@ def test_importing_loads_nothing_heavy():
 
 
 def test_importing_takes_a_small_part_of_what_numpy_takes():
-    """Under 0.3 s where NumPy takes a tenth of that: measured against NumPy in the same run, since machines differ."""
+    """A few milliseconds where NumPy takes a tenth of a second: compared in the same run, since machines differ."""
     code = "import time; s = time.perf_counter(); import {}; print(time.perf_counter() - s)"
 
     def seconds(module):
         run = [sys.executable, "-c", code.format(module)]
         return min(float(subprocess.run(run, capture_output=True, text=True, check=True).stdout) for _ in range(3))
 
-    assert seconds("decbayes") < 3 * seconds("numpy")
+    assert seconds("decbayes") < 0.3 * seconds("numpy")
 
 
 def test_nothing_can_execute_what_it_reads():

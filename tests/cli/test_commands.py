@@ -229,7 +229,8 @@ WRONG = [
 
 
 @pytest.mark.parametrize("line", WRONG)
-def test_wrong_arguments_end_with_status_2(line, run):
+def test_wrong_arguments_end_with_status_2(line, run, tmp_path):
+    (tmp_path / "a.csv").write_text("x\n1\n2\n", encoding="utf-8")
     assert run(line)[0] == 2
 
 

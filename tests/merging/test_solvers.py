@@ -10,7 +10,7 @@ from structures import draw, everything, mixture, single, topics
 import decbayes as db
 from decbayes.errors import TooManyRelabellings
 
-INSTANCES = 200
+INSTANCES = 60
 
 
 def structures(name, rows):

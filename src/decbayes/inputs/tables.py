@@ -6,6 +6,7 @@ Messages say where in a file something is wrong, and never quote what stands the
 import csv
 import gzip
 import json
+import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -184,7 +185,10 @@ def read_market(path: Path, columns: Sequence[str]) -> Observations:
     from scipy.io import mmread
 
     places((), columns)
-    matrix = mmread(path)
+    with warnings.catch_warnings():
+        # Which of its two kinds of matrices mmread returns, and that this will change, does not matter here.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        matrix = mmread(path)
     return Observations(csr_array(matrix) if issparse(matrix) else matrix)
 
 

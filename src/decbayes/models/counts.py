@@ -57,7 +57,9 @@ def as_counts(data: Any, vocabulary: int) -> Counts:
 def checked_matrix(data: Any, vocabulary: int) -> csr_array:
     """A CSR matrix of positive whole numbers without duplicate entries."""
     try:
-        matrix = csr_array(widened(data))
+        counts = widened(data)
+        check_shape(counts.shape, vocabulary)
+        matrix = csr_array(counts)
     except (TypeError, ValueError) as error:
         raise InvalidData(f"Counts must be a matrix of numbers, one row a document: {error}") from None
     check_columns(matrix, vocabulary)
@@ -79,12 +81,15 @@ def widened(data: Any) -> Any:
     return data.astype(np.int64) if whole and not getattr(data, "has_canonical_format", False) else data
 
 
-def check_columns(matrix: csr_array, vocabulary: int) -> None:
-    if matrix.ndim != 2 or matrix.shape[1] != vocabulary:
+def check_shape(shape: tuple[int, ...], vocabulary: int) -> None:
+    if len(shape) != 2 or shape[1] != vocabulary:
         raise InvalidData(
-            f"The counts have shape {matrix.shape}; the model expects (documents, {vocabulary}), one column a word of "
+            f"The counts have shape {shape}; the model expects (documents, {vocabulary}), one column a word of "
             "its vocabulary. Count the words of new documents with that same vocabulary."
         )
+
+
+def check_columns(matrix: csr_array, vocabulary: int) -> None:
     if matrix.nnz and not 0 <= matrix.indices.min() <= matrix.indices.max() < vocabulary:
         raise InvalidData(
             f"The counts name the word number {matrix.indices.max()}; the vocabulary has {vocabulary} words."

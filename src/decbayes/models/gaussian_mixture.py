@@ -112,7 +112,7 @@ class GaussianMixture(Mixture):
         prior = structure.families["components"].parameters(structure.prior["components"][:1])
         settings = {**shared, "covariance": None if kind == "known" else kind, "prior_mean": plain(prior["mean"][0])}
         if kind == "known":
-            return {**settings, "prior_variance": float(prior["variance"][0])}
+            return {**settings, "prior_variance": prior["variance"].item()}
         settings["prior_strength"] = float(np.ravel(prior["strength"])[0])
         if kind == "full":
             degrees = float(prior["degrees"][0])

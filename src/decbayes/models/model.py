@@ -105,7 +105,11 @@ class Model(ABC):
     def from_structure(cls, structure: Structure) -> Self:
         """The model whose structure this is, prior included. Settings that are no part of it have their defaults."""
         described = cls(**cls.settings_of(structure))
-        return described if described.structure == structure else cls(**cls.settings_of(structure), agreed=structure)
+        if described.structure == structure:
+            return described
+        holding = cls(**cls.settings_of(structure), agreed=structure)
+        _ = holding.structure  # refused now if more than the prior differs
+        return holding
 
     @classmethod
     def settings_of(cls, structure: Structure) -> dict[str, Any]:

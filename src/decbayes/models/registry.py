@@ -80,5 +80,5 @@ def model_for(structure: Structure) -> Model:
         )
     try:
         return MODELS[name].from_structure(structure)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, StructureMismatch) as error:
         raise StructureMismatch(f"The structure is not one of {name} ({type(error).__name__}: {error}).") from None
