@@ -103,7 +103,7 @@ def overlap() -> Figure:
 
 def gain() -> Figure:
     """The gains of placing each component of an agent in each slot, and the assignment that is best."""
-    from decbayes.merging.alignment import coupled_problem
+    from decbayes.merging.coupled import coupled_problem
     from decbayes.merging.placement import Placement
     from decbayes.merging.problem import best_permutation
 

@@ -32,19 +32,42 @@ def test_an_alignment_shows_each_component_in_its_slot_and_the_margins_as_colour
     for agent, permutation in enumerate(found.permutations):
         assert [cells[agent, slot] for slot in range(3)] == [str(component) for component in permutation[coupled]]
     colours = axes.images[0].get_array()
-    np.testing.assert_allclose(colours, [margin[coupled] for margin in found.margins()])
+    in_slots = [m[coupled][p[coupled]] for m, p in zip(found.margins(), found.permutations, strict=True)]
+    np.testing.assert_allclose(colours, in_slots)
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b", "c", "d"]
     assert drawn(axes, tmp_path) > 1000
 
 
 def test_padding_is_left_blank(sites):
     (coupled,) = STRUCTURE.symmetry
-    found = db.align([db.pad(site, 5) for site in sites])
+    found = db.align(sites, components=5, solver=db.Matching())
     axes = db.plot.alignment(found)
     blank = np.array([text.get_text() == "" for text in axes.texts]).reshape(4, 5)
     np.testing.assert_array_equal(blank, ~found.filled(coupled))
-    np.testing.assert_array_equal(blank, [permutation[coupled] >= 3 for permutation in found.permutations])
+    np.testing.assert_array_equal(blank, [permutation[coupled] < 0 for permutation in found.permutations])
     np.testing.assert_array_equal(np.ma.getmaskarray(axes.images[0].get_array()), blank)
+
+
+def test_components_that_share_a_slot_share_a_cell(sites):
+    (coupled,) = STRUCTURE.symmetry
+    found = db.align(sites, components=2)
+    cells = [text.get_text() for text in db.plot.alignment(found).texts]
+    expected = [
+        "+".join(str(own) for own, slot in enumerate(slots[coupled]) if slot == column)
+        for slots in found.assignments
+        for column in range(2)
+    ]
+    assert cells == expected
+    assert any("+" in cell for cell in cells)
+
+
+def test_a_tree_has_a_leaf_for_each_component_in_the_colour_of_its_site(sites, tmp_path):
+    axes = db.plot.tree(db.tree(sites), names=["a", "b", "c", "d"])
+    (feet,) = [drawn for drawn in axes.collections if len(drawn.get_offsets()) > 1]
+    colours = [tuple(colour) for colour in feet.get_facecolors()]
+    assert sorted(colours.count(colour) for colour in set(colours)) == [3, 3, 3, 3]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b", "c", "d", "several"]
+    assert drawn(axes, tmp_path) > 1000
 
 
 def test_coupled_sets_stand_side_by_side_each_with_its_own_slots():

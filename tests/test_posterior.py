@@ -220,7 +220,7 @@ class TestPosterior:
     @pytest.mark.parametrize(
         ("change", "error", "reason"),
         [
-            ({"means": np.zeros((3, 2))}, InvalidPosterior, r"3 × 2, the structure says 2 × 2.*pad"),
+            ({"means": np.zeros((3, 2))}, InvalidPosterior, r"3 × 2, the structure says 2 × 2\.$"),
             ({"means": np.array([[0.0, np.nan], [0.0, 0.0]])}, InvalidPosterior, "NaN"),
             ({"means": np.array([[0.0, 0.0], [0.0, np.inf]])}, InvalidPosterior, "infinite"),
             ({"means": np.array([[0.0, 0.0], [0.0, 0.3]])}, OutOfDomain, "'means'.*component 1"),

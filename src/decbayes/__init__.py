@@ -14,14 +14,18 @@ if TYPE_CHECKING:
     from decbayes.merging import Exhaustive as Exhaustive
     from decbayes.merging import Grouping as Grouping
     from decbayes.merging import Hierarchical as Hierarchical
+    from decbayes.merging import Lineage as Lineage
     from decbayes.merging import Matching as Matching
     from decbayes.merging import Swaps as Swaps
+    from decbayes.merging import Tree as Tree
     from decbayes.merging import align as align
+    from decbayes.merging import follow as follow
     from decbayes.merging import merge as merge
     from decbayes.merging import objective as objective
     from decbayes.merging import pad as pad
     from decbayes.merging import product as product
     from decbayes.merging import symmetrize as symmetrize
+    from decbayes.merging import tree as tree
     from decbayes.models.ascent import Ascent as Ascent
     from decbayes.models.ascent import Fit as Fit
     from decbayes.models.ascent import FitInterrupted as FitInterrupted
@@ -59,6 +63,7 @@ _HOME = {
     "LatentDirichletAllocation": "models.lda",
     "LatentFeatures": "models.features",
     "Library": "files",
+    "Lineage": "merging",
     "Matching": "merging",
     "Mixture": "models.mixture",
     "Model": "models.model",
@@ -66,10 +71,12 @@ _HOME = {
     "Refinement": "streaming",
     "Structure": "structure",
     "Swaps": "merging",
+    "Tree": "merging",
     "align": "merging",
     "epochs": "streaming",
     "errors": "",
     "families": "",
+    "follow": "merging",
     "gibbs": "models.gibbs",
     "hold_out": "models.holdout",
     "interop": "",
@@ -86,6 +93,7 @@ _HOME = {
     "save": "files",
     "sda_bayes": "streaming",
     "symmetrize": "merging",
+    "tree": "merging",
 }
 
 __all__ = sorted(_HOME)

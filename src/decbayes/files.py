@@ -109,6 +109,8 @@ def to_bytes(posterior: Posterior) -> bytes:
     tensors = {f"prior/{name}": np.array(smallest(prior), dtype="<f8") for name, prior in structure.prior.items()}
     tensors |= contribution_arrays(posterior)
     header = {"format": FORMAT, "fingerprint": structure.fingerprint, "structure": structure.description()}
+    if posterior.ids:
+        header["ids"] = list(posterior.ids)
     return bytes(serialize(tensors, metadata={KEY: canonical_json(header).decode()}))
 
 
@@ -116,7 +118,8 @@ def from_bytes(content: bytes) -> Posterior:
     """The posterior that `to_bytes` wrote; anything else is refused."""
     description, tensors = parse(content)
     structure = structure_from(description, tensors)
-    return Posterior(structure, {name: contribution_from(tensors, name, structure) for name in structure.families})
+    contribution = {name: contribution_from(tensors, name, structure) for name in structure.families}
+    return Posterior(structure, contribution, ids_from(description))
 
 
 def check_registered(structure: Structure) -> None:
@@ -136,6 +139,14 @@ def contribution_arrays(posterior: Posterior) -> dict[str, np.ndarray[Any, Any]]
         for name, contribution in posterior.contribution.items()
         for part, array in arrays(contribution).items()
     }
+
+
+def ids_from(description: str) -> tuple[str, ...]:
+    """The components' ids, if there are any: most files have none, and are not parsed for them."""
+    ids = parsed_header(description).get("ids", []) if '"ids":' in description else []
+    if not isinstance(ids, list):
+        raise InvalidFile("The ids of the components are not a list.")
+    return tuple(ids)
 
 
 def parse(content: bytes) -> tuple[str, Arrays]:

@@ -19,13 +19,19 @@ from decbayes.structure import Structure, shape_text
 from decbayes.summary import factor_rows
 from decbayes.symmetry import CoupledSet
 
+LONGEST_ID = 64
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Posterior:
-    """What data has added to the prior: contributions λ − λ0 a factor, sparse where the structure says so."""
+    """What data has added to the prior: contributions λ − λ0 per factor, sparse where the structure says so.
+
+    `ids` are names of the components that last from one merge to the next; `follow` and `merge(since=…)` give them.
+    """
 
     structure: Structure
     contribution: Mapping[str, Contribution]
+    ids: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_kind(Structure, structure=self.structure)
@@ -34,6 +40,7 @@ class Posterior:
             raise InvalidPosterior(f"The structure has the factors {sorted(expected)}, the posterior {sorted(given)}.")
         frozen = {name: self._checked(name, self.contribution[name]) for name in self.structure.families}
         object.__setattr__(self, "contribution", MappingProxyType(frozen))
+        object.__setattr__(self, "ids", checked_ids(self.ids, self.structure))
 
     @classmethod
     def from_natural(cls, structure: Structure, natural: Mapping[str, Array]) -> "Posterior":
@@ -104,6 +111,7 @@ class Posterior:
             for part in arrays(contribution).values():
                 # Lengths keep the parts apart: without them other parts could have the same bytes in a row.
                 digest.update(part.size.to_bytes(8, "little") + part.tobytes())
+        digest.update("\n".join(self.ids).encode())
         return digest.hexdigest()
 
     def __eq__(self, other: object) -> bool:
@@ -114,7 +122,7 @@ class Posterior:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A read-only view cannot be pickled; workers in other processes get a posterior that is checked again.
-        return Posterior, (self.structure, dict(self.contribution))
+        return Posterior, (self.structure, dict(self.contribution), self.ids)
 
     def __repr__(self) -> str:
         lines = [self._factor_text(name) for name in self.structure.families]
@@ -174,10 +182,23 @@ def shaped(name: str, values: Any, structure: Structure) -> Contribution:
     given = matrix if issparse(matrix) else numbers
     expected = structure.prior[name].shape
     if given.shape != expected:
+        fewer = given.shape[1:] == expected[1:] and given.shape[:1] < expected[:1]
+        remedy = " `structure.with_components(…)` is for another number of components." if fewer else ""
         raise InvalidPosterior(
-            f"'{name}' is {shape_text(given.shape) or 'a number'}, the structure says {shape_text(expected)}. "
-            "A posterior with fewer components is padded with `pad` first."
+            f"'{name}' is {shape_text(given.shape) or 'a number'}, the structure says {shape_text(expected)}.{remedy}"
         )
+    return given
+
+
+def checked_ids(ids: Any, structure: Structure) -> tuple[str, ...]:
+    """One id for each component, or none at all."""
+    given = tuple(ids)
+    sets = structure.symmetry
+    fits = len(sets) == 1 and len(given) == structure.components(sets[0])
+    plain = all(isinstance(name, str) and name.isprintable() and len(name) <= LONGEST_ID for name in given)
+    named = [name for name in given if name]
+    if given and not (fits and plain and len(set(named)) == len(named)):
+        raise InvalidPosterior("ids must be distinct short strings, one for each component of the only coupled set.")
     return given
 
 

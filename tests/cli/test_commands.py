@@ -24,14 +24,59 @@ def test_a_wider_merge_gives_what_one_site_found_a_slot_of_its_own(run, sites):
     for name, kind, count in (("a", "a", 2), ("b", "b", 3)):
         line = f"fit mixture {name}.csv --components {count} --columns x,y --prior-variance 50 -o {kind}.posterior"
         assert run(line)[0] == 0
+    posteriors = [db.load(sites / f"{name}.posterior") for name in "ab"]
     status, explained, _ = run("merge a.posterior b.posterior --components 5 --explain -o wide.posterior")
-    wide = db.merge(db.pad(db.load(sites / f"{name}.posterior"), 5) for name in "ab")
-    assert (status, db.load(sites / "wide.posterior") == wide) == (0, True)
-    assert explained.count("–") == 5
+    assert (status, db.load(sites / "wide.posterior") == db.merge(posteriors, components=5)) == (0, True)
     assert " of 5 matches are" in explained
     status, _, errors = run("merge a.posterior b.posterior --components 2 -o narrow.posterior")
-    assert (status, "b.posterior does not fit into 2 slots" in errors) == (1, True)
-    assert not (sites / "narrow.posterior").exists()
+    assert (status, "narrow.posterior: 2 posteriors, 2 components" in errors) == (0, True)
+    assert db.load(sites / "narrow.posterior") == db.merge(posteriors, components=2)
+    status, _, errors = run("merge a.posterior b.posterior --components 2 --solver matching -o no.posterior")
+    assert (status, "at least 3 slots are needed" in errors) == (1, True)
+    assert not (sites / "no.posterior").exists()
+
+
+def test_a_merge_says_who_has_what_and_keeps_names(run, sites):
+    for name in "ab":
+        assert (
+            run(f"fit mixture {name}.csv --components 3 --columns x,y --prior-variance 50 -o {name}.posterior")[0] == 0
+        )
+    assert run("merge a.posterior -o monday.posterior --components auto")[0] == 0
+    line = "merge a.posterior b.posterior --since monday.posterior -o tuesday.posterior --json --tree tree.svg"
+    status, shown, errors = run(line)
+    rows = [json.loads(row) for row in shown.splitlines()]
+    assert (status, "components kept their ids" in errors) == (0, True)
+    monday, tuesday = (db.load(sites / f"{day}.posterior") for day in ("monday", "tuesday"))
+    assert tuple(row["id"] for row in rows) == tuesday.ids
+    assert {site["site"] for row in rows for site in row["sites"]} == {"a", "b"}
+    assert sum(row["observations"] for row in rows) == pytest.approx(120.0)
+    assert tuesday == db.follow(monday, tuesday).posterior
+    assert (sites / "tree.svg").stat().st_size > 1000
+
+
+def test_a_merge_that_forces_unlike_things_together_says_so(run, sites):
+    for name in "ab":
+        run(f"fit mixture {name}.csv --components 2 --columns x,y --prior-variance 50 -o {name}.posterior")
+    assert "1 of 1 slots hold unlike things" in run("merge a.posterior b.posterior --components 1 -o m.posterior")[2]
+    assert "unlike" not in run("merge a.posterior b.posterior --components 2 -o m.posterior")[2]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--naive --explain", "--naive makes no alignment"),
+        ("--restarts 3", "--restarts is for --solver matching"),
+        ("--since nothing.posterior", "nothing.posterior"),
+        ("--components some", "--components"),
+        ("--tree a.posterior", "a.posterior"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(run, sites, options, message):
+    run("fit mixture a.csv --components 2 --columns x,y -o a.posterior")
+    status, _, errors = run(f"merge a.posterior -o m.posterior {options}")
+    assert status > 0
+    assert message in errors
+    assert not (sites / "m.posterior").exists()
 
 
 def test_two_sites_fit_merge_show_and_score(run, sites):
@@ -40,7 +85,7 @@ def test_two_sites_fit_merge_show_and_score(run, sites):
     status, _, errors = run(f"fit mixture b.csv --like a.posterior --seed 5 {fit} b.posterior")
     assert (status, "60 observations" in errors, "converged" in errors) == (0, True, True)
     status, explained, errors = run("merge a.posterior b.posterior -o m.posterior --explain --picture m.png")
-    assert (status, "m.posterior: 2 posteriors, J =" in errors) == (0, True)
+    assert (status, "m.posterior: 2 posteriors, 2 components" in errors) == (0, True)
     assert "weights + components" in explained
     assert "0 of 4 matches are close calls" in explained
     assert (sites / "m.png").read_bytes()[:4] == b"\x89PNG"
@@ -169,7 +214,6 @@ ERRORS = {
     "words texts.txt -o texts.txt": "texts.txt is an input",
     "merge first.posterior other.posterior -o folder/../first.posterior": "first.posterior is an input",
     "merge first.posterior -o m.posterior --picture nowhere/m.png": "nowhere is no folder",
-    "merge first.posterior -o m.posterior --naive --picture m.png": "--naive makes none",
     "show first.posterior --picture first.posterior": "first.posterior is an input",
     "simulate --picture nowhere/s.png": "nowhere is no folder",
     "simulate --picture s.png --histories 2": "--picture draws one history",

@@ -5,7 +5,7 @@ import pytest
 from structures import draw, mixture, topics
 
 import decbayes as db
-from decbayes.merging.alignment import coupled_problem
+from decbayes.merging.coupled import coupled_problem
 from decbayes.merging.matching import improve
 from decbayes.merging.placement import Placement
 from decbayes.merging.problem import worthwhile

@@ -16,7 +16,7 @@ from structures import draw, everything, mixture, topics
 import decbayes as db
 from decbayes import files, workers
 from decbayes.families import Dirichlet
-from decbayes.merging.alignment import coupled_problem
+from decbayes.merging.coupled import coupled_problem
 from decbayes.merging.placement import Placement
 
 

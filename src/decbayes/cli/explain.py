@@ -1,6 +1,7 @@
 """What went where: the table that `decbayes merge --explain` prints."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from rich.cells import cell_len
@@ -9,7 +10,10 @@ from rich.text import Text
 
 from decbayes.cli.describe import captions
 from decbayes.cli.terminal import output, plain
+from decbayes.families import Array
 from decbayes.merging import Alignment
+from decbayes.merging.lineage import ids_of
+from decbayes.merging.shared import Shared
 from decbayes.posterior import Posterior
 from decbayes.symmetry import CoupledSet
 
@@ -19,19 +23,92 @@ SHORTEST_CAPTION = 16  # what the last column is left with, on a narrow terminal
 
 
 def print_alignment(found: Alignment, merged: Posterior, names: list[str]) -> None:
-    """For each coupled set tables of slots × agents: the agent's component and its margin."""
+    """For each coupled set tables of slots × sites: the site's components and their margins; then who has what."""
     margins = found.margins()
     for coupled in merged.structure.symmetry:
-        sureness = np.where(found.filled(coupled), [margin[coupled] for margin in margins], np.nan)
+        texts = slot_captions(merged, coupled)
         columns = [
-            [Text(plain(name)), *map(cell, permutation[coupled].tolist(), sureness[agent].tolist())]
-            for agent, (name, permutation) in enumerate(zip(names, found.permutations, strict=True))
+            [Text(plain(name)), *(cell(components, margin[coupled]) for components in row)]
+            for name, row, margin in zip(names, touched_fillings(found, coupled), margins, strict=True)
         ]
-        print_tables(columns, slot_captions(merged, coupled), plain(" + ".join(coupled.factors)))
-        close, matches = int((sureness < CLOSE).sum()), int((~np.isnan(sureness)).sum())
+        print_tables(columns, texts, plain(" + ".join(coupled.factors)))
         output().print(
-            f"In brackets: the nats that J loses by the next best assignment. {close} of {matches} matches are "
+            f"In brackets: the nats that the objective loses in the next best slot. {close_calls(found, coupled)} are "
             f"close calls (under {CLOSE:g})."
+        )
+        print_shared(found.shared()[coupled], texts, names)
+
+
+def touched_fillings(found: Alignment, coupled: CoupledSet) -> list[list[list[int]]]:
+    """Sites × slots: the components that are there and hold more than the prior."""
+    untouched = [posterior.untouched(coupled) for posterior in found.posteriors]
+    return [
+        [[component for component in cell if not idle[component]] for cell in row]
+        for row, idle in zip(found.fillings(coupled), untouched, strict=True)
+    ]
+
+
+def close_calls(found: Alignment, coupled: CoupledSet) -> str:
+    touched = [~posterior.untouched(coupled) for posterior in found.posteriors]
+    margins = [margin[coupled][seen] for margin, seen in zip(found.margins(), touched, strict=True)]
+    together = np.concatenate(margins)
+    return f"{int((together < CLOSE).sum())} of {len(together)} matches"
+
+
+def print_shared(shared: Shared, texts: Sequence[str], names: Sequence[str]) -> None:
+    """Who supports each slot, with how much, and how far the versions differ; then what to look at."""
+    sites, slots = shared.evidence.shape
+    table = Table("slot", "sites", "observations", "apart", "merged", title="who has what", box=None)
+    for slot in range(slots):
+        support = shared.sites(slot)
+        own = f"{len(support)} of {sites}" if len(support) != 1 else f"only {plain(names[support[0]])}"
+        apart = f"{np.nanmax(shared.apart[support, slot]):.2f}" if support else "–"
+        table.add_row(str(slot), own, f"{shared.evidence[:, slot].sum():,.0f}", apart, texts[slot])
+    output().print(table)
+    output().print("apart: nats per observation that the least fitting site's version loses by being merged.")
+
+
+def shared_rows(found: Alignment, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Who has what, as plain values: one row for each slot."""
+    merged, margins = found.merged(), found.margins()
+    for coupled, shared in found.shared().items():
+        texts, fillings = slot_captions(merged, coupled), found.fillings(coupled)
+        for slot, text in enumerate(texts):
+            yield {
+                "slot": slot,
+                "id": ids_of(merged)[slot] if merged.structure.resizable else None,
+                "caption": text,
+                "observations": float(shared.evidence[:, slot].sum()),
+                "nearly the same as": [pair[pair[0] == slot] for pair in shared.duplicates if slot in pair],
+                "holds unlike things": slot in shared.unlike,
+                "sites": [
+                    {
+                        "site": names[site],
+                        "components": list(fillings[site][slot]),
+                        "observations": float(shared.evidence[site, slot]),
+                        "apart": float(shared.apart[site, slot]),
+                        "margins": [finite(margins[site][coupled][own]) for own in fillings[site][slot]],
+                    }
+                    for site in shared.sites(slot)
+                ],
+            }
+
+
+def finite(margin: float) -> float | None:
+    """JSON has no infinity: a component that could go nowhere else has no margin."""
+    return float(margin) if np.isfinite(margin) else None
+
+
+def remarks(shared: Shared) -> Iterator[str]:
+    """What deserves a look, each with the remedy."""
+    if shared.duplicates:
+        pairs = ", ".join(f"{first} and {second}" for first, second in shared.duplicates)
+        yield f"Nearly the same: slots {pairs}. Fewer --components would join them."
+    if shared.unlike:
+        slots = ", ".join(map(str, shared.unlike))
+        yield (
+            f"{len(shared.unlike)} of {shared.evidence.shape[1]} slots hold unlike things ({slots}). "
+            "More --components, or --components auto, would keep them apart."
         )
 
 
@@ -42,7 +119,7 @@ def slot_captions(merged: Posterior, coupled: CoupledSet) -> list[str]:
 
 
 def print_tables(columns: Sequence[Sequence[Text]], texts: Sequence[str], title: str) -> None:
-    """One table, or several below each other where all agents would not fit the terminal's width."""
+    """One table, or several below each other where all sites would not fit the terminal's width."""
     console = output()
     room = console.width - max(SHORTEST_CAPTION, *map(cell_len, texts)) - len("slot") - 2 * SPACES
     for group in in_groups(columns, max(room, console.width // 2)):
@@ -69,8 +146,10 @@ def in_groups(columns: Sequence[Sequence[Text]], room: int) -> Iterator[list[Seq
     yield group
 
 
-def cell(component: int, margin: float) -> Text:
-    if np.isnan(margin):
+def cell(components: Sequence[int], margins: Array) -> Text:
+    """What a site has put into a slot: "2 (5.1)", or "2+4 (5.1)" with the smaller margin of the two."""
+    if not components:
         return Text("–")
-    text = f"{component} ({margin:,.1f})" if np.isfinite(margin) else f"{component} (only one)"
-    return Text(text, style="yellow" if margin < CLOSE else "")
+    margin = float(margins[list(components)].min())
+    sureness = f"{margin:,.1f}" if np.isfinite(margin) else "only one"
+    return Text(f"{'+'.join(map(str, components))} ({sureness})", style="yellow" if margin < CLOSE else "")

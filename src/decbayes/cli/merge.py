@@ -1,22 +1,38 @@
 """`decbayes merge`: posteriors of many sites into one."""
 
+import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
-from cyclopts.types import NonNegativeInt, PositiveInt
+from cyclopts.types import NonNegativeInt
 
-from decbayes.cli.explain import print_alignment
+from decbayes.cli.explain import print_alignment, remarks, shared_rows
 from decbayes.cli.outputs import check_output, check_picture, save_picture
-from decbayes.cli.terminal import aligning, messages, progress_bar
-from decbayes.errors import DecbayesError, InvalidStructure, NothingToMerge, StructureMismatch
+from decbayes.cli.running import WrongArgument
+from decbayes.cli.terminal import aligning, messages, plain, progress_bar
+from decbayes.errors import NothingToMerge, StructureMismatch
 from decbayes.files import load, save
-from decbayes.merging import Exhaustive, Hierarchical, Matching, Swaps, align, pad, product
-from decbayes.merging.agreement import difference
+from decbayes.merging import (
+    Alignment,
+    Exhaustive,
+    Grouping,
+    Hierarchical,
+    Matching,
+    Swaps,
+    align,
+    product,
+    tree,
+)
+from decbayes.merging.agreement import alike, difference
 from decbayes.merging.problem import Solver
+from decbayes.merging.solving import Number
 from decbayes.posterior import Posterior
 
-Solvers = Literal["matching", "swaps", "exhaustive", "hierarchical"]
+# Sites of which it is worth the time to find out, unasked, whether unlike things were merged.
+MOST_LOOKED_AT = 100
+
+Solvers = Literal["grouping", "matching", "swaps", "exhaustive", "hierarchical"]
 
 
 def merge(
@@ -24,66 +40,117 @@ def merge(
     /,
     *,
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the merged posterior.")],
-    naive: Annotated[
-        bool, Parameter(negative="", help="Add components as they are labelled, without alignment.")
-    ] = False,
-    solver: Annotated[Solvers, Parameter(help="How the alignment is searched for.")] = "matching",
     components: Annotated[
-        PositiveInt | None,
+        str | None,
         Parameter(
-            help="Merge into so many slots, more than the posteriors have components: what few found stays apart."
+            help="How many components the merge has: a number, or 'auto' to find it. If not given, as many as the site "
+            "with the most."
+        ),
+    ] = None,
+    since: Annotated[
+        Path | None, Parameter(help="An earlier merge: components that are the same keep its ids and numbers.")
+    ] = None,
+    explain: Annotated[bool, Parameter(negative="", help="Say which component went where, and who has what.")] = False,
+    picture: Annotated[Path | None, Parameter(help="Draw the alignment into this file (.png, .svg, .pdf).")] = None,
+    tree: Annotated[
+        Path | None, Parameter(help="Draw the tree of all components into this file (.png, .svg, .pdf).")
+    ] = None,
+    as_json: Annotated[
+        bool, Parameter(name="--json", negative="", help="Print who has what as JSON, one object per component.")
+    ] = False,
+    solver: Annotated[
+        Solvers | None,
+        Parameter(
+            help="How the alignment is searched for. 'grouping' puts any component into any slot; the others put one "
+            "of each site into each. If not given, the model decides."
         ),
     ] = None,
     restarts: Annotated[
-        NonNegativeInt | None, Parameter(help="Further starts of the matching; if not given, it decides.")
+        NonNegativeInt | None, Parameter(help="Further starts of --solver matching; if not given, it decides.")
     ] = None,
-    explain: Annotated[bool, Parameter(negative="", help="Say which component went where, and how surely.")] = False,
-    picture: Annotated[Path | None, Parameter(help="Draw the alignment into this file (.png, .svg, .pdf).")] = None,
+    naive: Annotated[
+        bool, Parameter(negative="", help="Add components as they are labelled, without alignment.")
+    ] = False,
 ) -> None:
     """Merge the posteriors of separate data into the posterior of all of it, whatever their labels."""
     check_output(output, *posteriors)
-    check_picture(picture, *posteriors)
-    if naive and (explain or picture is not None):
-        raise DecbayesError("--explain and --picture show an alignment, and --naive makes none; leave it out.")
-    read = read_all(posteriors, components)
+    for drawn in (picture, tree):
+        check_picture(drawn, *posteriors)
+    if naive and (explain or picture or tree or as_json or since or components):
+        raise WrongArgument("--naive makes no alignment, and the other options are about one: leave it out.")
+    if restarts is not None and solver != "matching":
+        raise WrongArgument("--restarts is for --solver matching.")
+    count = number_of(components)
+    read = read_all(posteriors)
     if naive:
         save(product(read), output)
         messages().print(f"{output}: {len(read)} posteriors, not aligned")
         return
+    earlier = None if since is None else load(since)
     with aligning(len(read)) as progress:
-        found = align(read, solver=solver_named(solver, restarts), progress=progress)
-        merged = found.merged()
-    save(merged, output)
+        found = align(read, components=count, solver=solver_named(solver, restarts), since=earlier, progress=progress)
+    save(found.merged(), output)
     names = [path.name.removesuffix(".posterior") for path in posteriors]
-    if picture is not None:
-        from decbayes import plot
-
-        save_picture(plot.alignment(found, names=names).figure, picture)
+    draw(found, names, picture, tree)
     if explain:
-        print_alignment(found, merged, names)
-    messages().print(f"{output}: {len(read)} posteriors, J = {found.objective[-1]:,.2f}")
+        print_alignment(found, found.merged(), names)
+    if as_json:
+        for row in shared_rows(found, names):
+            print(json.dumps(row))
+    report(found, output)
 
 
-def solver_named(name: Solvers, restarts: int | None) -> Solver:
-    solvers: dict[Solvers, Solver] = {
+def number_of(components: str | None) -> Number:
+    if components is None or components == "auto":
+        return components  # type: ignore[return-value]
+    if not components.isdecimal() or int(components) < 1:
+        raise WrongArgument("--components must be an integer above 0, or 'auto'.")
+    return int(components)
+
+
+def draw(found: Alignment, names: list[str], picture: Path | None, branches: Path | None) -> None:
+    from decbayes import plot
+
+    if picture is not None:
+        save_picture(plot.alignment(found, names=names).figure, picture)
+    if branches is not None:
+        save_picture(plot.tree(tree(found.posteriors), names=names).figure, branches)
+
+
+def report(found: Alignment, path: Path) -> None:
+    """One line on the merge; what became of earlier components, and what deserves a look."""
+    slots = ", ".join(f"{found.structure.components(coupled)} components" for coupled in found.structure.symmetry)
+    messages().print(f"{path}: {len(found.posteriors)} posteriors, {slots or 'nothing to align'}")
+    if found.lineage is not None:
+        events = [event for event in found.lineage.events if event.kind != "kept"]
+        messages().print(f"{len(found.lineage.events) - len(events)} components kept their ids")
+        for event in events:
+            messages().print(plain(str(event)))
+    for shared in found.shared().values() if len(found.posteriors) <= MOST_LOOKED_AT else ():
+        for remark in remarks(shared):
+            messages().print(remark)
+
+
+def solver_named(name: Solvers | None, restarts: int | None) -> Solver | None:
+    solvers: dict[Solvers | None, Any] = {
+        None: None,
+        "grouping": Grouping(),
         "matching": Matching(restarts=restarts),
         "swaps": Swaps(),
         "exhaustive": Exhaustive(),
         "hierarchical": Hierarchical(),
     }
-    return solvers[name]
+    return solvers[name]  # type: ignore[no-any-return]
 
 
-def read_all(paths: list[Path], components: int | None) -> list[Posterior]:
-    """All posteriors, with so many components if a number is given, refused by name where one does not fit."""
+def read_all(paths: list[Path]) -> list[Posterior]:
+    """All posteriors, refused by name where one does not fit the first; numbers of components may differ."""
     if not paths:
         raise NothingToMerge("Name the posterior files to merge.")
     with progress_bar() as bar:
         read = [load(path) for path in bar.track(paths, description="reading")]
-    if components is not None:
-        read = [padded(path, posterior, components) for path, posterior in zip(paths, read, strict=True)]
     for path, posterior in zip(paths, read, strict=True):
-        if posterior.structure != read[0].structure:
+        if posterior.structure != read[0].structure and not alike(posterior.structure, read[0].structure):
             raise StructureMismatch(
                 f"{path} does not fit {paths[0]}: {difference(read[0].structure, posterior.structure)} "
                 f"Fit it again with --like {paths[0]}."
@@ -100,10 +167,3 @@ def warn_of_copies(paths: list[Path], read: list[Posterior]) -> None:
         before = first.setdefault(posterior.digest, path)
         if before is not path and posterior.digest != nothing:
             messages().print(f"{path} is the same posterior as {before}: its data count twice.")
-
-
-def padded(path: Path, posterior: Posterior, components: int) -> Posterior:
-    try:
-        return pad(posterior, components)
-    except (InvalidStructure, StructureMismatch) as error:
-        raise StructureMismatch(f"{path} does not fit into {components} slots: {error}") from None

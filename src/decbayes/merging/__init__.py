@@ -1,27 +1,35 @@
 """Merging posteriors: the naive product, and AMPS, which aligns components first."""
 
-from decbayes.merging.alignment import Alignment, align, merge, objective
+from decbayes.merging.alignment import Alignment
+from decbayes.merging.dendrogram import Tree, tree
 from decbayes.merging.exhaustive import Exhaustive
 from decbayes.merging.grouping import Grouping
 from decbayes.merging.hierarchical import Hierarchical
+from decbayes.merging.lineage import Event, Lineage, follow
 from decbayes.merging.matching import Matching
 from decbayes.merging.padding import pad
 from decbayes.merging.products import product
+from decbayes.merging.solving import align, merge, objective
 from decbayes.merging.swaps import Swaps
 from decbayes.merging.symmetrized import Symmetrized, symmetrize
 
 __all__ = [
     "Alignment",
+    "Event",
     "Exhaustive",
     "Grouping",
     "Hierarchical",
+    "Lineage",
     "Matching",
     "Swaps",
     "Symmetrized",
+    "Tree",
     "align",
+    "follow",
     "merge",
     "objective",
     "pad",
     "product",
     "symmetrize",
+    "tree",
 ]

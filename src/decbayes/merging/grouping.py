@@ -13,9 +13,9 @@ from decbayes.families.matrices import Indices
 from decbayes.merging.components import Components, bases, chunks, prior_components
 from decbayes.merging.division import SITES_AT_A_TIME, divided, divisible
 from decbayes.merging.escapes import escape, vacate
+from decbayes.merging.joins import grown_labels
 from decbayes.merging.problem import Problem, Solution
 from decbayes.merging.search import Search, empty_slots
-from decbayes.merging.tree import grown_labels
 
 # Components with less evidence than this, or than a hundredth of the median, are placed when all others are.
 LEAST_EVIDENCE, LEAST_SHARE = 0.5, 0.01
@@ -68,7 +68,7 @@ class Grouping:
         return attached(components, labels, base, count)
 
     def _searched(self, problem: Problem, components: Components, base: Sequence[Array], count: int) -> Indices:
-        search = Search(components, grown_labels(components.shortened(SHORT), base, count), base, count)
+        search = Search(components, start_labels(problem, components, base, count), base, count)
         search.moves(announce=problem.announce)
         escape(search, self.escapes)
         if not all(factor.family.countable for factor in problem.factors):
@@ -83,6 +83,17 @@ def anchored_labels(problem: Problem, components: Components, base: Sequence[Arr
     search.restart(search.gains(np.arange(len(components))).argmax(axis=1))
     search.moves(announce=problem.announce)
     return search.labels
+
+
+def start_labels(problem: Problem, components: Components, base: Sequence[Array], count: int) -> Indices:
+    """The groups of a tree; or, after an earlier merge, the components of that merge which each belongs to."""
+    if problem.since is None:
+        return grown_labels(components.shortened(SHORT), base, count)
+    earlier = Components.of(problem.factors, [problem.since])
+    most = earlier.order[: min(count, int((earlier.evidence > 0.0).sum()))]
+    slots = Search(earlier.taken(most), np.arange(len(most)), base, len(most)).slots
+    nowhere = np.full(len(components), -1, dtype=np.intp)
+    return np.asarray(Search.among(components, nowhere, slots).gains(np.arange(len(components))).argmax(axis=1))
 
 
 def attached(components: Components, labels: Indices, base: Sequence[Array], count: int) -> Indices:

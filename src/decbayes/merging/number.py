@@ -17,9 +17,9 @@ import numpy as np
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
 from decbayes.merging.components import Components, bases
+from decbayes.merging.joins import grown_labels
 from decbayes.merging.problem import Problem
 from decbayes.merging.search import Search
-from decbayes.merging.tree import grown_labels
 
 # Ratios above SURE are two things; a jump to PERHAPS or more counts, and one by GAP or more over what came before
 # (RISE at least) is clear.
@@ -102,7 +102,7 @@ def looks(components: Components, start: int) -> Iterator[Look]:
         first, second = sorted(map(int, np.unravel_index(np.argmin(losses), losses.shape)))
         members = np.bincount(search.labels, minlength=search.count)
         parameters = float(search.freedom(np.array([first, second])).min())
-        crowd = (1.0 + np.sqrt((members[first] + members[second]) / parameters)) ** 2
+        crowd = crowding(int(members[first] + members[second]), parameters)
         noise, known = measured_noise(search, members, least)
         yield Look(search.count, float(losses[first, second]) / crowd, noise, known)
         for _ in range(max(1, search.count // STEP)):
@@ -111,6 +111,11 @@ def looks(components: Components, start: int) -> Iterator[Look]:
                 return
             losses = search.join_losses()
             first, second = sorted(map(int, np.unravel_index(np.argmin(losses), losses.shape)))
+
+
+def crowding(members: int, parameters: float) -> float:
+    """How much more the best of all ways to divide noise in two gains than a given one."""
+    return float((1.0 + np.sqrt(members / parameters)) ** 2)
 
 
 def sampling_noise(components: Components) -> float:

@@ -8,6 +8,8 @@ import numpy as np
 
 from decbayes.families import Array
 from decbayes.merging.components import Components, bases
+from decbayes.merging.escapes import halves
+from decbayes.merging.number import crowding, measured_noise, sampling_noise
 from decbayes.merging.search import Search
 from decbayes.symmetry import CoupledSet
 
@@ -16,8 +18,8 @@ if TYPE_CHECKING:
 
 # Two slots are nearly the same if joining them loses less than this per observation of the smaller one, in nats.
 ALMOST = 0.05
-# A slot forces unlike things together if a version of it loses more than this per observation.
-FORCED = 1.0
+# A slot holds unlike things if the best way to divide it in two gains so many times what dividing noise would gain.
+UNLIKE = 10.0
 
 
 @dataclass(frozen=True)
@@ -25,12 +27,13 @@ class Shared:
     """Sites × slots: `evidence` is how many observations each site has put there, `apart` how many nats per observation
     its version of the slot loses by being merged with the others' (NaN where it has none).
 
-    `duplicates` are pairs of slots that are nearly the same.
+    `duplicates` are pairs of slots that are nearly the same, `unlike` slots that hold two things or more.
     """
 
     evidence: Array
     apart: Array
     duplicates: tuple[tuple[int, int], ...]
+    unlike: tuple[int, ...]
 
     def sites(self, slot: int) -> list[int]:
         """The sites that support a slot, most evidence first."""
@@ -43,12 +46,6 @@ class Shared:
         supporters = self.evidence > 0.0
         alone = np.flatnonzero((supporters.sum(axis=0) == 1) & (len(supporters) > 1))
         return [(int(slot), int(supporters[:, slot].argmax())) for slot in alone]
-
-    @property
-    def forced(self) -> list[tuple[int, int]]:
-        """(slot, site) where a site's version is too different from the others' to be the same thing."""
-        sites, slots = np.nonzero(np.nan_to_num(self.apart) > FORCED)
-        return [(int(slot), int(site)) for site, slot in zip(sites, slots, strict=True)]
 
 
 def shared_components(alignment: "Alignment", coupled: CoupledSet) -> Shared:
@@ -65,7 +62,27 @@ def shared_components(alignment: "Alignment", coupled: CoupledSet) -> Shared:
     evidence = versions.evidence.reshape(sites, count)
     with np.errstate(divide="ignore", invalid="ignore"):
         apart = np.where(evidence > 0.0, np.maximum(lost.reshape(sites, count), 0.0) / evidence, np.nan)
-    return Shared(evidence, apart, near_duplicates(search.join_losses(), evidence.sum(axis=0)))
+    duplicates = near_duplicates(search.join_losses(), evidence.sum(axis=0))
+    unlike = unlike_slots(Search(components, np.concatenate(slots), base, count))
+    return Shared(evidence, apart, duplicates, unlike)
+
+
+def unlike_slots(search: Search) -> tuple[int, ...]:
+    """Slots whose best division in two gains far more than that of as many noisy copies of one thing would.
+
+    Noise is what components lose by sharing a slot when all slots are divided.
+    """
+    members = np.bincount(search.labels, minlength=search.count)
+    divided, gains = 2 * search.labels, np.zeros(search.count)
+    for slot in np.flatnonzero(members > 1):
+        own = np.flatnonzero(search.labels == slot)
+        half, gain = halves(search, own)
+        divided[own] += half
+        gains[slot] = gain / crowding(len(own), float(search.freedom(np.array([slot]))[0]))
+    apart = Search(search.components, divided, search.bases, 2 * search.count)
+    counts = np.bincount(divided, minlength=apart.count)
+    noise, _ = measured_noise(apart, counts, sampling_noise(search.components))
+    return tuple(np.flatnonzero(gains > UNLIKE * noise).tolist())
 
 
 def near_duplicates(losses: Array, evidence: Array) -> tuple[tuple[int, int], ...]:

@@ -11,5 +11,6 @@ from decbayes.plot._mixture import mixture as mixture
 from decbayes.plot._network import network as network
 from decbayes.plot._simplex import simplex as simplex
 from decbayes.plot._topics import topics as topics
+from decbayes.plot._tree import tree as tree
 
-__all__ = ["alignment", "features", "images", "mixture", "network", "simplex", "topics"]
+__all__ = ["alignment", "features", "images", "mixture", "network", "simplex", "topics", "tree"]

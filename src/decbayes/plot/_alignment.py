@@ -1,6 +1,6 @@
-"""An alignment as a matrix: agents × slots."""
+"""An alignment as a matrix: sites × slots."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.merging import Alignment
 from decbayes.plot.style import PALE, bare, matplotlib, new_axes, styled
+from decbayes.symmetry import CoupledSet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,33 +21,46 @@ LEAST_MARGIN = 0.1  # nats: below, a match is as good as a coin toss, and all su
 
 @styled()
 def alignment(found: Alignment, *, names: Sequence[str] | None = None, axes: "Axes | None" = None) -> "Axes":
-    """Agents × slots: which component of each agent went where, coloured by the margin.
+    """Sites × slots: which components of each site went where, coloured by the margin.
 
-    The margin is what J loses when that match is forbidden, in nats: dark cells were matched by a hair, grey ones hold
-    nothing but the prior. Coupled sets stand side by side.
+    The margin is what the objective loses in the next best slot, in nats; of several components in one cell the
+    smallest counts. Dark cells are close calls, grey ones hold nothing but the prior. Coupled sets stand side by side.
     """
     check_kind(Alignment, found=found)
     sets = found.posteriors[0].structure.symmetry
     if not sets:
         raise StructureMismatch("This structure has no coupled sets, so nothing was aligned.")
     margins = found.margins()
-    labels = [np.array([permutation[coupled] for permutation in found.permutations]) for coupled in sets]
+    labels = [cell_labels(found, coupled) for coupled in sets]
     filled = np.hstack([found.filled(coupled) for coupled in sets])
-    sureness = np.hstack([[margin[coupled] for margin in margins] for coupled in sets])
+    sureness = np.hstack([least_margins(found, coupled, margins) for coupled in sets])
     axes = axes if axes is not None else new_axes(1.6 + 0.34 * sureness.shape[1], 0.7 + 0.26 * len(sureness))
     shown = np.where(filled, finite(sureness), np.nan)
     scale = matplotlib("colors").LogNorm(LEAST_MARGIN, np.nanmax(shown, initial=2 * LEAST_MARGIN))
     image = axes.imshow(shown, norm=scale, cmap="viridis", aspect="auto")
     axes.set_facecolor(PALE)
-    entries = np.where(filled, np.hstack(labels).astype(str), "")
+    entries = np.where(filled, np.hstack(labels), "")
     write_cells(axes, entries, light=np.asarray(scale(shown)) > 0.6)
     name_slots(axes, [each.shape[1] for each in labels])
     axes.set_yticks(range(len(shown)), names if names is not None else map(str, range(len(shown))))
-    axes.set(xlabel="slot", ylabel="agent")
+    axes.set(xlabel="slot", ylabel="site")
     bar = axes.figure.colorbar(image, ax=axes, label="margin (nats)", format="{x:g}")
     bar.outline.set_visible(False)
     bar.ax.minorticks_off()
     return axes
+
+
+def cell_labels(found: Alignment, coupled: CoupledSet) -> NDArray[Any]:
+    """Sites × slots: the components in each cell, "1+4" where there are two."""
+    return np.array([["+".join(map(str, cell)) for cell in row] for row in found.fillings(coupled)], dtype=object)
+
+
+def least_margins(found: Alignment, coupled: CoupledSet, margins: Sequence[Mapping[CoupledSet, Array]]) -> Array:
+    """Sites × slots: the smallest margin of the components in each cell; NaN where there are none."""
+    least = np.full((len(margins), found.structure.components(coupled)), np.nan)
+    for row, own, assignment in zip(least, margins, found.assignments, strict=True):
+        np.fmin.at(row, assignment[coupled], own[coupled])
+    return least
 
 
 def write_cells(axes: "Axes", entries: NDArray[Any], *, light: NDArray[np.bool_]) -> None:

@@ -32,6 +32,16 @@ class Joined:
             root = root[root]
         return np.unique(root, return_inverse=True)[1].astype(np.intp)
 
+    def linkage(self) -> Array:
+        """The joins as `scipy.cluster.hierarchy` writes them: two groups, their height, and how many they hold."""
+        name, members = np.arange(self.size), np.ones(self.size)
+        rows, heights = np.empty((len(self.loss), 4)), np.maximum.accumulate(self.loss)
+        for step, (kept, absorbed) in enumerate(zip(self.kept, self.absorbed, strict=True)):
+            members[kept] += members[absorbed]
+            rows[step] = name[kept], name[absorbed], heights[step], members[kept]
+            name[kept] = self.size + step
+        return rows
+
 
 def greedy_joins(components: Components, bases: Sequence[Array], fewest: int = 1) -> Joined:
     """Join the two groups that lose least, until so few are left; ties go to those that come first."""
