@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
@@ -53,11 +53,18 @@ def gaps(seeds: int, points: int) -> Array:
 
 
 def tails() -> None:
-    """How much a merge of very small shards loses, and what refinement repairs."""
+    """How much a merge of very small sites loses: by the paper's rule, by the default, and after refinement."""
     for points in (3, 10, 30):
-        table = gaps(100, points)
-        for round_ in (0, 1, ROUNDS):
-            print(f"{points} points an agent, {round_} rounds:", described(table[:, round_]))
+        trials = [trial(seed, points=points) for seed in range(100)]
+        shown = {
+            "one-to-one": [db.merge(each.agents, solver=db.Matching()) for each in trials],
+            "merged": [each.rounds[0] for each in trials],
+            "one round more": [each.rounds[1] for each in trials],
+            "ten rounds more": [each.rounds[-1] for each in trials],
+        }
+        for name, posteriors in shown.items():
+            losses = np.array([each.gap(posterior) for each, posterior in zip(trials, posteriors, strict=True)])
+            print(f"{points} points per site, {name}:", described(losses))
 
 
 def described(losses: Array) -> str:
@@ -67,56 +74,29 @@ def described(losses: Array) -> str:
     )
 
 
-def wider(posteriors: list[db.Posterior], slots: int) -> db.Posterior:
-    """One-shot, with slots to spare for what only some agents have found."""
-    return db.merge(db.pad(posterior, slots) for posterior in posteriors)
+def numbers() -> None:
+    """How often components="auto" is right, too small or too large: clusters that overlap more and more."""
+    for distance in (6.0, 4.0, 3.0, 2.0):
+        for sites, points in ((10, 20), (10, 100)):
+            found = [found_clusters(seed, distance, sites, points) for seed in range(20)]
+            counts = {number: found.count(number) for number in sorted(set(found))}
+            print(f"5 clusters {distance:g} deviations apart, {sites} sites with {points} points: {counts}")
 
 
-def spare() -> None:
-    """What one-shot merges lose when they have slots to spare."""
-    for points in (3, 10, 30):
-        trials = [trial(seed, points=points, rounds=0) for seed in range(100)]
-        for slots in (3, 4, 6):
-            losses = np.array([each.gap(wider(each.agents, slots)) for each in trials])
-            print(f"{points} points an agent, {slots} slots:", described(losses))
-
-
-def prices() -> None:
-    """What slots cost where all agents have found the same: it is the prior's share, and grows with α."""
-    for alpha in (0.1, 1.0, 10.0):
-        losses = np.array([mixture_prices(seed, alpha) for seed in range(20)])
-        print(f"weight prior {alpha}: mean gap with 3, 4, 6, 12, 30 slots", losses.mean(axis=0).round(3))
-    for alpha in (0.1, 0.3, 1.0):
-        losses = np.array([topic_prices(seed, alpha) for seed in range(10)])
-        print(f"document prior {alpha}: mean gap with 5, 6, 8, 15, 50 slots", losses.mean(axis=0).round(3))
-
-
-def mixture_prices(seed: int, alpha: float) -> list[float]:
-    """Ten agents with ten points of three clusters each."""
-    rng, model = np.random.default_rng(seed), replace(MODEL, weight_prior=alpha)
-    shards, held_out = draw(100, rng).reshape(10, 10), draw(1000, rng)
-    agents = [model.fit(shard, rng=rng).posterior for shard in shards]
-    batch = model.fit(shards.ravel(), rng=rng).posterior
-    scores = [
-        db.model_for(each.structure).log_predictive(each, held_out).mean()
-        for each in (batch, *(wider(agents, slots) for slots in (3, 4, 6, 12, 30)))
-    ]
-    return [float(scores[0] - score) for score in scores[1:]]
-
-
-def topic_prices(seed: int, alpha: float) -> list[float]:
-    """Twenty sites with twenty documents each, of thirty words, of five topics that all sites know."""
-    rng, model = np.random.default_rng(seed), db.LatentDirichletAllocation(5, tuple(map(str, range(60))), alpha, 0.05)
-    themes = rng.dirichlet(np.full(60, 0.1), size=5)
-    documents = csr_array(rng.multinomial(30, rng.dirichlet(np.full(5, 0.3), size=700) @ themes))
-    training, (observed, held) = documents[:400], db.hold_out(documents[400:], rng=rng)
-    sites = [model.fit(training[first : first + 20], rng=rng).posterior for first in range(0, 400, 20)]
-    batch = model.fit(training, rng=rng).posterior
-    scores = [
-        db.model_for(each.structure).score(each, observed, held)
-        for each in (batch, *(wider(sites, slots) for slots in (5, 6, 8, 15, 50)))
-    ]
-    return [float(scores[0] - score) for score in scores[1:]]
+def found_clusters(seed: int, distance: float, sites: int, points: int) -> int:
+    """Five clusters in a plane, on a circle; each site sees three of them and fits four."""
+    rng = np.random.default_rng(seed)
+    angles = 2.0 * np.pi * np.arange(5) / 5
+    centres = distance / (2.0 * np.sin(np.pi / 5)) * np.column_stack([np.cos(angles), np.sin(angles)])
+    model = db.GaussianMixture(components=4, dimension=2, variance=1.0, prior_variance=100.0, weight_prior=0.3)
+    posteriors = []
+    for _ in range(sites):
+        seen = rng.choice(5, 3, replace=False)
+        posteriors.append(
+            model.fit(centres[rng.choice(seen, points)] + rng.normal(size=(points, 2)), rng=rng).posterior
+        )
+    merged = db.merge(posteriors, components="auto")
+    return merged.structure.components(merged.structure.symmetry[0])
 
 
 def coverage(distance: float, seeds: int = 100) -> dict[str, float]:
@@ -144,7 +124,7 @@ def covered(posterior: db.Posterior, centres: Array) -> Array:
 
 
 def topic_gaps(seed: int, restarts: int) -> list[float]:
-    """Three sites that know three of five themes each: gap to batch of merges naive, aligned, wider, and refined."""
+    """Three sites that know three of five themes each: gap to batch of naive, one-to-one, merged, refined."""
     ascent = db.Ascent(passes=100, tolerance=1e-3, warm_up=10, restarts=restarts)
     model = db.LatentDirichletAllocation(5, tuple(f"word {w}" for w in range(30)), 0.1, 0.1, ascent=ascent)
     rng = np.random.default_rng(seed)
@@ -161,22 +141,8 @@ def topic_gaps(seed: int, restarts: int) -> list[float]:
     # The yardstick is the same for both: the best of many starts.
     best = db.LatentDirichletAllocation(5, model.vocabulary, 0.1, 0.1, ascent=db.Ascent(100, 1e-3, 9, 10))
     batch = model.score(best.fit(vstack(sites), rng=rng).posterior, observed, held)
-    shown = (db.product(posteriors), rounds[0], wider(posteriors, 7), rounds[-1])
+    shown = (db.product(posteriors), db.merge(posteriors, solver=db.Matching()), rounds[0], rounds[-1])
     return [batch - db.model_for(each.structure).score(each, observed, held) for each in shown]
-
-
-def splits() -> None:
-    """Do the bad seeds come from sites that lack the rare cluster and split another one?"""
-    losses = gaps(100, 10)[:, 0]
-    for name, seeds in (("worst", np.argsort(-losses)[:10]), ("closest", np.argsort(np.abs(losses))[:10])):
-        counts = [splitting_agents(trial(int(seed), points=10, rounds=0)) for seed in seeds]
-        print(f"10 points an agent, ten {name} seeds: agents that split a cluster {counts}")
-
-
-def splitting_agents(each: Trial) -> int:
-    """Agents without a point of the rare cluster whose three components are all in use."""
-    lacking = [agent for shard, agent in zip(each.shards, each.agents, strict=True) if (shard < 2.0).all()]
-    return sum(bool((agent.contribution["weights"][:, 0] > 0.5).all()) for agent in lacking)
 
 
 def stuck() -> None:
@@ -195,15 +161,13 @@ def coverages() -> None:
 def topics() -> None:
     for restarts in (0, 4):
         table = np.array([topic_gaps(seed, restarts) for seed in range(20)])
-        print(f"{restarts} restarts: mean gap of naive, merged, wider, refined", table.mean(axis=0).round(3))
+        print(f"{restarts} restarts: mean gap of naive, one-to-one, merged, refined", table.mean(axis=0).round(3))
         print("  of 20 seeds lose more than 0.05 nat:", (table > 0.05).sum(axis=0))
 
 
 STUDIES = {
     "tails": tails,
-    "spare": spare,
-    "prices": prices,
-    "splits": splits,
+    "numbers": numbers,
     "stuck": stuck,
     "coverages": coverages,
     "topics": topics,

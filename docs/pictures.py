@@ -20,7 +20,7 @@ from decbayes.plot.style import GREY, INK, PALE, bare, canvas, styled
 FOLDER = Path(__file__).parent / "pictures"
 PAGE = Path(__file__).parent / "plot.md"
 GRID = np.linspace(-3, 5, 600)
-SPLIT_SEED = 70  # one agent splits a cluster here
+SPLIT_SEED = 38  # there is one point of the rare cluster, and the merge loses it
 
 
 def bell(grid: Array, mean: float, variance: float) -> Array:
@@ -58,9 +58,9 @@ def mixture() -> Figure:
     """The picture of the quickstart: one agent, the naive merge, the merge, all data in one place."""
     each = trial(0, rounds=0)
     posteriors = {
-        "one agent alone": each.agents[0],
+        "one site alone": each.agents[0],
         "naive merge": db.product(each.agents),
-        "AMPS merge": each.rounds[0],
+        "merge": each.rounds[0],
         "all data in one place": each.batch,
     }
     return draw_predictions(*panels(4), posteriors, each.shards.ravel())
@@ -72,9 +72,9 @@ def labels() -> Figure:
     agents = [MODEL.fit(draw(15, rng), rng=rng).posterior for _ in range(3)]
     figure, axes = panels(5)
     for number, agent in enumerate(agents):
-        draw_means(axes[number], agent, f"agent {number}")
+        draw_means(axes[number], agent, f"site {number}")
     draw_means(axes[3], db.product(agents), "naive merge")
-    draw_means(axes[4], db.merge(agents), "AMPS merge")
+    draw_means(axes[4], db.merge(agents), "merge")
     axes[0].legend(title="label")
     return figure
 
@@ -109,9 +109,9 @@ def gain() -> Figure:
 
     agents = trial(0, rounds=0).agents
     (coupled,) = MODEL.structure.symmetry
-    alignment = db.align(agents)
+    alignment = db.align(agents, solver=db.Matching())
     assignments = np.array([permutation[coupled] for permutation in alignment.permutations])
-    values = Placement(coupled_problem(agents, coupled), assignments).gain(0)
+    values = Placement(coupled_problem(agents, coupled, MODEL.structure), assignments).gain(0)
     figure, (axes,) = panels(1, width=3.2, height=2.8)
     axes.imshow(values - values.max(axis=1, keepdims=True), cmap="viridis", vmin=-30)
     for slot, component in np.ndindex(values.shape):
@@ -119,7 +119,7 @@ def gain() -> Figure:
         text = f"{values[slot, component] - values[slot].max():.1f}".replace("-", "−")
         look = {"color": "black", "weight": "bold"} if chosen else {"color": "white"}
         axes.text(component, slot, text, ha="center", va="center", **look)
-    axes.set(xlabel="component of agent 0", ylabel="slot", xticks=range(3), yticks=range(3))
+    axes.set(xlabel="component of site 0", ylabel="slot", xticks=range(3), yticks=range(3))
     axes.set_title("gain in J, less the row's largest")
     bare(axes)
     return figure
@@ -131,7 +131,7 @@ def alignment() -> Figure:
 
 
 def split() -> Figure:
-    """A seed at which an agent splits a cluster: batch, merge, and refinement, with their scores."""
+    """A seed at which one point is all there is of a cluster: batch, merge, and refinement, with their scores."""
     each = trial(SPLIT_SEED)
     shown = {"batch": each.batch, "one broadcast": each.rounds[0], "one round more": each.rounds[1]}
     shown["ten rounds more"] = each.rounds[-1]
@@ -147,8 +147,8 @@ def tail() -> Figure:
         for round_, label in ((0, "one broadcast"), (1, "one round more"), (losses.shape[1] - 1, "ten rounds more")):
             panel.plot(np.arange(1, 101), np.sort(losses[:, round_]), label=label, lw=1.5)
         panel.axhline(0, color=GREY, lw=0.6)
-        panel.set(title=f"{points} points an agent", xlabel="seeds, sorted", ylim=(-0.15, 1.15))
-    axes[0].set_ylabel("gap to batch (nats a point)")
+        panel.set(title=f"{points} points per site", xlabel="seeds, sorted", ylim=(-0.15, 1.15))
+    axes[0].set_ylabel("gap to batch (nats per point)")
     axes[0].legend()
     return figure
 

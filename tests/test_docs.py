@@ -46,7 +46,7 @@ def quickstart(reader):
     scores = reader.names["scores"]
     assert scores["merged"] > scores["naive"] + 1.0
     assert scores["merged"] == pytest.approx(scores["all data in one place"], abs=0.01)
-    assert "0 of 9 matches are close calls" in reader.printed[3]
+    assert re.search(r"\b0 of \d matches are close calls", reader.printed[3])
     alone, merged = (float(line.split()[-1]) for line in reader.printed[-1].splitlines()[1:3])
     assert merged > alone + 0.1
 
@@ -55,7 +55,8 @@ def topic_models(reader):
     scores = reader.names["scores"]
     assert scores["merged"] > max(scores["naive"], scores["site 0 alone"]) + 0.05
     assert scores["merged"] > scores["all documents in one place"] - 0.03
-    assert scores["merged into seven topics"] > scores["merged"] + 0.003
+    assert scores["merged"] > scores["one topic per site and slot"] + 0.005
+    assert [event.kind for event in reader.names["later"].lineage.events].count("born") == 1
     assert reader.names["brought"][0].structure == reader.names["model"].structure
     for theme in reader.names["themes"].values():
         assert any(
@@ -80,14 +81,14 @@ def streaming(reader):
 
 def when_it_fails(reader):
     names = reader.names
-    assert np.argmin(names["foreign_scores"](names["posteriors"])) == 1
-    assert names["score"]["merged"] < names["score"]["all data in one place"] - 0.2
-    wider = names["wider"]
-    spared = db.model_for(wider.structure).log_predictive(wider, names["held_out"]).mean()
-    assert spared > names["score"]["merged"] + 0.3
-    assert (names["slots"], names["used"].sum()) == (9, 5)
-    assert names["margins"][names["seen"]].min() > 3.0
-    np.testing.assert_allclose(names["centres"], [-6.0, -3.0, 0.0, 3.0, 6.0], atol=0.2)
+    assert np.argmin(names["foreign_scores"](names["posteriors"])) == 4
+    fits = names["fits"]
+    assert fits[3] < fits[4] < fits[5] - 1.0
+    assert fits["auto"] == pytest.approx(fits[5], abs=0.01)
+    assert len(names["used"]) == 5
+    score = names["score"]
+    assert score["merged"] < score["all"] - 0.5
+    assert score["refined"] == pytest.approx(score["all"], abs=0.05)
     np.testing.assert_allclose(
         names["once"].parameters("mean")["variance"], 2 * names["twice"].parameters("mean")["variance"], 1e-3
     )

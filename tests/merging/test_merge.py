@@ -18,7 +18,14 @@ from decbayes import CoupledSet
 from decbayes.errors import InvalidStructure, NothingToMerge, OutOfDomain, StructureMismatch, TooManyRelabellings
 from decbayes.families import Dirichlet, IsotropicGaussian, Weights
 
-SOLVERS = [db.Matching(), db.Matching(restarts=0), db.Swaps(), db.Exhaustive(), db.Hierarchical(fan_in=2)]
+SOLVERS = [
+    db.Grouping(),
+    db.Matching(),
+    db.Matching(restarts=0),
+    db.Swaps(),
+    db.Exhaustive(),
+    db.Hierarchical(fan_in=2),
+]
 
 
 def same_up_to_slot_order(first, second):

@@ -29,7 +29,7 @@ def print_alignment(found: Alignment, merged: Posterior, names: list[str]) -> No
         texts = slot_captions(merged, coupled)
         columns = [
             [Text(plain(name)), *(cell(components, margin[coupled]) for components in row)]
-            for name, row, margin in zip(names, touched_fillings(found, coupled), margins, strict=True)
+            for name, row, margin in zip(names, found.fillings(coupled), margins, strict=True)
         ]
         print_tables(columns, texts, plain(" + ".join(coupled.factors)))
         output().print(
@@ -39,20 +39,10 @@ def print_alignment(found: Alignment, merged: Posterior, names: list[str]) -> No
         print_shared(found.shared()[coupled], texts, names)
 
 
-def touched_fillings(found: Alignment, coupled: CoupledSet) -> list[list[list[int]]]:
-    """Sites × slots: the components that are there and hold more than the prior."""
-    untouched = [posterior.untouched(coupled) for posterior in found.posteriors]
-    return [
-        [[component for component in cell if not idle[component]] for cell in row]
-        for row, idle in zip(found.fillings(coupled), untouched, strict=True)
-    ]
-
-
 def close_calls(found: Alignment, coupled: CoupledSet) -> str:
-    touched = [~posterior.untouched(coupled) for posterior in found.posteriors]
-    margins = [margin[coupled][seen] for margin, seen in zip(found.margins(), touched, strict=True)]
-    together = np.concatenate(margins)
-    return f"{int((together < CLOSE).sum())} of {len(together)} matches"
+    pairs = zip(found.margins(), found.seen(coupled), strict=True)
+    margins = np.concatenate([margin[coupled][seen] for margin, seen in pairs])
+    return f"{int((margins < CLOSE).sum())} of {len(margins)} matches"
 
 
 def print_shared(shared: Shared, texts: Sequence[str], names: Sequence[str]) -> None:

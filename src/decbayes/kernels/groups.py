@@ -167,12 +167,11 @@ def joined_row(first: Any, first_data: Array, second: Any, second_data: Array, w
 
 
 @inlined_reordered
-def _parts(own: Array, profile: Array, part: Array) -> float:
-    """part = own · profile, and its sum."""
+def _norm(own: Array, profile: Array) -> float:
+    """Σ own · profile. It stores nothing: a sum that does is vectorised or not depending on where its arrays lie."""
     norm = TINY
-    for slot in range(len(part)):
-        part[slot] = own[slot] * profile[slot]
-        norm += part[slot]
+    for slot in range(len(own)):
+        norm += own[slot] * profile[slot]
     return norm
 
 
@@ -184,15 +183,15 @@ def divide_columns(
 
     total[column, slot] gains what the slot receives of a column, received[row, slot] what it receives of a row.
     """
-    part = np.empty(shares.shape[1])
     for column in range(len(ends) - 1):
         profile, kept = profiles[column], total[column]
         for entry in range(ends[column], ends[column + 1]):
-            scale = data[entry] / _parts(shares[rows[entry]], profile, part)
-            own = received[rows[entry]]
-            for slot in range(len(part)):
-                own[slot] += part[slot] * scale
-                kept[slot] += part[slot] * scale
+            share, own = shares[rows[entry]], received[rows[entry]]
+            scale = data[entry] / _norm(share, profile)
+            for slot in range(len(share)):
+                part = share[slot] * profile[slot]
+                own[slot] += part * scale
+                kept[slot] += part * scale
 
 
 @compiled
@@ -200,14 +199,13 @@ def divide_rows(
     starts: Any, stops: Any, indices: Any, data: Array, shares: Array, profiles: Array, total: Array
 ) -> None:
     """total[column, slot] gains what the slot receives of the rows' counts, in proportion to shares · profiles."""
-    part = np.empty(shares.shape[1])
     for row in range(len(starts)):
+        share = shares[row]
         for entry in range(starts[row], stops[row]):
-            column = indices[entry]
-            scale = data[entry] / _parts(shares[row], profiles[column], part)
-            kept = total[column]
-            for slot in range(len(part)):
-                kept[slot] += part[slot] * scale
+            profile, kept = profiles[indices[entry]], total[indices[entry]]
+            scale = data[entry] / _norm(share, profile)
+            for slot in range(len(share)):
+                kept[slot] += share[slot] * profile[slot] * scale
 
 
 @compiled_reordered

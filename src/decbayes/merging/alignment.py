@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
+from decbayes.merging.components import LEAST_EVIDENCE, Components
 from decbayes.merging.coupled import constant, coupled_problem, fitting
 from decbayes.merging.division import Division
 from decbayes.merging.lineage import Lineage, follow
@@ -111,9 +112,20 @@ class Alignment:
         return filled
 
     def fillings(self, coupled: CoupledSet) -> list[list[tuple[int, ...]]]:
-        """Sites × slots: the components that are there, by the labels they have at their site."""
+        """Sites × slots: the components that have put something there, by the labels they have at their site."""
         slots = range(self.structure.components(coupled))
-        return [[tuple(np.flatnonzero(own[coupled] == slot).tolist()) for slot in slots] for own in self.assignments]
+        pairs = [*zip(self.seen(coupled), self.assignments, strict=True)]
+        return [[tuple(np.flatnonzero(seen & (own[coupled] == s)).tolist()) for s in slots] for seen, own in pairs]
+
+    def seen(self, coupled: CoupledSet) -> tuple[NDArray[np.bool_], ...]:
+        """For each posterior, which components have seen data: they stand for half an observation or more.
+
+        The others are padding, or what a fit did not need; it does not matter where they go.
+        """
+        problem = self._problem(coupled)
+        return tuple(
+            Components.of(problem.factors, [contents]).evidence >= LEAST_EVIDENCE for contents in problem.contents
+        )
 
     def shared(self) -> Mapping[CoupledSet, Shared]:
         """Who has what: for each slot the sites that support it, with how much, and how far their versions differ."""

@@ -11,6 +11,9 @@ from decbayes.families.matrices import Indices
 from decbayes.families.rows import Rows
 from decbayes.merging.problem import Factor, Problem
 
+# Observations below which a component says nothing.
+LEAST_EVIDENCE = 0.5
+
 
 @dataclass(frozen=True)
 class Components:

@@ -5,8 +5,8 @@ its words is shared out among the slots, in proportion to how much of the compon
 the slot has that word. No data is needed for it, and every count stays in the sum.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.sparse import csc_array, vstack
@@ -15,6 +15,7 @@ from decbayes.families import Array
 from decbayes.families.matrices import Indices
 from decbayes.families.rows import Rows, SparseRows
 from decbayes.merging.problem import Problem
+from decbayes.symmetry import identity
 
 # What a component starts with in its own slot; the rest is spread evenly, so that it can go anywhere.
 KEPT = 0.5
@@ -26,21 +27,26 @@ NEGLIGIBLE = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Division:
-    """How components are shared out: `shares[i]` is (components of site i, slots), `profiles` is (columns, slots)."""
+    """How components are shared out: `shares[i]` is (components of site i, slots), `profiles` is (columns, slots).
+
+    What is slot k here is slot `names[k]` of the merge.
+    """
 
     shares: tuple[Array, ...]
     profiles: Array
+    names: Indices
 
     def renamed(self, names: Indices) -> "Division":
-        """The same with slot k called names[k]."""
-        back = np.argsort(names)
-        shares = tuple(np.ascontiguousarray(part[:, back]) for part in self.shares)
-        return Division(shares, np.ascontiguousarray(self.profiles[:, back]))
+        """The same with slot k called names[k]. Shares stay as they are, so that sums over slots keep their order."""
+        return replace(self, names=names[self.names])
+
+    def of_sites(self, shares: Iterable[Array]) -> "Division":
+        """The same for the sites, or for their components, in another order."""
+        return replace(self, shares=tuple(shares))
 
     def add_to(self, total: Array, site: int, rows: Rows, order: Indices) -> None:
         """Add what each slot receives of a site's rows to `total`, (slots, columns); rows in the given order."""
-        received = self.of_rows(site, rows, order)
-        total += received.T
+        total[self.names] += self.of_rows(site, rows, order).T
 
     def of_rows(self, site: int, rows: Rows, order: Indices) -> Array:
         """(columns, slots): what each slot receives of a site's rows, taken in the given order."""
@@ -62,7 +68,7 @@ def divided(problem: Problem, labels: tuple[Indices, ...], passes: int, at_once:
     slots, (factor,) = problem.components, problem.factors
     prior = np.ascontiguousarray((factor.prior - factor.family.apex(factor.prior.shape[1])).T)
     total = whole(problem, labels)
-    undivided = Division(tuple(np.eye(slots)[own] for own in labels), normalised(total + prior))
+    undivided = Division(tuple(np.eye(slots)[own] for own in labels), normalised(total + prior), identity(slots))
     shares = KEPT * np.eye(slots)[np.concatenate(labels)] + (1.0 - KEPT) / slots
     columns = list(blocks_of_columns(problem, at_once)) if at_once >= problem.sites else None
     for _ in range(passes):
@@ -70,7 +76,7 @@ def divided(problem: Problem, labels: tuple[Indices, ...], passes: int, at_once:
         for span, part in columns or blocks_of_columns(problem, at_once):
             shares[span] = next_shares(part, shares[span], profiles, total)
     ends = np.cumsum([len(own) for own in labels])[:-1]
-    found = Division(tuple(np.split(pruned(shares), ends)), normalised(total + prior))
+    found = Division(tuple(np.split(pruned(shares), ends)), normalised(total + prior), identity(slots))
     return found if likelihood(problem, found) > likelihood(problem, undivided) else None
 
 

@@ -10,15 +10,15 @@ from decbayes.arguments import check_whole
 from decbayes.families import Array
 from decbayes.families.groups import Groups
 from decbayes.families.matrices import Indices
-from decbayes.merging.components import Components, bases, chunks, prior_components
+from decbayes.merging.components import LEAST_EVIDENCE, Components, bases, chunks, prior_components
 from decbayes.merging.division import SITES_AT_A_TIME, divided, divisible
 from decbayes.merging.escapes import escape, vacate
 from decbayes.merging.joins import grown_labels
 from decbayes.merging.problem import Problem, Solution
 from decbayes.merging.search import Search, empty_slots
 
-# Components with less evidence than this, or than a hundredth of the median, are placed when all others are.
-LEAST_EVIDENCE, LEAST_SHARE = 0.5, 0.01
+# Components without evidence, or with less than this share of the median, are placed when all others are.
+LEAST_SHARE = 0.01
 # Entries of a sparse row that the first tree looks at. Moves look at all of them.
 SHORT = 100
 # Numbers in all rows together (about 300 MB) beyond which components are read some at a time, in so many rounds.
@@ -61,16 +61,15 @@ class Grouping:
             return anchored_labels(problem, components, [0.0 * each for each in base])
         main = np.flatnonzero(components.evidence > least_evidence(components.evidence))
         labels = np.full(len(components), -1, dtype=np.intp)
-        if len(main) <= count:
-            labels[main] = np.arange(len(main))
-        else:
+        if len(main):
             labels[main] = self._searched(problem, components.taken(main), base, count)
         return attached(components, labels, base, count)
 
     def _searched(self, problem: Problem, components: Components, base: Sequence[Array], count: int) -> Indices:
         search = Search(components, start_labels(problem, components, base, count), base, count)
-        search.moves(announce=problem.announce)
-        escape(search, self.escapes)
+        if len(components) > count:
+            search.moves(announce=problem.announce)
+            escape(search, self.escapes)
         if not all(factor.family.countable for factor in problem.factors):
             vacate(search)
         return search.labels
@@ -87,6 +86,8 @@ def anchored_labels(problem: Problem, components: Components, base: Sequence[Arr
 
 def start_labels(problem: Problem, components: Components, base: Sequence[Array], count: int) -> Indices:
     """The groups of a tree; or, after an earlier merge, the components of that merge which each belongs to."""
+    if len(components) <= count:
+        return np.arange(len(components), dtype=np.intp)
     if problem.since is None:
         return grown_labels(components.shortened(SHORT), base, count)
     earlier = Components.of(problem.factors, [problem.since])

@@ -16,7 +16,7 @@ import numpy as np
 
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
-from decbayes.merging.components import Components, bases
+from decbayes.merging.components import LEAST_EVIDENCE, Components, bases
 from decbayes.merging.joins import grown_labels
 from decbayes.merging.problem import Problem
 from decbayes.merging.search import Search
@@ -26,8 +26,6 @@ from decbayes.merging.search import Search
 SURE, PERHAPS, RISE, GAP = 4.0, 2.0, 2.5, 1.2
 # Noise is taken to be within this many times what sampling alone would make.
 LEAST_NOISE, MOST_NOISE = 1.0, 5.0
-# Observations below which a component says nothing.
-REAL = 0.5
 # The way down begins at twice what a site has, at least here; above STEP slots several are joined between two looks.
 FIRST, STEP = 30, 40
 SWEEPS = 5
@@ -49,7 +47,7 @@ def found_number(problem: Problem) -> int:
     """The number of slots; the largest that a site has where costs rise too smoothly to tell."""
     widest = max(contents[0].count for contents in problem.contents)
     components = Components.of(problem.factors, [*problem.contents])
-    components = components.taken(np.flatnonzero(components.evidence > REAL))
+    components = components.taken(np.flatnonzero(components.evidence >= LEAST_EVIDENCE))
     count = len(components)
     if count < 2:
         return max(count, 1)

@@ -12,7 +12,6 @@ from decbayes.families.matrices import Indices
 from decbayes.merging.alignment import Alignment, check_assignments
 from decbayes.merging.canonical import Canonical, canonical_order
 from decbayes.merging.coupled import constant, coupled_problem, fitting
-from decbayes.merging.division import Division
 from decbayes.merging.grouping import Grouping
 from decbayes.merging.lineage import check_followed
 from decbayes.merging.matching import Matching
@@ -160,7 +159,7 @@ def solve_canonically(
     division = solution.division
     if division is not None:
         shares = [part[inverse(component)] for component, part in zip(components, division.shares, strict=True)]
-        division = Division(tuple(shares), division.profiles)
+        division = division.of_sites(shares)
     if problem.exchangeable:
         names = numbered(own, slots)
         own = [names[slots_of] for slots_of in own]
@@ -168,7 +167,7 @@ def solve_canonically(
     back = inverse(np.asarray(order))
     sites = tuple(own[place] for place in back)
     if division is not None:
-        division = Division(tuple(division.shares[place] for place in back), division.profiles)
+        division = division.of_sites(division.shares[place] for place in back)
     return replace(solution, slots=sites, division=division)
 
 

@@ -24,7 +24,7 @@ def alignment(found: Alignment, *, names: Sequence[str] | None = None, axes: "Ax
     """Sites × slots: which components of each site went where, coloured by the margin.
 
     The margin is what the objective loses in the next best slot, in nats; of several components in one cell the
-    smallest counts. Dark cells are close calls, grey ones hold nothing but the prior. Coupled sets stand side by side.
+    smallest counts. Dark cells are close calls; in grey ones a site has put nothing. Coupled sets stand side by side.
     """
     check_kind(Alignment, found=found)
     sets = found.posteriors[0].structure.symmetry
@@ -32,14 +32,14 @@ def alignment(found: Alignment, *, names: Sequence[str] | None = None, axes: "Ax
         raise StructureMismatch("This structure has no coupled sets, so nothing was aligned.")
     margins = found.margins()
     labels = [cell_labels(found, coupled) for coupled in sets]
-    filled = np.hstack([found.filled(coupled) for coupled in sets])
+    filled = np.hstack(labels) != ""
     sureness = np.hstack([least_margins(found, coupled, margins) for coupled in sets])
     axes = axes if axes is not None else new_axes(1.6 + 0.34 * sureness.shape[1], 0.7 + 0.26 * len(sureness))
     shown = np.where(filled, finite(sureness), np.nan)
     scale = matplotlib("colors").LogNorm(LEAST_MARGIN, np.nanmax(shown, initial=2 * LEAST_MARGIN))
     image = axes.imshow(shown, norm=scale, cmap="viridis", aspect="auto")
     axes.set_facecolor(PALE)
-    entries = np.where(filled, np.hstack(labels), "")
+    entries = np.hstack(labels)
     write_cells(axes, entries, light=np.asarray(scale(shown)) > 0.6)
     name_slots(axes, [each.shape[1] for each in labels])
     axes.set_yticks(range(len(shown)), names if names is not None else map(str, range(len(shown))))
@@ -58,8 +58,8 @@ def cell_labels(found: Alignment, coupled: CoupledSet) -> NDArray[Any]:
 def least_margins(found: Alignment, coupled: CoupledSet, margins: Sequence[Mapping[CoupledSet, Array]]) -> Array:
     """Sites × slots: the smallest margin of the components in each cell; NaN where there are none."""
     least = np.full((len(margins), found.structure.components(coupled)), np.nan)
-    for row, own, assignment in zip(least, margins, found.assignments, strict=True):
-        np.fmin.at(row, assignment[coupled], own[coupled])
+    for row, own, assignment, seen in zip(least, margins, found.assignments, found.seen(coupled), strict=True):
+        np.fmin.at(row, assignment[coupled][seen], own[coupled][seen])
     return least
 
 

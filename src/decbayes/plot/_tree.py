@@ -22,7 +22,7 @@ FEW_COLOURS = 10
 def tree(found: Tree, *, names: Sequence[str] | None = None, axes: "Axes | None" = None) -> "Axes":
     """A dendrogram: branches have their site's colour until they meet another site's.
 
-    Heights are the nats that a join loses, on a logarithmic scale from one nat up: long branches are things apart.
+    Heights are the nats that a join loses, on a scale of log(1 + nats): long branches are things apart.
     """
     check_kind(Tree, found=found)
     sites, drawn = found.sites(), branches(found)
@@ -32,10 +32,11 @@ def tree(found: Tree, *, names: Sequence[str] | None = None, axes: "Axes | None"
     lines, owner = legs_and_bars(drawn, dict(zip(feet.tolist(), owned.tolist(), strict=True)))
     axes.add_collection(matplotlib("collections").LineCollection(lines, colors=[colours[site] for site in owner]))
     axes.scatter(feet, np.zeros(len(sites)), s=6.0, c=[colours[site] for site in owned], zorder=3)
-    tall = int(np.ceil(np.max(drawn["dcoord"], initial=1.0)))
-    axes.set(xlim=(0.0, 10.0 * len(sites)), ylim=(-0.05 * tall, tall), ylabel="nats lost by joining")
+    tall = float(np.max(drawn["dcoord"], initial=1.0))
+    nats = [0, *(10**power for power in range(int(np.log10(np.expm1(tall))) + 1))]
+    axes.set(xlim=(0.0, 10.0 * len(sites)), ylim=(-0.04 * tall, 1.02 * tall), ylabel="nats lost by joining")
     axes.set_xticks([])
-    axes.set_yticks(range(tall + 1), [f"{10**power:,}" for power in range(tall + 1)])
+    axes.set_yticks(np.log1p(nats), [f"{value:,}" for value in nats])
     bare(axes)
     name_sites(axes, colours, names)
     return axes
@@ -47,7 +48,7 @@ def branches(found: Tree) -> dict[str, Any]:
 
     linkage = found.linkage()
     owner = owners(linkage, found.sites())
-    linkage[:, 2] = np.log10(np.maximum(linkage[:, 2], 1.0))
+    linkage[:, 2] = np.log1p(np.maximum(linkage[:, 2], 0.0))
     laid: dict[str, Any] = dendrogram(linkage, no_plot=True, link_color_func=lambda node: str(owner[node]))
     return laid
 

@@ -1,0 +1,142 @@
+"""The tree of all components, and components that keep their names."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.cluster.hierarchy import fcluster, is_valid_linkage
+from scipy.sparse import csr_array
+from structures import everything, topics
+from test_grouping import COUPLED, drawn, information, posterior
+
+import decbayes as db
+from decbayes.errors import InvalidFile, InvalidPosterior, StructureMismatch
+
+TRUTH = np.kron(np.eye(6), np.full(4, 0.25))
+
+
+def merged_of(rng, *seen, components=None):
+    return db.merge([drawn(rng, TRUTH, each, 2000) for each in seen], components=components)
+
+
+def topic_of(posterior):
+    """Which true topic each component is mostly about."""
+    return (posterior.contribution["topics"].toarray() @ TRUTH.T).argmax(axis=1)
+
+
+class TestTree:
+    def test_cuts_are_those_of_its_linkage(self, rng):
+        sites = [drawn(rng, TRUTH, rng.choice(6, 3, replace=False), 500) for _ in range(5)]
+        tree = db.tree(sites)
+        linkage = tree.linkage()
+        assert is_valid_linkage(linkage)
+        assert sorted(tree.sites().tolist()) == sorted([0, 1, 2, 3, 4] * 3)
+        for count in (2, 4, 6, 9):
+            labels = fcluster(linkage, count, "maxclust")
+            sizes = np.sort(np.bincount(labels)[1:])
+            slots = np.concatenate([each[COUPLED] for each in tree.cut(count).assignments])
+            np.testing.assert_array_equal(np.sort(np.bincount(slots)), sizes)
+
+    def test_losses_are_those_of_the_information(self, rng):
+        sites = [drawn(rng, TRUTH, (0, 1, 2), 500) for _ in range(3)]
+        tree = db.tree(sites)
+        apart = information(sites, np.arange(9), 9)
+        for count in (1, 2, 5, 9):
+            slots = np.concatenate([each[COUPLED] for each in tree.cut(count).assignments])
+            assert tree.losses()[count - 1] == pytest.approx(apart - information(sites, slots, count), abs=1e-6)
+
+    def test_more_slots_than_components_leave_some_empty(self, rng):
+        tree = db.tree([drawn(rng, TRUTH, (0, 1), 500) for _ in range(2)])
+        assert tree.cut(7).merged().untouched(COUPLED).sum() == 3
+
+    def test_needs_components_that_share_a_prior(self):
+        with pytest.raises(StructureMismatch, match="no one set"):
+            db.tree([db.Posterior.of_prior(everything())])
+
+
+class TestFollow:
+    def test_what_is_the_same_keeps_id_and_number(self, rng):
+        before = merged_of(rng, (0, 1, 2, 3), (3, 2, 1, 0))
+        after = merged_of(rng, (2, 0, 3, 1), (1, 0, 3, 2), (0, 3, 1, 2))
+        lineage = db.follow(before, after)
+        assert {event.kind for event in lineage.events} == {"kept"}
+        np.testing.assert_array_equal(topic_of(lineage.posterior), topic_of(before))
+        again = db.follow(lineage.posterior, merged_of(rng, (3, 1, 0, 2)))
+        assert again.posterior.ids == lineage.posterior.ids
+        assert len(set(lineage.posterior.ids)) == 4
+
+    def test_new_things_get_new_ids_and_lost_ones_are_gone(self, rng):
+        before = db.follow(*[merged_of(rng, (0, 1, 2))] * 2).posterior
+        lineage = db.follow(before, merged_of(rng, (1, 2, 5)))
+        kinds = {event.kind: event.id for event in lineage.events if event.kind != "kept"}
+        lost = before.ids[int(np.flatnonzero(topic_of(before) == 0)[0])]
+        new = lineage.posterior.ids[int(np.flatnonzero(topic_of(lineage.posterior) == 5)[0])]
+        assert kinds == {"born": new, "gone": lost}
+        assert new not in before.ids
+
+    def test_splits_and_joins_are_told_with_their_shares(self, rng):
+        narrow = merged_of(rng, (0, 1))
+        halves = TRUTH[0] * np.array([[2.0] * 2 + [0.6] * 22, [1.0] * 24])
+        split = db.Posterior(topics(3, 24), {"topics": csr_array(np.vstack([1000 * halves, 2000 * TRUTH[1]]))})
+        (event,) = [event for event in db.follow(narrow, split).events if event.kind == "split"]
+        evidence = split.contribution["topics"].sum(axis=1)[:2]
+        assert event.share == pytest.approx(evidence.min() / evidence.sum(), abs=0.5)
+        assert "split off" in str(event)
+        back = db.follow(db.follow(narrow, split).posterior, merged_of(rng, (0, 1)))
+        (event,) = [event for event in back.events if event.kind == "joined"]
+        assert 0.0 < event.share < 1.0
+
+    def test_the_order_of_sites_changes_no_id(self, rng):
+        before = merged_of(rng, (0, 1, 2))
+        sites = [drawn(rng, TRUTH, rng.choice(6, 3, replace=False), 500) for _ in range(5)]
+        expected = db.merge(sites, components=6, since=before)
+        assert db.merge(sites[::-1], components=6, since=before) == expected
+        assert expected.ids
+
+    def test_a_merge_since_another_adds_nothing_of_it(self, rng):
+        before = merged_of(rng, (0, 1, 2))
+        sites = [drawn(rng, TRUTH, (0, 1, 2), 500) for _ in range(3)]
+        found = db.align(sites, since=before)
+        assert found.merged().contribution["topics"].sum() == pytest.approx(
+            sum(each.contribution["topics"].sum() for each in sites)
+        )
+        np.testing.assert_array_equal(topic_of(found.merged()), topic_of(before))
+        np.testing.assert_array_equal(
+            db.product(found.relabelled()).contribution["topics"].toarray(),
+            found.merged().contribution["topics"].toarray(),
+        )
+
+    def test_fewer_slots_keep_what_can_be_kept(self, rng):
+        before = db.follow(*[merged_of(rng, (0, 1, 2, 3))] * 2).posterior
+        after = db.merge([drawn(rng, TRUTH, (3, 2), 500)], components=2, since=before)
+        assert set(after.ids) == {before.ids[k] for k in range(4) if topic_of(before)[k] in (2, 3)}
+
+    def test_other_structures_cannot_be_followed(self, rng):
+        with pytest.raises(StructureMismatch, match="can be followed if"):
+            db.follow(posterior(np.ones((2, 5))), posterior(np.ones((2, 6))))
+
+
+class TestIds:
+    def test_are_kept_in_files_and_are_part_of_what_a_posterior_is(self, rng, tmp_path):
+        plain = merged_of(rng, (0, 1))
+        named = replace(plain, ids=("first", "second"))
+        db.save(named, tmp_path / "named.posterior")
+        assert db.load(tmp_path / "named.posterior") == named != plain
+        assert db.load(tmp_path / "named.posterior").ids == ("first", "second")
+
+    @pytest.mark.parametrize("ids", [("a",), ("a", "a"), ("a", "b\n"), ("a", 3), ("a", "b" * 100)])
+    def test_are_short_distinct_strings_one_for_each_component(self, rng, ids):
+        with pytest.raises(InvalidPosterior, match="distinct short strings"):
+            replace(merged_of(rng, (0, 1)), ids=ids)
+
+    def test_damaged_ids_are_refused(self, rng, tmp_path):
+        path = tmp_path / "named.posterior"
+        db.save(replace(merged_of(rng, (0, 1)), ids=("first", "second")), path)
+        content = path.read_bytes()
+        quoted = json.dumps('["first","second"]')[1:-1].encode()
+        assert quoted in content
+        for wrong in ('["first","first" ]', '[1111111,"second"]', '{"first":"secon" }', '"first,   second" '):
+            path.write_bytes(content.replace(quoted, json.dumps(wrong)[1:-1].encode().ljust(len(quoted))))
+            with pytest.raises(InvalidFile, match=r"named\.posterior"):
+                db.load(path)
