@@ -1,11 +1,14 @@
 """Fit, merge, show and score as a user types them: results, exit codes, and errors in one line."""
 
 import json
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import decbayes as db
+from decbayes.merging.columns import same_columns
 from decbayes.models.ascent import Fit, FitInterrupted
 
 
@@ -123,6 +126,85 @@ def test_topics_of_texts(run, tmp_path, rng):
     status, scored, _ = run("score held.jsonl m.posterior")
     # Four equally frequent words: log ¼ = −1.386 at best.
     assert (status, -1.45 < float(scored.split()[-1]) < -1.35) == (0, True)
+
+
+@pytest.fixture
+def texts(tmp_path, rng):
+    """Two sites with texts about fruit and tools, and files with the words in two orders."""
+    words = ["apple", "pear", "plum", "hammer", "saw", "drill"]
+    for name in "ab":
+        lines = [json.dumps({"text": " ".join(rng.choice(theme, 20))}) for theme in (words[:3], words[3:]) * 10]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "words.txt").write_text("\n".join(words), encoding="utf-8")
+    (tmp_path / "reversed.txt").write_text("\n".join(words[::-1]), encoding="utf-8")
+    (tmp_path / "fewer.txt").write_text("\n".join(words[:4]), encoding="utf-8")
+    return tmp_path
+
+
+def test_words_in_another_order_are_merged_and_scored_by_name(run, texts):
+    for words in ("words", "reversed"):
+        for name in "ab":
+            line = f"fit topics {name}.jsonl --topics 2 --vocabulary {words}.txt -o {name}-{words}.posterior"
+            assert run(line)[0] == 0
+    assert run("merge a-words.posterior b-reversed.posterior -o m.posterior")[0] == 0
+    first, second, merged = (db.load(texts / f"{name}.posterior") for name in ("a-words", "b-reversed", "m"))
+    total = sum(posterior.contribution["topics"].sum() for posterior in (first, second))
+    assert merged.contribution["topics"].sum() == pytest.approx(total)
+    tops = {frozenset(row["most probable words"]) for row in db.model_for(merged.structure).describe(merged, top=3)}
+    assert tops == {frozenset(("apple", "pear", "plum")), frozenset(("hammer", "saw", "drill"))}
+    line = "merge a-words.posterior --since b-reversed.posterior -o n.posterior"
+    assert "ids" in run(line)[2]
+    db.save(same_columns([first, second])[0], texts / "moved.posterior")
+    scores = run("score b.jsonl a-words.posterior moved.posterior b-reversed.posterior")
+    assert (scores[0], scores[2]) == (0, "")
+    values = [line.split()[-1] for line in scores[1].splitlines()[1:]]
+    assert values[0] == values[1] != values[2]
+
+
+def test_scores_say_what_they_are_about(run, texts):
+    for words in ("words", "fewer"):
+        run(f"fit topics a.jsonl --topics 2 --vocabulary {words}.txt -o {words}.posterior")
+    status, _, errors = run("score b.jsonl words.posterior fewer.posterior")
+    assert (status, "scores cannot be compared" in errors) == (0, True)
+    dropped = sum(word in ("saw", "drill") for word in re.findall(r"\w+", (texts / "b.jsonl").read_text("utf-8")))
+    assert f"{dropped} words of the documents are not in the vocabulary and are ignored" in errors
+
+
+def test_settings_beside_like_are_refused(run, texts):
+    run("fit topics a.jsonl --topics 2 --vocabulary words.txt -o a.posterior")
+    for option in ("--topics 3", "--topic-prior 0.5", "--document-prior 0.5", "--vocabulary words.txt"):
+        status, _, errors = run(f"fit topics b.jsonl --like a.posterior {option} -o b.posterior")
+        assert (status, f"{option.split()[0]} and --like a.posterior exclude each other" in errors) == (2, True)
+    assert not (texts / "b.posterior").exists()
+
+
+def test_a_fit_without_one_word_of_the_vocabulary_writes_nothing(run, texts):
+    (texts / "other.txt").write_text("zebra\nlion\n", encoding="utf-8")
+    status, _, errors = run("fit topics a.jsonl --topics 2 --vocabulary other.txt -o a.posterior")
+    assert (status, "no word of its vocabulary" in errors, (texts / "a.posterior").exists()) == (1, True, False)
+
+
+def test_further_starts_are_those_of_the_model(run, texts):
+    line = "fit topics a.jsonl --topics 2 --vocabulary words.txt --seed 4"
+    run(f"{line} --restarts 3 -o a.posterior")
+    words = tuple((texts / "words.txt").read_text("utf-8").split())
+    model = db.LatentDirichletAllocation(2, words)
+    model = replace(model, ascent=replace(model.ascent, restarts=3))
+    counts = model.read(texts / "a.jsonl")
+    found = model.fit(counts, rng=np.random.default_rng(4)).posterior
+    assert db.load(texts / "a.posterior") == found
+
+
+def test_empty_slots_have_no_words_and_are_nobodys_duplicates(run, texts):
+    for name in "ab":
+        run(f"fit topics {name}.jsonl --topics 2 --vocabulary words.txt -o {name}.posterior")
+    errors = run("merge a.posterior b.posterior --components 9 -o m.posterior")[2]
+    empty = db.load(texts / "m.posterior").untouched(db.CoupledSet(("topics",)))
+    rows = run("show m.posterior")[1].splitlines()[-9:]
+    assert [("(empty)" in row) for row in rows] == empty.tolist()
+    assert empty.any()
+    named = [set(map(int, pair.split(" and "))) for pair in re.findall(r"\d+ and \d+", errors)]
+    assert not set(np.flatnonzero(empty)) & set().union(*named)
 
 
 def test_features_of_images_are_shown_as_images(run, tmp_path, rng):

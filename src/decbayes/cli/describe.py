@@ -58,7 +58,7 @@ def known_model(posterior: Posterior) -> Model | None:
 def cell(value: Any, shape: Shape | None) -> str:
     """One value of a table."""
     if isinstance(value, tuple):
-        return ", ".join(map(plain, value)) or "(nothing yet)"
+        return ", ".join(map(plain, value)) or "(empty)"
     if isinstance(value, Mapping):
         return ", ".join(f"{plain(name)} {number:.3g}" for name, number in value.items())
     if isinstance(value, np.ndarray):

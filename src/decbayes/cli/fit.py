@@ -25,10 +25,10 @@ app = App(name="fit", help="Fit a model to one site's data and write its posteri
 
 Data = Annotated[Path, Parameter(help="A .csv, .tsv, .parquet, .npy, .npz or .mtx file; texts are .jsonl or .txt.")]
 Output = Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the posterior.")]
-Like = Annotated[Path | None, Parameter(help="Take model, prior and names from another site's posterior.")]
-Seed = Annotated[NonNegativeInt, Parameter(help="The same seed gives the same fit.")]
-Restarts = Annotated[NonNegativeInt | None, Parameter(help="Further starts; the best bound wins.", show_default=False)]
-Passes = Annotated[PositiveInt | None, Parameter(help="The most passes over the data.", show_default=False)]
+Like = Annotated[Path | None, Parameter(help="Use the model, prior and column names of another site's posterior.")]
+Seed = Annotated[NonNegativeInt, Parameter(help="Random seed: the same seed gives the same fit.")]
+Restarts = Annotated[NonNegativeInt | None, Parameter(help="Additional random starts; the fit with the best bound is kept.", show_default=False)]
+Passes = Annotated[PositiveInt | None, Parameter(help="Maximum number of passes over the data.", show_default=False)]
 
 FIRST = (
     inspect.Parameter("data", inspect.Parameter.POSITIONAL_ONLY, annotation=Data),
@@ -78,7 +78,10 @@ def fit(
         messages().print(f"Interrupted; the best state so far is in {output}.")
         raise
     if found.posterior == Posterior.of_prior(model.structure):
-        raise InvalidData(f"{data} says nothing about the model: no observation counts. Nothing was written.")
+        raise InvalidData(
+            f"{data} holds nothing that the model can use: no word of its vocabulary, or only empty rows. "
+            "Nothing was written."
+        )
     save(found.posterior, output)
     end = "converged" if found.converged else "not converged yet"
     messages().print(
@@ -91,7 +94,7 @@ def built(kind: type[Model], data: Path, settings: dict[str, Any]) -> tuple[Mode
     """A new model and the file's observations."""
     needed = lacking(kind, settings)
     if needed:
-        raise WrongArgument(f"Say {' and '.join(needed)}, or take another site's posterior: --like FILE.")
+        raise WrongArgument(f"Give {' and '.join(needed)}, or another site's posterior: --like FILE.")
     try:
         model, observations = kind.from_file(data, report=messages().print, **settings)
         _ = model.structure
@@ -105,7 +108,7 @@ def agreed(kind: type[Model], data: Path, like: Path, settings: dict[str, Any]) 
     columns = str(settings.pop("columns", ""))
     if settings:
         names = ", ".join(map(as_option, settings))
-        raise WrongArgument(f"{like} says already what {names} would say; leave either out.")
+        raise WrongArgument(f"{names} and --like {like} exclude each other: with --like all settings are that file's.")
     model = model_for(load(like).structure)
     if type(model) is not kind:
         raise StructureMismatch(f"{like} is a posterior of {type(model).__name__}, not of {kind.__name__}.")
@@ -129,7 +132,7 @@ def command_name(kind: type[Model]) -> str:
 
 
 def known_models() -> dict[str, type[Model]]:
-    """All models that can be loaded; of others only a word is said."""
+    """All models that can be loaded; a message names the others."""
     known = {}
     for name in MODELS:
         try:

@@ -25,6 +25,7 @@ from decbayes.merging import (
     tree,
 )
 from decbayes.merging.agreement import alike, difference
+from decbayes.merging.columns import same_columns
 from decbayes.merging.problem import Solver
 from decbayes.merging.solving import Number
 from decbayes.posterior import Posterior
@@ -81,12 +82,13 @@ def merge(
     if restarts is not None and solver != "matching":
         raise WrongArgument("--restarts is for --solver matching.")
     count = number_of(components)
-    read = read_all(posteriors)
+    read, earlier = read_all(posteriors), None
+    if since is not None:
+        *read, earlier = same_columns([*read, load(since)])
     if naive:
         save(product(read), output)
         messages().print(f"{output}: {len(read)} posteriors, not aligned")
         return
-    earlier = None if since is None else load(since)
     with aligning(len(read)) as progress:
         found = align(read, components=count, solver=solver_named(solver, restarts), since=earlier, progress=progress)
     save(found.merged(), output)
@@ -144,11 +146,14 @@ def solver_named(name: Solvers | None, restarts: int | None) -> Solver | None:
 
 
 def read_all(paths: list[Path]) -> list[Posterior]:
-    """All posteriors, refused by name where one does not fit the first; numbers of components may differ."""
+    """All posteriors with their columns in one order; one that does not fit the first is refused by name.
+
+    Numbers of components may differ.
+    """
     if not paths:
         raise NothingToMerge("Name the posterior files to merge.")
     with progress_bar() as bar:
-        read = [load(path) for path in bar.track(paths, description="reading")]
+        read = [*same_columns([load(path) for path in bar.track(paths, description="reading")])]
     for path, posterior in zip(paths, read, strict=True):
         if posterior.structure != read[0].structure and not alike(posterior.structure, read[0].structure):
             raise StructureMismatch(

@@ -1,5 +1,6 @@
 """`decbayes score`: how well posteriors predict data that they have not seen."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from rich.table import Table
 from decbayes.cli.terminal import messages, output
 from decbayes.errors import InvalidData
 from decbayes.files import load
+from decbayes.merging.columns import same_columns
 from decbayes.models.holdout import hold_out
 from decbayes.models.registry import model_for
 from decbayes.posterior import Posterior
@@ -32,7 +34,7 @@ def score(
         raise InvalidData("Name the posteriors to score after the data.")
     if not 0.0 < held_out < 1.0:
         raise InvalidData(f"--held-out is a share between 0 and 1, not {held_out:g}.")
-    read = [load(path) for path in posteriors]
+    read = same_columns([load(path) for path in posteriors])
     warn_of_other_labels(posteriors, read)
     table = Table("posterior", "log predictive", box=None)
     for path, posterior in zip(posteriors, read, strict=True):
@@ -52,11 +54,11 @@ def predictive(posterior: Posterior, data: Path, columns: str, share: float, rng
     return model.score(posterior, observations, held)
 
 
-def warn_of_other_labels(paths: list[Path], read: list[Posterior]) -> None:
-    """Say so where scores are about different words or columns: such numbers do not compare posteriors."""
+def warn_of_other_labels(paths: list[Path], read: Sequence[Posterior]) -> None:
+    """Warn where posteriors have different words or columns: their scores do not compare."""
     for path, posterior in zip(paths[1:], read[1:], strict=True):
         if dict(posterior.structure.labels) != dict(read[0].structure.labels):
             messages().print(
-                f"{path} and {paths[0]} have different words or columns: each score is about its own, and the two "
+                f"{path} and {paths[0]} have different words or columns. Each is scored on its own ones, so their "
                 "scores cannot be compared."
             )

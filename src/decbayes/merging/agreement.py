@@ -7,6 +7,7 @@ import numpy as np
 
 from decbayes.arguments import check_kind
 from decbayes.errors import NothingToMerge, StructureMismatch
+from decbayes.merging.columns import same_names
 from decbayes.merging.padding import truncated
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure, shape_text
@@ -53,7 +54,7 @@ def difference(first: Structure, second: Structure) -> str:
             names = labels_text(first, second, name)
             return f"'{name}' is {shapes[0]} in one and {shapes[1]} in the other{names}.{remedy}"
         if first.labels.get(name) != second.labels.get(name):
-            return f"the columns of '{name}' have other names or another order{labels_text(first, second, name)}."
+            return f"the columns of '{name}' have {columns_text(first, second, name)}."
         if not np.array_equal(first.prior[name], second.prior[name]):
             return f"the priors of '{name}' differ."
     for key in sorted(first.model.keys() | second.model.keys()):
@@ -65,6 +66,15 @@ def difference(first: Structure, second: Structure) -> str:
 def paddable(first: Structure, second: Structure) -> bool:
     """Whether they differ in nothing but the number of components."""
     return truncated(first, second) == second or truncated(second, first) == first
+
+
+def columns_text(first: Structure, second: Structure, name: str) -> str:
+    """How the columns differ; the same names in another order need no other fit of a Dirichlet, only a list."""
+    if not same_names(first.labels.get(name, ()), second.labels.get(name, ())):
+        return f"different names{labels_text(first, second, name)}"
+    listed = len(first.labels[name]) == first.prior[name].shape[1]
+    remedy = "pass a list, whose columns `merge` brings into one order" if listed else "fit with the columns in one order"
+    return f"the same names in another order; {remedy}"
 
 
 def labels_text(first: Structure, second: Structure, name: str) -> str:

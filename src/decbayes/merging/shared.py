@@ -91,6 +91,6 @@ def near_duplicates(losses: Array, evidence: Array) -> tuple[tuple[int, int], ..
         (first, second)
         for second in range(len(evidence))
         for first in range(second)
-        if losses[first, second] < ALMOST * min(evidence[first], evidence[second])
+        if losses[first, second] < ALMOST * min(evidence[first], evidence[second]) and evidence[[first, second]].all()
     ]
     return tuple(pairs)

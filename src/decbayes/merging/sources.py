@@ -5,15 +5,16 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from decbayes.families.rows import Rows
+from decbayes.merging.columns import same_columns
 from decbayes.posterior import Posterior
 from decbayes.symmetry import CoupledSet, Permutation
 
 
 def as_sequence(posteriors: Iterable[Posterior]) -> Sequence[Posterior]:
-    """The posteriors as a tuple, unless they are a sequence of their own that may load them on access."""
-    if isinstance(posteriors, Sequence) and not isinstance(posteriors, list):
+    """The posteriors as a tuple, their columns in one order; a sequence that loads them on access is left as it is."""
+    if isinstance(posteriors, Sequence) and not in_memory(posteriors):
         return posteriors
-    return tuple(posteriors)
+    return same_columns(tuple(posteriors))
 
 
 def in_memory(posteriors: Sequence[Posterior]) -> bool:

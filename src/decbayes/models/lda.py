@@ -302,9 +302,9 @@ class LatentDirichletAllocation(Model):
 
 
 def report_unknown(documents: Documents, cause: str, report: Report) -> None:
-    """Say how many words do not count."""
+    """Report how many words are ignored."""
     if documents.unknown:
-        report(f"{documents.unknown:,} words of the documents are {cause} and do not count.")
+        report(f"{documents.unknown:,} words of the documents are {cause} and are ignored.")
 
 
 def topics_at(posterior: Posterior, counts: Counts) -> Topics:

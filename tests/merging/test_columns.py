@@ -1,0 +1,67 @@
+"""The same words in another order are the same words."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+import decbayes as db
+from decbayes.errors import StructureMismatch
+from decbayes.merging.columns import same_columns
+
+WORDS = ("apple", "pear", "plum", "saw")
+PRIOR = np.array([0.1, 0.2, 0.3, 0.4])
+
+
+def topics(words, counts):
+    """A posterior whose columns are in the order of `words`; counts and prior are given in that of WORDS."""
+    order = [WORDS.index(word) for word in words]
+    model = db.LatentDirichletAllocation(2, tuple(words), topic_prior=PRIOR[order])
+    return db.Posterior(model.structure, {"topics": np.asarray(counts, dtype=float)[:, order]})
+
+
+def by_word(posterior):
+    """Each topic as {word: α}, in no order."""
+    words, alpha = posterior.structure.labels["topics"], posterior.parameters("topics")["alpha"]
+    return sorted(sorted(zip(words, row, strict=True)) for row in alpha.tolist())
+
+
+FOUND = [[[9, 5, 2, 0], [0, 0, 1, 7]], [[0, 1, 0, 8], [6, 6, 1, 0]], [[7, 7, 0, 0], [0, 0, 0, 3]]]
+ORDERS = [WORDS, WORDS[::-1], ("plum", "apple", "saw", "pear")]
+
+
+@pytest.mark.parametrize("combine", [db.merge, db.product])
+def test_sites_that_list_the_same_words_in_another_order_merge(combine):
+    sites = [topics(words, counts) for words, counts in zip(ORDERS, FOUND, strict=True)]
+    agreed = [topics(WORDS, counts) for counts in FOUND]
+    assert by_word(combine(sites)) == by_word(combine(agreed))
+    assert len({combine(order) for order in permutations(sites)}) == 1
+    assert combine(tuple(sites)) == combine(iter(sites)) == combine(sites)
+
+
+def test_ids_and_what_is_in_order_already_stay():
+    first, second = topics(WORDS, FOUND[0]), topics(WORDS[::-1], FOUND[1])
+    named = db.Posterior(second.structure, second.contribution, ids=("x", "y"))
+    same = same_columns([first, named])
+    assert same[0] is first
+    assert (same[1].ids, by_word(same[1])) == (("x", "y"), by_word(named))
+    assert same[1].structure == first.structure
+
+
+def test_other_words_are_refused_and_a_library_is_told_the_remedy(tmp_path):
+    first, second = topics(WORDS, FOUND[0]), topics(WORDS[::-1], FOUND[1])
+    other = db.LatentDirichletAllocation(2, ("apple", "pear", "plum", "drill"), topic_prior=PRIOR)
+    with pytest.raises(StructureMismatch, match="different names; column 3 is 'saw' in one and 'drill'"):
+        db.merge([first, db.Posterior.of_prior(other.structure)])
+    paths = tmp_path / "a.posterior", tmp_path / "b.posterior"
+    db.save(first, paths[0])
+    db.save(second, paths[1])
+    with pytest.raises(StructureMismatch, match="same names in another order; pass a list"):
+        db.merge(db.Library(paths))
+    assert db.merge(list(db.Library(paths))) == db.merge([first, second])
+
+
+def test_gaussians_with_columns_in_another_order_are_told_to_be_fitted_in_one():
+    sites = [db.GaussianMixture(2, 2, variance=1.0, columns=columns).structure for columns in (("x", "y"), ("y", "x"))]
+    with pytest.raises(StructureMismatch, match="fit with the columns in one order"):
+        db.merge(map(db.Posterior.of_prior, sites))
