@@ -1,4 +1,4 @@
-"""fig:facetll: ten latent features of frontal faces, five agents; and what the features look like (section 3.3)."""
+"""Figure 9c: ten latent features of frontal faces, five agents; and what the features look like (section 3.3)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -57,7 +57,7 @@ class FeaturesFaces:
     images: Array | None = field(default=None, repr=False)
 
     name: ClassVar[str] = "features-faces"
-    label: ClassVar[str] = "fig:facetll"
+    label: ClassVar[str] = "figure 9c"
     caption: ClassVar[str] = (
         "Latent features of faces, five agents. Above: log-likelihood of 10 % of the pixels of a test image given the "
         "others; 3K: three times as many slots. Below: the learned features of the first trial, each at its own "

@@ -1,4 +1,4 @@
-"""fig:synthlfa and fig:synthlfatll: five binary features in ten dimensions, five agents (section 3.3)."""
+"""Figures 9a and 9b: five binary features in ten dimensions, five agents (section 3.3)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class FeaturesSynthetic:
     held_out: int = 300
 
     name: ClassVar[str] = "features-synthetic"
-    label: ClassVar[str] = "fig:synthlfa, fig:synthlfatll"
+    label: ClassVar[str] = "figures 9a and 9b"
     caption: ClassVar[str] = (
         "Synthetic latent features, five agents. Left: 2-norm error between discovered and true features, in their "
         "best order (less is better). Right: log-likelihood of one component of a test vector given the other nine."

@@ -1,4 +1,4 @@
-"""fig:postgauss: ten agents learn the mean of a Gaussian; merged and batch posterior are the same (section 2.1)."""
+"""Figure 1: ten agents learn the mean of a Gaussian; merged and batch posterior are the same (section 2.1)."""
 
 from dataclasses import dataclass
 from time import perf_counter
@@ -32,7 +32,7 @@ class Gaussian(TrialByTrial):
     observations: int = 10
 
     name: ClassVar[str] = "gaussian"
-    label: ClassVar[str] = "fig:postgauss"
+    label: ClassVar[str] = "figure 1"
     caption: ClassVar[str] = (
         "Left: batch posterior of μ with a histogram of all observations. Right: decentralised posterior in black, "
         "the agents' own posteriors and histograms in colour."

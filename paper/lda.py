@@ -1,4 +1,4 @@
-"""fig:ldaresults: topics of 20 Newsgroups, learned in one place and by 5, 10 and 50 agents (section 3.2)."""
+"""Figure 7: topics of 20 Newsgroups, learned in one place and by 5, 10 and 50 agents (section 3.2)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -47,7 +47,7 @@ class Lda:
     held_out: int = 1000
     corpus: Corpus | None = field(default=None, repr=False)
 
-    label: ClassVar[str] = "fig:ldaresults"
+    label: ClassVar[str] = "figure 7"
     caption: ClassVar[str] = (
         "Log-likelihood of test words (above) and time (below; agents work at the same time, so theirs is that of the "
         "slowest, plus the merge). N is the number of agents. Boxes hold the middle half of all trials (and agents), "

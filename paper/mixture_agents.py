@@ -1,4 +1,4 @@
-"""fig:postmixdecagents: what three of the ten agents know by themselves (section 3.1)."""
+"""Figure 5: what three of the ten agents know by themselves (section 3.1)."""
 
 from dataclasses import dataclass
 from time import perf_counter
@@ -25,7 +25,7 @@ class MixtureAgents(TrialByTrial):
     draws: int = 1500
 
     name: ClassVar[str] = "mixture-agents"
-    label: ClassVar[str] = "fig:postmixdecagents"
+    label: ClassVar[str] = "figure 5"
     caption: ClassVar[str] = (
         "Samples from the posteriors of three of the ten agents: high uncertainty in the weights (position) "
         "and in the cluster means (colour)."

@@ -1,4 +1,4 @@
-"""fig:postmixdecgood: the ten agents merged by AMPS, and that merge symmetrised (section 3.1)."""
+"""Figure 6: the ten agents merged by AMPS, and that merge symmetrised (section 3.1)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class MixtureAmps(TrialByTrial):
     draws: int = 1500
 
     name: ClassVar[str] = "mixture-amps"
-    label: ClassVar[str] = "fig:postmixdecgood"
+    label: ClassVar[str] = "figure 6"
     caption: ClassVar[str] = (
         "Samples from the posterior that AMPS merged from ten agents (left), and the same symmetrised (right), "
         "which resembles the true posterior."

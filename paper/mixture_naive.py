@@ -1,4 +1,4 @@
-"""fig:postmixdecbad: ten agents' posteriors added as they are labelled, a poor approximation (section 2.2)."""
+"""Figure 2b: ten agents' posteriors added as they are labelled, a poor approximation (section 2.2)."""
 
 from dataclasses import dataclass
 from time import perf_counter
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MixtureNaive(TrialByTrial):
-    """The naive merge (eq:decbayes) of ten agents with three observations each, against the batch posterior."""
+    """The naive merge (equation 3 of the paper) of ten agents with three observations each, against the batch posterior."""
 
     draws: int = 2000
 
     name: ClassVar[str] = "mixture-naive"
-    label: ClassVar[str] = "fig:postmixdecbad"
+    label: ClassVar[str] = "figure 2b"
     caption: ClassVar[str] = (
         "Samples from the naively merged posterior of ten agents: position π, colour μ. "
         "One blob where the true posterior has six regions."

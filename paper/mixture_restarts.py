@@ -1,4 +1,4 @@
-"""fig:postmixapprox: five restarts each of Gibbs sampling and variational Bayes, each in one ordering (section 2.2)."""
+"""Figure 3: five restarts each of Gibbs sampling and variational Bayes, each in one ordering (section 2.2)."""
 
 from dataclasses import dataclass
 from itertools import permutations
@@ -42,7 +42,7 @@ class MixtureRestarts(TrialByTrial):
     draws: int = 500
 
     name: ClassVar[str] = "mixture-restarts"
-    label: ClassVar[str] = "fig:postmixapprox"
+    label: ClassVar[str] = "figure 3"
     caption: ClassVar[str] = (
         "Batch Gibbs sampling (top) and variational Bayes (bottom), five random restarts each: "
         "every restart finds one of the six orderings."

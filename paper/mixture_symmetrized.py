@@ -1,4 +1,4 @@
-"""fig:symmetrizedpostmixvb: five restarts of variational Bayes, symmetrised, are all alike (section 2.3)."""
+"""Figure 4: five restarts of variational Bayes, symmetrised, are all alike (section 2.3)."""
 
 from dataclasses import dataclass
 from itertools import combinations
@@ -39,7 +39,7 @@ class MixtureSymmetrized(TrialByTrial):
     draws: int = 800
 
     name: ClassVar[str] = "mixture-symmetrized"
-    label: ClassVar[str] = "fig:symmetrizedpostmixvb"
+    label: ClassVar[str] = "figure 4"
     caption: ClassVar[str] = (
         "Samples from the symmetrised batch variational posterior, five random restarts: all alike, "
         "with the six regions of the true posterior."

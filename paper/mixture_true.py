@@ -1,4 +1,4 @@
-"""fig:postmixtrue: the true posterior of the mixture example, six regions for six orderings (section 2.2)."""
+"""Figure 2a: the true posterior of the mixture example, six regions for six orderings (section 2.2)."""
 
 from dataclasses import dataclass
 from time import perf_counter
@@ -28,7 +28,7 @@ class MixtureTrue(TrialByTrial):
     draws: int = 2000
 
     name: ClassVar[str] = "mixture-true"
-    label: ClassVar[str] = "fig:postmixtrue"
+    label: ClassVar[str] = "figure 2a"
     caption: ClassVar[str] = (
         "Samples from the true posterior over (μ, π): position on the simplex is π, colour is μ. "
         "Six regions, one for each ordering of the three components."

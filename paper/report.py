@@ -39,7 +39,7 @@ def section(experiment: Experiment, table: Table, folder: Path) -> str:
     drawing = (folder / f"{experiment.name}.svg").read_text(encoding="utf-8")
     return (
         f"<h2>{escape(experiment.name)}</h2>\n<figure>{drawing[drawing.index('<svg') :]}\n"
-        f"<figcaption>{escape(experiment.caption)} ({escape(experiment.label)})</figcaption></figure>\n"
+        f"<figcaption>{escape(experiment.caption)} ({escape(experiment.label)} of the paper)</figcaption></figure>\n"
         f"<ul>{''.join(map(claim_item, experiment.claims(table)))}</ul>\n"
         f"{medians_table(table)}\n<footer>{escape('; '.join(table.distinct('versions')))}. "
         f"Seed {experiment.seed}, {len(table.distinct('trial'))} trials.</footer>\n"

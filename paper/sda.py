@@ -1,4 +1,4 @@
-"""fig:sdaamps: AMPS against SDA-Bayes, one or ten agents with one or ten sub-batches each (section 3.2)."""
+"""Figure 8: AMPS against SDA-Bayes, one or ten agents with one or ten sub-batches each (section 3.2)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -62,7 +62,7 @@ class Sda:
     corpus: Corpus | None = field(default=None, repr=False)
 
     name: ClassVar[str] = "sda"
-    label: ClassVar[str] = "fig:sdaamps"
+    label: ClassVar[str] = "figure 8"
     caption: ClassVar[str] = (
         "AMPS against SDA-Bayes: A×B is A agents with B sub-batches each. Left: log-likelihood of test words; right: "
         "time of all the work in one process."
