@@ -55,7 +55,7 @@ def threshold(problem: FeatureData) -> float:
 
 def swept(state: State, temperature: float) -> State:
     """A pass of plain coordinate ascent, at a temperature."""
-    alone, overlap = state.evidence
+    alone, overlap = state.pairwise
     assignments = state.assignments.copy()
     for _ in range(2):
         sweep(alone / temperature, overlap / temperature, assignments)

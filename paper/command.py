@@ -29,7 +29,7 @@ app = App(name="python -m paper", help="The figures of the paper, with their cla
 Trials = Annotated[
     PositiveInt | None, Parameter(help="Number of repetitions. The default takes a few minutes; the paper has 20.")
 ]
-Data = Annotated[Path | None, Parameter(help="Folder with the data sets; default: the environment variable DECBAYES_DATA.")]
+Data = Annotated[Path | None, Parameter(help="Folder with the data sets; default: $DECBAYES_DATA.")]
 Strict = Annotated[bool, Parameter(help="Exit with status 1 if a claim does not hold.", negative="")]
 Agents = Annotated[
     tuple[PositiveInt, ...] | None,
@@ -75,7 +75,10 @@ def figure(
     console = Output()
     checked = [make(experiment, out, console, redraw_only=redraw_only) for experiment in experiments]
     if trials is not None and trials < FEW_TRIALS:
-        console.print(f"{trials} {'trial is' if trials == 1 else 'trials are'} too few to judge a claim; the paper has 20.", highlight=False)
+        console.print(
+            f"{trials} {'trial is' if trials == 1 else 'trials are'} too few to judge a claim; the paper has 20.",
+            highlight=False,
+        )
     if name == "all":
         console.print(f"{write_report(experiments, out)}", highlight=False, soft_wrap=True)
     if strict and not all(claim.holds for claims in checked for claim in claims):

@@ -93,5 +93,5 @@ def vertical(rows: Sequence[csr_array]) -> csr_array:
 
 
 def refining(model: LatentDirichletAllocation) -> LatentDirichletAllocation:
-    """Three passes a round: the next round goes on from there, with the others' news."""
+    """Three passes per round: the next round goes on from there, with the others' news."""
     return replace(model, ascent=replace(model.ascent, passes=3))

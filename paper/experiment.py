@@ -58,7 +58,7 @@ class NotRunYet(DecbayesError):
     """A drawing asked for before there is a table."""
 
 
-Progress = Callable[[int, int, str], None]
+OnTask = Callable[[int, int, str], None]
 """Called with the number of finished tasks, of all tasks, and the name of the one that begins."""
 
 
@@ -85,7 +85,7 @@ class TrialByTrial(ABC):
     def _trial(self, trial: int) -> list[Measurement]: ...
 
 
-def run(experiment: Experiment, folder: Path, progress: Progress | None = None) -> Table:
+def run(experiment: Experiment, folder: Path, progress: OnTask | None = None) -> Table:
     """Run the tasks that are not in the folder's CSV yet, saving after each; the table of this run's trials.
 
     Ctrl-C loses the task at hand only; the same call goes on from there.

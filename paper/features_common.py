@@ -38,7 +38,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Learned:
+class Result:
     """A posterior under the name of the method that made it, and the seconds it took."""
 
     method: str
@@ -47,7 +47,7 @@ class Learned:
     member: int = 0
 
 
-Extra = Callable[[Sequence[Learned]], list[Measurement]]
+Extra = Callable[[Sequence[Result]], list[Measurement]]
 Merge = Callable[[Sequence[Posterior]], Posterior]
 
 MERGES: Mapping[str, Merge] = {"naive": product, "AMPS": merge}
@@ -66,7 +66,7 @@ def feature_tasks(
 def batch(prepare: Callable[[], Trial], start: int, extra: Extra) -> list[Measurement]:
     trial = prepare()
     fit, seconds = trial.timed_fit(trial.points, 0, start)
-    learned = Learned("batch", fit.posterior, seconds, start)
+    learned = Result("batch", fit.posterior, seconds, start)
     return [*measured(trial, [learned], extra), Measurement("batch", BOUND, fit.bound[-1], seconds, member=start)]
 
 
@@ -77,15 +77,15 @@ def decentralised(
     trial = prepare()
     fits = [trial.timed_fit(shard, 1, agent) for agent, shard in enumerate(np.array_split(trial.points, agents))]
     slowest = max(seconds for _, seconds in fits)
-    learned = [Learned("agent", fit.posterior, seconds, agent) for agent, (fit, seconds) in enumerate(fits)]
+    learned = [Result("agent", fit.posterior, seconds, agent) for agent, (fit, seconds) in enumerate(fits)]
     for method, combine in merges.items():
         begun = perf_counter()
         merged = combine([fit.posterior for fit, _ in fits])
-        learned.append(Learned(method, merged, slowest + perf_counter() - begun))
+        learned.append(Result(method, merged, slowest + perf_counter() - begun))
     return measured(trial, learned, extra)
 
 
-def measured(trial: Trial, learned: Sequence[Learned], extra: Extra) -> list[Measurement]:
+def measured(trial: Trial, learned: Sequence[Result], extra: Extra) -> list[Measurement]:
     found = [
         Measurement(each.method, measure, value, each.seconds, member=each.member)
         for each in learned
@@ -94,7 +94,7 @@ def measured(trial: Trial, learned: Sequence[Learned], extra: Extra) -> list[Mea
     return found + extra(learned)
 
 
-def nothing_more(learned: Sequence[Learned]) -> list[Measurement]:
+def nothing_more(learned: Sequence[Result]) -> list[Measurement]:
     return []
 
 

@@ -22,7 +22,7 @@ from paper.experiment import Task, settings_of
 from paper.features_common import (
     LIKELIHOOD,
     WIDE_MERGES,
-    Learned,
+    Result,
     Trial,
     estimated_prior_variance,
     feature_tasks,
@@ -81,7 +81,7 @@ class FeaturesFaces:
         figure = canvas(FULL, 4.3)
         above, under = figure.subplots(2, 1, height_ratios=(1.0, 1.75))
         draw_boxes(above, series(table, LIKELIHOOD, self.learners), digits=3)
-        above.set_xlabel("log-likelihood a pixel")
+        above.set_xlabel("log-likelihood per pixel")
         learned = {label: recalled_features(table, method, self.features) for method, label in SHOWN.items()}
         side = isqrt(learned["batch"].shape[1])
         images(learned, (side, side), axes=under)
@@ -123,7 +123,7 @@ def unexplained(points: Array, directions: int) -> float:
     return float(np.sum(strengths[directions:] ** 2) / points.size)
 
 
-def pictured(learned: Sequence[Learned]) -> list[Measurement]:
+def pictured(learned: Sequence[Result]) -> list[Measurement]:
     """The features of each method shown, pixel by pixel, those of the first agent for all agents."""
     return [
         Measurement(each.method, f"pixel {feature}", round(float(value), 4), member=pixel)

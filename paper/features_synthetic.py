@@ -72,7 +72,7 @@ class FeaturesSynthetic:
         draw_boxes(left, series(table, ERROR, self.learners))
         draw_boxes(right, series(table, LIKELIHOOD, self.learners), digits=3)
         left.set_xlabel("2-norm error of the features")
-        right.set_xlabel("log-likelihood a component")
+        right.set_xlabel("log-likelihood per component")
         return figure
 
     def claims(self, table: Table) -> list[Claim]:

@@ -79,10 +79,10 @@ class Gaussian(TrialByTrial):
 
 def described(method: str, posterior: Posterior, seconds: float, member: int = 0) -> list[Measurement]:
     """A posterior of μ by its mean and standard deviation."""
-    usual = posterior.parameters("mean")
-    deviation = float(np.sqrt(usual["variance"].item()))
+    parameters = posterior.parameters("mean")
+    deviation = float(np.sqrt(parameters["variance"].item()))
     return [
-        Measurement(method, "mean", usual["mean"].item(), seconds, member=member),
+        Measurement(method, "mean", parameters["mean"].item(), seconds, member=member),
         Measurement(method, "deviation", deviation, seconds, member=member),
     ]
 

@@ -79,7 +79,7 @@ class Lda:
             draw_boxes(above, shown)
             draw_times(under, shown)
             above.set_title(f"{agents} agents", loc="left")
-            above.set_xlabel("log-likelihood a word")
+            above.set_xlabel("log-likelihood per word")
             under.set_xlabel("seconds")
         return figure
 

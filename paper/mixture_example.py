@@ -38,7 +38,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Draws:
-    """Samples of π and μ from some posterior, one row a draw."""
+    """Samples of π and μ from some posterior, one row per draw."""
 
     weights: Array
     means: Array

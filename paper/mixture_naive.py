@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MixtureNaive(TrialByTrial):
-    """The naive merge (equation 3 of the paper) of ten agents with three observations each, against the batch posterior."""
+    """The naive merge (equation 3 of the paper) of ten agents with three observations each, against batch."""
 
     draws: int = 2000
 

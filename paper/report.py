@@ -68,8 +68,8 @@ def is_score(measure: str) -> bool:
 
 def summary(rows: Table) -> tuple[str, ...]:
     values, seconds = rows.values(), rows.seconds()
-    spread = (np.median(values), values.min(), values.max())
-    return (*(number(float(value), 3) for value in spread), number(float(np.median(seconds)), 2), str(len(values)))
+    summaries = (np.median(values), values.min(), values.max())
+    return (*(number(float(value), 3) for value in summaries), number(float(np.median(seconds)), 2), str(len(values)))
 
 
 def cells(tag: str, texts: Iterable[str]) -> str:

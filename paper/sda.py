@@ -86,7 +86,7 @@ class Sda:
         shown = [self._series(table, method, shape) for shape in self.shapes for method in METHODS]
         draw_boxes(left, shown)
         draw_times(right, shown)
-        left.set_xlabel("log-likelihood a word")
+        left.set_xlabel("log-likelihood per word")
         right.set_xlabel("seconds")
         return figure
 

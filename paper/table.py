@@ -1,4 +1,4 @@
-"""Tidy tables: one measurement a row, in a CSV file that is replaced whole, so that it is never half written."""
+"""Tidy tables: one measurement per row, in a CSV file that is replaced whole, so that it is never half written."""
 
 import csv
 import os

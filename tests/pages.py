@@ -99,7 +99,7 @@ class Reader:
             assert all(agent.poll() is None for agent in self.agents), "an agent has ended by itself"
             with contextlib.suppress(AssertionError):
                 answer = self.answer(words)
-                if re.search(r"not heard of +nobody", answer):
+                if re.search(r"missing +none", answer):
                     return answer
             time.sleep(0.2)
         raise AssertionError(f"decbayes {shlex.join(words)}: not everybody was heard of in {PATIENCE} seconds")

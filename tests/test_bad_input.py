@@ -195,7 +195,7 @@ COUNTS = {
 @pytest.mark.parametrize("wrong", [0, -1, True, 1.5, "3", np.array([2, 3])], ids=repr)
 def test_whole_numbers_are_whole(name, wrong):
     too_small = name not in ("passes", "restarts", "draws") or not np.array_equal(wrong, 0)
-    with pytest.raises(ValueError, match=f"{name} must be a whole number, at least"):
+    with pytest.raises(ValueError, match=f"{name} must be an integer of at least"):
         COUNTS[name](wrong if too_small else -1)
 
 
@@ -338,7 +338,7 @@ def test_an_unknown_factor_is_named(rng):
 
 @pytest.mark.parametrize("count", [0, True, 2.5, "3", None, MODELS["known"]], ids=repr)
 def test_padding_needs_a_number_or_a_structure(count):
-    with pytest.raises(ValueError, match="components must be a whole number, at least 1"):
+    with pytest.raises(ValueError, match="components must be an integer of at least 1"):
         db.pad(db.Posterior.of_prior(mixture(2)), count)
 
 

@@ -37,10 +37,10 @@ def check_kind(kind: type, **given: Any) -> None:
 
 
 def check_whole(least: int, **settings: Any) -> None:
-    """Refuse sizes and numbers of times that are no whole numbers, or too small."""
+    """Refuse sizes and counts that are not integers, or too small."""
     for name, value in settings.items():
         if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-            raise ValueError(f"{name} must be a whole number, at least {least}; not {value!r}.")
+            raise ValueError(f"{name} must be an integer of at least {least}, not {value!r}.")
 
 
 def check_positive(**settings: Any) -> None:
@@ -65,7 +65,7 @@ def real_array(values: Any) -> NDArray[Any]:
     if issparse(values):
         raise TypeError("this is a sparse matrix; write it out with .toarray()")
     if np.ma.is_masked(values):
-        raise ValueError("some of them are masked; leave them out, or fill them in with .filled(…)")
+        raise ValueError("some values are masked; drop them, or fill them in with .filled(…)")
     array = np.asarray(values)
     if array.dtype.kind in "cmMV":
         raise TypeError(f"these are {array.dtype}; convert them to real numbers first")

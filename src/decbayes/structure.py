@@ -1,4 +1,4 @@
-"""What agents must agree on before their posteriors can be merged."""
+"""What sites must agree on before their posteriors can be merged."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """All that agents must agree on beforehand: families, prior λ0, symmetry, labels and the likelihood's settings.
+    """All that sites must agree on beforehand: families, prior λ0, symmetry, labels and the likelihood's settings.
 
     `labels` names the dimensions of a factor (the words of a vocabulary, say). `sparse` lists the factors whose
     contributions are kept and sent as CSR matrices. `model` describes the likelihood (its name and known constants),
@@ -94,8 +94,8 @@ class Structure:
         check_whole(1, components=count)
         if not self.resizable:
             raise InvalidStructure(
-                f"{self} has no one set of components that share a prior, so their number cannot be changed. "
-                "Write the structure that is wanted."
+                f"{self} has no single set of components that share a prior, so their number cannot be changed. "
+                "Build the structure that you need."
             )
         (coupled,) = self.symmetry
         rows = {
@@ -193,5 +193,5 @@ def check_model(structure: Structure) -> None:
         canonical_json(dict(structure.model))
     except (TypeError, ValueError) as error:
         raise InvalidStructure(
-            f"The model's settings {dict(structure.model)} must be plain numbers, texts and lists of them: {error}."
+            f"The model's settings {dict(structure.model)} must be numbers, strings and lists of them: {error}."
         ) from None

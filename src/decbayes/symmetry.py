@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Permutation = NDArray[np.intp]
-"""Slot k is filled by the agent's own component `permutation[k]`; `matrix[permutation]` relabels rows."""
+"""Slot k is filled by the site's own component `permutation[k]`; `matrix[permutation]` relabels rows."""
 
 
 @dataclass(frozen=True)

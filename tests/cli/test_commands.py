@@ -60,8 +60,11 @@ def test_a_merge_says_who_has_what_and_keeps_names(run, sites):
 def test_a_merge_that_forces_unlike_things_together_says_so(run, sites):
     for name in "ab":
         run(f"fit mixture {name}.csv --components 2 --columns x,y --prior-variance 50 -o {name}.posterior")
-    assert "1 of 1 slots hold unlike things" in run("merge a.posterior b.posterior --components 1 -o m.posterior")[2]
-    assert "unlike" not in run("merge a.posterior b.posterior --components 2 -o m.posterior")[2]
+    assert (
+        "1 of 1 slots hold components that differ"
+        in run("merge a.posterior b.posterior --components 1 -o m.posterior")[2]
+    )
+    assert "differ" not in run("merge a.posterior b.posterior --components 2 -o m.posterior")[2]
 
 
 @pytest.mark.parametrize(
@@ -229,7 +232,7 @@ def test_images_that_are_not_square_are_drawn_in_the_shape_that_is_told(kind, ru
     status, shown, _ = run("show a.posterior --shape 3 6 --picture a.png")
     assert (status, "████████████" in shown, (tmp_path / "a.png").stat().st_size > 1000) == (0, True, True)
     status, _, errors = run("show a.posterior --shape 3 5")
-    assert (status, "18 numbers an image, but 3 × 5 pixels (height × width) are 15" in errors) == (1, True)
+    assert (status, "18 numbers per image, but 3 × 5 pixels (height × width) are 15" in errors) == (1, True)
     if kind == "features":
         status, _, errors = run("show a.posterior --picture b.png")
         assert (status, "--shape HEIGHT WIDTH" in errors, (tmp_path / "b.png").exists()) == (1, True, False)
@@ -284,20 +287,20 @@ ERRORS = {
     "fit mixture a.csv --columns y,x --like first.posterior -o a.posterior": "the model has x, y",
     "merge first.posterior other.posterior -o m.posterior": "other.posterior does not fit first.posterior: 'comp",
     "show first.posterior --picture a.docx": "docx",
-    "show first.posterior --shape 2 2": "2 numbers an image",
+    "show first.posterior --shape 2 2": "2 numbers per image",
     "show topics.posterior --shape 2 1": "--shape is for features and for mixtures of images",
     "score a.csv first.posterior --columns x": "a.csv has the columns x; the model has x, y",
     "score missing.csv first.posterior": "No such file",
     "fit mixture empty.csv -o a.posterior": "empty.csv holds no observations",
-    "fit mixture a.csv --columns x -o nowhere/a.posterior": "nowhere is no folder",
+    "fit mixture a.csv --columns x -o nowhere/a.posterior": "nowhere is not a folder",
     "fit mixture a.csv --columns x -o folder": "folder is a folder or a device",
     "fit mixture a.csv --columns x -o a.csv": "a.csv is an input of this command and would be lost",
     "fit topics a.csv --vocabulary words.txt -o words.txt": "words.txt is an input",
     "words texts.txt -o texts.txt": "texts.txt is an input",
     "merge first.posterior other.posterior -o folder/../first.posterior": "first.posterior is an input",
-    "merge first.posterior -o m.posterior --picture nowhere/m.png": "nowhere is no folder",
+    "merge first.posterior -o m.posterior --picture nowhere/m.png": "nowhere is not a folder",
     "show first.posterior --picture first.posterior": "first.posterior is an input",
-    "simulate --picture nowhere/s.png": "nowhere is no folder",
+    "simulate --picture nowhere/s.png": "nowhere is not a folder",
     "simulate --picture s.png --histories 2": "--picture draws one history",
 }
 

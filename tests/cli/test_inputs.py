@@ -49,7 +49,7 @@ def test_tables_with_names(name, write, tmp_path):
     swapped = read_table(path, ["y", "x"])
     np.testing.assert_array_equal(swapped.values, POINTS[:, ::-1])
     assert swapped.columns == ("y", "x")
-    with pytest.raises(InvalidData, match="there is no column z; there are x, y"):
+    with pytest.raises(InvalidData, match="there is no column z; the columns are x, y"):
         read_table(path, ["x", "z"])
 
 
@@ -130,15 +130,15 @@ DAMAGED = {
     "a.npy": (b"not an array", "not a readable .npy file"),
     "a.npz": (b"PK nothing", "not a readable .npz file"),
     "a.mtx": (b"%%Nothing\n1 2\n", "not a readable .mtx file"),
-    "e.csv": (b"\n\n", "blank lines only"),
+    "e.csv": (b"\n\n", "only blank lines"),
     "f.csv": (b"x\n" + b"1" * 200_000, "not a readable .csv file"),
     "a.csv.gz": (b"x,y\n1,2\n", "a.csv.gz: not a readable .csv file"),
     "b.csv.gz": (gzip.compress(b"x,y\n1,2\n" * 99)[:-12], "b.csv.gz: not a readable"),
     "b.npz": (packed(POINTS)[:-30], "not a readable .npz file"),
     "c.npz": (packed(POINTS).replace(POINTS.tobytes(), bytes(POINTS.nbytes)), "not a readable .npz file"),
     "a.mtx.gz": (b"%%MatrixMarket", "a.mtx.gz: not a readable .mtx file"),
-    "a.xlsx": (b"PK", "files that end in .xlsx are not read; known are .csv"),
-    "a": (b"1,2", "files without an ending are not read; known are .csv"),
+    "a.xlsx": (b"PK", "files that end in .xlsx are not supported; supported are .csv"),
+    "a": (b"1,2", "files without an ending are not supported; supported are .csv"),
 }
 
 
@@ -210,7 +210,7 @@ def test_no_message_quotes_data(name, content, tmp_path):
 def test_texts_in_a_table_are_told_where_texts_are_read_from(tmp_path):
     path = tmp_path / "letters.csv"
     path.write_text("text\n" + "word " * 1000, encoding="utf-8")
-    with pytest.raises(InvalidData, match=r"column 'text' is not a number.*texts are read from \.jsonl") as caught:
+    with pytest.raises(InvalidData, match=r"column 'text' is not a number.*texts must be in \.jsonl") as caught:
         read_documents(path)
     assert "--columns" not in str(caught.value)
 

@@ -69,7 +69,7 @@ def test_a_charter_reads_the_same_vocabulary_as_a_fit(command, tmp_path):
     ("words", "said"),
     [
         (("keygen", "a.key"), "never overwritten"),
-        (("posterior", "group.toml", "--store", "none.store", "-o", "nowhere/a.posterior"), "nowhere is no folder"),
+        (("posterior", "group.toml", "--store", "none.store", "-o", "nowhere/a.posterior"), "nowhere is not a folder"),
         (("charter", "new", "group.toml", "--group", "g", "--model", "GaussianMean", "--member", "a=1"), "exists"),
         (("charter", "new", "x.toml", "--group", "g", "--model", "GaussianMean", "--member", "a=12"), "64 hexadecimal"),
         (("charter", "new", "x.toml", "--group", "g", "--model", "GaussianMean", "--member", "a"), "NAME=VALUE"),

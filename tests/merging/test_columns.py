@@ -56,7 +56,7 @@ def test_other_words_are_refused_and_a_library_is_told_the_remedy(tmp_path):
     paths = tmp_path / "a.posterior", tmp_path / "b.posterior"
     db.save(first, paths[0])
     db.save(second, paths[1])
-    with pytest.raises(StructureMismatch, match="same names in another order; pass a list"):
+    with pytest.raises(StructureMismatch, match="same names in another order; pass a list: `merge`"):
         db.merge(db.Library(paths))
     assert db.merge(list(db.Library(paths))) == db.merge([first, second])
 

@@ -225,14 +225,14 @@ BAD_COUNTS = {
     "too few columns": (np.ones((2, WORDS - 1), dtype=int), "expects \\(documents, 60\\)"),
     "a word outside the vocabulary": (np.ones((2, WORDS + 1), dtype=int), "expects \\(documents, 60\\)"),
     "negative": (-np.eye(3, WORDS), "between 0"),
-    "fractional": (0.5 * np.eye(3, WORDS), "whole numbers"),
+    "fractional": (0.5 * np.eye(3, WORDS), "integers"),
     "NaN": (np.full((1, WORDS), np.nan), "give it a sparse one"),
     "infinite": (np.full((1, WORDS), np.inf), "infinite"),
     "too large": (np.full((1, WORDS), 3e9), "between 0"),
     "text": (np.full((1, WORDS), "a"), "numbers"),
     "complex": (np.full((1, WORDS), 1j), "complex128.*real numbers"),
     "masked": (np.ma.masked_array(np.ones((1, WORDS)), mask=True), "masked.*filled"),
-    "sparse complex": (csr_array(np.full((1, WORDS), 1j)), "whole numbers"),
+    "sparse complex": (csr_array(np.full((1, WORDS), 1j)), "integers"),
     "a vector": (np.ones(WORDS, dtype=int), "expects \\(documents, 60\\)"),
 }
 

@@ -14,9 +14,9 @@ from decbayes.cli.running import run
 
 app = App(
     name="decbayes",
-    help="""Decentralized Bayesian inference: fit where the data lives, broadcast once, merge anywhere.
+    help="""Decentralized Bayesian inference: fit where the data is, share the posterior once, merge anywhere.
 
-    Each command shows an example with --help, and the traceback of an error with --debug.""",
+    --help shows an example of each command; --debug shows the traceback of an error.""",
     version=decbayes.__version__,
     suppress_keyboard_interrupt=False,
 )
@@ -34,7 +34,7 @@ app.command(
 app.command(
     "decbayes.cli.words:words",
     name="words",
-    help="""List the words of one site's texts: sites put their lists together into a shared vocabulary.
+    help="""List the words of one site's texts, to combine the lists of all sites into a shared vocabulary.
 
     For example:
 
@@ -47,7 +47,9 @@ app.command(
 app.command(
     "decbayes.cli.merge:merge",
     name="merge",
-    help="""Merge the posteriors of separate data into the posterior of all of it, whatever their labels.
+    help="""Merge the posteriors of several sites into the posterior of all their data.
+
+    Components are matched first: each site may number them in its own way. Words may be in any order.
 
     For example:
 
@@ -71,8 +73,8 @@ app.command(
     name="score",
     help="""Score posteriors by their mean log predictive density of held-out data; higher is better.
 
-    Points are scored whole. Of documents and of feature vectors a part is predicted from the rest: the score is per
-    word, or per component.
+    Of each document or feature vector a part is held out and predicted from the rest: the score is per held-out word or
+    value. For points it is per point.
 
     For example:
 
@@ -83,7 +85,7 @@ app.command(
 app.command(
     "decbayes.cli.keygen:keygen",
     name="keygen",
-    help="""Make an agent's key, and print its public half for the charter.
+    help="""Create an agent's key and print its public half for the charter.
 
     For example:
 
@@ -94,7 +96,7 @@ app.command(
 app.command(
     "decbayes.cli.charter:app",
     name="charter",
-    help="""Write, extend or show what a group agrees on.
+    help="""Write, extend or show a charter: what a group agrees on.
 
     For example:
 
@@ -105,7 +107,7 @@ app.command(
 app.command(
     "decbayes.cli.certificate:app",
     name="certificate",
-    help="""Make the certificates for links beyond one machine.
+    help="""Create the certificates for links beyond one machine.
 
     For example:
 
@@ -116,9 +118,11 @@ app.command(
 app.command(
     "decbayes.cli.agent:agent",
     name="agent",
-    help="""Join a group: fit own data, publish it, relay and merge everybody's. Ctrl-C or SIGTERM ends it.
+    help="""Run an agent: fit this site's data, publish its contribution, relay and merge those of all members.
 
-    It writes one JSON object a line to standard output. What it has published still counts when it is gone.
+    Ctrl-C or SIGTERM ends it.
+
+    It logs one JSON object per line to standard output. Its contribution still counts after it has stopped.
 
     For example:
 
@@ -129,7 +133,7 @@ app.command(
 app.command(
     "decbayes.cli.posterior:posterior",
     name="posterior",
-    help="""The merged posterior of all evidence that a running agent, or an agent's store, holds.
+    help="""Get the merged posterior of all contributions that a running agent, or an agent's store, holds.
 
     For example:
 
@@ -158,7 +162,7 @@ app.command(
     help="""Watch simulated agents join, leave, crash and lose messages, and agree in the end.
 
     The agents are the real ones; the network is not. Every step is checked: versions never regress, nothing is counted
-    twice, nothing is sent before it is durable. The end is compared with the posterior of all data at once.
+    twice, nothing is sent before it is durable. In the end the merge is compared with the posterior of all data.
 
     For example:
 

@@ -27,22 +27,25 @@ def agent(
     /,
     *,
     key: Annotated[Path, Parameter(help="This agent's private key; see `decbayes keygen`.")],
-    store: Annotated[Path, Parameter(help="The file in which it keeps what it knows; made on first use.")],
-    data: Annotated[tuple[Path, ...], Parameter(help="Its own data, one shard a file, as in `decbayes fit`.")] = (),
+    store: Annotated[Path, Parameter(help="File in which it keeps its state; created on first use.")],
+    data: Annotated[tuple[Path, ...], Parameter(help="Its own data, one file per shard, as in `decbayes fit`.")] = (),
     listen: Annotated[tuple[str, ...], Parameter(help="HOST:PORT to listen at.", negative="")] = ("127.0.0.1:0",),
     connect: Annotated[tuple[str, ...], Parameter(help="HOST:PORT of neighbours.", negative="")] = (),
     discovery: Annotated[
-        Literal["none", "gossip", "multicast"], Parameter(help="Whether to link with further agents it hears of.")
+        Literal["none", "gossip", "multicast"], Parameter(help="Whether to link with other agents that it finds.")
     ] = "none",
     tls_authority: Authority = None,
     tls_certificate: Certificate = None,
     tls_key: CertificateKey = None,
     plain: Plain = False,
-    refine: Annotated[NonNegativeInt, Parameter(help="How often to refit own data against the others' evidence.")] = 0,
-    seed: Annotated[NonNegativeInt, Parameter(help="Of the fits.")] = 0,
+    refine: Annotated[
+        NonNegativeInt,
+        Parameter(help="How many times to refit, with the other sites' contributions as the prior."),
+    ] = 0,
+    seed: Annotated[NonNegativeInt, Parameter(help="Random seed of the fits.")] = 0,
     stop_with_stdin: Annotated[bool, Parameter(help="Stop when standard input ends.", negative="")] = False,
 ) -> None:
-    """Join a group: fit own data, publish it, relay and merge everybody's."""
+    """Join a group: fit this site's data, publish the contribution, relay and merge those of all members."""
     require_extra("net", task="decbayes agent")
     from decbayes.network import Charter, Identity, SqliteStore
     from decbayes.network.runtime.links import Links
@@ -76,7 +79,7 @@ def serve(
     member = Agent(charter, identity, rng=np.random.default_rng(), saved=store.load())
     log = Log.on_stdout(charter.names)
     if store.damaged:
-        log("store_damaged", records=store.damaged, text="They are left out; neighbours send them again.")
+        log("store_damaged", records=store.damaged, text="They are ignored; neighbours send them again.")
     service = Service(member, store, links, log, rng=rng, refinements=refinements)
     try:
         for shard in shards:
@@ -91,14 +94,14 @@ def check_streams(with_stdin: bool) -> None:
     if sys.stdout is None:
         raise TransportFailed("Standard output is closed, and the log goes there. Direct it to a file or /dev/null.")
     if with_stdin and sys.stdin is None:
-        raise TransportFailed("Standard input is closed: there is nothing whose end --stop-with-stdin could wait for.")
+        raise TransportFailed("Standard input is closed, so --stop-with-stdin has nothing to wait for.")
 
 
 def check_member(identity: "Identity", charter: "Charter", key: Path) -> None:
     if identity.id not in charter.keys:
         raise InvalidCharter(
-            f"{key} is not a key of a member of '{charter.group}'. Its public key is {identity.public.hex()}: "
-            "have it added with `decbayes charter add`, and give the new charter to all members."
+            f"{key} is not the key of a member of '{charter.group}'. Add its public key, {identity.public.hex()}, "
+            "with `decbayes charter add`, and give the new charter to all members."
         )
 
 

@@ -13,21 +13,25 @@ from decbayes.network.protocol.limits import AGENT_DAYS, AUTHORITY_DAYS
 if TYPE_CHECKING:
     from cryptography import x509
 
-app = App(name="certificate", help="Make the certificates for links beyond one machine.")
+app = App(name="certificate", help="Create the certificates for links beyond one machine.")
 
 File = Annotated[Path, Parameter(help="Where to write the certificate; its private key goes beside it, as FILE.key.")]
 Signer = Annotated[Path, Parameter(name="--authority", help="The authority's certificate; its key lies beside it.")]
 Hosts = Annotated[
     tuple[str, ...],
-    Parameter(name="--host", help="Name or address under which others call the agent; may be repeated.", negative=""),
+    Parameter(name="--host", help="Name or address at which others reach the agent; may be repeated.", negative=""),
 ]
-Days = Annotated[PositiveInt, Parameter(help="How long it is valid, at most as long as the authority.")]
-Name = Annotated[str | None, Parameter(help="What the certificate is called; the file's name unless given.")]
+Days = Annotated[PositiveInt, Parameter(help="Days until it expires; at most those of the authority.")]
+Name = Annotated[str | None, Parameter(help="Name in the certificate; default: the file's name.")]
 
 
 @app.command
 def authority(
-    file: File, /, *, name: Name = None, days: Annotated[PositiveInt, Parameter(help="Validity.")] = AUTHORITY_DAYS
+    file: File,
+    /,
+    *,
+    name: Name = None,
+    days: Annotated[PositiveInt, Parameter(help="Days until it expires.")] = AUTHORITY_DAYS,
 ) -> None:
     """Make a group's authority. All agents get its certificate; its key stays with whoever admits agents.
 
@@ -79,7 +83,7 @@ def request(file: File, /, *, hosts: Hosts, name: Name = None) -> None:
 
 @app.command
 def sign(
-    request: Annotated[Path, Parameter(help="What `request` made, by its name FILE.request.")],
+    request: Annotated[Path, Parameter(help="The file that `request` wrote, FILE.request.")],
     /,
     *,
     authority: Signer,

@@ -18,7 +18,7 @@ from decbayes.network.protocol.limits import Limits
 if TYPE_CHECKING:
     from decbayes.network import Charter
 
-app = App(name="charter", help="Write, extend or show what a group agrees on.")
+app = App(name="charter", help="Write, extend or show a charter: what a group agrees on.")
 
 File = Annotated[Path, Parameter(help="The charter's file.")]
 Members = Annotated[tuple[str, ...], Parameter(name="--member", help="NAME=PUBLIC_KEY, once for each member.")]
@@ -33,8 +33,10 @@ def new(
     model: Annotated[str, Parameter(help=f"One of {', '.join(MODELS)}.")],
     members: Members,
     settings: Annotated[tuple[str, ...], Parameter(name="--set", help="NAME=VALUE, a setting of the model.")] = (),
-    limits: Annotated[tuple[str, ...], Parameter(name="--limit", help="NAME=VALUE, what members may send.")] = (),
-    vocabulary: Annotated[Path | None, Parameter(help="The words of a topic model, one a line.")] = None,
+    limits: Annotated[
+        tuple[str, ...], Parameter(name="--limit", help="NAME=VALUE, a limit on what members may send.")
+    ] = (),
+    vocabulary: Annotated[Path | None, Parameter(help="The words of a topic model, one per line.")] = None,
 ) -> None:
     """Write a charter. Give the file to all members, and let them compare its fingerprint.
 
@@ -87,12 +89,12 @@ def next_epoch(
     file: File,
     /,
     *,
-    store: Annotated[Path, Parameter(help="The store of an agent that has heard of everybody.")],
+    store: Annotated[Path, Parameter(help="The store of an agent that has the contributions of all members.")],
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the new charter.")],
 ) -> None:
-    """Begin a new epoch: what is merged so far becomes the prior, and its data count no more.
+    """Begin a new epoch: the merge so far becomes the prior, and the data in it are not counted again.
 
-    All members need the new file, and a new store each.
+    All members need the new file, and each needs a new store.
 
     For example:
 
@@ -107,7 +109,7 @@ def next_epoch(
     pool = stored_pool(store, charter)
     shards = {record.origin: record.header.shards for record in pool.counted()}
     if not shards:
-        raise StoreFailed(f"{store} holds no evidence yet: a new epoch would be the old one.")
+        raise StoreFailed(f"{store} holds no contributions yet, so a new epoch would not differ from this one.")
     following = charter.next_epoch(pool.posterior(), shards)
     following.save(output)
     print_charter(following)
@@ -115,7 +117,7 @@ def next_epoch(
 
 @app.command
 def show(file: File, /) -> None:
-    """Show a charter and its fingerprint, which all members should find to be the same.
+    """Show a charter and its fingerprint, which must be the same for all members.
 
     For example:
 
@@ -135,7 +137,7 @@ def load(file: Path) -> "Charter":
 
 def refuse_existing(file: Path) -> None:
     if file.exists():
-        raise InvalidCharter(f"{file} exists, and a charter is not overwritten. Members are added with `charter add`.")
+        raise InvalidCharter(f"{file} exists, and a charter is not overwritten. Use `charter add` to add members.")
 
 
 def print_charter(charter: "Charter") -> None:
@@ -144,7 +146,7 @@ def print_charter(charter: "Charter") -> None:
     print(f"model        {charter.model_name} ({settings})")
     print(f"members      {', '.join(charter.members)}")
     if charter.epoch is not None:
-        print(f"prior        earlier evidence of {', '.join(charter.epoch.counted)}")
+        print(f"prior        earlier data of {', '.join(charter.epoch.counted)}")
     print(f"fingerprint  {charter.short_fingerprint}")
 
 
@@ -159,7 +161,7 @@ def keys(pairs: Sequence[str]) -> dict[str, bytes]:
 
 
 def values(pairs: Sequence[str]) -> dict[str, Any]:
-    """Settings by name: numbers, lists and so on as in JSON, everything else as text."""
+    """Settings by name: numbers, lists and so on as in JSON, everything else as a string."""
     return {name: value(text) for name, text in map(split, pairs)}
 
 

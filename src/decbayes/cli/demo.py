@@ -13,7 +13,7 @@ from decbayes.extras import require_extra
 
 def demo(
     *,
-    seed: Annotated[NonNegativeInt, Parameter(help="Another seed deals the images out differently.")] = 0,
+    seed: Annotated[NonNegativeInt, Parameter(help="Random seed; another one gives the sites other images.")] = 0,
     out: Annotated[Path, Parameter(help="Folder for the picture.")] = Path("demo"),
 ) -> None:
     """Run the agents, show them, and draw the outcome."""

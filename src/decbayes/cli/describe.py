@@ -40,7 +40,7 @@ def table_of(posterior: Posterior, *, top: int, shape: Shape | None) -> Table:
 
 
 def described(posterior: Posterior, top: int) -> tuple[list[Row], str]:
-    """Rows of plain values, one per component, and which of them is the most telling."""
+    """Rows of plain values, one per component, and which column tells components apart best."""
     model = known_model(posterior)
     if model is None:
         return [*posterior.summary(top=top)], "mean"
@@ -80,7 +80,7 @@ def square(numbers: int) -> Shape | None:
 
 
 def image_or_numbers(values: Array, shape: Shape | None) -> str:
-    """An image in shades, two characters a pixel; the numbers where there is no shape, or no room."""
+    """An image in shades, two characters per pixel; the numbers where there is no shape, or no room."""
     numbers = np.ravel(values)
     if shape is None or shape[1] > WIDEST_IMAGE:
         return number_text(numbers)

@@ -17,7 +17,7 @@ from decbayes.merging.shared import Shared
 from decbayes.posterior import Posterior
 from decbayes.symmetry import CoupledSet
 
-CLOSE = 3.0  # nats: the next best assignment is less than twenty times as improbable
+CLOSE = 3.0  # nats of the objective: below this, look at the match before relying on it
 SPACES = 2  # around a column
 SHORTEST_CAPTION = 16  # what the last column is left with, on a narrow terminal
 
@@ -33,8 +33,8 @@ def print_alignment(found: Alignment, merged: Posterior, names: list[str]) -> No
         ]
         print_tables(columns, texts, plain(" + ".join(coupled.factors)))
         output().print(
-            f"In brackets: the nats that the objective loses in the next best slot. {close_calls(found, coupled)} are "
-            f"close calls (under {CLOSE:g})."
+            f"In brackets: how much lower the objective is with the component in its next best slot. "
+            f"{close_calls(found, coupled)} are close calls (under {CLOSE:g})."
         )
         print_shared(found.shared()[coupled], texts, names)
 
@@ -48,14 +48,14 @@ def close_calls(found: Alignment, coupled: CoupledSet) -> str:
 def print_shared(shared: Shared, texts: Sequence[str], names: Sequence[str]) -> None:
     """Who supports each slot, with how much, and how far the versions differ; then what to look at."""
     sites, slots = shared.evidence.shape
-    table = Table("slot", "sites", "observations", "apart", "merged", title="who has what", box=None)
+    table = Table("slot", "sites", "observations", "apart", "merged", title="which sites have it", box=None)
     for slot in range(slots):
         support = shared.sites(slot)
         own = f"{len(support)} of {sites}" if len(support) != 1 else f"only {plain(names[support[0]])}"
         apart = f"{np.nanmax(shared.apart[support, slot]):.2f}" if support else "–"
         table.add_row(str(slot), own, f"{shared.evidence[:, slot].sum():,.0f}", apart, texts[slot])
     output().print(table)
-    output().print("apart: nats per observation that the least fitting site's version loses by being merged.")
+    output().print("apart: how much the site that differs most loses by the merge, in nats per observation.")
 
 
 def shared_rows(found: Alignment, names: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -93,12 +93,12 @@ def remarks(shared: Shared) -> Iterator[str]:
     """What deserves a look, each with the remedy."""
     if shared.duplicates:
         pairs = ", ".join(f"{first} and {second}" for first, second in shared.duplicates)
-        yield f"Nearly the same: slots {pairs}. Fewer --components would join them."
+        yield f"Nearly the same: slots {pairs}. Fewer --components would merge them."
     if shared.unlike:
         slots = ", ".join(map(str, shared.unlike))
         yield (
-            f"{len(shared.unlike)} of {shared.evidence.shape[1]} slots hold unlike things ({slots}). "
-            "More --components, or --components auto, would keep them apart."
+            f"{len(shared.unlike)} of {shared.evidence.shape[1]} slots hold components that differ ({slots}). "
+            "More --components, or --components auto, would give them slots of their own."
         )
 
 
@@ -141,5 +141,5 @@ def cell(components: Sequence[int], margins: Array) -> Text:
     if not components:
         return Text("–")
     margin = float(margins[list(components)].min())
-    sureness = f"{margin:,.1f}" if np.isfinite(margin) else "only one"
+    sureness = f"{margin:,.1f}" if np.isfinite(margin) else "no other"
     return Text(f"{'+'.join(map(str, components))} ({sureness})", style="yellow" if margin < CLOSE else "")

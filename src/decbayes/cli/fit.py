@@ -27,7 +27,10 @@ Data = Annotated[Path, Parameter(help="A .csv, .tsv, .parquet, .npy, .npz or .mt
 Output = Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the posterior.")]
 Like = Annotated[Path | None, Parameter(help="Use the model, prior and column names of another site's posterior.")]
 Seed = Annotated[NonNegativeInt, Parameter(help="Random seed: the same seed gives the same fit.")]
-Restarts = Annotated[NonNegativeInt | None, Parameter(help="Additional random starts; the fit with the best bound is kept.", show_default=False)]
+Restarts = Annotated[
+    NonNegativeInt | None,
+    Parameter(help="Additional random starts; the best is kept.", show_default=False),
+]
 Passes = Annotated[PositiveInt | None, Parameter(help="Maximum number of passes over the data.", show_default=False)]
 
 FIRST = (

@@ -13,7 +13,7 @@ def keygen(
     key: Annotated[Path, Parameter(help="Where to write the private key; it stays on this machine.")],
     /,
 ) -> None:
-    """Make an agent's key, and print its public half for the charter."""
+    """Create an agent's key and print its public half for the charter."""
     require_extra("net", task="decbayes keygen")
     from decbayes.network import Identity
 

@@ -10,7 +10,7 @@ from decbayes.errors import TransportFailed
 if TYPE_CHECKING:
     from decbayes.network.runtime.links import Tls
 
-Authority = Annotated[Path | None, Parameter(help="Certificate of the authority that vouches for all agents (PEM).")]
+Authority = Annotated[Path | None, Parameter(help="The authority's certificate (PEM); it signed those of all agents.")]
 Certificate = Annotated[Path | None, Parameter(help="This agent's certificate (PEM).")]
 CertificateKey = Annotated[Path | None, Parameter(help="The certificate's private key (PEM).")]
 Plain = Annotated[bool, Parameter(help="Allow links without TLS beyond this machine.", negative="")]

@@ -44,30 +44,33 @@ def merge(
     components: Annotated[
         str | None,
         Parameter(
-            help="How many components the merge has: a number, or 'auto' to find it. If not given, as many as the site "
-            "with the most."
+            help="Number of components of the merge, or 'auto' to find it. Default: as many as the site with "
+            "the most has."
         ),
     ] = None,
     since: Annotated[
-        Path | None, Parameter(help="An earlier merge: components that are the same keep its ids and numbers.")
+        Path | None, Parameter(help="An earlier merge: components found again keep their ids and numbers.")
     ] = None,
-    explain: Annotated[bool, Parameter(negative="", help="Say which component went where, and who has what.")] = False,
+    explain: Annotated[
+        bool, Parameter(negative="", help="Print which component went into which slot, and which sites have it.")
+    ] = False,
     picture: Annotated[Path | None, Parameter(help="Draw the alignment into this file (.png, .svg, .pdf).")] = None,
     tree: Annotated[
         Path | None, Parameter(help="Draw the tree of all components into this file (.png, .svg, .pdf).")
     ] = None,
     as_json: Annotated[
-        bool, Parameter(name="--json", negative="", help="Print who has what as JSON, one object per component.")
+        bool, Parameter(name="--json", negative="", help="Print the same as JSON, one object per component.")
     ] = False,
     solver: Annotated[
         Solvers | None,
         Parameter(
-            help="How the alignment is searched for. 'grouping' puts any component into any slot; the others put one "
-            "of each site into each. If not given, the model decides."
+            help="How to align. 'grouping' may put several components of a site into one slot; the others put one "
+            "into each. Default: 'matching' for features, 'grouping' for other models."
         ),
     ] = None,
     restarts: Annotated[
-        NonNegativeInt | None, Parameter(help="Further starts of --solver matching; if not given, it decides.")
+        NonNegativeInt | None,
+        Parameter(help="Additional starts of --solver matching; default: depends on the size."),
     ] = None,
     naive: Annotated[
         bool, Parameter(negative="", help="Add components as they are labelled, without alignment.")
@@ -78,7 +81,7 @@ def merge(
     for drawn in (picture, tree):
         check_picture(drawn, *posteriors)
     if naive and (explain or picture or tree or as_json or since or components):
-        raise WrongArgument("--naive makes no alignment, and the other options are about one: leave it out.")
+        raise WrongArgument("--naive makes no alignment, which the other options need. Leave --naive out.")
     if restarts is not None and solver != "matching":
         raise WrongArgument("--restarts is for --solver matching.")
     count = number_of(components)
@@ -151,7 +154,7 @@ def read_all(paths: list[Path]) -> list[Posterior]:
     Numbers of components may differ.
     """
     if not paths:
-        raise NothingToMerge("Name the posterior files to merge.")
+        raise NothingToMerge("Give the posterior files to merge.")
     with progress_bar() as bar:
         read = [*same_columns([load(path) for path in bar.track(paths, description="reading")])]
     for path, posterior in zip(paths, read, strict=True):
@@ -171,4 +174,4 @@ def warn_of_copies(paths: list[Path], read: list[Posterior]) -> None:
     for path, posterior in zip(paths, read, strict=True):
         before = first.setdefault(posterior.digest, path)
         if before is not path and posterior.digest != nothing:
-            messages().print(f"{path} is the same posterior as {before}: its data count twice.")
+            messages().print(f"{path} is the same posterior as {before}: its data are counted twice.")

@@ -16,7 +16,7 @@ def check_output(output: Path | None, *inputs: Path | None) -> None:
     if output.exists() and not output.is_file():
         raise DecbayesError(f"{output} is a folder or a device, not a file. Choose another name.")
     if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise DecbayesError(f"{output} cannot be written: {folder} is no folder that you can write to.")
+        raise DecbayesError(f"{output} cannot be written: {folder} is not a folder that you can write to.")
     for path in inputs:
         if path is not None and path.exists() and output.exists() and output.samefile(path):
             raise DecbayesError(f"{output} is an input of this command and would be lost. Choose another name.")

@@ -33,7 +33,7 @@ def posterior(
     tls_key: CertificateKey = None,
     plain: Plain = False,
 ) -> None:
-    """The merged posterior of all evidence that an agent has heard of, and the set it was made from."""
+    """Print and save the merged posterior of all contributions that an agent has received."""
     require_extra("net", task="decbayes posterior")
     from decbayes.network import Charter
     from decbayes.network.runtime.stored import stored, stored_parts
@@ -41,11 +41,9 @@ def posterior(
     check_output(output, charter, store)
     agreed = Charter.load(charter)
     if (agent is None) == (store is None):
-        raise TransportFailed("Say where to look: --agent HOST:PORT for a running agent, or --store FILE.")
+        raise TransportFailed("Give either --agent HOST:PORT (a running agent) or --store FILE.")
     if parts is not None and store is None:
-        raise TransportFailed(
-            "An agent answers with the merge; its parts are in its store: --store FILE --parts FOLDER."
-        )
+        raise TransportFailed("A running agent sends the merge only. --parts needs --store FILE.")
     if store is not None:
         answer = stored(store, agreed)
     else:
@@ -74,6 +72,6 @@ def print_answer(description: dict[str, Any], charter: "Charter") -> None:
     counted = [name for name in charter.members if name in description["counted"]]
     missing = [name for name in charter.members if name not in counted]
     print(f"observations  {description['observations']:,}")
-    print(f"counted       {', '.join(counted) or 'nobody'}")
-    print(f"not heard of  {', '.join(missing) or 'nobody'}")
+    print(f"counted       {', '.join(counted) or 'none'}")
+    print(f"missing       {', '.join(missing) or 'none'}")
     print(f"set           {shown(description['set'])[:16]}")

@@ -19,21 +19,21 @@ from decbayes.posterior import Posterior
 
 
 def score(
-    data: Annotated[Path, Parameter(help="Data of the kind that was fitted, in any of its formats.")],
+    data: Annotated[Path, Parameter(help="Held-out data, in any format that `decbayes fit` reads.")],
     posteriors: Annotated[list[Path], Parameter(negative="", help="The posterior files to compare.")],
     /,
     *,
     columns: Annotated[
-        str, Parameter(help="Columns to use, separated by commas; the posterior's if it names them.")
+        str, Parameter(help="Columns to use, separated by commas; default: those of the posterior.")
     ] = "",
-    held_out: Annotated[float, Parameter(help="Topics, features: the share of each observation to predict.")] = 0.1,
-    seed: Annotated[NonNegativeInt, Parameter(help="Topics, features: which part that is.")] = 0,
+    held_out: Annotated[float, Parameter(help="Topics and features: share of each observation to predict.")] = 0.1,
+    seed: Annotated[NonNegativeInt, Parameter(help="Topics and features: random seed that chooses this share.")] = 0,
 ) -> None:
     """Print each posterior's mean log predictive density of held-out data; higher is better."""
     if not posteriors:
         raise InvalidData("Name the posteriors to score after the data.")
     if not 0.0 < held_out < 1.0:
-        raise InvalidData(f"--held-out is a share between 0 and 1, not {held_out:g}.")
+        raise InvalidData(f"--held-out must be between 0 and 1, not {held_out:g}.")
     read = same_columns([load(path) for path in posteriors])
     warn_of_other_labels(posteriors, read)
     table = Table("posterior", "log predictive", box=None)

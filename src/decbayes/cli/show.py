@@ -23,13 +23,13 @@ def show(
     posterior: Annotated[Path, Parameter(help="A posterior file.")],
     /,
     *,
-    top: Annotated[PositiveInt, Parameter(help="How many words, or other entries, of each component.")] = 10,
+    top: Annotated[PositiveInt, Parameter(help="Number of words, or other entries, per component.")] = 10,
     picture: Annotated[Path | None, Parameter(help="Also draw it into this file (.png, .svg, .pdf).")] = None,
     shape: Annotated[
         Shape | None,
-        Parameter(help="Height and width: show features, or a mixture's means, as such images.", negative=""),
+        Parameter(help="Height and width of images: show features, or the means of a mixture, as images.", negative=""),
     ] = None,
-    as_json: Annotated[bool, Parameter(name="--json", negative="", help="One JSON object a parameter.")] = False,
+    as_json: Annotated[bool, Parameter(name="--json", negative="", help="One JSON object per parameter.")] = False,
 ) -> None:
     """Print a posterior: topics with their words, a mixture's means, features as images."""
     check_picture(picture, posterior)
@@ -88,11 +88,11 @@ def draw(posterior: Posterior, shape: Shape | None) -> Any:
         return plot.features(posterior, shape, factor="components")
     if model.view == "points":
         return plot.mixture(posterior).figure
-    raise DecbayesError(f"There is no picture for {type(model).__name__}; decbayes.plot has the parts.")
+    raise DecbayesError(f"decbayes does not draw {type(model).__name__}; the functions of decbayes.plot may help.")
 
 
 def square_or_told(numbers: int) -> Shape:
     side = square(numbers)
     if side is None:
-        raise InvalidData(f"{numbers:,} pixels are no square. Say how high and wide images are: --shape HEIGHT WIDTH.")
+        raise InvalidData(f"{numbers:,} pixels do not make a square image. Give its shape: --shape HEIGHT WIDTH.")
     return side

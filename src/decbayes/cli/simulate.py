@@ -16,19 +16,21 @@ Topology = Literal["changing", "clique", "line", "random", "ring", "tree"]
 
 def simulate(
     *,
-    agents: Annotated[PositiveInt, Parameter(help="How many sites there are.")] = 8,
-    steps: Annotated[NonNegativeInt, Parameter(help="How many steps the faults last.")] = 200,
-    seed: Annotated[NonNegativeInt, Parameter(help="Everything follows from it.")] = 0,
-    topology: Annotated[Topology, Parameter(help='Who is whose neighbour; "changing" rewires all links.')] = "random",
+    agents: Annotated[PositiveInt, Parameter(help="Number of sites, each with one agent.")] = 8,
+    steps: Annotated[NonNegativeInt, Parameter(help="Number of steps with faults.")] = 200,
+    seed: Annotated[NonNegativeInt, Parameter(help="Random seed of the whole simulation.")] = 0,
+    topology: Annotated[Topology, Parameter(help='Which agents are neighbours; "changing" rewires them.')] = "random",
     traitors: Annotated[
         bool, Parameter(help="One site signs two records under one version, and is found out.")
     ] = False,
     calm: Annotated[bool, Parameter(help="No faults, and perfect links.")] = False,
     pause: Annotated[NonNegativeFloat, Parameter(help="Seconds between two steps.")] = 0.05,
     histories: Annotated[
-        NonNegativeInt, Parameter(help="Check so many seeds at full speed instead, without the view.")
+        NonNegativeInt, Parameter(help="Instead check this many seeds at full speed, without showing them.")
     ] = 0,
-    picture: Annotated[Path | None, Parameter(help="Draw the network when the faults end and when all agree.")] = None,
+    picture: Annotated[
+        Path | None, Parameter(help="Draw the network at the end of the faults and when all agree into this file.")
+    ] = None,
 ) -> None:
     """Watch simulated agents join, leave, crash and lose messages, and agree in the end."""
     wanted = ["net"] if picture is None else ["net", "plot"]

@@ -72,7 +72,7 @@ def draw(moments: tuple[Moment, Moment]) -> Any:
 
 
 def view(simulation: Simulation, event: str) -> Group:
-    """One row a site: what it is doing, whom it has heard of, and the posterior it holds."""
+    """One row per site: what it is doing, whom it has heard of, and the posterior it holds."""
     table = Table(title=f"step {simulation.time}: {event.replace('_', ' ')}", title_justify="left")
     for column in ("site", "state", "has heard of", "observations", "posterior mean", "set"):
         table.add_column(column, justify="right" if column in ("observations", "posterior mean") else "left")
@@ -90,8 +90,8 @@ def row(simulation: Simulation, site: Site) -> list[str | Text]:
     for other in simulation.sites:
         known, excluded = other.identity.id in pool.records, other.identity.id in pool.proofs
         heard.append("✗" if excluded else "●" if known else "·", "red" if excluded else "green" if known else "dim")
-    usual = merged.posterior.parameters("mean")
-    mean = f"{float(np.ravel(usual['mean'])[0]):.4f} ± {float(np.sqrt(np.ravel(usual['variance'])[0])):.4f}"
+    parameters = merged.posterior.parameters("mean")
+    mean = f"{float(np.ravel(parameters['mean'])[0]):.4f} ± {float(np.sqrt(np.ravel(parameters['variance'])[0])):.4f}"
     return [site.name, state(site), heard, str(merged.observations), mean, merged.set_hash[:8]]
 
 

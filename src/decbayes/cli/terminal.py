@@ -45,22 +45,22 @@ def fitting(starts: int) -> Iterator[OnPass]:
 
 
 @contextmanager
-def aligning(agents: int) -> Iterator[Callable[[], None]]:
+def aligning(sites: int) -> Iterator[Callable[[], None]]:
     """A bar that counts how often a posterior was matched, and grows by a round when the last one changed something."""
     with progress_bar() as bar:
-        task = bar.add_task(f"aligning {agents:,} posteriors", total=2 * agents)
+        task = bar.add_task(f"aligning {sites:,} posteriors", total=2 * sites)
 
         def report() -> None:
             bar.advance(task)
             (state,) = bar.tasks
             if state.finished:
-                bar.update(task, total=state.completed + agents)
+                bar.update(task, total=state.completed + sites)
 
         yield report
 
 
 def progress_bar() -> Progress:
-    """A bar on standard error that leaves nothing behind, and is silent where nobody looks."""
+    """A bar on standard error that leaves nothing behind, and prints nothing where there is no terminal."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     console = messages()
     console.quiet = not console.is_terminal  # some versions of rich end a disabled bar with an empty line

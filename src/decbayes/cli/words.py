@@ -19,16 +19,16 @@ def words(
     data: Annotated[Path, Parameter(help="Texts, as `decbayes fit topics` reads them.")],
     /,
     *,
-    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the words, one a line.")],
-    least_documents: Annotated[PositiveInt, Parameter(help="Words in fewer documents are left out.")] = 5,
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the words, one per line.")],
+    least_documents: Annotated[PositiveInt, Parameter(help="Ignore words in fewer documents.")] = 5,
     most_share: Annotated[
-        float, Parameter(help="Words in a larger share of them are left out.", validator=Number(gt=0, lte=1))
+        float, Parameter(help="Ignore words in a larger share of the documents.", validator=Number(gt=0, lte=1))
     ] = 0.5,
 ) -> None:
-    """Write down the words that texts are made of, one a line."""
+    """Write the words of a file of texts, one per line."""
     check_output(output, data)
     if not is_text(data):
-        raise InvalidData(f"{data}: words are taken from texts, {', '.join(TEXTS)}.")
+        raise InvalidData(f"{data}: only texts have words to list ({', '.join(TEXTS)}).")
     found = read_documents(data, least_documents=least_documents, most_share=most_share).vocabulary
     write_whole(output, "".join(f"{word}\n" for word in found).encode())
     messages().print(f"{output}: {len(found):,} words")

@@ -17,7 +17,7 @@ from decbayes.posterior import Posterior
 
 VICTIM, LATECOMER = SITES[3], SITES[7]
 REFINEMENTS = 2
-# The group has settled when nothing has changed for so long; refining waits for three quiet seconds.
+# The group agrees when nothing has changed for so long; refining waits for three quiet seconds.
 QUIET_SECONDS = 6.0
 # A slow machine need not refine to the end; agreeing it must.
 PATIENCE_SECONDS, MOST_SECONDS = 70.0, 100.0
@@ -86,22 +86,20 @@ class Events:
         if one.inquiry is not None:
             one.inquiry.close()
         one.inquiry, one.state = None, "killed"
-        self.story.happened(f"{site} is killed; what it has said still counts", mark=f"{site} killed")
+        self.story.happened(f"{site} is killed; its contribution still counts", mark=f"{site} killed")
         self.show()
 
     def _finish(self) -> None:
         inquiry = self.live[0].inquiry
         assert inquiry is not None
         self.story.agreed = inquiry.posterior().posterior
-        self.story.happened(f"{len(self.live)} sites agree, bit by bit, on the evidence of all {len(SITES)}")
+        self.story.happened(f"{len(self.live)} sites agree, bit by bit, on the contributions of all {len(SITES)}")
         self.show()
 
     def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():
             if self.story.seconds > MOST_SECONDS:
-                raise TransportFailed(
-                    f"The sites have not come to agree in {MOST_SECONDS:.0f} s; see {self.party.folder}."
-                )
+                raise TransportFailed(f"The sites did not agree within {MOST_SECONDS:.0f} s; see {self.party.folder}.")
             for one in self.live:
                 self._look(one)
             self.show()

@@ -47,7 +47,7 @@ def plain_lines(events: Events, console: Console) -> Callable[[], None]:
 
 
 def table_of(events: Events) -> Group:
-    """One row a site: what it is doing, whom it has heard of, and how good its merged posterior is."""
+    """One row per site: what it is doing, whom it has heard of, and how good its merged posterior is."""
     story = events.story
     table = Table(title=f"{story.seconds:4.0f} s", title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("site")

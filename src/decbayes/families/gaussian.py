@@ -37,8 +37,8 @@ class IsotropicGaussian(Family):
 
     def natural(self, *, mean: ArrayLike, variance: ArrayLike) -> Array:
         centre = np.atleast_2d(np.asarray(mean, dtype=np.float64))
-        spread = np.broadcast_to(np.asarray(variance, dtype=np.float64), centre.shape[:-1])
-        return np.concatenate([centre / spread[..., None], -0.5 / spread[..., None]], axis=-1)
+        variances = np.broadcast_to(np.asarray(variance, dtype=np.float64), centre.shape[:-1])
+        return np.concatenate([centre / variances[..., None], -0.5 / variances[..., None]], axis=-1)
 
     def expected(self, natural: ArrayLike) -> Array:
         return self.columns(natural)[0]
@@ -100,8 +100,8 @@ class DiagonalGaussian(Family):
 
     def natural(self, *, mean: ArrayLike, variance: ArrayLike) -> Array:
         centre = np.atleast_2d(np.asarray(mean, dtype=np.float64))
-        spread = np.broadcast_to(np.asarray(variance, dtype=np.float64), centre.shape)
-        return np.concatenate([centre / spread, -0.5 / spread], axis=-1)
+        variances = np.broadcast_to(np.asarray(variance, dtype=np.float64), centre.shape)
+        return np.concatenate([centre / variances, -0.5 / variances], axis=-1)
 
     def expected(self, natural: ArrayLike) -> Array:
         return self.columns(natural)[0]

@@ -191,8 +191,8 @@ class NormalWishart(Family):
         m = np.atleast_2d(np.asarray(mean, dtype=np.float64))
         rows, side = m.shape
         kappa, n = (np.broadcast_to(np.asarray(part, dtype=np.float64), rows)[:, None] for part in (strength, degrees))
-        spread = np.broadcast_to(np.asarray(inverse_scale, dtype=np.float64), (rows, side, side))
-        scatter = flat(spread + kappa[..., None] * outer(m))
+        inverse = np.broadcast_to(np.asarray(inverse_scale, dtype=np.float64), (rows, side, side))
+        scatter = flat(inverse + kappa[..., None] * outer(m))
         return np.concatenate([n - side, -0.5 * scatter, kappa * m, -0.5 * kappa], axis=-1)
 
     def expected(self, natural: ArrayLike) -> MeanAndPrecision:
@@ -202,10 +202,10 @@ class NormalWishart(Family):
     def deviation(self, natural: ArrayLike) -> MeanAndPrecision:
         mean, strength, degrees, inverse_scale = self.columns(natural)
         scale = np.asarray(np.linalg.inv(inverse_scale), dtype=np.float64)
-        spread = scale**2 + diagonal(scale)[..., :, None] * diagonal(scale)[..., None, :]
+        squares = scale**2 + diagonal(scale)[..., :, None] * diagonal(scale)[..., None, :]
         freedom = strength * (degrees - mean.shape[-1] - 1.0)
         centre = np.sqrt(over_positive(diagonal(inverse_scale), freedom[..., None]))
-        return MeanAndPrecision(centre, np.sqrt(degrees[..., None, None] * spread))
+        return MeanAndPrecision(centre, np.sqrt(degrees[..., None, None] * squares))
 
     def statistics(self, value: MeanAndPrecision) -> Array:
         mu, precision = value

@@ -27,7 +27,7 @@ def register(family: Family) -> None:
 def registered(name: str) -> Family:
     """The family of that name."""
     if name not in FAMILIES:
-        raise ValueError(f"the family {name!r} is not known here; `decbayes.families.register` makes it so")
+        raise ValueError(f"the family {name!r} is not registered here; call `decbayes.families.register` first")
     return FAMILIES[name]
 
 

@@ -45,8 +45,8 @@ def read_counts(path: Path) -> Observations:
     try:
         return read_table(path)
     except InvalidData as error:
-        cause = str(error).split(" Fill missing")[0].rstrip(".")
-        raise InvalidData(f"{cause}. Counts of words are expected; texts are read from {', '.join(TEXTS)}.") from None
+        cause = str(error).split(" Fill in missing")[0].rstrip(".")
+        raise InvalidData(f"{cause}. Word counts are expected; texts must be in {', '.join(TEXTS)} files.") from None
 
 
 def in_order_of(vocabulary: Sequence[str], counts: csr_array, columns: Sequence[str]) -> Documents:
@@ -61,11 +61,11 @@ def in_order_of(vocabulary: Sequence[str], counts: csr_array, columns: Sequence[
 
 
 def read_vocabulary(path: Path) -> tuple[str, ...]:
-    """One word a line."""
+    """One word per line."""
     with reading(path, "text"), opened(path) as file:
         words = tuple(line.strip() for line in file if line.strip())
     if not words:
-        raise InvalidData(f"{path} holds no words; one a line is expected.")
+        raise InvalidData(f"{path} holds no words; one per line is expected.")
     if len(set(words)) != len(words):
         twice = len(words) - len(set(words))
         raise InvalidData(f"{path}: {twice:,} words are listed more than once; `sort -u` removes them.")

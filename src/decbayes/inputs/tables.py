@@ -59,11 +59,11 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> Observations:
     suffix = ending(path)
     if suffix not in READERS:
         unknown = f"that end in .{suffix}" if suffix else "without an ending"
-        raise InvalidData(f"{path}: files {unknown} are not read; known are .{', .'.join(READERS)}.")
+        raise InvalidData(f"{path}: files {unknown} are not supported; supported are .{', .'.join(READERS)}.")
     if not path.stat().st_size:
         raise InvalidData(f"{path} is empty.")
     if path.suffix == ".gz" and suffix in BINARY:
-        raise InvalidData(f"{path}: a compressed .{suffix} file is not read; decompress it with gunzip first.")
+        raise InvalidData(f"{path}: compressed .{suffix} files are not supported; decompress it with gunzip first.")
     with reading(path, f".{suffix}"):
         return READERS[suffix](path, columns)
 
@@ -85,7 +85,7 @@ def reading(path: Path, kind: str) -> Iterator[None]:
 def read_csv(path: Path, columns: Sequence[str]) -> Observations:
     rows = list(csv_rows(path))
     if not rows:
-        raise InvalidData("it holds blank lines only.")
+        raise InvalidData("it holds only blank lines.")
     first = [cell.strip() for cell in rows[0]]
     names = () if all(is_number(cell) for cell in first) else tuple(first)
     kept = places(names, columns) if columns else range(len(first))
@@ -107,7 +107,7 @@ def places(names: Sequence[str], columns: Sequence[str]) -> list[int]:
     unknown = [name for name in columns if name not in names]
     if unknown:
         raise InvalidData(
-            f"there is no column {', '.join(unknown)}; there are {', '.join(names) or 'none with names'}."
+            f"there is no column {', '.join(unknown)}; the columns are {', '.join(names) or 'none with names'}."
         )
     return [list(names).index(name) for name in columns]
 
@@ -126,7 +126,7 @@ def numbers(cells: list[list[str]], names: Sequence[str]) -> Any:
         row, column = next((i, j) for i, line in enumerate(cells) for j, cell in enumerate(line) if not is_number(cell))
         where = f"'{names[column]}'" if names else f"number {column}"
         raise InvalidData(
-            f"column {where} is not a number in observation {row}. Fill missing values in, or choose the columns to "
+            f"column {where} is not a number in observation {row}. Fill in missing values, or choose the columns to "
             "use (--columns)."
         ) from None
 
@@ -150,7 +150,7 @@ def read_parquet(path: Path, columns: Sequence[str]) -> Observations:
     parts = [table.column(place).to_numpy() for place in kept]
     wrong = [name for name, part in zip(names, parts, strict=True) if part.dtype.kind not in "buif"]
     if wrong:
-        raise InvalidData(f"not numbers: the columns {', '.join(wrong)}. Choose others (--columns).")
+        raise InvalidData(f"the columns {', '.join(wrong)} are not numbers. Choose others (--columns).")
     return Observations(np.column_stack([part.astype(np.float64) for part in parts]), names)
 
 
@@ -240,7 +240,7 @@ def text_of(line: str, number: int) -> str:
         value = None
     text = value.get("text") if isinstance(value, dict) else value
     if not isinstance(text, str):
-        raise InvalidData(f"line {number} is neither a string nor an object with a 'text' that is one.")
+        raise InvalidData(f"line {number} is neither a string nor an object with a string as its 'text'.")
     return text
 
 
@@ -250,7 +250,7 @@ def is_text(path: Path) -> bool:
 
 @contextmanager
 def opened(path: Path) -> Iterator[TextIO]:
-    """A text file, unpacked if its name ends in .gz, without the byte-order mark that some programs write."""
+    """A text file, decompressed if its name ends in .gz, without the byte-order mark that some programs write."""
     opener: Callable[..., TextIO] = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
         yield file

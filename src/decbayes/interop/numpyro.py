@@ -103,7 +103,7 @@ def unwrapped(distribution: Any) -> Any:
     return distribution
 
 
-def spread(values: Any, shape: tuple[int, ...]) -> Array:
+def as_rows(values: Any, shape: tuple[int, ...]) -> Array:
     """Parameters as (components, dimensions) of a site of that shape."""
     rows = shape[0] if shape else 1
     whole = np.broadcast_to(np.asarray(values, dtype=np.float64), shape)
@@ -112,18 +112,18 @@ def spread(values: Any, shape: tuple[int, ...]) -> Array:
 
 def normal(base: Any, shape: tuple[int, ...], relabelled: bool) -> Site:
     family = DiagonalGaussian()
-    return family, family.natural(mean=spread(base.loc, shape), variance=spread(base.scale, shape) ** 2)
+    return family, family.natural(mean=as_rows(base.loc, shape), variance=as_rows(base.scale, shape) ** 2)
 
 
 def gamma(base: Any, shape: tuple[int, ...], relabelled: bool) -> Site:
     family = Gamma()
-    return family, family.natural(shape=spread(base.concentration, shape), rate=spread(base.rate, shape))
+    return family, family.natural(shape=as_rows(base.concentration, shape), rate=as_rows(base.rate, shape))
 
 
 def beta(base: Any, shape: tuple[int, ...], relabelled: bool) -> Site:
-    alpha, other = spread(base.concentration1, shape), spread(base.concentration0, shape)
+    alpha, other = as_rows(base.concentration1, shape), as_rows(base.concentration0, shape)
     if alpha.shape[1] != 1:
-        raise NotConvertible(f"A Beta site has one number a component; this one has the shape {shape}.")
+        raise NotConvertible(f"A Beta site has one number per component; this one has the shape {shape}.")
     return Beta(), Beta().natural(alpha=alpha[:, 0], beta=other[:, 0])
 
 

@@ -34,7 +34,7 @@ AGREEMENT = (
 
 OWN_WORDS = " Where sites count different words, own_words=… names those of this estimator."
 
-ROUNDING = 1e-12  # natural parameters go to usual ones and back; nobody states a prior to so many digits
+ROUNDING = 1e-12  # converting parameters to natural ones and back rounds; no prior is given to so many digits
 
 
 def from_sklearn(

@@ -183,5 +183,5 @@ def precision_root(covariance: Array) -> Array:
 
 def shared_by_dimensions(values: Array, name: str) -> Array:
     if not np.allclose(values, values[:, :1], rtol=1e-12, atol=0.0):
-        raise NotConvertible(f"scikit-learn has one {name} a component; here it differs between dimensions.")
+        raise NotConvertible(f"scikit-learn has one {name} per component; here it differs between dimensions.")
     return values[:, 0]

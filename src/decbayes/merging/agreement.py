@@ -73,7 +73,7 @@ def columns_text(first: Structure, second: Structure, name: str) -> str:
     if not same_names(first.labels.get(name, ()), second.labels.get(name, ())):
         return f"different names{labels_text(first, second, name)}"
     listed = len(first.labels[name]) == first.prior[name].shape[1]
-    remedy = "pass a list, whose columns `merge` brings into one order" if listed else "fit with the columns in one order"
+    remedy = "pass a list: `merge` brings its columns into one order" if listed else "fit with the columns in one order"
     return f"the same names in another order; {remedy}"
 
 

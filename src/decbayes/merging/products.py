@@ -58,8 +58,8 @@ def check_domain(
             guilty = blame(posteriors, assignments, structure, name, int(outside[0]))
             raise OutOfDomain(
                 f"The merge leaves the domain of {family.name} in '{name}', component {outside[0]}: posterior "
-                f"{', '.join(map(str, guilty))} is less certain there than the prior, and no distribution is left "
-                "when it is counted with the others. Leave it out, or fit it again with the shared prior."
+                f"{', '.join(map(str, guilty))} is less certain there than the prior, so the sum is not a proper "
+                "distribution. Leave it out, or fit it again with the shared prior."
             )
 
 

@@ -15,7 +15,7 @@ from decbayes.families import Array
 from decbayes.posterior import Posterior
 from decbayes.symmetry import CoupledSet
 
-# A density sums over K! relabellings in 2^K · K steps a draw; 16 components take about a million.
+# A density sums over K! relabellings in 2^K · K steps per draw; 16 components take about a million.
 MOST_COMPONENTS = 16
 
 
@@ -42,7 +42,7 @@ class Symmetrized:
         return draws
 
     def log_density(self, values: Mapping[str, Any]) -> Array:
-        """log q̃ of draws as `sample` gives them, one number a draw."""
+        """log q̃ of draws as `sample` gives them, one number per draw."""
         structure = self.posterior.structure
         relabelled = {name for coupled in structure.symmetry for name in coupled.factors}
         plain = [
@@ -63,7 +63,7 @@ class Symmetrized:
         components = structure.components(coupled)
         if components > MOST_COMPONENTS:
             raise TooManyRelabellings(
-                f"The density is a sum over {components}! relabellings, {2.0**components * components:.1e} steps a "
+                f"The density is a sum over {components}! relabellings, {2.0**components * components:.1e} steps per "
                 f"draw at best; up to {MOST_COMPONENTS} components are feasible. Samples can be drawn for any number."
             )
         scores: Any = 0.0

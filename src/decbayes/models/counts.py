@@ -55,13 +55,13 @@ def as_counts(data: Any, vocabulary: int) -> Counts:
 
 
 def checked_matrix(data: Any, vocabulary: int) -> csr_array:
-    """A CSR matrix of positive whole numbers without duplicate entries."""
+    """A CSR matrix of positive integers without duplicate entries."""
     try:
         counts = widened(data)
         check_shape(counts.shape, vocabulary)
         matrix = csr_array(counts)
     except (TypeError, ValueError) as error:
-        raise InvalidData(f"Counts must be a matrix of numbers, one row a document: {error}") from None
+        raise InvalidData(f"Counts must be a matrix of numbers, one row per document: {error}") from None
     check_columns(matrix, vocabulary)
     check_values(matrix)
     if not matrix.has_canonical_format or not matrix.data.all():
@@ -84,7 +84,7 @@ def widened(data: Any) -> Any:
 def check_shape(shape: tuple[int, ...], vocabulary: int) -> None:
     if len(shape) != 2 or shape[1] != vocabulary:
         raise InvalidData(
-            f"The counts have shape {shape}; the model expects (documents, {vocabulary}), one column a word of "
+            f"The counts have shape {shape}; the model expects (documents, {vocabulary}), one column per word of "
             "its vocabulary. Count the words of new documents with that same vocabulary."
         )
 
@@ -99,7 +99,7 @@ def check_columns(matrix: csr_array, vocabulary: int) -> None:
 def check_values(matrix: csr_array) -> None:
     values = matrix.data
     if values.dtype.kind not in "buif":
-        raise InvalidData(f"Counts must be whole numbers, not {values.dtype}.")
+        raise InvalidData(f"Counts must be integers, not {values.dtype}.")
     if not len(values):
         return
     if not np.isfinite(values).all():
@@ -107,9 +107,9 @@ def check_values(matrix: csr_array) -> None:
             "The counts hold NaN or infinite values. (`hold_out` marks a dense matrix with NaN; give it a sparse one.)"
         )
     if values.min() < 0 or values.max() > LARGEST:
-        raise InvalidData(f"Counts must be between 0 and {LARGEST}; found {values.min()} to {values.max()}.")
+        raise InvalidData(f"Counts must be between 0 and {LARGEST}; some are not.")
     if values.dtype.kind == "f" and (values != np.rint(values)).any():
-        raise InvalidData("Counts must be whole numbers; weighted words (tf-idf, say) are not counts of anything.")
+        raise InvalidData("Counts must be integers; weighted words (tf-idf, say) are not counts.")
 
 
 def present_words(indices: NDArray[Any], vocabulary: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

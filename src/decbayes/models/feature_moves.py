@@ -91,8 +91,8 @@ def reseeded(own: int, rng: np.random.Generator, state: State) -> Array:
 
 def reassigned(state: State) -> Array:
     """Infer the assignments of every observation afresh, and keep the old ones where they are better."""
-    fresh = infer(*state.evidence)
-    better = row_bounds(*state.evidence, fresh) > row_bounds(*state.evidence, state.assignments)
+    fresh = infer(*state.pairwise)
+    better = row_bounds(*state.pairwise, fresh) > row_bounds(*state.pairwise, state.assignments)
     return np.where(better, fresh, state.assignments)
 
 

@@ -41,7 +41,7 @@ class State:
     beta: Array
 
     @cached_property
-    def evidence(self) -> tuple[Array, Array]:
+    def pairwise(self) -> tuple[Array, Array]:
         """`alone` and `overlap` of the assignments' pairwise model, given q(μ) and q(π)."""
         problem = self.problem
         gram = self.means @ self.means.T
@@ -54,7 +54,7 @@ class State:
     @cached_property
     def bound(self) -> float:
         """The variational lower bound of log p(data)."""
-        explained = float(row_bounds(*self.evidence, self.assignments).sum())
+        explained = float(row_bounds(*self.pairwise, self.assignments).sum())
         absent = len(self.problem.data) * float((digamma(self.beta) - digamma(self.alpha + self.beta)).sum())
         return self.problem.likelihood_constant + explained + absent - divergence(self)
 
@@ -77,17 +77,17 @@ def state_of(problem: FeatureData, assignments: Array) -> State:
 def improved(state: State) -> State:
     """One pass of coordinate ascent over z, μ and π; the bound never falls."""
     assignments = state.assignments.copy()
-    flip_pairs(*state.evidence, assignments)
+    flip_pairs(*state.pairwise, assignments)
     # A second sweep costs little beside the features' update, and saves passes.
     for _ in range(2):
-        sweep(*state.evidence, assignments)
+        sweep(*state.pairwise, assignments)
     return state_of(state.problem, assignments)
 
 
 def believing(problem: FeatureData, means: Array, variances: Array, alpha: Array, beta: Array) -> State:
     """The state whose assignments follow from given q(μ) and q(π)."""
     nothing = np.zeros((len(means), len(problem.data)))
-    return state_of(problem, infer(*State(problem, nothing, means, variances, alpha, beta).evidence))
+    return state_of(problem, infer(*State(problem, nothing, means, variances, alpha, beta).pairwise))
 
 
 def divergence(state: State) -> float:

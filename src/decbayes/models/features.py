@@ -32,7 +32,7 @@ class LatentFeatures(Model):
     and the fourth is random; the best is then repaired by moves until none raises the bound.
     """
 
-    features: Annotated[int, "How many features.", Above(0)] = 5
+    features: Annotated[int, "Number of features.", Above(0)] = 5
     dimension: int = 10
     variance: Annotated[float, "The known variance of the noise.", Above(0)] = 0.04
     prior_variance: Annotated[float, "The prior variance of a feature.", Above(0)] = 1.0

@@ -35,26 +35,26 @@ class GaussianMixture(Mixture):
     """x ~ Σ_k π_k N(μ_k, ·), with a Dirichlet prior on π and a conjugate prior on each component.
 
     With `variance` the components share that known variance and μ_k ~ N(prior_mean, prior_variance I). Without it
-    `covariance` is "spherical" or "diagonal" (Normal-Gamma) or "full" (Normal-Wishart). The prior then expects a
-    precision of 1 / `prior_scale` with the weight of `prior_degrees` observations, and a mean of `prior_mean` with the
-    weight of `prior_strength`.
+    `covariance` is "spherical" or "diagonal" (Normal-Gamma) or "full" (Normal-Wishart). The
+    prior's expected precision is then 1 / `prior_scale`, with the weight of `prior_degrees` observations (its expected
+    variance is larger, or infinite), and its expected mean is `prior_mean`, with the weight of `prior_strength`.
     """
 
-    variance: Annotated[float | None, "The clusters' known variance.", Above(0)] = field(default=None, kw_only=True)
-    covariance: Annotated[Covariance | None, "What is learned of each cluster's shape."] = field(
+    variance: Annotated[float | None, "Known variance of the clusters.", Above(0)] = field(default=None, kw_only=True)
+    covariance: Annotated[Covariance | None, "Shape of the clusters, if their variance is not known."] = field(
         default=None, kw_only=True
     )
     prior_mean: Annotated[Any, "The prior mean, in every dimension."] = field(default=0.0, kw_only=True)
     prior_variance: Annotated[float, "The prior variance of a (known-variance) mean.", Above(0)] = field(
         default=1.0, kw_only=True
     )
-    prior_strength: Annotated[float, "Observations that the prior mean weighs.", Above(0)] = field(
+    prior_strength: Annotated[float, "Weight of the prior mean, in observations.", Above(0)] = field(
         default=0.01, kw_only=True
     )
-    prior_degrees: Annotated[float | None, "Observations that the prior scale weighs.", Above(0)] = field(
+    prior_degrees: Annotated[float | None, "Weight of the prior scale, in observations.", Above(0)] = field(
         default=None, kw_only=True
     )
-    prior_scale: Annotated[Any, "One over the precision that the prior expects of a cluster.", Above(0)] = field(
+    prior_scale: Annotated[Any, "1 / prior_scale is the expected precision of a cluster.", Above(0)] = field(
         default=1.0, kw_only=True
     )
 
@@ -148,8 +148,8 @@ class GaussianMixture(Mixture):
 
     @property
     def _degrees(self) -> float:
-        usual = 2.0 if self.covariance != "full" else self.dimension + 2.0
-        return usual if self.prior_degrees is None else self.prior_degrees
+        default = 2.0 if self.covariance != "full" else self.dimension + 2.0
+        return default if self.prior_degrees is None else self.prior_degrees
 
 
 def deviations(precision: Array) -> Array:

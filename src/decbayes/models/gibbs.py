@@ -25,7 +25,7 @@ def gibbs(
     """Draws of weights (draws, K) and components (draws, K, D) from the true posterior, as `sample` gives them.
 
     With `relabel` each sweep ends with a random relabelling, a move that the true posterior accepts always; the chain
-    then visits all K! labellings alike. Without it a chain sticks to the labelling it fell into (figure 3a of the paper).
+    then visits all K! labellings. Without it a chain stays in the labelling it fell into (figure 3a of the paper).
     """
     check_kind(np.random.Generator, rng=rng)
     check_whole(0, draws=draws, burn_in=burn_in)

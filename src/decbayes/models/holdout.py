@@ -39,7 +39,7 @@ def hold_out_tokens(data: Any, share: float, rng: np.random.Generator) -> tuple[
         tokens = int(document.sum())
         if tokens > MOST_TOKENS:
             raise InvalidData(
-                f"Document {number} has {tokens:,} tokens; of at most {MOST_TOKENS:,} a part can be drawn. Split it."
+                f"Document {number} has {tokens:,} tokens, more than the {MOST_TOKENS:,} that can be divided. Split it."
             )
         size = held_size(tokens, share)
         drawn[first:last] = rng.multivariate_hypergeometric(document, size) if size else 0

@@ -62,22 +62,22 @@ class Topics:
 class LatentDirichletAllocation(Model):
     """Documents mix topics, θ_d ~ Dirichlet(document_prior); topics mix words, β_k ~ Dirichlet(topic_prior).
 
-    `topic_prior` is a number, one number a word, or a topics × words matrix. Data are sparse (or dense) documents ×
+    `topic_prior` is a number, one number per word, or a topics × words matrix. Data are sparse (or dense) documents ×
     words counts; empty documents say nothing and are allowed. `vocabulary` is the words in the order of the columns, or
     a mapping between words and columns, as a `CountVectorizer` or a gensim `Dictionary` has it.
 
     A fit begins with `ascent.warm_up` passes that start every document's topics afresh, which finds better optima than
     carrying them over from pass to pass; the passes after that carry them over, so that the bound rises to a fixed
     point of batch variational Bayes. In each pass a document's topics take at most `document_steps` steps and stop once
-    they change by less than `document_tolerance` words a topic.
+    they change by less than `document_tolerance` words per topic.
     """
 
-    topics: Annotated[int, "How many topics.", Above(0)]
+    topics: Annotated[int, "Number of topics.", Above(0)]
     vocabulary: tuple[str, ...]
-    document_prior: Annotated[float, "α of the topics in a document.", Above(0)] = 0.1
-    topic_prior: Annotated[Any, "α of the words in a topic.", Above(0)] = 0.01
-    document_steps: Annotated[int, "The most steps that a document's topics take in each pass.", Above(0)] = 10
-    document_tolerance: Annotated[float, "They stop once they change by fewer words per topic.", Above(0)] = 1e-3
+    document_prior: Annotated[float, "Dirichlet prior of the topics in a document.", Above(0)] = 0.1
+    topic_prior: Annotated[Any, "Dirichlet prior of the words in a topic.", Above(0)] = 0.01
+    document_steps: Annotated[int, "Maximum number of steps per document in each pass.", Above(0)] = 10
+    document_tolerance: Annotated[float, "Stop a document below this change, in words per topic.", Above(0)] = 1e-3
     ascent: Ascent = field(default=Ascent(passes=100, tolerance=1e-3, warm_up=10), kw_only=True)
 
     about: ClassVar[str] = "Topics of documents: latent Dirichlet allocation of texts or of word counts."
@@ -196,14 +196,14 @@ class LatentDirichletAllocation(Model):
         *,
         topics: int = 20,
         vocabulary: Annotated[Path | None, "The words that all sites count, one per line."] = None,
-        least_documents: Annotated[int, "Without a vocabulary: words in fewer documents are left out.", Above(0)] = 5,
-        most_share: Annotated[float, "Without a vocabulary: so are words in a larger share.", Above(0)] = 0.5,
+        least_documents: Annotated[int, "Without a vocabulary: ignore words in fewer documents.", Above(0)] = 5,
+        most_share: Annotated[float, "Without a vocabulary: ignore words in a larger share of them.", Above(0)] = 0.5,
         report: Report = ignore,
         **settings: Any,
     ) -> tuple[Self, Any]:
-        """Sites must count the same words: give all the same vocabulary, or the later ones --like the first. Without
-        either the words are the file's own, less the rarest and those that most documents have: a smaller most_share
-        makes topics more telling.
+        """Sites must count the same words: give all of them the same --vocabulary, or give the later ones --like with
+        the first site's posterior. Without either, the vocabulary is the words of the file, without the rarest words
+        and those that most documents contain. A smaller --most-share gives clearer topics.
         """
         words = read_vocabulary(vocabulary) if vocabulary is not None else ()
         documents = read_documents(path, words, least_documents=least_documents, most_share=most_share)

@@ -40,11 +40,13 @@ class Mixture(Model):
     fewer than ten points per component: centres would then give every point a component of its own.
     """
 
-    components: Annotated[int, "How many clusters.", Above(0)]
+    components: Annotated[int, "Number of clusters.", Above(0)]
     dimension: int = 1
-    weight_prior: Annotated[float, "α of the clusters' weights.", Above(0)] = field(default=1.0, kw_only=True)
+    weight_prior: Annotated[float, "Dirichlet prior of the cluster weights.", Above(0)] = field(
+        default=1.0, kw_only=True
+    )
     columns: tuple[str, ...] = field(default=(), kw_only=True)
-    start_from: Annotated[Start | None, "How a fit starts; if not given, by the number of points."] = field(
+    start_from: Annotated[Start | None, "How a fit starts; default: depends on the number of points."] = field(
         default=None, kw_only=True
     )
     ascent: Ascent = field(default=Ascent(restarts=9), kw_only=True)
@@ -196,7 +198,7 @@ class Mixture(Model):
         return coefficients
 
     def _plus(self, natural: Natural, sums: Array) -> Natural:
-        """Natural parameters with the evidence of some points added."""
+        """Natural parameters with the contribution of some points added."""
         components = natural["components"] + self.likelihood.contribution(sums)
         # What has left the domain has lost all its digits.
         check_rounding(0.0 if self.likelihood.family.contains(components) else np.inf)

@@ -23,7 +23,7 @@ View = Literal["table", "points", "images", "words"]
 Columns = Annotated[str, "Columns to use, separated by commas; all of them if not given."]
 
 Row = Mapping[str, Any]
-"""One component in plain values: whole and real numbers, texts, tuples of texts, vectors."""
+"""One component in plain values: integers, floats, strings, tuples of strings, vectors."""
 
 
 def ignore(text: str) -> None:
@@ -34,7 +34,7 @@ def ignore(text: str) -> None:
 class Model(ABC):
     """Data → posterior → prediction. An immutable value that holds its structure.
 
-    A model is a frozen dataclass whose fields are its settings: `decbayes fit` offers each that is a number or a text
+    A model is a frozen dataclass whose fields are its settings: `decbayes fit` offers each that is a number or a string
     as an option, and a charter sets them by name. What a subclass must say is `agreement`, `fit`, `log_predictive` and
     `assign`. The rest has defaults that suit models of points.
 
@@ -46,23 +46,23 @@ class Model(ABC):
     agreed: Structure | None = field(default=None, kw_only=True)
 
     about: ClassVar[str] = ""
-    """One line for `decbayes fit --help`; the first line of the docstring unless given."""
+    """One line for `decbayes fit --help`; default: the first line of the docstring."""
 
     command: ClassVar[str] = ""
-    """What `decbayes fit` calls the model; its own name in lower case unless given."""
+    """What `decbayes fit` calls the model; default: its own name in lower case."""
 
     example: ClassVar[str] = "data.csv"
     """What follows `decbayes fit COMMAND` in an example: a file, and options."""
 
     from_data: ClassVar[frozenset[str]] = frozenset({"dimension", "columns"})
-    """Settings that `from_file` takes from the data, and that are therefore no options."""
+    """Settings that `from_file` takes from the data, and that are therefore not options."""
 
     in_parts: ClassVar[bool] = False
     """Whether a score is about a part of each observation, given the rest of it."""
 
     view: ClassVar[View] = "table"
     caption: ClassVar[str] = ""
-    """The column of `describe` that tells components apart best; the last one unless given."""
+    """The column of `describe` that tells components apart best; default: the last one."""
 
     @abstractmethod
     def agreement(self) -> Structure:
@@ -96,8 +96,8 @@ class Model(ABC):
             return described
         if described.description() != self.agreed.description():
             raise StructureMismatch(
-                f"The settings describe {described}, the model was to hold {self.agreed}. Beside the prior nothing may "
-                "differ; leave `agreed` out to have the structure that the settings describe."
+                f"The settings describe {described}, but `agreed` is {self.agreed}. They may differ in the prior only; "
+                "leave `agreed` out to use the structure that the settings describe."
             )
         return self.agreed
 
@@ -127,7 +127,7 @@ class Model(ABC):
         return np.asarray(np.isfinite(held).reshape(len(held), -1).sum(axis=1), dtype=np.float64)
 
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
-        """Each component in plain values, most telling first; of long rows only the largest `top` entries."""
+        """Each component in plain values, the most informative first; of long rows only the largest `top` entries."""
         return [*posterior.summary(top=top)]
 
     @classmethod
@@ -141,8 +141,8 @@ class Model(ABC):
     ) -> tuple[Self, Any]:
         """The model of a file's observations, and these."""
         table = read_points(path, split_names(columns))
-        learned: dict[str, Any] = {"columns": table.columns, "dimension": table.values.shape[1]}
-        wanted = {name: value for name, value in learned.items() if name in cls.__dataclass_fields__}
+        found: dict[str, Any] = {"columns": table.columns, "dimension": table.values.shape[1]}
+        wanted = {name: value for name, value in found.items() if name in cls.__dataclass_fields__}
         return cls(**settings, **wanted), table.values
 
     def read(self, path: Path, *, columns: str = "", report: Report = ignore) -> Any:

@@ -49,7 +49,7 @@ def check_rounding(largest: float) -> None:
     """Refuse data whose log densities are small differences of terms this large."""
     if not largest * np.finfo(np.float64).eps <= MOST_ROUNDING:
         raise InvalidData(
-            "The spread of the observations is lost in rounding: it is tiny beside their distance from zero. "
+            "The variance of the observations is lost in rounding: they lie too far from zero. "
             "Subtract one agreed offset from every site's data, and divide by one agreed scale."
         )
 

@@ -69,7 +69,7 @@ MODELS = Models()
 def model_for(structure: Structure) -> Model:
     """The model whose structure this is, with the settings of its likelihood and exactly this prior.
 
-    What is no part of the agreement (restarts, passes and so on) has its default.
+    Settings that are not part of the structure (restarts, passes and so on) have their defaults.
     """
     check_kind(Structure, structure=structure)
     name = str(structure.model.get("name", ""))
@@ -81,4 +81,4 @@ def model_for(structure: Structure) -> Model:
     try:
         return MODELS[name].from_structure(structure)
     except (KeyError, TypeError, ValueError, StructureMismatch) as error:
-        raise StructureMismatch(f"The structure is not one of {name} ({type(error).__name__}: {error}).") from None
+        raise StructureMismatch(f"This is not a structure of {name} ({type(error).__name__}: {error}).") from None

@@ -14,7 +14,7 @@ def words_in_order(vocabulary: Vocabulary) -> tuple[str, ...]:
     (whose order is another one), or of {column: word} as gensim's `Dictionary` does.
     """
     if isinstance(vocabulary, str):
-        raise InvalidStructure(f"The vocabulary is one text, {vocabulary[:20]!r}; it is a list of words.")
+        raise InvalidStructure("The vocabulary must be a list of words, not one string.")
     if not isinstance(vocabulary, Mapping):
         return tuple(map(str, vocabulary))
     by_column = dict(map(column_and_word, vocabulary.items()))

@@ -89,7 +89,7 @@ def check_shape(numbers: int, shape: tuple[int, int]) -> None:
     height, width = shape
     if min(shape) < 1 or numbers != height * width:
         raise InvalidData(
-            f"There are {numbers:,} numbers an image, but {height} × {width} pixels (height × width) are "
+            f"There are {numbers:,} numbers per image, but {height} × {width} pixels (height × width) are "
             f"{height * width:,}."
         )
 

@@ -1,4 +1,4 @@
-"""Further broadcasts: each site refits its data with everybody else's evidence as its prior."""
+"""Further broadcasts: each site refits its data with all other sites' contributions as its prior."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What one site does with its data and everybody else's evidence: the same in process, in files and on a network."""
+"""What one site does with its data and the other sites' contributions, wherever these come from."""
 
 from decbayes.updates.epoch import Epoch
 from decbayes.updates.update import Update, without

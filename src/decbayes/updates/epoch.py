@@ -12,7 +12,7 @@ from decbayes.structure import Structure
 
 @dataclass(frozen=True)
 class Epoch:
-    """A prior made of earlier evidence, and the shards of each member that are in it."""
+    """A prior made of earlier contributions, and the shards of each member that are in it."""
 
     prior: Posterior
     counted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class Epoch:
         return self.prior.structure.with_prior(self.prior.natural)
 
     def whole(self, posterior: Posterior) -> Posterior:
-        """The posterior of the epoch's evidence and all before it, as the model knows it."""
+        """The posterior of the epoch's data and all before it, as the model knows it."""
         return product([self.prior, Posterior(self.prior.structure, dict(posterior.contribution))])
 
     def part(self, posterior: Posterior) -> Posterior:

@@ -1,4 +1,4 @@
-"""One site's update: fit new data, or refit all of it against everybody else's evidence.
+"""One site's update: fit new data, or refit all of it against all other sites' contributions.
 
 Contributions are counted from the epoch's prior; the model knows nothing of epochs and fits whole posteriors.
 """
@@ -16,7 +16,7 @@ from decbayes.updates.epoch import Epoch
 
 @dataclass(frozen=True)
 class Update:
-    """What a site does with its data: a model, and the epoch if earlier evidence is the prior."""
+    """What a site does with its data: a model, and the epoch if earlier data are in the prior."""
 
     model: Model
     epoch: Epoch | None = None
@@ -34,7 +34,7 @@ class Update:
         return self.part(self.model.fit(data, prior=earlier, start=start, rng=rng).posterior)
 
     def relearn(self, data: Any, own: Posterior, merged: Posterior, *, rng: np.random.Generator) -> Posterior:
-        """Fit all of a site's data again with everybody else's evidence as its prior; the new contribution.
+        """Fit all of a site's data again with all other sites' contributions as its prior; the new contribution.
 
             c_i ← fit(data_i, prior = λ0 + Σ_{j≠i} c_j, start = λ0 + Σ_j c_j) − prior
 
@@ -45,7 +45,7 @@ class Update:
         return without(self.part(fitted), cavity)
 
     def whole(self, posterior: Posterior) -> Posterior:
-        """A posterior as the model knows it: with the evidence of earlier epochs."""
+        """A posterior as the model knows it: with the contributions of earlier epochs."""
         return posterior if self.epoch is None else self.epoch.whole(posterior)
 
     def part(self, posterior: Posterior) -> Posterior:
@@ -54,7 +54,7 @@ class Update:
 
 
 def without(posterior: Posterior, other: Posterior) -> Posterior:
-    """λ0 + (λ − λ_other): the evidence in one posterior that is not in the other.
+    """λ0 + (λ − λ_other): the contribution in one posterior that is not in the other.
 
     The *cavity* of a site is merged without its own contribution; what it publishes after a refit is the new posterior
     without that cavity.
