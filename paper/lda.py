@@ -14,6 +14,7 @@ from decbayes.plot.style import canvas
 from decbayes.posterior import Posterior
 from decbayes.streaming.refinement import sequential_round
 from decbayes.updates import Update
+from paper.amps import MATCHED
 from paper.boxes import draw_boxes, draw_times
 from paper.claims import Claim
 from paper.corpora import SCORE, Bench, Split, bench, refining, weak_start
@@ -145,7 +146,7 @@ class Lda:
         """AMPS of agents that all began with the weak start: the like of the weakly started batch."""
         own, spent = timed_fits(work, shards, rng, start=weak_start)
         begun = perf_counter()
-        merged = merge(own)
+        merged = merge(own, solver=MATCHED)
         seconds = max(spent) + perf_counter() - begun
         return [Measurement("AMPS, weak start", SCORE, work.score(merged), seconds, setting)]
 
@@ -180,7 +181,7 @@ def merged_and_refined(
 ) -> list[Measurement]:
     """AMPS, and the merged posterior after further broadcasts; agents refit one after another."""
     begun = perf_counter()
-    alignment = align(own)
+    alignment = align(own, solver=MATCHED)
     merged = alignment.merged()
     spent = perf_counter() - begun
     found = [

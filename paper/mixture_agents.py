@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from decbayes.merging import merge
 from decbayes.posterior import Posterior
+from paper.amps import MATCHED
 from paper.claims import Claim, Compared, below
 from paper.experiment import TrialByTrial
 from paper.mixture_example import AGENTS, example, fit_agents, recalled, recorded, sample, stream
@@ -48,7 +49,7 @@ class MixtureAgents(TrialByTrial):
         begun = perf_counter()
         agents = fit_agents(example(self.seed, trial), self.seed, trial)
         fitted = perf_counter()
-        found = uncertainty("AMPS", merge(agents), 0, perf_counter() - begun)
+        found = uncertainty("AMPS", merge(agents, solver=MATCHED), 0, perf_counter() - begun)
         for agent, posterior in enumerate(agents):
             found += uncertainty("agent", posterior, agent, (fitted - begun) / AGENTS)
             if trial == 0 and agent < self.shown:

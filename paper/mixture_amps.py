@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from decbayes.merging import Swaps, merge, product, symmetrize
 from decbayes.posterior import Posterior
+from paper.amps import MATCHED
 from paper.claims import Claim, Compared, beats, below, no_worse
 from paper.experiment import TrialByTrial
 from paper.mixture_agents import uncertainty
@@ -84,7 +85,7 @@ class MixtureAmps(TrialByTrial):
         for method, make in {
             "batch": partial(fit_batch, data, self.seed, trial),
             "naive": partial(product, agents),
-            "AMPS": partial(merge, agents),
+            "AMPS": partial(merge, agents, solver=MATCHED),
             "AMPS by swaps": partial(merge, agents, solver=Swaps()),
         }.items():
             begun = perf_counter()

@@ -14,6 +14,7 @@ from decbayes.models.lda import LatentDirichletAllocation
 from decbayes.plot.style import AMPS, NAIVE, canvas
 from decbayes.posterior import Posterior
 from decbayes.streaming import merge_batches, sda_bayes
+from paper.amps import MATCHED
 from paper.boxes import Series, draw_boxes, draw_times
 from paper.claims import Claim, Compared, beats
 from paper.corpora import SCORE, bench
@@ -39,7 +40,7 @@ def sda_with_fresh_starts(model: LatentDirichletAllocation, shards: Any, *, rng:
 
 
 METHODS: dict[str, Callable[..., Posterior]] = {
-    "AMPS": merge_batches,
+    "AMPS": partial(merge_batches, solver=MATCHED),
     "SDA-Bayes": sda_with_fresh_starts,
     "SDA-Bayes from prior": sda_bayes,
 }

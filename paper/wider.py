@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from decbayes.merging import merge, pad
 from decbayes.posterior import Posterior
+from paper.amps import MATCHED
 
 WIDER = 3  # slots for each component of an agent
 WIDE_AMPS = "AMPS, 3K slots"
@@ -13,4 +14,4 @@ def merged_wider(posteriors: Sequence[Posterior]) -> Posterior:
     structure = posteriors[0].structure
     (coupled,) = structure.symmetry
     slots = WIDER * structure.components(coupled)
-    return merge(pad(posterior, slots) for posterior in posteriors)
+    return merge((pad(posterior, slots) for posterior in posteriors), solver=MATCHED)

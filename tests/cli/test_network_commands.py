@@ -75,13 +75,13 @@ def test_a_charter_reads_the_same_vocabulary_as_a_fit(command, tmp_path):
         (("charter", "new", "x.toml", "--group", "g", "--model", "GaussianMean", "--member", "a"), "NAME=VALUE"),
         (("charter", "add", "group.toml", "--member", "agent 0=" + "00" * 32), "agent 0"),
         (("charter", "show", "nothing.toml"), "nothing.toml"),
-        (("agent", "group.toml", "--key", "stranger.key", "--store", "s"), "not a key of a member"),
+        (("agent", "group.toml", "--key", "stranger.key", "--store", "s"), "not the key of a member"),
         (("agent", "group.toml", "--key", "agent 0.key", "--store", "s", "--data", "none.npy"), "none.npy"),
         (("agent", "group.toml", "--key", "agent 0.key", "--store", "s", "--data", "group.toml"), "group.toml"),
         (("agent", "group.toml", "--key", "agent 0.key", "--store", "s", "--listen", "here"), "HOST:PORT"),
         (("agent", "group.toml", "--key", "agent 0.key", "--store", "s", "--listen", "0.0.0.0:1"), "--plain"),
         (("agent", "group.toml", "--key", "agent 0.key", "--store", "s", "--tls-key", "a.key"), "--tls-authority"),
-        (("charter", "next", "group.toml", "--store", "empty.store", "-o", "x.toml"), "no evidence yet"),
+        (("charter", "next", "group.toml", "--store", "empty.store", "-o", "x.toml"), "no contributions yet"),
         (("posterior", "group.toml"), "--agent"),
         (("posterior", "group.toml", "--store", "none.store"), "none.store"),
         (("posterior", "group.toml", "--store", "a.key"), "a.key"),
@@ -156,7 +156,7 @@ def test_agents_leave_cleanly_and_their_posterior_is_to_be_had_from_them_and_fro
         "charter", "next", party.charter_file, "--store", one_store(tmp_path), "-o", tmp_path / "2"
     )
     assert status == 0
-    assert "earlier evidence of agent 0, agent 1" in out
+    assert "earlier data of agent 0, agent 1" in out
     np.testing.assert_array_equal(
         Charter.load(tmp_path / "2").structure.prior["mean"], load(tmp_path / "stored").natural["mean"]
     )

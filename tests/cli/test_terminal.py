@@ -84,4 +84,4 @@ def test_a_reader_who_has_had_enough_hears_no_complaint(options, tmp_path):
 def test_help_is_printed_on_a_terminal_that_knows_ascii_alone(tmp_path):
     with run_process(("fit", "mixture", "--help"), tmp_path, stdout=subprocess.PIPE) as process:
         shown, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors, b"of the clusters' weights" in shown) == (0, b"", True)
+    assert (process.returncode, errors, b"of the cluster weights" in shown) == (0, b"", True)

@@ -60,7 +60,9 @@ def test_what_could_not_be_read_again_is_not_written(rng, tmp_path):
 
 def test_a_file_with_an_unknown_family_says_what_to_do(rng):
     content = to_bytes(draw(single("InverseGamma", 2, 1), rng))
-    with pytest.raises(InvalidFile, match=r"the family 'InverseGamna' is not registered here; call `decbayes.families.register`"):
+    with pytest.raises(
+        InvalidFile, match=r"the family 'InverseGamna' is not registered here; call `decbayes.families.register`"
+    ):
         from_bytes(content.replace(b"InverseGamma", b"InverseGamna"))
 
 

@@ -325,7 +325,7 @@ class TestPadding:
     def test_components_with_priors_of_their_own_cannot_be_multiplied(self, rng):
         uneven = topics(2, 8).with_prior({"topics": np.linspace(0.1, 1.0, 16).reshape(2, 8)})
         for structure in (uneven, everything()):
-            with pytest.raises(InvalidStructure, match="Write the structure"):
+            with pytest.raises(InvalidStructure, match="Build the structure"):
                 db.pad(draw(structure, rng), 9)
         with pytest.raises(StructureMismatch, match="the larger one must be the target"):
             db.pad(draw(topics(2, 8), rng), 1)

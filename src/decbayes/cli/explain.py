@@ -33,7 +33,7 @@ def print_alignment(found: Alignment, merged: Posterior, names: list[str]) -> No
         ]
         print_tables(columns, texts, plain(" + ".join(coupled.factors)))
         output().print(
-            f"In brackets: how much lower the objective is with the component in its next best slot. "
+            "In brackets: what the objective loses in the next best slot.\n"
             f"{close_calls(found, coupled)} are close calls (under {CLOSE:g})."
         )
         print_shared(found.shared()[coupled], texts, names)
@@ -55,7 +55,7 @@ def print_shared(shared: Shared, texts: Sequence[str], names: Sequence[str]) -> 
         apart = f"{np.nanmax(shared.apart[support, slot]):.2f}" if support else "–"
         table.add_row(str(slot), own, f"{shared.evidence[:, slot].sum():,.0f}", apart, texts[slot])
     output().print(table)
-    output().print("apart: how much the site that differs most loses by the merge, in nats per observation.")
+    output().print("apart: nats per observation that the most different site loses by the merge.")
 
 
 def shared_rows(found: Alignment, names: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -74,8 +74,8 @@ class LatentDirichletAllocation(Model):
 
     topics: Annotated[int, "Number of topics.", Above(0)]
     vocabulary: tuple[str, ...]
-    document_prior: Annotated[float, "Dirichlet prior of the topics in a document.", Above(0)] = 0.1
-    topic_prior: Annotated[Any, "Dirichlet prior of the words in a topic.", Above(0)] = 0.01
+    document_prior: Annotated[float, "Dirichlet prior α of the topics in a document.", Above(0)] = 0.1
+    topic_prior: Annotated[Any, "Dirichlet prior α of the words in a topic.", Above(0)] = 0.01
     document_steps: Annotated[int, "Maximum number of steps per document in each pass.", Above(0)] = 10
     document_tolerance: Annotated[float, "Stop a document below this change, in words per topic.", Above(0)] = 1e-3
     ascent: Ascent = field(default=Ascent(passes=100, tolerance=1e-3, warm_up=10), kw_only=True)

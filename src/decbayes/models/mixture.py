@@ -42,7 +42,7 @@ class Mixture(Model):
 
     components: Annotated[int, "Number of clusters.", Above(0)]
     dimension: int = 1
-    weight_prior: Annotated[float, "Dirichlet prior of the cluster weights.", Above(0)] = field(
+    weight_prior: Annotated[float, "Dirichlet prior α of the cluster weights.", Above(0)] = field(
         default=1.0, kw_only=True
     )
     columns: tuple[str, ...] = field(default=(), kw_only=True)
