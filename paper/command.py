@@ -75,14 +75,15 @@ def figure(
     console = Output()
     checked = [make(experiment, out, console, redraw_only=redraw_only) for experiment in experiments]
     if trials is not None and trials < FEW_TRIALS:
-        console.print(
-            f"{trials} {'trial is' if trials == 1 else 'trials are'} too few to judge a claim; the paper has 20.",
-            highlight=False,
-        )
+        console.print(too_few(trials), highlight=False)
     if name == "all":
         console.print(f"{write_report(experiments, out)}", highlight=False, soft_wrap=True)
     if strict and not all(claim.holds for claims in checked for claim in claims):
         sys.exit(CLAIM_FAILED)
+
+
+def too_few(trials: int) -> str:
+    return f"{trials} {'trial is' if trials == 1 else 'trials are'} too few to judge a claim; the paper has 20."
 
 
 def make(experiment: Experiment, out: Path, console: Console, *, redraw_only: bool) -> list[Claim]:

@@ -92,7 +92,7 @@ class Posterior:
         ]
 
     def untouched(self, coupled: CoupledSet) -> NDArray[np.bool_]:
-        """Which components of the set are exactly as the prior has them: padding, say.
+        """Which components of the set are exactly the prior: empty slots, say.
 
         A fit may leave a trace in a component that it does not need, which then counts as touched.
         """

@@ -53,7 +53,7 @@ class Structure:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the canonical bytes: what people compare to know that they agree."""
+        """SHA-256 of the canonical bytes: people compare it to check that they agree."""
         digest = hashlib.sha256(canonical_json(self.description()))
         for part in map(smallest, self.prior.values()):
             # The numbers alone do not tell equal rows from equal columns, nor where one prior ends.
@@ -86,11 +86,11 @@ class Structure:
         return len(self.symmetry) == 1 and self.exchangeable(self.symmetry[0])
 
     def with_prior(self, prior: Mapping[str, Array]) -> "Structure":
-        """The same agreement on another prior, such as the merged posterior of an earlier epoch."""
+        """The same structure with another prior, such as the merged posterior of an earlier epoch."""
         return Structure(self.families, prior, self.symmetry, self.labels, self.sparse, self.model)
 
     def with_components(self, count: int) -> "Structure":
-        """The same agreement on another number of components, all with the prior that they share here."""
+        """The same structure with another number of components, all with the prior that they share here."""
         check_whole(1, components=count)
         if not self.resizable:
             raise InvalidStructure(

@@ -17,7 +17,7 @@ def from_gensim(model: Any, *, vocabulary: Vocabulary | None = None, document_pr
     """The posterior over topics that a fitted `LdaModel` holds: its sufficient statistics on top of its eta.
 
     Columns follow the model's `id2word`, or `vocabulary` (words, or a `Dictionary`) where sites have different ones.
-    With alpha="auto" or "asymmetric" topics have different document priors, which no permutation may mix up: state one
+    With alpha="auto" or "asymmetric" topics have different document priors, so they cannot be relabelled: pass one
     `document_prior` for the merged model then.
     gensim computes in float32 unless told otherwise, so its priors are float32 numbers too (1/20 becomes
     0.0500000007…); models merge if they have the same.

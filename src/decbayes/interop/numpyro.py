@@ -26,14 +26,14 @@ def from_numpyro(
     name: str = "",
     **keywords: Any,
 ) -> Posterior:
-    """The posterior that a fitted mean-field guide holds, on top of the prior that the model states.
+    """The posterior that a fitted mean-field guide holds, on top of the model's prior.
 
     `params` are those of `SVI.run(…).params` (or `svi.get_params(state)`), all that the guide asks for; `arguments` and
     `keywords` go to model and guide, which are traced. Each latent site is a factor and must be Normal, Gamma, Beta or
     Dirichlet in both, as `AutoNormal` makes it for real-valued sites. The first axis of a site counts its components.
 
     `coupled` says which sites are relabelled together, such as [("weights", "means", "scales")]; a single Dirichlet
-    among them is the distribution of the weights. `name` is what posteriors must share to be merged, besides all this.
+    among them is the distribution of the weights. `name` names the model; posteriors merge only if it is the same.
     """
     require("numpyro", extra="numpyro", task="A guide's posterior")
     check_call(params, coupled)

@@ -12,6 +12,7 @@ from decbayes.families import Array, Dirichlet
 from decbayes.interop.sklearn_mixture import mixture_estimator, mixture_posterior
 from decbayes.interop.topics import on_vocabulary, topic_parameters, topic_posterior
 from decbayes.merging import merge, pad
+from decbayes.merging.columns import same_columns
 from decbayes.merging.problem import Solver
 from decbayes.models.vocabulary import Vocabulary, words_in_order
 from decbayes.posterior import Posterior
@@ -19,7 +20,6 @@ from decbayes.structure import Structure
 
 # What estimators must share to be merged: the first unless they are padded; the last two come from data unless given.
 AGREEMENT = (
-    "n_components",
     "covariance_type",
     "n_features_in_",
     "feature_names_in_",
@@ -44,7 +44,7 @@ def from_sklearn(
 
     A topic model's columns are `own_words`, else `feature_names_in_`, else `vocabulary`, else they are numbered: a
     `CountVectorizer` gives them as `vocabulary_`. Where sites count different words, `vocabulary` is the one that all
-    share: columns are put in its order, and words that a site has not counted are as the prior has them.
+    share: columns are put in its order, and for words that a site has not counted it has the prior.
 
     Mixtures must be of the "dirichlet_distribution" type; `mixture_posterior` says how their parameters correspond.
     """
@@ -103,22 +103,23 @@ def merge_sklearn(
 ) -> Any:
     """One fitted estimator from several that were fitted on separate data: `to_sklearn(merge(…))`.
 
-    With more `components` than the estimators have, what only some of them have found keeps a place of its own; they
-    may have different numbers of them then.
-    Topic models must count the same words; `from_sklearn` brings those together that do not.
+    `components` is the number of components of the merge, by default that of the estimator with the most. With more of
+    them, components found by few estimators keep their own slot. Topic models must count the same words; for others see
+    `own_words` and `vocabulary` of `from_sklearn`.
     """
     fitted = tuple(estimators)
     if not fitted:
         raise NothingToMerge("There are no estimators to merge.")
     words = None if vocabulary is None else words_in_order(vocabulary)
-    brought = [from_sklearn(estimator, vocabulary=words) for estimator in fitted]
-    if components is not None:
-        brought = [pad(posterior, components) for posterior in brought]
-    posteriors = [on_structure(posterior, brought[0].structure) for posterior in brought]
+    brought = same_columns([from_sklearn(estimator, vocabulary=words) for estimator in fitted])
+    most = max(estimator.n_components for estimator in fitted)
+    padded = [pad(posterior, max(most, components or 0)) for posterior in brought]
+    posteriors = [on_structure(posterior, padded[0].structure) for posterior in padded]
     for index, posterior in enumerate(posteriors):
         if posterior.structure != posteriors[0].structure:
-            check_agreement(fitted[0], fitted[index], index, padded=components is not None)
-    return to_sklearn(merge(posteriors, solver=solver), named=hasattr(fitted[0], "feature_names_in_"))
+            check_agreement(fitted[0], fitted[index], index)
+    merged = merge(posteriors, components=components, solver=solver)
+    return to_sklearn(merged, named=hasattr(fitted[0], "feature_names_in_"))
 
 
 def on_structure(posterior: Posterior, structure: Structure) -> Posterior:
@@ -145,11 +146,11 @@ def check_fitted(estimator: Any) -> None:
         raise NotConvertible(f"This {type(estimator).__name__} is not fitted yet; call its `fit` first.")
 
 
-def check_agreement(first: Any, other: Any, index: int, *, padded: bool) -> None:
-    """Refuse estimators with different features, priors or K (unless padded), in the words of their own parameters."""
+def check_agreement(first: Any, other: Any, index: int) -> None:
+    """Refuse estimators with different features or priors, in the words of their own parameters."""
     if type(first) is not type(other):
         raise StructureMismatch(f"Estimator 0 is a {type(first).__name__}, estimator {index} a {type(other).__name__}.")
-    for name in AGREEMENT[padded:]:
+    for name in AGREEMENT:
         seen, expected = getattr(other, name, None), getattr(first, name, None)
         if not np.array_equal(np.asarray(seen), np.asarray(expected)):
             raise StructureMismatch(
@@ -170,7 +171,7 @@ def cure(name: str) -> str:
         )
     if name in ("doc_topic_prior_", "topic_word_prior_", "weight_concentration_prior_"):
         return f"It is 1 / n_components unless it is given: fit all with the same {name.removesuffix('_')}=…"
-    return "Estimators merge only if they agree on features, priors and the number of components."
+    return "Estimators merge only if they agree on features and priors."
 
 
 def brief(value: Any) -> str:

@@ -21,7 +21,7 @@ def from_tomotopy(
     tomotopy samples an assignment of every token to a topic; given the assignment topics are Dirichlet with the counts
     on top of eta, and that is what is taken: one draw, not an average over many. tomotopy orders words by
     frequency, so pass the `vocabulary` that all sites share. It also tunes a document prior for each topic, unless
-    optim_interval is 0; state one `document_prior` for the merged model then.
+    optim_interval is 0; pass one `document_prior` for the merged model then.
     """
     check_trained(model)
     raw = np.array([model.get_topic_word_dist(topic, normalize=False) for topic in range(model.k)], dtype=np.float64)

@@ -48,7 +48,7 @@ def symmetric_prior(alpha: Any, given: float | None, remedy: str) -> float:
     if (values != values[0]).any():
         raise NotConvertible(
             f"The document prior differs between topics (from {values.min():.3g} to {values.max():.3g}): relabelling "
-            f"topics would change the model. {remedy}, or pass document_prior=… to state the prior of the merged model."
+            f"topics would change the model. {remedy}, or pass document_prior=… for the prior of the merged model."
         )
     return float(values[0])
 

@@ -20,7 +20,7 @@ SUBTREES_A_WORKER = 2
 
 @dataclass(frozen=True)
 class Subtree:
-    """Some sites merged into one: the place of each site's components, and the merged rows, one matrix a factor."""
+    """Some sites merged into one: the place of each site's components, and the merged rows, one matrix per factor."""
 
     assignments: Assignments
     merged: tuple[Rows, ...]
@@ -30,10 +30,10 @@ class Subtree:
 class Hierarchical:
     """Align groups of `fan_in` sites with `inner`, merge each group into one site, and so on to the root.
 
-    By default `inner` only folds a group's sites together: sweeps are better spent on the whole than on each group.
+    By default `inner` adds a group's sites one at a time: sweeps are better spent on the whole than on each group.
     The tree's result is then polished by at most `polish` sweeps of flat matching (None: until no site changes). The
-    first few repair nearly all that the tree could not see. Subtrees are aligned in parallel through joblib, each
-    depth first: a worker holds `fan_in` sites or merged groups a level, whatever the number of sites.
+    first few repair nearly all that the tree got wrong. Subtrees are aligned in parallel through joblib, each
+    depth first: a worker holds `fan_in` sites or merged groups per level, however many sites there are.
     """
 
     fan_in: int = 8

@@ -13,8 +13,7 @@ def pad(posterior: Posterior, to: Structure | int) -> Posterior:
     """The same posterior with more components: the added ones are as the prior has them.
 
     `to` is their number, or a structure that has them. All else must agree: families, columns, labels, model, and the
-    prior of the components there are. Padded posteriors merge into more slots than any one of them fills, so that what
-    only some sites have found is not forced together: `merge(pad(posterior, 60) for posterior in posteriors)`.
+    prior of the existing components. `merge(posteriors, components=60)` merges into more slots without padding first.
     """
     check_kind(Posterior, posterior=posterior)
     own = posterior.structure

@@ -25,9 +25,9 @@ UNLIKE = 10.0
 @dataclass(frozen=True)
 class Shared:
     """Sites × slots: `evidence` is how many observations each site has put there, `apart` how many nats per observation
-    its version of the slot loses by being merged with the others' (NaN where it has none).
+    its version of the slot loses by the merge (NaN where it has none).
 
-    `duplicates` are pairs of slots that are nearly the same, `unlike` slots that hold two things or more.
+    `duplicates` are pairs of slots that are nearly the same, `unlike` slots that hold components that differ.
     """
 
     evidence: Array
@@ -42,7 +42,7 @@ class Shared:
 
     @property
     def private(self) -> list[tuple[int, int]]:
-        """(slot, site) of each slot that one site alone supports, though there are others."""
+        """(slot, site) of each slot that only one of several sites supports."""
         supporters = self.evidence > 0.0
         alone = np.flatnonzero((supporters.sum(axis=0) == 1) & (len(supporters) > 1))
         return [(int(slot), int(supporters[:, slot].argmax())) for slot in alone]

@@ -132,8 +132,8 @@ class GaussianMixture(Mixture):
         columns: Columns = "",
         **options: Any,
     ) -> tuple[Self, Any]:
-        """With --variance all clusters share that known variance; else --covariance says what is learned, "full" shapes
-        unless told otherwise.
+        """With --variance all clusters share that known variance; otherwise --covariance is their
+        shape, by default "full".
         """
         shape = covariance or ("full" if options.get("variance") is None else None)
         return super().from_file(path, components=components, covariance=shape, columns=columns, **options)

@@ -63,7 +63,7 @@ class LatentDirichletAllocation(Model):
     """Documents mix topics, θ_d ~ Dirichlet(document_prior); topics mix words, β_k ~ Dirichlet(topic_prior).
 
     `topic_prior` is a number, one number per word, or a topics × words matrix. Data are sparse (or dense) documents ×
-    words counts; empty documents say nothing and are allowed. `vocabulary` is the words in the order of the columns, or
+    words counts; empty documents are allowed and ignored. `vocabulary` is the words in the order of the columns, or
     a mapping between words and columns, as a `CountVectorizer` or a gensim `Dictionary` has it.
 
     A fit begins with `ascent.warm_up` passes that start every document's topics afresh, which finds better optima than
@@ -125,7 +125,7 @@ class LatentDirichletAllocation(Model):
         start: Posterior | None = None,
         progress: OnPass | None = None,
     ) -> Fit:
-        """The posterior of the documents, on top of `prior` if given, climbing from the topics of `start` if given."""
+        """The posterior of the documents, on top of `prior` if given, starting from the topics of `start` if given."""
         check_fit(self.structure, rng, prior, start)
         counts = as_counts(data, len(self.vocabulary))
         prior = prior or Posterior.of_prior(self.structure)

@@ -106,7 +106,7 @@ class Mixture(Model):
         start: Posterior | None = None,
         progress: OnPass | None = None,
     ) -> Fit:
-        """The posterior of the data, on top of `prior` if given, climbing from `start` if given."""
+        """The posterior of the data, on top of `prior` if given, starting from `start` if given."""
         points = as_points(data, self.dimension)
         check_fit(self.structure, rng, prior, start)
         before = dict((prior or Posterior.of_prior(self.structure)).natural)

@@ -78,7 +78,7 @@ class Model(ABC):
         start: Posterior | None = None,
         progress: OnPass | None = None,
     ) -> Fit:
-        """The posterior of the data, on top of `prior` if given, climbing from `start` if given."""
+        """The posterior of the data, on top of `prior` if given, starting from `start` if given."""
 
     @abstractmethod
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:

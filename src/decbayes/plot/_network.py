@@ -26,9 +26,9 @@ def network(
 ) -> "Axes":
     """Agents on a circle and a line for each link.
 
-    `values` (scores, say, or how much each has heard of) colours the agents, also those without links; who has none,
-    or NaN, is grey. A scale beside the network, unless it is left out, has `label` for its name; `limits` are the
-    numbers of its two ends.
+    `values` (scores, say, or how much each has heard of) colours the agents, also those without links; agents
+    without a value, or with NaN, are grey. The scale beside the network, unless `scale` is False, is named `label`;
+    `limits` are the numbers at its two ends.
     """
     pairs = list(links)
     agents = sorted({agent for pair in pairs for agent in pair} | set(values or ()), key=by_number)

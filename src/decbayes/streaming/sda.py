@@ -52,9 +52,9 @@ def sda_bayes(
 def merge_batches(
     model: Model, shards: Iterable[Iterable[Any]], *, rng: np.random.Generator, solver: Solver | None = None
 ) -> Posterior:
-    """The AMPS way: each site merges the posteriors of its own sub-batches, then the sites' results are merged.
+    """With AMPS: each site merges the posteriors of its own sub-batches, then the sites' results are merged.
 
-    A site without a sub-batch says nothing.
+    A site without a sub-batch is ignored.
     """
     fitted = [[model.fit(batch, rng=rng).posterior for batch in batches] for batches in shards]
     sites = [merge(own, solver=solver) for own in fitted if own]
@@ -64,11 +64,11 @@ def merge_batches(
 def epochs(
     model: Model, stream: Iterable[Sequence[Any]], *, rng: np.random.Generator, solver: Solver | None = None
 ) -> Iterator[Posterior]:
-    """True streaming: in each epoch every site fits its new data on top of the last epoch's merged posterior.
+    """Streams: in each epoch every site fits its new data on top of the last epoch's merged posterior.
 
     `stream` yields one epoch at a time, a sequence with each site's data; the merged posterior of all data so far is
-    yielded after each. Within an epoch contributions are aligned to the prior and to each other. An epoch in which
-    nobody had data changes nothing.
+    yielded after each. Within an epoch contributions are aligned to the prior and to each other. An epoch without
+    data changes nothing.
     """
     current = Posterior.of_prior(model.structure)
     for shards in stream:
