@@ -25,10 +25,10 @@ WORTH_A_WORKER = 500_000
 class Matching:
     """Deassign a site, match its components to the slots, reassign; until no site changes.
 
-    Starts by adding the sites one at a time, those with the most data first. Each of the `restarts` takes another random
-    order; the best J is kept. By default there are eight in small problems, where they cost little and a single start
-    may end in a poor optimum, and none in large ones, where optima hardly differ. The same `seed` gives the same result,
-    whatever the number of workers. `sweeps` ends each search after that many rounds over all sites.
+    Starts by adding the sites one at a time, those with the most data first. Each of the `restarts` takes another
+    random order; the best J is kept. By default there are eight in small problems, where they are cheap and one start
+    may end in a poor optimum, and none in large ones, where optima hardly differ. The same `seed` gives the same
+    result, whatever the number of workers. `sweeps` ends each search after that many rounds over all sites.
     """
 
     restarts: int | None = None
