@@ -4,9 +4,9 @@
 
 20 Newsgroups is split at random into five shards. Scores are log-likelihoods per held-out word: a tenth of the words of
 1,000 other documents, given the other nine tenths. scikit-learn fits in two ways, batch and online; both are shown.
-"merged" has as many topics as a site, "wider" more slots, so that topics which only some sites have found stay apart.
-"refined" goes on from the merge with our own model: each site refits its documents against the others' evidence and
-publishes again, once a round, scikit-learn no longer needed. Its own perplexity of the same documents is printed, too,
+"merged" has as many topics as a site, "wider" more slots, so that topics found by few sites keep their own slot.
+"refined" continues from the merge with our own model: in each round each site refits its documents with the other
+sites' contributions as the prior, without scikit-learn. Its own perplexity of the same documents is printed, too,
 to show that it does not tell which model predicts better.
 """
 

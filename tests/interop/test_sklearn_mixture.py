@@ -114,8 +114,9 @@ def test_merged_estimators_are_close_to_one_that_saw_everything(kind, rng):
 def test_estimators_with_other_names_or_priors_are_refused_in_their_own_words(rng):
     data = points(rng)
     first = estimator("diag").fit(data)
-    with pytest.raises(StructureMismatch, match=r"mean_prior_ of estimator 1 .* fit all with the same mean_prior="):
+    with pytest.raises(StructureMismatch, match=r"mean_prior_ of estimator 1 .* the same mean_prior=") as refused:
         merge_sklearn([first, estimator("diag", mean_prior=None).fit(data)])
+    assert "[" not in str(refused.value), "a mean of data is quoted"
     named = [pandas.DataFrame(data, columns=list(names)) for names in ("abc", "abd")]
     with pytest.raises(StructureMismatch, match="feature_names_in_"):
         merge_sklearn([estimator("diag").fit(frame) for frame in named])

@@ -18,7 +18,9 @@ from decbayes.models.vocabulary import Vocabulary, words_in_order
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
-# What estimators must share to be merged: the first unless they are padded; the last two come from data unless given.
+# What scikit-learn takes from the data unless it is given.
+FROM_DATA = ("mean_prior_", "covariance_prior_")
+# What estimators must share to be merged.
 AGREEMENT = (
     "covariance_type",
     "n_features_in_",
@@ -28,8 +30,7 @@ AGREEMENT = (
     "weight_concentration_prior_",
     "mean_precision_prior_",
     "degrees_of_freedom_prior_",
-    "mean_prior_",
-    "covariance_prior_",
+    *FROM_DATA,
 )
 
 OWN_WORDS = " Where sites count different words, own_words=… names those of this estimator."
@@ -153,13 +154,13 @@ def check_agreement(first: Any, other: Any, index: int) -> None:
     for name in AGREEMENT:
         seen, expected = getattr(other, name, None), getattr(first, name, None)
         if not np.array_equal(np.asarray(seen), np.asarray(expected)):
-            raise StructureMismatch(
-                f"{name} of estimator {index} is {brief(seen)}, of estimator 0 {brief(expected)}. {cure(name)}"
-            )
+            # Data are never quoted, and these may have come from data.
+            values = "another one" if name in FROM_DATA else f"{brief(seen)}, of estimator 0 {brief(expected)}"
+            raise StructureMismatch(f"{name} of estimator {index} is {values}. {cure(name)}")
 
 
 def cure(name: str) -> str:
-    if name in ("mean_prior_", "covariance_prior_"):
+    if name in FROM_DATA:
         return (
             "scikit-learn takes it from the data unless it is given: fit all with the same mean_prior=… and "
             "covariance_prior=…"
