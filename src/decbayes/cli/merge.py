@@ -59,7 +59,8 @@ def merge(
         Path | None, Parameter(help="Draw the tree of all components into this file (.png, .svg, .pdf).")
     ] = None,
     as_json: Annotated[
-        bool, Parameter(name="--json", negative="", help="Print the same as JSON, one object per component.")
+        bool,
+        Parameter(name="--json", negative="", help="Print which sites have which component as JSON, one object each."),
     ] = False,
     solver: Annotated[
         Solvers | None,
