@@ -27,6 +27,7 @@ import decbayes as db
 from decbayes.interop import from_sklearn, to_sklearn
 
 SITES = 5
+SOLVERS: dict[str, Any] = {"grouping": db.Grouping(), "matching": db.Matching()}
 
 
 @dataclass(frozen=True)
@@ -73,13 +74,16 @@ def compare(corpus: Corpus, method: str, options: argparse.Namespace) -> dict[st
         return round(to_sklearn(posterior).perplexity(corpus.observed + corpus.held))
 
     def wider(slots: int) -> float:
-        return score(db.merge(db.pad(site, slots) for site in sites))
+        return score(db.merge(sites, components=slots, solver=solver))
 
+    solver = SOLVERS[options.solver]
     sites, site_seconds = timed(lambda: [fitted(rows, seed) for seed, rows in enumerate(corpus.shards)])
-    merged, merge_seconds = timed(lambda: db.merge(sites))
+    merged, merge_seconds = timed(lambda: db.merge(sites, solver=solver))
     model, rng = db.model_for(merged.structure), np.random.default_rng(options.seed)
     shards = [corpus.counts[rows] for rows in corpus.shards]
-    refined, refine_seconds = timed(lambda: db.refine(model, shards, sites, rounds=options.rounds, rng=rng))
+    refined, refine_seconds = timed(
+        lambda: db.refine(model, shards, sites, rounds=options.rounds, rng=rng, solver=solver)
+    )
     whole, whole_seconds = timed(lambda: fitted(np.concatenate(corpus.shards), 0))
     scores = {
         "sites": [score(site) for site in sites],
@@ -114,6 +118,7 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=1.0, help="the part of the training documents to use")
     parser.add_argument("--methods", nargs="+", choices=["batch", "online"], default=["batch", "online"])
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--solver", choices=SOLVERS, default="grouping", help="matching is the paper's")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     if options.quick:
