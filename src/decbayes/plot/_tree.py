@@ -22,7 +22,7 @@ FEW_COLOURS = 10
 def tree(found: Tree, *, names: Sequence[str] | None = None, axes: "Axes | None" = None) -> "Axes":
     """A dendrogram: branches have their site's colour until they meet another site's.
 
-    Heights are the nats that a join loses, on a scale of log(1 + nats): long branches are things apart.
+    Heights are the nats that a join loses, on a scale of log(1 + nats): components on long branches differ.
     """
     check_kind(Tree, found=found)
     sites, drawn = found.sites(), branches(found)
