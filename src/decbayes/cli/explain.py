@@ -69,8 +69,8 @@ def shared_rows(found: Alignment, names: Sequence[str]) -> Iterator[dict[str, An
                 "id": ids_of(merged)[slot] if merged.structure.resizable else None,
                 "caption": text,
                 "observations": float(shared.evidence[:, slot].sum()),
-                "nearly the same as": [pair[pair[0] == slot] for pair in shared.duplicates if slot in pair],
-                "holds unlike things": slot in shared.unlike,
+                "duplicates": [pair[pair[0] == slot] for pair in shared.duplicates if slot in pair],
+                "unlike": slot in shared.unlike,
                 "sites": [
                     {
                         "site": names[site],
