@@ -8,12 +8,13 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint r
 EXTRAS := demo,paper,interop,gensim,tomotopy,parquet,dask,dev
 OLDEST := .venv-minimum
 
-.PHONY: help setup test check minimum dist demo bench figures docs clean
+.PHONY: help setup test check mutants minimum dist demo bench figures docs clean
 
 help:
 	@echo "make demo     the main job, start to end, in under two minutes"
 	@echo "make test     all tests"
 	@echo "make check    lint, types and tests"
+	@echo "make mutants  break the source on purpose and see which tests notice (long); ONLY=merging for one area"
 	@echo "make minimum  all tests with the oldest versions that pyproject.toml allows"
 	@echo "make dist     the wheel and the source archive, into dist"
 	@echo "make bench    benchmarks against peers (long)"
@@ -42,6 +43,11 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(MAKE) test
+
+# Each mutant is tried on a copy. So many at a time: make mutants JOBS=4
+JOBS ?= 2
+mutants: $(TEST_STAMP)
+	$(BIN)/python tests/mutants -j $(JOBS) --only "$(ONLY)"
 
 minimum: $(OLDEST)/.installed
 	NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/kernels $(OLDEST)/bin/python -m pytest -n 2 --dist loadgroup

@@ -19,14 +19,15 @@ SITE = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [ROOT / "README.md", ROOT / "PACKAGE.md", *SITE]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def optional_libraries():
-    """Imported beforehand: some warn on import, which would be an error here."""
+def import_optional(page):
+    """Libraries that a page imports are imported beforehand: some warn on import, which would be an error here."""
+    text = page.read_text(encoding="utf-8")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name in OPTIONAL:
-            with contextlib.suppress(ModuleNotFoundError):
-                importlib.import_module(name)
+            if re.search(rf"^(?:import|from) {name}", text, re.MULTILINE):
+                with contextlib.suppress(ModuleNotFoundError):
+                    importlib.import_module(name)
 
 
 @pytest.fixture
@@ -35,8 +36,9 @@ def follow(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def followed(name):
-        reader = Reader()
-        reader.follow(next(page for page in PAGES if page.name == name))
+        reader, page = Reader(), next(page for page in PAGES if page.name == name)
+        import_optional(page)
+        reader.follow(page)
         return reader
 
     return followed
@@ -139,10 +141,11 @@ CLAIMS = {
 
 
 # Agents on a page have links like those of other tests that open sockets, and wait for the processor like them.
-SOCKETS = {"network.md": [pytest.mark.xdist_group("sockets")]}
+# JAX takes many seconds to be loaded and to compile, in one process for all who need it.
+GROUPS = {"network.md": [pytest.mark.xdist_group("sockets")], "other-libraries.md": [pytest.mark.xdist_group("jax")]}
 
 
-@pytest.mark.parametrize("name", [pytest.param(page.name, marks=SOCKETS.get(page.name, ())) for page in PAGES])
+@pytest.mark.parametrize("name", [pytest.param(page.name, marks=GROUPS.get(page.name, ())) for page in PAGES])
 def test_a_page_runs_and_does_what_it_says(name, follow):
     reader = follow(name)
     if name in CLAIMS:

@@ -166,6 +166,7 @@ def test_gain_ranks_permutations_as_the_log_partition_does(name, seed, rows, dim
     family, generator = FAMILIES[name], np.random.default_rng(seed)
     rest, own = natural(name, generator, rows, dimension), contribution(name, generator, rows, dimension)
     gain = family.gain(rest, own)
+    assert np.isfinite(gain).all(), "evidence never leaves the domain"
     slack = [
         gain[range(rows), order].sum() - family.log_partition(rest + own[list(order)])
         for order in permutations(range(rows))
@@ -208,6 +209,7 @@ def test_not_a_number_is_outside_the_domain(name, rng):
         ("Dirichlet", 0, -1.0),
         ("Weights", 0, -1.0),
         ("Beta", 1, -1.5),
+        ("Beta", 3, -1.5),
         ("IsotropicGaussian", -1, 0.1),
         ("DiagonalGaussian", -1, 0.0),
         ("FullGaussian", -1, 1.0),

@@ -86,6 +86,7 @@ def test_gains_rank_the_places_of_a_site_as_the_objective_does(name, seed):
     list(sums.wander())
     site, slots = 0, np.arange(SLOTS)
     gains = sums.totals.gains(sums.rows(site), slots, sums.places[site])
+    assert np.isfinite(gains).all(), "evidence never leaves the domain"
     rest = sums.natural(without=site)
     slack = [
         gains[slots, order].sum() - sums.family.log_partition(rest + sums.sites[site][list(order)])

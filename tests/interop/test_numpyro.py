@@ -9,6 +9,7 @@ from decbayes.errors import NotConvertible
 from decbayes.interop import from_numpyro
 
 numpyro = pytest.importorskip("numpyro", reason="needs the numpyro extra")
+pytestmark = pytest.mark.xdist_group("jax")
 dist = numpyro.distributions
 K, D = 3, 2
 COUPLED = [("weights", "means", "rates", "shares")]

@@ -1,0 +1,79 @@
+"""Who has what after a merge."""
+
+import numpy as np
+import pytest
+from scipy.special import xlogy
+from structures import topics
+
+import decbayes as db
+from decbayes.merging.shared import Shared, near_duplicates
+
+SHARED, LEFT, RIGHT = np.array([[30.0, 20, 0, 0, 0, 0], [0, 0, 40.0, 10, 0, 0], [0, 0, 0, 0, 15.0, 25]])
+
+
+def known(counts):
+    return xlogy(counts, counts).sum() - xlogy(counts.sum(), counts.sum())
+
+
+@pytest.fixture
+def shared():
+    """One topic that both sites have, with twice the evidence at the second; one of each alone; no more slots."""
+    sites = [db.Posterior(topics(2, 6), {"topics": np.array(rows)}) for rows in ((SHARED, LEFT), (RIGHT, 2 * SHARED))]
+    alignment = db.align(sites, components=3)
+    (coupled,) = alignment.structure.symmetry
+    return alignment, alignment.shared()[coupled], [each[coupled] for each in alignment.assignments]
+
+
+def test_evidence_is_what_each_site_has_put_into_each_slot(shared):
+    _, found, slots = shared
+    (both, left), (right, _) = slots
+    assert slots[1][1] == both
+    expected = np.zeros((2, 3))
+    expected[0, both], expected[0, left], expected[1, right], expected[1, both] = 50.0, 50.0, 40.0, 100.0
+    np.testing.assert_allclose(found.evidence, expected)
+    assert found.sites(int(both)) == [1, 0]
+    assert found.sites(int(left)) == [0]
+    assert sorted(found.private) == sorted([(int(left), 0), (int(right), 1)])
+    assert found.unlike == ()
+    assert found.duplicates == ()
+    np.testing.assert_array_equal(np.isnan(found.apart), expected == 0.0)
+    np.testing.assert_allclose(np.nan_to_num(found.apart), 0.0, atol=1e-9)
+
+
+def test_a_version_loses_what_it_knows_alone_less_what_it_adds():
+    first, second = np.array([30.0, 20, 0, 0, 0, 0]), np.array([20.0, 10, 25.0, 0, 0, 0])
+    sites = [db.Posterior(topics(1, 6), {"topics": row[None]}) for row in (first, second)]
+    alignment = db.align(sites, components=1, solver=db.Grouping(passes=0))
+    (found,) = alignment.shared().values()
+    lost = known(first) + known(second) - known(first + second)
+    np.testing.assert_allclose(found.apart[:, 0], [lost / 50.0, lost / 55.0])
+
+
+@pytest.mark.parametrize(("second", "unlike"), [(SHARED, ()), (RIGHT, (0,))])
+def test_a_slot_that_holds_two_things_is_named(second, unlike, rng):
+    """Twelve sites with one topic each, of one kind or of two, in a single slot."""
+    rows = [rng.poisson(4.0 * (SHARED if site % 2 else second)).astype(float) for site in range(12)]
+    sites = [db.Posterior(topics(1, 6), {"topics": row[None]}) for row in rows]
+    (found,) = db.align(sites, components=1, solver=db.Grouping(passes=0)).shared().values()
+    assert found.unlike == unlike
+
+
+def test_slots_that_are_nearly_the_same_are_named_with_the_smaller_first():
+    twin = np.array([3000.0, 2010, 0, 0, 0, 0])
+    sites = [db.Posterior(topics(2, 6), {"topics": np.array([100 * SHARED, LEFT])})] * 2
+    sites += [db.Posterior(topics(3, 6), {"topics": np.array([twin, LEFT, RIGHT])})]
+    alignment = db.align(sites, components=3, solver=db.Matching())
+    (coupled,) = alignment.structure.symmetry
+    assert alignment.shared()[coupled].duplicates == ()
+    losses, evidence = np.full((3, 3), 9.0), np.array([100.0, 10.0, 400.0])
+    losses[0, 2] = losses[2, 0] = 4.9
+    losses[0, 1] = losses[1, 0] = 0.51
+    assert near_duplicates(losses, evidence) == ((0, 2),)
+    losses[0, 1] = 0.49
+    assert near_duplicates(losses, evidence) == ((0, 1), (0, 2))
+    assert near_duplicates(np.zeros((2, 2)), np.array([5.0, 0.0])) == ()
+
+
+def test_a_single_site_has_nothing_to_itself():
+    found = Shared(np.array([[5.0, 3.0]]), np.zeros((1, 2)), (), ())
+    assert found.private == []
