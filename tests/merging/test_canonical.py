@@ -104,7 +104,7 @@ def test_shares_of_divided_components_belong_to_the_slots_as_they_are_named(seed
     (coupled,) = alignment.structure.symmetry
     division = alignment.divisions[coupled]
     for assignment, shares in list(zip(alignment.assignments, division.shares, strict=True))[:3]:
-        np.testing.assert_array_equal(shares.argmax(axis=1), assignment[coupled])
+        np.testing.assert_array_equal(division.names[shares.argmax(axis=1)], assignment[coupled])
     merged = alignment.merged().contribution["topics"].toarray()
     slots = alignment.assignments[0][coupled]
     for topic, slot in zip(orders[0], slots, strict=True):
