@@ -81,7 +81,7 @@ def split_by_group(groups: NDArray[np.int64], agents: int, rng: np.random.Genera
 def weak_start(model: LatentDirichletAllocation, counts: csr_array, rng: np.random.Generator) -> Posterior:
     """Every topic the sum of 50 randomly selected documents: one reading of the paper's "smoothed statistics"."""
     documents = counts.shape[0]
-    chosen = rng.integers(documents, size=(model.topics, min(WEAK, documents)))
+    chosen = rng.integers(documents, size=(int(model.topics), min(WEAK, documents)))
     rows = [csr_array(counts[part].sum(axis=0).reshape(1, -1)) for part in chosen]
     return Posterior(model.structure, {"topics": vertical(rows)})
 

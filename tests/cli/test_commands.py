@@ -106,6 +106,18 @@ def test_two_sites_fit_merge_show_and_score(run, sites):
     assert f"{value:.4f}" in scored
 
 
+def test_sites_find_how_many_clusters_there_are_and_merge(run, sites):
+    status, _, errors = run("fit mixture a.csv --components auto --columns x,y -o a.posterior")
+    assert (status, "60 observations, 2 components, bound" in errors) == (0, True)
+    assert run("fit mixture b.csv --components auto --like a.posterior --seed 5 -o b.posterior")[0] == 0
+    assert run("fit mixture b.csv --components 3 --like a.posterior -o three.posterior")[0] == 0
+    a, b, three = (db.load(sites / f"{name}.posterior") for name in ("a", "b", "three"))
+    assert (a.structure == b.structure, three.structure) == (True, a.structure.with_components(3))
+    assert run("merge a.posterior b.posterior three.posterior -o m.posterior")[0] == 0
+    assert db.load(sites / "m.posterior") == db.merge([a, b, three])
+    assert run("score held.csv m.posterior")[0] == 0
+
+
 def test_the_naive_merge_adds_components_as_they_are_labelled(run, sites):
     run("fit mixture a.csv --components 2 --columns x,y -o a.posterior")
     run("fit mixture b.csv --components 2 --columns x,y -o b.posterior")
@@ -122,6 +134,9 @@ def test_topics_of_texts(run, tmp_path, rng):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")
     assert run("fit topics a.jsonl --topics 2 -o a.posterior")[0] == 0
     assert run("fit topics b.jsonl --like a.posterior --seed 1 -o b.posterior")[0] == 0
+    status, _, errors = run("fit topics a.jsonl --topics auto --like a.posterior -o auto.posterior")
+    assert (status, " 2 topics, bound" in errors, "rounds" in errors) == (0, True, True)
+    assert db.load(tmp_path / "auto.posterior").structure == db.load(tmp_path / "a.posterior").structure
     assert run("merge a.posterior b.posterior -o m.posterior")[0] == 0
     shown = run("show m.posterior --top 4 --picture topics.png")[1]
     lines = [set(line.split()[2:]) for line in shown.splitlines() if line.strip()[:1].isdigit()]
@@ -353,7 +368,7 @@ WRONG = [
     "fit topics a.txt -o a.posterior --topic-prior -1",
     "fit features a.csv -o a.posterior --features -3",
     "score a.csv a.posterior --seed -1",
-    "fit topics a.csv --topics 3 --like first.posterior -o a.posterior",
+    "fit topics a.csv --document-prior 3 --like first.posterior -o a.posterior",
 ]
 
 

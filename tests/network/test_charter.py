@@ -103,6 +103,11 @@ def test_a_changed_or_malformed_charter_is_refused(before, after, tmp_path):
         Charter.load(path)
 
 
+def test_a_group_agrees_on_a_number_of_components():
+    with pytest.raises(InvalidCharter, match="the charter must say it, not 'auto'"):
+        _ = mixture_charter(settings=MIXTURE | {"components": "auto"}).model
+
+
 def test_settings_that_toml_cannot_hold_are_refused():
     with pytest.raises(InvalidCharter, match="'covariance'"):
         mixture_charter(settings=MIXTURE | {"covariance": None}).to_toml()

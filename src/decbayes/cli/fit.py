@@ -17,7 +17,7 @@ from decbayes.cli.terminal import fitting, messages
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.files import load, save
 from decbayes.models.ascent import FitInterrupted
-from decbayes.models.model import Model
+from decbayes.models.model import Model, number_of
 from decbayes.models.registry import MODELS, model_for
 from decbayes.posterior import Posterior
 
@@ -80,16 +80,18 @@ def fit(
         save(interruption.fit.posterior, output)
         messages().print(f"Interrupted; the best state so far is in {output}.")
         raise
-    if found.posterior == Posterior.of_prior(model.structure):
+    structure = found.posterior.structure
+    if found.posterior == Posterior.of_prior(structure):
         raise InvalidData(
             f"{data} holds nothing that the model can use: no word of its vocabulary, or only empty rows. "
             "Nothing was written."
         )
     save(found.posterior, output)
     end = "converged" if found.converged else "not converged yet"
+    number = f"{number_of(structure)} {model.number}, " if model.auto else ""
     messages().print(
-        f"{output}: {model.count(observations):,} observations, bound {found.bound[-1]:,.2f} after "
-        f"{len(found.bound)} passes, {end}; structure {model.structure.fingerprint[:12]}"
+        f"{output}: {model.count(observations):,} observations, {number}bound {found.bound[-1]:,.2f} after "
+        f"{len(found.bound)} {'rounds' if model.auto else 'passes'}, {end}; structure {structure.fingerprint[:12]}"
     )
 
 
@@ -107,14 +109,19 @@ def built(kind: type[Model], data: Path, settings: dict[str, Any]) -> tuple[Mode
 
 
 def agreed(kind: type[Model], data: Path, like: Path, settings: dict[str, Any]) -> tuple[Model, Any]:
-    """The model of another site's posterior, and the file's observations as that model needs them."""
-    columns = str(settings.pop("columns", ""))
+    """The model of another site's posterior, and the file's observations as that model needs them.
+
+    How many components the site looks for is its own affair: posteriors of different numbers merge.
+    """
+    columns, number = str(settings.pop("columns", "")), settings.pop(kind.number, None)
     if settings:
         names = ", ".join(map(as_option, settings))
         raise WrongArgument(f"{names} and --like {like} exclude each other: with --like all settings are that file's.")
     model = model_for(load(like).structure)
     if type(model) is not kind:
         raise StructureMismatch(f"{like} is a posterior of {type(model).__name__}, not of {kind.__name__}.")
+    if number is not None:
+        model = model.sized(number)
     return model, model.read(data, columns=columns, report=messages().print)
 
 

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -55,13 +56,19 @@ def option(setting: Setting) -> inspect.Parameter:
     known = setting.default
     parameter = Parameter(
         help=next(said(setting.hint, str), ""),
-        validator=[Number(gt=above.bound) for above in said(setting.hint, Above)],
+        validator=[partial(check_above, above.bound) for above in said(setting.hint, Above)],
         show_default=(lambda _: str(known)) if known not in (None, "", MISSING) else False,
         negative="",
     )
     # Nothing is required here: with --like everything is known.
     annotation: Any = Annotated[bare(setting.hint) | None, parameter]
     return inspect.Parameter(setting.name, KEYWORD, default=None, annotation=annotation)
+
+
+def check_above(bound: float, kind: Any, value: Any) -> None:
+    """Refuse numbers that are too small; a word such as "auto" is none."""
+    if not isinstance(value, str):
+        Number(gt=bound)(kind, value)
 
 
 def lacking(kind: type[Model], given: Iterable[str]) -> list[str]:

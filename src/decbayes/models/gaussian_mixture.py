@@ -17,7 +17,7 @@ from decbayes.models.likelihoods import (
     SphericalCovariance,
 )
 from decbayes.models.mixture import Mixture
-from decbayes.models.model import Columns, View
+from decbayes.models.model import Columns, Number, View
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
@@ -127,7 +127,7 @@ class GaussianMixture(Mixture):
         cls,
         path: Path,
         *,
-        components: int = 3,
+        components: Number = 3,
         covariance: Covariance | None = None,
         columns: Columns = "",
         **options: Any,

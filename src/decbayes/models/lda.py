@@ -15,10 +15,12 @@ from decbayes.families import Array, Dirichlet
 from decbayes.families.matrices import smallest
 from decbayes.inputs.documents import Documents, read_documents, read_vocabulary
 from decbayes.inputs.tables import Report
-from decbayes.models.ascent import Ascent, Fit, OnPass, fit_best
+from decbayes.models.ascent import Ascent, Fit, OnPass, fit_best, fit_of
 from decbayes.models.counts import Counts, as_counts
-from decbayes.models.model import Model, Row, View, ignore
+from decbayes.models.model import Model, Number, Row, View, ignore
+from decbayes.models.number import Search, check_number, known_number
 from decbayes.models.points import check_fit, check_structure
+from decbayes.models.topic_moves import ExpectedCounts, TopicMoves, Topics
 from decbayes.models.vocabulary import words_in_order
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
@@ -39,26 +41,6 @@ PREDICTION_TOLERANCE, PREDICTION_STEPS = 1e-4, 300
 
 
 @dataclass(frozen=True)
-class ExpectedCounts:
-    """What the documents are taken to say: expected counts of each word in each topic, (words, topics)."""
-
-    statistics: Array
-    document_topics: Array
-    passes: int = 0
-
-
-@dataclass(frozen=True)
-class Topics:
-    """Dirichlet topics: α of the words at hand, (words, topics) as the kernels want it, and its sums over all words."""
-
-    alpha: Array
-    totals: Array
-
-    def plus(self, statistics: Array) -> "Topics":
-        return Topics(self.alpha + statistics, self.totals + statistics.sum(axis=0))
-
-
-@dataclass(frozen=True)
 class LatentDirichletAllocation(Model):
     """Documents mix topics, θ_d ~ Dirichlet(document_prior); topics mix words, β_k ~ Dirichlet(topic_prior).
 
@@ -70,9 +52,12 @@ class LatentDirichletAllocation(Model):
     carrying them over from pass to pass; the passes after that carry them over, so that the bound rises to a fixed
     point of batch variational Bayes. In each pass a document's topics take at most `document_steps` steps and stop once
     they change by less than `document_tolerance` words per topic.
+
+    With `topics="auto"` a fit finds how many there are: births, joins and deletions that raise its bound. The posterior
+    says the number, and predictions take posteriors of any number.
     """
 
-    topics: Annotated[int, "Number of topics.", Above(0)]
+    topics: Annotated[Number, "Number of topics, or 'auto' to find it.", Above(0)]
     vocabulary: tuple[str, ...]
     document_prior: Annotated[float, "Dirichlet prior α of the topics in a document.", Above(0)] = 0.1
     topic_prior: Annotated[Any, "Dirichlet prior α of the words in a topic.", Above(0)] = 0.01
@@ -85,11 +70,13 @@ class LatentDirichletAllocation(Model):
     example: ClassVar[str] = "letters.jsonl --vocabulary words.txt"
     from_data: ClassVar[frozenset[str]] = frozenset({"vocabulary"})
     in_parts: ClassVar[bool] = True
+    number: ClassVar[str] = "topics"
     view: ClassVar[View] = "words"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "vocabulary", words_in_order(self.vocabulary))
-        check_whole(1, topics=self.topics, document_steps=self.document_steps)
+        check_number(topics=self.topics)
+        check_whole(1, document_steps=self.document_steps)
         check_positive(document_prior=self.document_prior)
         if not self.vocabulary:
             raise ValueError("The vocabulary is empty; each column of the counts needs its word.")
@@ -97,7 +84,7 @@ class LatentDirichletAllocation(Model):
             raise ValueError("The vocabulary names some words twice; each column of the counts needs its own word.")
 
     def agreement(self) -> Structure:
-        shape = (self.topics, len(self.vocabulary))
+        shape = (self._count, len(self.vocabulary))
         return Structure(
             families={"topics": Dirichlet()},
             prior={"topics": Dirichlet().natural(alpha=as_shape("topic_prior", self.topic_prior, shape, above=0.0))},
@@ -125,13 +112,21 @@ class LatentDirichletAllocation(Model):
         start: Posterior | None = None,
         progress: OnPass | None = None,
     ) -> Fit:
-        """The posterior of the documents, on top of `prior` if given, starting from the topics of `start` if given."""
+        """The posterior of the documents, on top of `prior` if given, starting from the topics of `start` if given.
+
+        Where the number of topics is "auto", a prior or a start of so many topics says it.
+        """
+        if (known := known_number(self, prior, start)) is not None:
+            return self.sized(known).fit(data, rng=rng, prior=prior, start=start, progress=progress)
         check_fit(self.structure, rng, prior, start)
         counts = as_counts(data, len(self.vocabulary))
         prior = prior or Posterior.of_prior(self.structure)
         if not counts.tokens:
             return Fit(prior, (0.0,), True)
         before = topics_at(prior, counts)
+        if self.auto:
+            moves = TopicMoves(self, counts, before, rng)
+            return fit_of(Search(moves, self.ascent, progress).run(), partial(self._of_any_number, counts))
         if start is None:
             begin, ascent = partial(self._begin, counts, rng), self.ascent
         else:
@@ -147,10 +142,11 @@ class LatentDirichletAllocation(Model):
 
     def assign(self, posterior: Posterior, data: Any) -> Array:
         """(documents, topics): the expected share of each topic in each document, given the posterior's topics."""
-        check_structure(posterior, self.structure, "posterior")
+        check_structure(posterior, self.structure_for(posterior), "posterior")
         counts = as_counts(data, len(self.vocabulary))
-        gamma = self._fresh(counts)
-        self._update(counts, topics_at(posterior, counts), gamma, PREDICTION_TOLERANCE, PREDICTION_STEPS)
+        topics = topics_at(posterior, counts)
+        gamma = topics.fresh(counts)
+        self._update(counts, topics, gamma, PREDICTION_TOLERANCE, PREDICTION_STEPS)
         return np.asarray(gamma / gamma.sum(axis=1, keepdims=True))
 
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
@@ -194,7 +190,7 @@ class LatentDirichletAllocation(Model):
         cls,
         path: Path,
         *,
-        topics: int = 20,
+        topics: Number = 20,
         vocabulary: Annotated[Path | None, "The words that all sites count, one per line."] = None,
         least_documents: Annotated[int, "Without a vocabulary: ignore words in fewer documents.", Above(0)] = 5,
         most_share: Annotated[float, "Without a vocabulary: ignore words in a larger share of them.", Above(0)] = 0.5,
@@ -220,30 +216,31 @@ class LatentDirichletAllocation(Model):
         return documents.counts
 
     def _document_bounds(self, posterior: Posterior, data: Any) -> Array:
-        check_structure(posterior, self.structure, "posterior")
+        check_structure(posterior, self.structure_for(posterior), "posterior")
         counts = as_counts(data, len(self.vocabulary))
-        gamma, bounds = self._fresh(counts), np.empty(len(counts))
-        self._update(counts, topics_at(posterior, counts), gamma, PREDICTION_TOLERANCE, PREDICTION_STEPS, bounds)
+        topics, bounds = topics_at(posterior, counts), np.empty(len(counts))
+        self._update(counts, topics, topics.fresh(counts), PREDICTION_TOLERANCE, PREDICTION_STEPS, bounds)
         return bounds
 
     def _begin(self, counts: Counts, rng: np.random.Generator) -> ExpectedCounts:
         """Smoothed statistics: each topic has the word frequencies of the corpus, and a little of one document."""
-        shared = counts.frequencies()
-        statistics = np.repeat((1 - DISTINCTION) * shared[:, None] / self.topics, self.topics, axis=1)
+        shared, topics = counts.frequencies(), self._count
+        statistics = np.repeat((1 - DISTINCTION) * shared[:, None] / topics, topics, axis=1)
         candidates = np.flatnonzero(counts.lengths())
-        chosen = rng.choice(candidates, self.topics, replace=len(candidates) < self.topics)
+        chosen = rng.choice(candidates, topics, replace=len(candidates) < topics)
         for topic, number in enumerate(chosen):
             columns, data = counts.document(number)
             # Drawn around the document's frequencies: two topics that get the same document could not part otherwise.
-            statistics[columns, topic] += DISTINCTION * counts.tokens / self.topics * rng.dirichlet(10.0 * data)
-        return ExpectedCounts(statistics, self._fresh(counts))
+            statistics[columns, topic] += DISTINCTION * counts.tokens / topics * rng.dirichlet(10.0 * data)
+        return ExpectedCounts(statistics, np.ones((len(counts), topics)))
 
     def _resume(self, counts: Counts, before: Topics, start: Posterior) -> ExpectedCounts:
         """The statistics that take the prior to the topics of `start`, as far as the words of the data go."""
-        return ExpectedCounts(topics_at(start, counts).alpha - before.alpha, self._fresh(counts))
+        return ExpectedCounts(topics_at(start, counts).alpha - before.alpha, before.fresh(counts))
 
-    def _fresh(self, counts: Counts) -> Array:
-        return np.ones((len(counts), self.topics))
+    @property
+    def _count(self) -> int:
+        return 1 if self.topics == "auto" else self.topics
 
     def _pass(
         self, counts: Counts, before: Topics, warm_up: int, expected: ExpectedCounts
@@ -253,7 +250,7 @@ class LatentDirichletAllocation(Model):
 
         topics = before.plus(expected.statistics)
         # Document topics carried over are updated in place: a pass that is interrupted loses them, never the topics.
-        gamma = self._fresh(counts) if expected.passes < warm_up else expected.document_topics
+        gamma = topics.fresh(counts) if expected.passes < warm_up else expected.document_topics
         statistics, bound = self._update(counts, topics, gamma, self.document_tolerance, self.document_steps)
         bound += topic_bound(topics.alpha, topics.totals, before.alpha, before.totals)
         return ExpectedCounts(statistics, gamma, expected.passes + 1), bound
@@ -276,7 +273,7 @@ class LatentDirichletAllocation(Model):
         weights, scales = np.empty_like(topics.alpha), np.empty(len(topics.alpha))
         expect_topics(topics.alpha, topics.totals, weights, scales)
         statistics, bound = np.zeros_like(weights), np.empty(len(counts)) if bounds is None else bounds
-        prior = np.full(self.topics, float(self.document_prior))
+        prior = np.full(gamma.shape[1], float(self.document_prior))
         for block in blocks(len(counts)):
             update_documents(
                 counts.data,
@@ -294,9 +291,13 @@ class LatentDirichletAllocation(Model):
         statistics *= weights
         return statistics, float(bound.sum())
 
+    def _of_any_number(self, counts: Counts, expected: ExpectedCounts) -> Posterior:
+        sized = self.sized(expected.statistics.shape[1])
+        return sized._posterior(counts, Posterior.of_prior(sized.structure), expected)
+
     def _posterior(self, counts: Counts, prior: Posterior, expected: ExpectedCounts) -> Posterior:
         kept = csr_array(np.where(np.abs(expected.statistics) > NEGLIGIBLE, expected.statistics, 0.0).T)
-        shape = (self.topics, len(self.vocabulary))
+        shape = (self._count, len(self.vocabulary))
         own = csr_array((kept.data, counts.words[kept.indices], kept.indptr), shape=shape)
         return Posterior(self.structure, {"topics": prior.contribution["topics"] + own})
 

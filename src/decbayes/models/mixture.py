@@ -11,9 +11,11 @@ from scipy.special import logsumexp, softmax
 
 from decbayes.arguments import Above, check_positive, check_whole
 from decbayes.families import Array, Weights
-from decbayes.models.ascent import Ascent, Fit, OnPass, fit_best
+from decbayes.models.ascent import Ascent, Fit, OnPass, fit_best, fit_of
 from decbayes.models.likelihoods import Likelihood, squared_distances
-from decbayes.models.model import Model, Row
+from decbayes.models.mixture_moves import MixtureMoves
+from decbayes.models.model import Model, Number, Row
+from decbayes.models.number import Search, check_number, known_number
 from decbayes.models.points import as_points, check_fit, check_held, check_rounding, check_structure
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
@@ -38,9 +40,12 @@ class Mixture(Model):
 
     A fit starts from the nearest of centres chosen by "k-means++", or from "random" responsibilities where there are
     fewer than ten points per component: centres would then give every point a component of its own.
+
+    With `components="auto"` a fit finds how many there are: births, joins and deletions that raise its bound. The
+    posterior says the number, and predictions take posteriors of any number.
     """
 
-    components: Annotated[int, "Number of clusters.", Above(0)]
+    components: Annotated[Number, "Number of clusters, or 'auto' to find it.", Above(0)]
     dimension: int = 1
     weight_prior: Annotated[float, "Dirichlet prior α of the cluster weights.", Above(0)] = field(
         default=1.0, kw_only=True
@@ -51,10 +56,12 @@ class Mixture(Model):
     )
     ascent: Ascent = field(default=Ascent(restarts=9), kw_only=True)
 
+    number: ClassVar[str] = "components"
     caption: ClassVar[str] = "mean"
 
     def __post_init__(self) -> None:
-        check_whole(1, components=self.components, dimension=self.dimension)
+        check_number(components=self.components)
+        check_whole(1, dimension=self.dimension)
         check_positive(weight_prior=self.weight_prior)
         if len(self.columns) not in (0, self.dimension):
             raise ValueError(f"{len(self.columns)} column names for {self.dimension} dimensions.")
@@ -78,8 +85,8 @@ class Mixture(Model):
         return Structure(
             families={"weights": Weights(), "components": self.likelihood.family},
             prior={
-                "weights": Weights().natural(alpha=np.full(self.components, self.weight_prior)),
-                "components": np.tile(self.component_prior(), (self.components, 1)),
+                "weights": Weights().natural(alpha=np.full(self._count, self.weight_prior)),
+                "components": np.tile(self.component_prior(), (self._count, 1)),
             },
             symmetry=(CoupledSet(("weights", "components")),),
             labels={"components": tuple(self.columns)} if self.columns else {},
@@ -106,12 +113,20 @@ class Mixture(Model):
         start: Posterior | None = None,
         progress: OnPass | None = None,
     ) -> Fit:
-        """The posterior of the data, on top of `prior` if given, starting from `start` if given."""
+        """The posterior of the data, on top of `prior` if given, starting from `start` if given.
+
+        Where the number of components is "auto", a prior or a start of so many components says it.
+        """
+        if (known := known_number(self, prior, start)) is not None:
+            return self.sized(known).fit(data, rng=rng, prior=prior, start=start, progress=progress)
         points = as_points(data, self.dimension)
         check_fit(self.structure, rng, prior, start)
         before = dict((prior or Posterior.of_prior(self.structure)).natural)
         if not len(points):
             return Fit(Posterior.from_natural(self.structure, before), (0.0,), True)
+        if self.auto:
+            moves = MixtureMoves(self, points, rng)
+            return fit_of(Search(moves, self.ascent, progress).run(), self._of_any_number)
         blocks = Blocks(self.likelihood, points)
         begin = partial(self._begin, points, before, rng) if start is None else lambda: dict(start.natural)
         ascent = self.ascent if start is None else Ascent(self.ascent.passes, self.ascent.tolerance)
@@ -126,7 +141,7 @@ class Mixture(Model):
 
     def assign(self, posterior: Posterior, data: Any) -> Array:
         """(N, K): the probability that each observation belongs to each component."""
-        check_structure(posterior, self.structure, "posterior")
+        check_structure(posterior, self.structure_for(posterior), "posterior")
         features = self.likelihood.features(as_points(data, self.dimension))
         return np.asarray(softmax(features @ self._coefficients(dict(posterior.natural)), axis=1))
 
@@ -136,7 +151,7 @@ class Mixture(Model):
         With `held` it is that of the values held out, given the others of the same observation. Both arrays then have
         the data's shape, with NaN where a value is not in that part.
         """
-        check_structure(posterior, self.structure, "posterior")
+        check_structure(posterior, self.structure_for(posterior), "posterior")
         points = as_points(data, self.dimension, unseen=held is not None)
         if held is None:
             return self._log_density(posterior, points)
@@ -157,19 +172,26 @@ class Mixture(Model):
         """What tells components apart, by name: one row per component."""
         return {"mean": posterior.mean("components")}
 
+    @property
+    def _count(self) -> int:
+        return 1 if self.components == "auto" else self.components
+
+    def _of_any_number(self, natural: Natural) -> Posterior:
+        return Posterior.from_natural(self.structure.with_components(len(natural["weights"])), natural)
+
     def _log_density(self, posterior: Posterior, points: Array) -> Array:
         density = self.likelihood.log_predictive(posterior.natural["components"], points)
         return np.asarray(logsumexp(density + np.log(posterior.mean("weights")), axis=1))
 
     def _begin(self, points: Array, before: Natural, rng: np.random.Generator) -> Natural:
         """A first posterior: every point belongs to its nearest centre, or to a random mix of components."""
-        crowded = len(points) >= POINTS_PER_CENTRE * self.components
+        crowded = len(points) >= POINTS_PER_CENTRE * self._count
         if (self.start_from or ("k-means++" if crowded else "random")) == "random":
-            responsibilities = rng.dirichlet(np.ones(self.components), size=len(points))
+            responsibilities = rng.dirichlet(np.ones(self._count), size=len(points))
         else:
-            centres = spread_out_centres(points, self.components, rng)
+            centres = spread_out_centres(points, self._count, rng)
             nearest = np.argmin(squared_distances(points, centres), axis=1)
-            responsibilities = np.eye(self.components)[nearest]
+            responsibilities = np.eye(self._count)[nearest]
         return self._plus(before, responsibilities.T @ self.likelihood.features(points))
 
     def _pass(self, blocks: "Blocks", before: Natural, natural: Natural) -> tuple[Natural, float]:
@@ -180,9 +202,9 @@ class Mixture(Model):
         bound = -sum(families[name].kl(natural[name], before[name]) for name in families)
         coefficients = self._coefficients(natural).T
         sums = np.zeros(coefficients.shape)
-        buffer = np.empty(self.components * BLOCK)  # fresh memory for each product would cost as much as the product
+        buffer = np.empty(len(coefficients) * BLOCK)  # fresh memory for each product would cost as much as the product
         for features in blocks:
-            shape = (self.components, len(features))
+            shape = (len(coefficients), len(features))
             scores = np.dot(coefficients, features.T, out=buffer[: shape[0] * shape[1]].reshape(shape))
             bound += normalise(scores)
             sums += scores @ features

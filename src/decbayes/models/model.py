@@ -2,13 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from decbayes.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.inputs.tables import Report, read_points
@@ -19,6 +20,9 @@ from decbayes.structure import Structure
 
 View = Literal["table", "points", "images", "words"]
 """How components are best looked at: numbers, places in space, images, or lists of words."""
+
+Number = int | Literal["auto"]
+"""How many components: so many, or as many as a fit finds."""
 
 Columns = Annotated[str, "Columns to use, separated by commas; all of them if not given."]
 
@@ -60,6 +64,9 @@ class Model(ABC):
     in_parts: ClassVar[bool] = False
     """Whether a score is about a part of each observation, given the rest of it."""
 
+    number: ClassVar[str] = ""
+    """The setting that says how many components there are, where a fit can find that: it may then be "auto"."""
+
     view: ClassVar[View] = "table"
     caption: ClassVar[str] = ""
     """The column of `describe` that tells components apart best; default: the last one."""
@@ -100,6 +107,22 @@ class Model(ABC):
                 "leave `agreed` out to use the structure that the settings describe."
             )
         return self.agreed
+
+    @property
+    def auto(self) -> bool:
+        """Whether each fit finds how many components there are. The model's structure is then that of one component."""
+        return getattr(self, self.number, None) == "auto"
+
+    def sized(self, count: Number) -> Self:
+        """The same model of so many components."""
+        agreed = None if self.agreed is None else self.agreed.with_components(1 if count == "auto" else count)
+        settings: dict[str, Any] = {self.number: count, "agreed": agreed}
+        return replace(self, **settings)
+
+    def structure_for(self, posterior: Posterior) -> Structure:
+        """The structure that this posterior should have: the model's, of as many components if any number is right."""
+        check_kind(Posterior, posterior=posterior)
+        return self.structure.with_components(number_of(posterior.structure)) if self.auto else self.structure
 
     @classmethod
     def from_structure(cls, structure: Structure) -> Self:
@@ -162,6 +185,11 @@ class Model(ABC):
     def joined(self, shards: Sequence[Any]) -> Any:
         """The observations of several shards."""
         return joined(shards)
+
+
+def number_of(structure: Structure) -> int:
+    """How many components there are; 1 where nothing can be relabelled."""
+    return structure.components(structure.symmetry[0]) if structure.symmetry else 1
 
 
 def split_names(text: str) -> list[str]:

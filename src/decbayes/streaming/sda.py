@@ -27,7 +27,7 @@ def sda_bayes(
     posterior as it was when it finished its previous sub-batch. Labels are never aligned.
     """
     check_kind(np.random.Generator, rng=rng)
-    update = Update(model)
+    update = Update(numbered(model))
     shared = update.nothing
     waiting = [list(batches) for batches in shards]
 
@@ -47,6 +47,16 @@ def sda_bayes(
         shared = product([shared, added(waiting[site].pop(0), seen[site])])
         seen[site] = shared
     return shared
+
+
+def numbered(model: Model) -> Model:
+    """The model; refused if it leaves open how many components there are."""
+    if model.auto:
+        raise ValueError(
+            f"Every step here adds to the same components, so the model must say how many {model.number} there are. "
+            "A first fit with 'auto' finds their number; `model_for(posterior.structure)` has it."
+        )
+    return model
 
 
 def merge_batches(
@@ -70,7 +80,7 @@ def epochs(
     yielded after each. Within an epoch contributions are aligned to the prior and to each other. An epoch without
     data changes nothing.
     """
-    current = Posterior.of_prior(model.structure)
+    current = Posterior.of_prior(numbered(model).structure)
     for shards in stream:
         update = Update(model, Epoch(current))
         learned = [update.learn(shard, update.nothing, rng=rng) for shard in shards]

@@ -56,6 +56,10 @@ class Charter:
             _ = model.structure
         except (TypeError, ValueError, DecbayesError) as error:
             raise InvalidCharter(f"{self.model_name} cannot be built from the charter's settings: {error}") from None
+        if model.auto:
+            raise InvalidCharter(
+                f"A group agrees on one number of {model.number}; the charter must say it, not 'auto'."
+            )
         return model
 
     @cached_property

@@ -1,0 +1,102 @@
+"""Changing the number of a mixture's components: joins, deletions and divisions."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import gammaln, softmax
+
+from decbayes.families import Array, Weights
+from decbayes.models.likelihoods import squared_distances
+from decbayes.models.number import Moves
+
+if TYPE_CHECKING:
+    from decbayes.models.mixture import Mixture
+
+Natural = dict[str, Array]
+
+
+class MixtureMoves(Moves[Natural]):
+    """The moves of a mixture whose components share a prior; a state is its natural parameters."""
+
+    def __init__(self, model: "Mixture", points: Array, rng: np.random.Generator) -> None:
+        from decbayes.models.mixture import Blocks
+
+        self._model, self._points, self._rng = model, points, rng
+        self._blocks = Blocks(model.likelihood, points)
+        self._alpha = float(Weights().parameters(self._prior(1)["weights"])["alpha"][0])
+        self.observations = self.rows = len(points)
+
+    def begin(self, count: int) -> Natural:
+        return self._model.sized(count)._begin(self._points, self._prior(count), self._rng)
+
+    def step(self, state: Natural) -> tuple[Natural, float]:
+        return self._model._pass(self._blocks, self._prior(len(state["weights"])), state)
+
+    def evidence(self, state: Natural) -> Array:
+        return np.asarray((state["weights"] - self._prior(1)["weights"])[:, 0])
+
+    def gains(self, state: Natural) -> Iterable[tuple[float, int, int]]:
+        """At fixed responsibilities; that these then are less uncertain can only take from it.
+
+        A(λ0 + c_i + c_j) + A(λ0) − A(λ0 + c_i) − A(λ0 + c_j), and what the weights have in common
+        """
+        count, prior = len(state["weights"]), self._prior(1)
+        first, second = np.triu_indices(count, 1)
+        pairs = {name: rows[first] + rows[second] - prior[name] for name, rows in state.items()}
+        own = self._terms(state)
+        gain = self._terms(pairs) + self._terms(prior) - own[first] - own[second]
+        gain += self._in_common(count - 1) - self._in_common(count)
+        return zip(gain.tolist(), first.tolist(), second.tolist(), strict=True)
+
+    def joined(self, state: Natural, first: int, second: int) -> Natural:
+        prior, together = self._prior(1), {name: rows.copy() for name, rows in state.items()}
+        for name, rows in together.items():
+            rows[first] += rows[second] - prior[name][0]
+        return self.without(together, second)
+
+    def without(self, state: Natural, component: int) -> Natural:
+        return {name: np.delete(rows, component, axis=0) for name, rows in state.items()}
+
+    def divided(self, state: Natural) -> Natural:
+        """Each component's points go to the nearer of two of them; one without two different points stays whole."""
+        seeds, apart = self._seeds(state)
+        coefficients = self._model._coefficients(state)
+        width = len(coefficients)
+        nearer, farther = np.zeros((len(apart), width)), np.zeros((len(apart), width))
+        start = 0
+        for features in self._blocks:
+            points = self._points[start : start + len(features)]
+            start += len(features)
+            responsibilities = softmax(features @ coefficients, axis=1)
+            near = squared_distances(points, seeds[0]) <= squared_distances(points, seeds[1])
+            nearer += (responsibilities * near).T @ features
+            farther += (responsibilities * ~near).T @ features
+        sums = np.concatenate([nearer, farther[apart]])
+        return self._model._plus(self._prior(len(sums)), sums)
+
+    def _seeds(self, state: Natural) -> tuple[Array, Array]:
+        """(2, K, D): two points of each component, the second far from the first; and whether they differ."""
+        coefficients = self._model._coefficients(state)
+        owner = np.concatenate([np.argmax(features @ coefficients, axis=1) for features in self._blocks])
+        seeds = np.zeros((2, coefficients.shape[1], self._points.shape[1]))
+        for component in range(coefficients.shape[1]):
+            own = self._points[owner == component]
+            if len(own):
+                first = own[self._rng.integers(len(own))]
+                distance = squared_distances(own, first[None])[:, 0]
+                share = distance / distance.sum() if distance.any() else None
+                seeds[:, component] = first, own[self._rng.choice(len(own), p=share)]
+        return seeds, (seeds[0] != seeds[1]).any(axis=1)
+
+    def _prior(self, count: int) -> Natural:
+        return {name: np.repeat(rows[:1], count, axis=0) for name, rows in self._model.structure.prior.items()}
+
+    def _terms(self, natural: Natural) -> Array:
+        families = self._model.structure.families
+        return np.asarray(sum(families[name].row_terms(rows) for name, rows in natural.items()))
+
+    def _in_common(self, count: int) -> float:
+        """What the bound owes to the number of components alone."""
+        total = count * self._alpha
+        return float(gammaln(total) - gammaln(total + self.rows))
