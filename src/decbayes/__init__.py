@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from decbayes.streaming import merge_batches as merge_batches
     from decbayes.streaming import refine as refine
     from decbayes.streaming import sda_bayes as sda_bayes
+    from decbayes.streaming import sequential as sequential
     from decbayes.structure import Structure as Structure
     from decbayes.symmetry import CoupledSet as CoupledSet
 
@@ -92,6 +93,7 @@ _HOME = {
     "register": "models.registry",
     "save": "files",
     "sda_bayes": "streaming",
+    "sequential": "streaming",
     "symmetrize": "merging",
     "tree": "merging",
 }

@@ -9,6 +9,7 @@ from scipy.special import gammaln, softmax
 from decbayes.families import Array, Weights
 from decbayes.models.likelihoods import squared_distances
 from decbayes.models.number import Moves
+from decbayes.structure import Structure
 
 if TYPE_CHECKING:
     from decbayes.models.mixture import Mixture
@@ -24,7 +25,6 @@ class MixtureMoves(Moves[Natural]):
 
         self._model, self._points, self._rng = model, points, rng
         self._blocks = Blocks(model.likelihood, points)
-        self._alpha = float(Weights().parameters(self._prior(1)["weights"])["alpha"][0])
         self.observations = self.rows = len(points)
 
     def begin(self, count: int) -> Natural:
@@ -34,29 +34,18 @@ class MixtureMoves(Moves[Natural]):
         return self._model._pass(self._blocks, self._prior(len(state["weights"])), state)
 
     def evidence(self, state: Natural) -> Array:
-        return np.asarray((state["weights"] - self._prior(1)["weights"])[:, 0])
+        return evidence(self._model.structure, state)
 
     def gains(self, state: Natural) -> Iterable[tuple[float, int, int]]:
-        """At fixed responsibilities; that these then are less uncertain can only take from it.
-
-        A(λ0 + c_i + c_j) + A(λ0) − A(λ0 + c_i) − A(λ0 + c_j), and what the weights have in common
-        """
-        count, prior = len(state["weights"]), self._prior(1)
-        first, second = np.triu_indices(count, 1)
-        pairs = {name: rows[first] + rows[second] - prior[name] for name, rows in state.items()}
-        own = self._terms(state)
-        gain = self._terms(pairs) + self._terms(prior) - own[first] - own[second]
-        gain += self._in_common(count - 1) - self._in_common(count)
-        return zip(gain.tolist(), first.tolist(), second.tolist(), strict=True)
+        gain = join_gains(self._model.structure, state)
+        first, second = np.triu_indices(len(gain), 1)
+        return zip(gain[first, second].tolist(), first.tolist(), second.tolist(), strict=True)
 
     def joined(self, state: Natural, first: int, second: int) -> Natural:
-        prior, together = self._prior(1), {name: rows.copy() for name, rows in state.items()}
-        for name, rows in together.items():
-            rows[first] += rows[second] - prior[name][0]
-        return self.without(together, second)
+        return joined(self._model.structure, state, first, second)
 
     def without(self, state: Natural, component: int) -> Natural:
-        return {name: np.delete(rows, component, axis=0) for name, rows in state.items()}
+        return without(state, component)
 
     def divided(self, state: Natural) -> Natural:
         """Each component's points go to the nearer of two of them; one without two different points stays whole."""
@@ -90,13 +79,51 @@ class MixtureMoves(Moves[Natural]):
         return seeds, (seeds[0] != seeds[1]).any(axis=1)
 
     def _prior(self, count: int) -> Natural:
-        return {name: np.repeat(rows[:1], count, axis=0) for name, rows in self._model.structure.prior.items()}
+        return prior_of(self._model.structure, count)
 
-    def _terms(self, natural: Natural) -> Array:
-        families = self._model.structure.families
-        return np.asarray(sum(families[name].row_terms(rows) for name, rows in natural.items()))
 
-    def _in_common(self, count: int) -> float:
-        """What the bound owes to the number of components alone."""
-        total = count * self._alpha
-        return float(gammaln(total) - gammaln(total + self.rows))
+def prior_of(structure: Structure, count: int) -> Natural:
+    """So many components that have seen nothing."""
+    return {name: np.repeat(rows[:1], count, axis=0) for name, rows in structure.prior.items()}
+
+
+def evidence(structure: Structure, state: Natural) -> Array:
+    """(K,): how many points each component accounts for."""
+    return np.asarray((state["weights"] - structure.prior["weights"][:1])[:, 0])
+
+
+def joined(structure: Structure, state: Natural, first: int, second: int) -> Natural:
+    """Two components as one: λ0 + c_i + c_j."""
+    together = {name: rows.copy() for name, rows in state.items()}
+    for name, rows in together.items():
+        rows[first] += rows[second] - structure.prior[name][0]
+    return without(together, second)
+
+
+def without(state: Natural, component: int) -> Natural:
+    return {name: np.delete(rows, component, axis=0) for name, rows in state.items()}
+
+
+def join_gains(structure: Structure, state: Natural) -> Array:
+    """(K, K): the most that the bound gains when two components are joined and all responsibilities stay.
+
+        A(λ0 + c_i + c_j) + A(λ0) − A(λ0 + c_i) − A(λ0 + c_j), and what the weights have in common
+
+    That the responsibilities are then less uncertain can only take from it. Without a meaning on the diagonal.
+    """
+    count, prior = len(state["weights"]), prior_of(structure, 1)
+    if count < 2:
+        return np.zeros((count, count))
+    first, second = np.triu_indices(count, 1)
+    own = row_terms(structure, state)
+    pairs = {name: rows[first] + rows[second] - prior[name] for name, rows in state.items()}
+    total, alpha = float(evidence(structure, state).sum()), float(Weights().parameters(prior["weights"])["alpha"][0])
+    in_common = [gammaln(number * alpha) - gammaln(number * alpha + total) for number in (count - 1, count)]
+    gains = np.zeros((count, count))
+    gains[first, second] = row_terms(structure, pairs) + row_terms(structure, prior) - own[first] - own[second]
+    gains[first, second] += in_common[0] - in_common[1]
+    return gains + gains.T
+
+
+def row_terms(structure: Structure, natural: Natural) -> Array:
+    return np.asarray(sum(structure.families[name].row_terms(rows) for name, rows in natural.items()))

@@ -1,0 +1,188 @@
+"""How many components: what fits find by themselves, against batch fits that are told the true number.
+
+    python benchmarks/unknown_components.py [--quick] [--seeds N] [--part NAME]
+
+Part "fits": `components="auto"` on 1,000 to 5,000 points of ten clusters, of known, diagonal and full covariance, whose
+centres are at least three or 2.25 standard deviations apart, and `topics="auto"` on documents of twelve topics. The
+batch fit has the true number and the best of ten starts. Part "stream": `decbayes.sequential`, one pass over a million
+points. For each setting: the numbers found, and the mean and the worst difference of the held-out score, in nats per
+point or word (above zero: better than batch); seconds of both. The last line is a JSON object.
+"""
+
+import argparse
+import json
+import tracemalloc
+from dataclasses import replace
+from time import perf_counter
+
+import numpy as np
+from scipy.sparse import csr_array
+
+import decbayes as db
+
+CLUSTERS, TOPICS = 10, 12
+# Points, dimensions, and about how far neighbouring centres are apart, in standard deviations.
+MIXTURES = {"apart": (1000, 2, 4.0), "close": (1000, 2, 3.0), "ten dimensions": (2000, 10, 4.0), "more": (5000, 2, 4.0)}
+# Documents, words in the vocabulary, words per document, Dirichlet parameters of topics and of documents.
+CORPORA = {"long": (2000, 1000, 100, 0.05, 0.1), "few": (600, 500, 80, 0.05, 0.1), "short": (300, 1000, 60, 0.1, 0.3)}
+
+
+class Clusters:
+    """Ten Gaussians in a box."""
+
+    def __init__(self, rng, dimension, apart, kind):
+        self.weights = rng.dirichlet(np.full(CLUSTERS, 5.0))
+        self.centres, self.kind = self._spread(rng, dimension, apart), kind
+        scales = rng.uniform(0.4, 1.2, size=(CLUSTERS, dimension))
+        turns = [np.linalg.qr(rng.normal(size=(dimension, dimension)))[0] for _ in range(CLUSTERS)]
+        shapes = {"known": np.eye(dimension), "diagonal": scales[:, :, None] * np.eye(dimension)}
+        self.shapes = shapes.get(kind, np.array(turns) * scales[:, None, :])
+
+    def _spread(self, rng, dimension, apart):
+        side = apart * CLUSTERS ** (1 / dimension)
+        while True:
+            centres = rng.uniform(-side / 2, side / 2, size=(CLUSTERS, dimension))
+            distance = np.linalg.norm(centres[:, None] - centres, axis=-1) + 1e9 * np.eye(CLUSTERS)
+            if distance.min() > 0.75 * apart:
+                return centres
+
+    def draw(self, rng, count):
+        label = rng.choice(CLUSTERS, count, p=self.weights)
+        noise = rng.normal(size=(count, self.centres.shape[1]))
+        shapes = np.broadcast_to(self.shapes, (CLUSTERS, *self.shapes.shape[-2:]))
+        return self.centres[label] + np.einsum("nij,nj->ni", shapes[label], noise)
+
+    def model(self, count):
+        spread = float((self.centres**2).mean())
+        dimension = self.centres.shape[1]
+        if self.kind == "known":
+            return db.GaussianMixture(count, dimension, variance=1.0, prior_variance=spread)
+        return db.GaussianMixture(count, dimension, covariance=self.kind)
+
+
+def timed(call):
+    begin = perf_counter()
+    return call(), perf_counter() - begin
+
+
+def number(posterior):
+    return posterior.structure.components(posterior.structure.symmetry[0])
+
+
+def row(found, true, own, batch, seconds):
+    return {"number": number(found), "of": true, "score": own - batch, "seconds": seconds[0], "batch": seconds[1]}
+
+
+def mixture_row(kind, setting, seed):
+    points, dimension, apart = setting
+    rng = np.random.default_rng(seed)
+    clusters = Clusters(rng, dimension, apart, kind)
+    data, held_out = clusters.draw(rng, points), clusters.draw(rng, 10_000)
+    auto, told = clusters.model("auto"), clusters.model(CLUSTERS)
+    fit, own = timed(lambda: auto.fit(data, rng=np.random.default_rng(seed)).posterior)
+    batch, other = timed(lambda: told.fit(data, rng=np.random.default_rng(seed)).posterior)
+    return row(fit, CLUSTERS, auto.score(fit, held_out), told.score(batch, held_out), (own, other))
+
+
+def topic_row(setting, seed):
+    documents, words, length, topic_prior, document_prior = setting
+    rng = np.random.default_rng(seed)
+    topics = rng.dirichlet(np.full(words, topic_prior), size=TOPICS)
+
+    def draw(count):
+        shares = rng.dirichlet(np.full(TOPICS, document_prior), size=count)
+        return csr_array(np.array([rng.multinomial(max(1, rng.poisson(length)), share @ topics) for share in shares]))
+
+    data, (observed, held) = draw(documents), db.hold_out(draw(300), rng=rng)
+    vocabulary = tuple(f"word{number}" for number in range(words))
+    auto = db.LatentDirichletAllocation("auto", vocabulary, topic_prior=0.05)
+    told = replace(auto, topics=TOPICS, ascent=replace(auto.ascent, restarts=9))
+    fit, own = timed(lambda: auto.fit(data, rng=np.random.default_rng(seed)).posterior)
+    batch, other = timed(lambda: told.fit(data, rng=np.random.default_rng(seed)).posterior)
+    return row(fit, TOPICS, auto.score(fit, observed, held), told.score(batch, observed, held), (own, other))
+
+
+def summary(rows):
+    """Numbers found, mean and worst score against batch, seconds of both."""
+    scores = [each["score"] for each in rows]
+    return {
+        "numbers": [each["number"] for each in rows],
+        "of": rows[0]["of"],
+        "score": round(float(np.mean(scores)), 4),
+        "worst score": round(min(scores), 4),
+        "seconds": round(float(np.median([each["seconds"] for each in rows])), 2),
+        "seconds of batch": round(float(np.median([each["batch"] for each in rows])), 2),
+    }
+
+
+def fits(quick, seeds):
+    found = {}
+    for kind in ("known", "diagonal", "full"):
+        for name, setting in list(MIXTURES.items())[: 2 if quick else None]:
+            found[f"{kind}, {name}"] = summary([mixture_row(kind, setting, seed) for seed in range(seeds)])
+            print(kind, name, found[f"{kind}, {name}"], flush=True)
+    for name, setting in list(CORPORA.items())[1 if quick else 0 :]:
+        found[f"topics, {name}"] = summary([topic_row(setting, seed) for seed in range(seeds)])
+        print("topics", name, found[f"topics, {name}"], flush=True)
+    return found
+
+
+def one_pass(clusters, points, seed):
+    """The last posterior of a stream that is drawn as it is read."""
+    rng = np.random.default_rng(seed)
+    stream = (clusters.draw(rng, 10_000) for _ in range(points // 10_000))
+    return last(db.sequential(clusters.model("auto"), stream, rng=rng))
+
+
+def peak(call):
+    """The most memory that a call takes."""
+    tracemalloc.start()
+    call()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return most
+
+
+def last(items):
+    for item in items:
+        latest = item
+    return latest
+
+
+def stream(quick, seeds):
+    """One pass against a batch fit of as many points, and of a tenth of them for how memory grows."""
+    points, found = 100_000 if quick else 1_000_000, {}
+    for kind in ("known", "diagonal", "full"):
+        rows, growth = [], []
+        for seed in range(1 if quick else min(seeds, 3)):
+            rng = np.random.default_rng(seed)
+            clusters = Clusters(rng, 2, 6.0, kind)
+            least, most = (peak(lambda n=n: one_pass(clusters, n, seed)) for n in (points // 10, points))  # noqa: B023
+            posterior, own = timed(lambda: one_pass(clusters, points, seed))  # noqa: B023
+            data, held_out = clusters.draw(rng, points), clusters.draw(rng, 10_000)
+            told = replace(clusters.model(CLUSTERS), ascent=db.Ascent(restarts=4, tolerance=1e-4))
+            batch, other = timed(lambda told=told, data=data, rng=rng: told.fit(data, rng=rng).posterior)
+            scores = clusters.model("auto").score(posterior, held_out), told.score(batch, held_out)
+            rows.append(row(posterior, CLUSTERS, *scores, (own, other)))
+            growth.append(most / least)
+        found[kind] = summary(rows) | {"points": points, "memory of ten times the points": round(max(growth), 2)}
+        print("stream", kind, found[kind], flush=True)
+    return found
+
+
+PARTS = {"fits": fits, "stream": stream}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="two seeds, fewer settings, a tenth of the stream")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--part", choices=sorted(PARTS), help="one part instead of all")
+    arguments = parser.parse_args()
+    seeds = 2 if arguments.quick else arguments.seeds
+    chosen = [arguments.part] if arguments.part else list(PARTS)
+    print(json.dumps({name: PARTS[name](arguments.quick, seeds) for name in chosen}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,191 @@
+"""Sequential variational approximation of a Dirichlet process mixture (Lin, NIPS 2013): one pass over a stream."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp, xlogy
+
+from decbayes.arguments import check_kind, check_positive
+from decbayes.families import Array
+from decbayes.models.mixture import Mixture, Natural
+from decbayes.models.mixture_moves import evidence, join_gains, joined, prior_of, without
+from decbayes.models.points import as_points, check_structure
+from decbayes.posterior import Posterior
+
+# So many points at the beginning, and so many later that fit nothing, are fitted together: what shapes components
+# have, points cannot tell one at a time.
+FIRST, ENOUGH = 1000, 10
+
+# The others are taken in blocks: at most so many, and no more than this share of those seen before them.
+LARGEST_BLOCK, BLOCK_SHARE = 1024, 1 / 16
+
+# Of two components a point counts as shared if both have more of it than this.
+SHARED = 1e-6
+
+# A component of fewer points than this is small.
+SMALL = 10.0
+
+
+def sequential(
+    model: Mixture,
+    chunks: Iterable[Any],
+    *,
+    rng: np.random.Generator,
+    concentration: float = 1.0,
+    start: Posterior | None = None,
+) -> Iterator[Posterior]:
+    """One pass over a stream of points, in bounded memory: the posterior of all so far, after each chunk.
+
+    The first thousand points are fitted together. From then on a point belongs to something new where a Dirichlet
+    process of this concentration says that this is more probable than all components there are:
+
+        concentration · p(x | prior) > Σ_k n_k p(x | q_k)
+
+    Else it is shared out among them. Those that belong to something new are fitted together at the end of their chunk.
+    Two components become one when that raises the bound; one of fewer than ten points that gains none while the stream
+    doubles is forgotten. `start` is a posterior to go on from, such as the last one of a stream that was interrupted.
+    """
+    check_kind(np.random.Generator, rng=rng)
+    check_positive(concentration=concentration)
+    if not isinstance(model, Mixture) or not model.auto:
+        raise ValueError('sequential finds how many components there are; give it a mixture with components="auto".')
+    first, seen = First(model, rng), None if start is None else Seen(model, start, concentration, rng)
+    for chunk in chunks:
+        points = as_points(chunk, model.dimension)
+        if seen is None:
+            points = first.add(points)
+            seen = Seen(model, first.posterior, concentration, rng) if len(first) == FIRST else None
+        if seen is not None:
+            seen.add(points)
+        yield (seen or first).posterior
+
+
+class First:
+    """The first points of a stream, fitted together; how many components they have is asked when they have doubled."""
+
+    def __init__(self, model: Mixture, rng: np.random.Generator) -> None:
+        self._model, self._rng, self._points = model, rng, np.empty((0, model.dimension))
+        self.posterior, self._next_search = Posterior.of_prior(model.structure), 0
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+    def add(self, points: Array) -> Array:
+        """Fit these, too; the points that are too many are given back."""
+        room = FIRST - len(self)
+        self._points = np.concatenate([self._points, points[:room]])
+        search = len(self) >= min(self._next_search, FIRST)
+        self._next_search = 2 * len(self) if search else self._next_search
+        start = None if search else self.posterior
+        self.posterior = self._model.fit(self._points, rng=self._rng, start=start).posterior
+        return points[room:]
+
+
+class Seen:
+    """What a stream has taught so far: natural parameters, and how much each two components have shared."""
+
+    def __init__(self, model: Mixture, start: Posterior, concentration: float, rng: np.random.Generator) -> None:
+        check_structure(start, model.structure_for(start), "start")
+        self._model, self._structure, self._rng = model, model.structure, rng
+        self._log_concentration = float(np.log(concentration))
+        self._natural: Natural = dict(start.natural)
+        self._waiting: list[Array] = []
+        # What they have shared before nobody knows: two are joined when what comes adds a reason to.
+        self._shared = np.maximum(join_gains(self._structure, self._natural), 0.0)
+        self._marked, self._doubling = self._evidence, 2.0 * self._evidence.sum()
+
+    def add(self, points: Array) -> None:
+        while len(points):
+            size = int(np.clip(BLOCK_SHARE * self._evidence.sum(), 1, LARGEST_BLOCK))
+            block, points = points[:size], points[size:]
+            self._take(block)
+        self._open()
+
+    @property
+    def posterior(self) -> Posterior:
+        return Posterior.from_natural(self._structure.with_components(self._count), self._natural)
+
+    @property
+    def _count(self) -> int:
+        return len(self._natural["weights"])
+
+    @property
+    def _evidence(self) -> Array:
+        return evidence(self._structure, self._natural)
+
+    def _take(self, points: Array) -> None:
+        """Share out the points that belong to what there is, and let the others wait."""
+        new, responsibilities = self._compare(points)
+        self._waiting.extend(points[new])
+        self._share(points[~new], responsibilities[~new])
+        if len(self._waiting) >= ENOUGH:
+            self._open()
+        self._join()
+        self._forget()
+
+    def _compare(self, points: Array) -> tuple[NDArray[np.bool_], Array]:
+        """Whether each point rather belongs to something new; and to which of the components that there are."""
+        likelihood, nothing = self._model.likelihood, prior_of(self._structure, 1)["components"]
+        alone = self._log_concentration + likelihood.log_predictive(nothing, points)[:, 0]
+        scores = np.log(np.maximum(self._evidence, SHARED)) + likelihood.log_predictive(
+            self._natural["components"], points
+        )
+        total = logsumexp(scores, axis=1)
+        return alone > total, np.exp(scores - total[:, None])
+
+    def _share(self, points: Array, responsibilities: Array) -> None:
+        sums = responsibilities.T @ self._model.likelihood.features(points)
+        self._natural = self._model._plus(self._natural, sums)
+        touched = (responsibilities > SHARED).astype(np.float64)
+        for first, second in np.argwhere(np.triu(touched.T @ touched, 1)):
+            self._shared[first, second] += mixed(responsibilities[:, first], responsibilities[:, second])
+            self._shared[second, first] = self._shared[first, second]
+
+    def _open(self) -> None:
+        """New components for the points that wait."""
+        if not self._waiting:
+            return
+        own = self._model.fit(np.array(self._waiting), rng=self._rng).posterior.natural
+        opened = len(own["weights"])
+        self._natural = {name: np.concatenate([rows, own[name]]) for name, rows in self._natural.items()}
+        self._shared = np.pad(self._shared, (0, opened))
+        self._marked = np.append(self._marked, np.full(opened, -np.inf))
+        self._waiting = []
+        self._join()
+
+    def _join(self) -> None:
+        """Join for as long as the bound gains more than the uncertainty about who owns the points that two share."""
+        while self._count > 1:
+            gains = join_gains(self._structure, self._natural) - self._shared
+            np.fill_diagonal(gains, -np.inf)
+            first, second = sorted(map(int, np.unravel_index(np.argmax(gains), gains.shape)))
+            if gains[first, second] <= 0.0:
+                return
+            self._natural = joined(self._structure, self._natural, first, second)
+            # What two share with a third as one is at most what they share with it one by one.
+            self._shared[first] += self._shared[second]
+            self._shared[:, first] = self._shared[first]
+            self._marked[first] += self._marked[second]
+            self._drop(second)
+
+    def _forget(self) -> None:
+        """Each time that the stream has doubled, small components that have gained nothing since go."""
+        if self._evidence.sum() < self._doubling:
+            return
+        idle = (self._evidence < SMALL) & (self._evidence - self._marked < 1.0)
+        for component in np.flatnonzero(idle)[::-1][: self._count - 1]:
+            self._natural = without(self._natural, int(component))
+            self._drop(int(component))
+        self._marked, self._doubling = self._evidence, 2.0 * self._evidence.sum()
+
+    def _drop(self, component: int) -> None:
+        self._shared = np.delete(np.delete(self._shared, component, axis=0), component, axis=1)
+        self._marked = np.delete(self._marked, component)
+
+
+def mixed(first: Array, second: Array) -> float:
+    """The uncertainty about which of two components owns what both have of some points: gone when they are one."""
+    both = first + second
+    return float(np.sum(xlogy(both, both) - xlogy(first, first) - xlogy(second, second)))
