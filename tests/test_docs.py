@@ -81,6 +81,14 @@ def streaming(reader):
     assert scores[-1] == pytest.approx(batch, abs=0.01)
 
 
+def unknown_components(reader):
+    names = reader.names
+    assert [len(names[site].mean("weights")) for site in ("west", "east")] == [4, 2]
+    assert names["model"].score(names["merged"], names["new"]) > -4.7
+    assert (names["numbers"][0], names["numbers"][-1]) == (3, 5)
+    assert names["posterior"].contribution["weights"].sum() == pytest.approx(13_000)
+
+
 def when_it_fails(reader):
     names = reader.names
     assert np.argmin(names["foreign_scores"](names["posteriors"])) == 4
@@ -135,6 +143,7 @@ CLAIMS = {
     "other-libraries.md": other_libraries,
     "streaming.md": streaming,
     "plot.md": pictures,
+    "unknown-components.md": unknown_components,
     "when-it-fails.md": when_it_fails,
     "your-own-model.md": your_own_model,
 }

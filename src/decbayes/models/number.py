@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from heapq import nlargest
+from math import isqrt, lgamma
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -91,7 +92,12 @@ class Reached(Generic[State]):
 
 
 class Search(Generic[State]):
-    """Rounds of births, joins and deletions; it ends when 1 + `restarts` of them in a row have found nothing better."""
+    """Rounds of births, joins and deletions; it ends when 1 + `restarts` of them in a row have found nothing better.
+
+    All orders of K components say the same, and a variational bound counts one of them. So log K! is added to it, which
+    holds for components that differ. Empty ones do not, and more than √rows of them would pay for themselves: beyond
+    that nothing is added.
+    """
 
     def __init__(self, moves: Moves[State], ascent: Ascent, progress: OnPass | None) -> None:
         self._moves, self._ascent, self._progress = moves, ascent, progress
@@ -100,7 +106,7 @@ class Search(Generic[State]):
         self._passes = 0
 
     def run(self) -> Climb[State]:
-        """The best state found; its bounds are the best after each round."""
+        """The best state found, and the best bound after each round."""
         try:
             for best in self._rounds():
                 self._best = best
@@ -148,14 +154,19 @@ class Search(Generic[State]):
         """Most promising first."""
         evidence = self._moves.evidence(state)
         if len(evidence) > 1:
+            least = self._orders(len(evidence)) - self._orders(len(evidence) - 1)
             for gain, first, second in nlargest(TRIES, self._moves.gains(state)):
-                if gain > 0.0:
+                if gain > least:
                     yield self._moves.joined(state, first, second)
             for component in np.argsort(evidence, kind="stable")[:TRIES]:
                 yield self._moves.without(state, int(component))
 
+    def _orders(self, count: int) -> float:
+        return lgamma(min(count, isqrt(self._moves.rows)) + 1)
+
     def _step(self, state: State) -> tuple[State, float]:
         following, bound = self._moves.step(state)
+        bound += self._orders(len(self._moves.evidence(following)))
         self._passes += 1
         if self._progress is not None:
             self._progress(Pass(len(self._bounds), self._passes, bound))
