@@ -306,6 +306,11 @@ def test_an_interrupted_search_keeps_the_best_state_so_far(after, rng):
     assert model.score(fit.posterior, held_out) > -6.0
 
 
+def test_a_sampler_needs_the_number(rng):
+    with pytest.raises(ValueError, match="components must be a whole number, at least 1; not 'auto'"):
+        db.gibbs(mixture("auto"), np.zeros((3, 2)), rng=rng, draws=1)
+
+
 @pytest.mark.parametrize("call", [db.epochs, db.sda_bayes], ids=["epochs", "sda_bayes"])
 def test_what_adds_to_the_same_components_needs_their_number(call, rng):
     with pytest.raises(ValueError, match="must say how many components"):

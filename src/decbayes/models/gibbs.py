@@ -32,6 +32,7 @@ def gibbs(
     check_whole(1, thinning=thinning)
     if not isinstance(model, GaussianMixture) or not isinstance(model.likelihood, KnownVariance):
         raise ValueError("The Gibbs sampler is for mixtures of known variance: give the model a `variance`.")
+    check_whole(1, components=model.components)
     points = as_points(data, model.dimension)
     chain = Chain(model.structure.prior["weights"], model.structure.prior["components"], model.likelihood)
     weights, means = chain.first(rng)
