@@ -190,7 +190,7 @@ def test_scores_say_what_they_are_about(run, texts):
 
 def test_settings_beside_like_are_refused(run, texts):
     run("fit topics a.jsonl --topics 2 --vocabulary words.txt -o a.posterior")
-    for option in ("--topics 3", "--topic-prior 0.5", "--document-prior 0.5", "--vocabulary words.txt"):
+    for option in ("--topic-prior 0.5", "--document-prior 0.5", "--vocabulary words.txt"):
         status, _, errors = run(f"fit topics b.jsonl --like a.posterior {option} -o b.posterior")
         assert (status, f"{option.split()[0]} and --like a.posterior exclude each other" in errors) == (2, True)
     assert not (texts / "b.posterior").exists()

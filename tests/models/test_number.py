@@ -282,9 +282,9 @@ def test_no_data_says_nothing(rng):
 
 @pytest.mark.parametrize("count", [0, 2.5, "many", None, True])
 def test_what_is_no_number_of_components_is_refused(count):
-    with pytest.raises(ValueError, match="components must be a whole number, at least 1"):
+    with pytest.raises(ValueError, match="components must be an integer of at least 1"):
         mixture(count)
-    with pytest.raises(ValueError, match="topics must be a whole number, at least 1"):
+    with pytest.raises(ValueError, match="topics must be an integer of at least 1"):
         db.LatentDirichletAllocation(count, ("a", "b"))
 
 
@@ -307,7 +307,7 @@ def test_an_interrupted_search_keeps_the_best_state_so_far(after, rng):
 
 
 def test_a_sampler_needs_the_number(rng):
-    with pytest.raises(ValueError, match="components must be a whole number, at least 1; not 'auto'"):
+    with pytest.raises(ValueError, match="components must be an integer of at least 1, not 'auto'"):
         db.gibbs(mixture("auto"), np.zeros((3, 2)), rng=rng, draws=1)
 
 

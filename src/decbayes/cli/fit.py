@@ -116,7 +116,7 @@ def agreed(kind: type[Model], data: Path, like: Path, settings: dict[str, Any]) 
     columns, number = str(settings.pop("columns", "")), settings.pop(kind.number, None)
     if settings:
         names = ", ".join(map(as_option, settings))
-        raise WrongArgument(f"{names} and --like {like} exclude each other: with --like all settings are that file's.")
+        raise WrongArgument(f"{names} and --like {like} exclude each other: with --like they are those of that file.")
     model = model_for(load(like).structure)
     if type(model) is not kind:
         raise StructureMismatch(f"{like} is a posterior of {type(model).__name__}, not of {kind.__name__}.")
