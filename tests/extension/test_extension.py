@@ -121,8 +121,8 @@ def test_an_entry_point_brings_it_to_the_command_line(rng, tmp_path):
         ended = run_outside(tmp_path, *line.split())
         assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout.splitlines()[0])["factor"] == "components"
-    line = "fit counts b.csv --components 5 --like a.posterior -o c.posterior"
+    line = "fit counts b.csv --prior-rate 0.5 --like a.posterior -o c.posterior"
     refused = run_outside(tmp_path, *line.split())
-    assert (refused.returncode, "--components" in refused.stderr) == (2, True)
+    assert (refused.returncode, "--prior-rate" in refused.stderr) == (2, True)
     nameless = run_outside(tmp_path, *["fit", "counts", "b.csv", "-o", "c.posterior"])
     assert (nameless.returncode, "--components" in nameless.stderr) == (2, True)
