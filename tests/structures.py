@@ -69,7 +69,8 @@ def relabel(posterior, rng):
     """The same posterior with each coupled set's components in another order."""
     orders = {c: rng.permutation(posterior.structure.components(c)) for c in posterior.structure.symmetry}
     rows = {name: order for coupled, order in orders.items() for name in coupled.factors}
-    return Posterior(
-        posterior.structure,
-        {name: part[rows[name]] if name in rows else part for name, part in posterior.contribution.items()},
-    )
+    moved = dict(posterior.contribution)
+    for name, order in rows.items():
+        both = posterior.structure.families[name].two_sided
+        moved[name] = moved[name][np.ix_(order, order)] if both else moved[name][order]
+    return Posterior(posterior.structure, moved)

@@ -29,12 +29,13 @@ ALLOWED = {
     "files": FOUNDATION,
     "merging": FOUNDATION | {"files"},
     "inputs": {"errors", "extras"},
-    "models": FOUNDATION | {"inputs"},
+    "columns": {"arguments", "errors"},
+    "models": FOUNDATION | {"columns", "inputs"},
     "updates": FOUNDATION | {"merging", "models"},
     "streaming": FOUNDATION | {"merging", "models", "updates"},
     "network": FOUNDATION | {"extras", "files", "merging", "models", "updates"},
-    "interop": FOUNDATION | {"extras", "files", "merging", "models"},
-    "plot": FOUNDATION | {"extras", "merging", "models"},
+    "interop": FOUNDATION | {"columns", "extras", "files", "merging", "models"},
+    "plot": FOUNDATION | {"columns", "extras", "merging", "models"},
 }
 
 

@@ -66,6 +66,35 @@ def topic_models(reader):
         )
 
 
+def tables(reader):
+    scores, names = reader.names["scores"], reader.names
+    batch = scores["all rows in one place"]
+    assert scores["hospital 0 alone"] < batch - 0.5
+    assert scores["merged"] == pytest.approx(batch, abs=0.05)
+    assert scores["merged, 5 rounds"] == pytest.approx(batch, abs=0.005)
+    assert len(names["automatic"].mean("weights")) == 3
+    assert not names["complete"].isna().any(axis=None)
+    alone, merged = (list(map(float, line.split()[1:])) for line in reader.printed[-1].splitlines()[1:3])
+    assert merged > alone
+
+
+def regression(reader):
+    merged, together = (reader.names[name].mean("coefficients").mean for name in ("merged", "together"))
+    np.testing.assert_allclose(merged, together, atol=1e-12)
+    distances = reader.names["distances"]
+    assert distances[0] < 0.5
+    assert distances[-1] < 0.05
+    exact, ours, meta = (reader.names[name] for name in ("exact", "ours", "meta"))
+    assert abs(ours["mean"] - exact["mean"]) < 0.1 * abs(meta - exact["mean"])
+
+
+def sequences(reader):
+    scores = reader.names["scores"]
+    assert scores["merged"] > scores["one clinic"]
+    assert scores["refined"] == pytest.approx(scores["all"], abs=0.002)
+    assert reader.names["agreement"] > 0.7
+
+
 def network(reader):
     asked, stored = (answer for answer in reader.printed if answer.startswith("observations"))
     assert "observations  90" in asked
@@ -114,7 +143,7 @@ def your_own_model(reader):
     assert sorted(tastes.argmax(axis=1)) == [0, 1, 2]
     assert tastes.max(axis=1).min() > 0.95
     # State k goes to state k + 1, whatever its slot.
-    slots = np.argsort(reader.names["alignment"].merged().mean("emission").argmax(axis=1))
+    slots = np.argsort(reader.names["transitions"].mean("emission").argmax(axis=1))
     moves = reader.names["transitions"].mean("transition")[np.ix_(slots, slots)]
     np.testing.assert_allclose(moves, np.roll(np.eye(3), 1, axis=1), atol=0.05)
 
@@ -138,6 +167,9 @@ def pictures(reader):
 # What a page says in words, beyond that it runs.
 CLAIMS = {
     "index.md": quickstart,
+    "regression.md": regression,
+    "sequences.md": sequences,
+    "tables.md": tables,
     "topic-models.md": topic_models,
     "network.md": network,
     "other-libraries.md": other_libraries,

@@ -128,7 +128,7 @@ class TestStructure:
     def test_every_factor_has_one_label_per_dimension(self, name):
         structure = single(name, 2, 2)
         dimension = FAMILIES[name].dimension(structure.prior["factor"].shape[1])
-        labels = {"factor": tuple("ab"[:dimension])}
+        labels = {"factor": tuple("abcde"[:dimension])}
         assert dataclasses.replace(structure, labels=labels).labels == labels
         for wrong in ((), ("a", "b", "c")):
             with pytest.raises(InvalidStructure, match=f"has {dimension} dimensions and {len(wrong)} labels"):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from decbayes.merging import Hierarchical as Hierarchical
     from decbayes.merging import Lineage as Lineage
     from decbayes.merging import Matching as Matching
+    from decbayes.merging import Quadratic as Quadratic
     from decbayes.merging import Swaps as Swaps
     from decbayes.merging import Tree as Tree
     from decbayes.merging import align as align
@@ -29,16 +30,27 @@ if TYPE_CHECKING:
     from decbayes.models.ascent import Ascent as Ascent
     from decbayes.models.ascent import Fit as Fit
     from decbayes.models.ascent import FitInterrupted as FitInterrupted
+    from decbayes.models.comparison import adjusted_rand as adjusted_rand
+    from decbayes.models.comparison import relative_entropy as relative_entropy
     from decbayes.models.features import LatentFeatures as LatentFeatures
     from decbayes.models.gaussian_mixture import GaussianMixture as GaussianMixture
     from decbayes.models.gibbs import gibbs as gibbs
+    from decbayes.models.hidden_markov import HiddenMarkov as HiddenMarkov
     from decbayes.models.holdout import hold_out as hold_out
+    from decbayes.models.latent_classes import LatentClasses as LatentClasses
     from decbayes.models.lda import LatentDirichletAllocation as LatentDirichletAllocation
+    from decbayes.models.linear_regression import LinearRegression as LinearRegression
+    from decbayes.models.logistic_regression import LogisticRegression as LogisticRegression
     from decbayes.models.mean import GaussianMean as GaussianMean
     from decbayes.models.mixture import Mixture as Mixture
     from decbayes.models.model import Model as Model
+    from decbayes.models.poisson_regression import PoissonRegression as PoissonRegression
     from decbayes.models.registry import model_for as model_for
     from decbayes.models.registry import register as register
+    from decbayes.models.simple_mixtures import BernoulliMixture as BernoulliMixture
+    from decbayes.models.simple_mixtures import CategoricalMixture as CategoricalMixture
+    from decbayes.models.simple_mixtures import PoissonMixture as PoissonMixture
+    from decbayes.models.simulation import simulate as simulate
     from decbayes.posterior import Posterior as Posterior
     from decbayes.streaming import Refinement as Refinement
     from decbayes.streaming import epochs as epochs
@@ -52,6 +64,8 @@ if TYPE_CHECKING:
 _HOME = {
     "Alignment": "merging",
     "Ascent": "models.ascent",
+    "BernoulliMixture": "models.simple_mixtures",
+    "CategoricalMixture": "models.simple_mixtures",
     "CoupledSet": "symmetry",
     "DecbayesError": "errors",
     "Exhaustive": "merging",
@@ -60,20 +74,29 @@ _HOME = {
     "GaussianMean": "models.mean",
     "GaussianMixture": "models.gaussian_mixture",
     "Grouping": "merging",
+    "HiddenMarkov": "models.hidden_markov",
     "Hierarchical": "merging",
+    "LatentClasses": "models.latent_classes",
     "LatentDirichletAllocation": "models.lda",
     "LatentFeatures": "models.features",
     "Library": "files",
     "Lineage": "merging",
+    "LinearRegression": "models.linear_regression",
+    "LogisticRegression": "models.logistic_regression",
     "Matching": "merging",
     "Mixture": "models.mixture",
     "Model": "models.model",
+    "PoissonMixture": "models.simple_mixtures",
+    "PoissonRegression": "models.poisson_regression",
     "Posterior": "posterior",
+    "Quadratic": "merging",
     "Refinement": "streaming",
     "Structure": "structure",
     "Swaps": "merging",
     "Tree": "merging",
+    "adjusted_rand": "models.comparison",
     "align": "merging",
+    "columns": "",
     "epochs": "streaming",
     "errors": "",
     "families": "",
@@ -91,9 +114,11 @@ _HOME = {
     "product": "merging",
     "refine": "streaming",
     "register": "models.registry",
+    "relative_entropy": "models.comparison",
     "save": "files",
     "sda_bayes": "streaming",
     "sequential": "streaming",
+    "simulate": "models.simulation",
     "symmetrize": "merging",
     "tree": "merging",
 }

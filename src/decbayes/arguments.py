@@ -13,6 +13,7 @@ from decbayes.errors import InvalidStructure
 # Where a caller who passed something else finds what is needed.
 REMEDIES = {
     "Alignment": "`align(posteriors)` finds one",
+    "Ascent": "Ascent(passes=…, restarts=…) makes one",
     "CoupledSet": "CoupledSet((name, …)) names the factors that are relabelled together",
     "Family": "`decbayes.families` has them, such as IsotropicGaussian()",
     "Generator": "numpy.random.default_rng(seed) makes one",

@@ -125,7 +125,7 @@ def from_bytes(content: bytes) -> Posterior:
 def check_registered(structure: Structure) -> None:
     """Refuse families that nobody could read again."""
     for name, family in structure.families.items():
-        if FAMILIES.get(family.name) != family:
+        if FAMILIES.get(type(family).__name__) is None or registered(family.name) != family:
             raise InvalidStructure(
                 f"'{name}' is {family.name}, which is not registered: the file could not be read. Call "
                 f"`decbayes.families.register({family!r})` first, here and wherever the file will be read."

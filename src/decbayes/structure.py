@@ -78,7 +78,7 @@ class Structure:
 
     def exchangeable(self, coupled: CoupledSet) -> bool:
         """Whether the prior treats all components of the set alike, so that their order means nothing."""
-        return all((self.prior[name] == self.prior[name][0]).all() for name in coupled.factors)
+        return all(self.families[name].exchangeable(self.prior[name]) for name in coupled.factors)
 
     @property
     def resizable(self) -> bool:
@@ -98,10 +98,7 @@ class Structure:
                 "Build the structure that you need."
             )
         (coupled,) = self.symmetry
-        rows = {
-            name: np.broadcast_to(self.prior[name][:1], (int(count), self.prior[name].shape[1]))
-            for name in coupled.factors
-        }
+        rows = {name: self.families[name].resized(self.prior[name], int(count)) for name in coupled.factors}
         return self.with_prior({**self.prior, **rows})
 
     def __eq__(self, other: object) -> bool:

@@ -92,6 +92,18 @@ def test_normal_wishart_is_a_wishart_times_a_normal(rng):
     np.testing.assert_allclose(family.log_density(point, draws), expected, rtol=1e-9)
 
 
+def test_gaussian_gamma_is_a_gamma_times_a_normal(rng):
+    family, point = FAMILIES["GaussianGamma"], natural("GaussianGamma", rng, 2, 3)
+    usual = family.parameters(point)
+    draws = family.sample(point, 4, rng)
+    expected = stats.gamma(usual["shape"], scale=1 / usual["rate"]).logpdf(draws.precision).sum(axis=1)
+    for draw in range(4):
+        for k in range(2):
+            covariance = np.linalg.inv(usual["scaled_precision"][k] * draws.precision[draw, k])
+            expected[draw] += stats.multivariate_normal(usual["mean"][k], covariance).logpdf(draws.mean[draw, k])
+    np.testing.assert_allclose(family.log_density(point, draws), expected, rtol=1e-9)
+
+
 def test_bernoulli_and_categorical_agree_with_scipy(rng):
     coins = np.array([0.2, 0.7])
     family = FAMILIES["Bernoulli"]

@@ -16,6 +16,18 @@ MODELS = [
     db.GaussianMixture(2, 2, covariance="full", prior_mean=(0.1, 0.2), prior_strength=0.123),
     db.LatentDirichletAllocation(3, ("apple", "pear", "plum"), document_prior=0.17, topic_prior=0.013),
     db.LatentFeatures(3, 4, variance=0.09, prior_variance=2.0, inclusion_prior=(0.3, 2.0)),
+    db.BernoulliMixture(3, 2, prior=0.3, columns=("a", "b")),
+    db.PoissonMixture(3, 2, prior_shape=0.3, prior_rate=0.7),
+    db.CategoricalMixture(3, 2, categories=(2, 4), prior=0.3, columns=("a", "b")),
+    db.HiddenMarkov(
+        states=3, columns={"a": "real", "c": "count"}, stickiness=4.0, transition_prior=0.5, start_prior=2.0
+    ),
+    db.LinearRegression(
+        "y", columns={"x": db.columns.Gaussian(5, 2), "y": "real"}, prior_noise=0.3, prior_variance=7.0
+    ),
+    db.LogisticRegression("y", columns={"x": db.columns.Categorical("a", "b"), "y": "yes/no"}, prior_variance=3.0),
+    db.PoissonRegression("y", columns={"x": "real", "z": "real", "y": "count"}, terms=("x", "x:z"), intercept=False),
+    db.LatentClasses(components=2, columns={"a": "real", "b": "yes/no", "c": "count"}, count_prior=0.3),
 ]
 
 

@@ -83,6 +83,21 @@ app.command(
     ```""",
 )
 app.command(
+    "decbayes.cli.columns:columns",
+    name="columns",
+    help="""What the columns of a table hold: categories, yes and no, counts, real numbers and their units.
+
+    Sites that fit classes of one table, or states of one kind of sequence, must agree on it. Each writes down what its
+    own table holds, and somebody joins these files. They hold names, categories and rounded units, and no rows.
+
+    For example:
+
+    ```sh
+    decbayes columns patients.csv -o here.columns
+    decbayes columns here.columns there.columns -o agreed.columns
+    ```""",
+)
+app.command(
     "decbayes.cli.keygen:keygen",
     name="keygen",
     help="""Create an agent's key and print its public half for the charter.

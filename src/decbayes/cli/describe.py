@@ -31,12 +31,30 @@ def captions(posterior: Posterior) -> list[str]:
 def table_of(posterior: Posterior, *, top: int, shape: Shape | None) -> Table:
     """What the posterior's model says of each component; vectors are images of that shape, if one is given."""
     rows, _ = described(posterior, top)
+    model = known_model(posterior)
+    if model is not None and model.view in ("classes", "states"):
+        return by_column(rows)
     names = ", ".join(map(plain, posterior.structure.labels.get("components", ())))
     titles = {"mean": f"mean ({names})"} if names else {}
     table = Table(*(titles.get(title, title) for title in rows[0]), box=None)
     for row in rows:
         table.add_row(*(cell(value, shape if title == "mean" else None) for title, value in row.items()))
     return table
+
+
+def by_column(rows: list[Row]) -> Table:
+    """One line per column of the data, one column per component: tables are often wider than a terminal."""
+    first, *titles = rows[0]
+    table = Table(first, *(cell(row[first], None) for row in rows), box=None)
+    for title in titles:
+        table.add_row(plain(title), *("\n".join(cell_lines(row[title])) for row in rows))
+    return table
+
+
+def cell_lines(value: Any) -> list[str]:
+    if isinstance(value, Mapping):
+        return [f"{plain(name)} {number:.0%}" for name, number in value.items()]
+    return [plain(text) for text in value] if isinstance(value, tuple) else [cell(value, None)]
 
 
 def described(posterior: Posterior, top: int) -> tuple[list[Row], str]:

@@ -12,7 +12,9 @@ from rich.table import Table
 from decbayes.cli.terminal import messages, output
 from decbayes.errors import InvalidData
 from decbayes.files import load
+from decbayes.inputs.frames import read_frame
 from decbayes.merging.columns import same_columns
+from decbayes.models.comparison import adjusted_rand
 from decbayes.models.holdout import hold_out
 from decbayes.models.registry import model_for
 from decbayes.posterior import Posterior
@@ -28,6 +30,9 @@ def score(
     ] = "",
     held_out: Annotated[float, Parameter(help="Topics and features: share of each observation to predict.")] = 0.1,
     seed: Annotated[NonNegativeInt, Parameter(help="Topics and features: random seed that chooses this share.")] = 0,
+    labels: Annotated[
+        str, Parameter(help="A column of labels: also print how well classes or clusters agree with them.")
+    ] = "",
 ) -> None:
     """Print each posterior's mean log predictive density of held-out data; higher is better."""
     if not posteriors:
@@ -36,12 +41,20 @@ def score(
         raise InvalidData(f"--held-out must be between 0 and 1, not {held_out:g}.")
     read = same_columns([load(path) for path in posteriors])
     warn_of_other_labels(posteriors, read)
-    table = Table("posterior", "log predictive", box=None)
+    table = Table("posterior", "log predictive", *(["adjusted Rand"] if labels else []), box=None)
     for path, posterior in zip(posteriors, read, strict=True):
         with messages().status(f"scoring {path}"):
-            value = predictive(posterior, data, columns, held_out, np.random.default_rng(seed))
-        table.add_row(str(path), f"{value:.4f}")
+            values = [predictive(posterior, data, columns, held_out, np.random.default_rng(seed))]
+            values += [agreement(posterior, data, columns, labels)] if labels else []
+        table.add_row(str(path), *(f"{value:.4f}" for value in values))
     output().print(table)
+
+
+def agreement(posterior: Posterior, data: Path, columns: str, labels: str) -> float:
+    """How well a posterior's components agree with a column of labels."""
+    model = model_for(posterior.structure)
+    names = read_frame(data, [labels])[labels]
+    return adjusted_rand(names, model.assign(posterior, model.read(data, columns=columns, report=messages().print)))
 
 
 def predictive(posterior: Posterior, data: Path, columns: str, share: float, rng: np.random.Generator) -> float:

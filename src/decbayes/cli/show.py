@@ -45,7 +45,9 @@ def show(
     structure = read.structure
     console = output()
     settings = ", ".join(
-        f"{key} {value}" for key, value in structure.model.items() if key != "name" and value is not None
+        f"{key} {value}"
+        for key, value in structure.model.items()
+        if key != "name" and isinstance(value, str | float | int)
     )
     name = structure.model.get("name") or "A model without a name"
     console.print(plain(f"{name} ({settings or 'no settings'})"))
@@ -84,6 +86,8 @@ def draw(posterior: Posterior, shape: Shape | None) -> Any:
         return plot.topics(posterior)
     if model.view == "images":
         return plot.features(posterior, shape or square_or_told(width_of(model, posterior)))
+    if model.view in ("classes", "states"):
+        return plot.classes(posterior)
     if model.view == "points" and shape is not None:
         return plot.features(posterior, shape, factor="components")
     if model.view == "points":

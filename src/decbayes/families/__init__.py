@@ -6,25 +6,31 @@ merges, and is saved and read, like those here.
 
 from decbayes.families.beta import Beta
 from decbayes.families.dirichlet import Dirichlet, Weights
+from decbayes.families.dirichlets import Dirichlets
 from decbayes.families.discrete import Bernoulli, Categorical
 from decbayes.families.family import Family
 from decbayes.families.gaussian import DiagonalGaussian, FullGaussian, IsotropicGaussian
+from decbayes.families.gaussian_gamma import GaussianGamma
 from decbayes.families.isotropic_precision import IsotropicNormalGamma
 from decbayes.families.matrices import Array, Contribution, dense
 from decbayes.families.precision import Gamma, MeanAndPrecision, NormalGamma, NormalWishart
 from decbayes.families.registry import FAMILIES, register
+from decbayes.families.transitions import Transitions
 
 register(Bernoulli())
 register(Beta())
 register(Categorical())
 register(DiagonalGaussian())
 register(Dirichlet())
+register(Dirichlets())
 register(FullGaussian())
 register(Gamma())
+register(GaussianGamma())
 register(IsotropicGaussian())
 register(IsotropicNormalGamma())
 register(NormalGamma())
 register(NormalWishart())
+register(Transitions())
 register(Weights())
 
 __all__ = [
@@ -36,14 +42,17 @@ __all__ = [
     "Contribution",
     "DiagonalGaussian",
     "Dirichlet",
+    "Dirichlets",
     "Family",
     "FullGaussian",
     "Gamma",
+    "GaussianGamma",
     "IsotropicGaussian",
     "IsotropicNormalGamma",
     "MeanAndPrecision",
     "NormalGamma",
     "NormalWishart",
+    "Transitions",
     "Weights",
     "dense",
     "register",

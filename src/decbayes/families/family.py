@@ -37,6 +37,10 @@ class Family(ABC):
     def name(self) -> str:
         return type(self).__name__
 
+    def laid_out(self, layout: str) -> "Family":
+        """The family whose name has this layout of columns in brackets, where there are several; else a ValueError."""
+        raise ValueError(f"{self.name} has one layout of columns, and no brackets behind its name")
+
     parameter_names: ClassVar[tuple[str, ...]]
 
     value_type: ClassVar[type[Any] | None] = None
@@ -51,6 +55,9 @@ class Family(ABC):
 
     countable: ClassVar[bool] = False
     """Whether a row is counts in columns, each of which could come from another component: words of topics."""
+
+    two_sided: ClassVar[bool] = False
+    """Whether there is a column, too, for each component, which relabelling moves like its row: transitions."""
 
     @abstractmethod
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
@@ -158,6 +165,26 @@ class Family(ABC):
         matrix = dense(contribution)
         return DenseRows(matrix if order is None else matrix[order])
 
+    def relabelled(self, contribution: Contribution, order: Indices) -> Contribution:
+        """The contribution with its components in another order."""
+        return contribution[order]
+
+    def unlabelled(self, contribution: Contribution) -> Contribution:
+        """What each row says of its component, whatever the labels of the others."""
+        return contribution
+
+    def added(self, total: Array, contribution: Contribution, slots: Indices, order: Indices) -> None:
+        """Add components to the slots that they have, in place and in that order; several may have one."""
+        self.rows(contribution).add_to(total, slots[order], order)
+
+    def exchangeable(self, prior: Array) -> bool:
+        """Whether a prior treats all components alike."""
+        return bool((prior == prior[0]).all())
+
+    def resized(self, prior: Array, count: int) -> Array:
+        """A prior that treats components alike, for so many of them."""
+        return np.broadcast_to(prior[:1], (count, prior.shape[1]))
+
     def totals(self, prior: Array) -> Totals:
         """What slots hold that start from the prior, for a search over who goes where."""
         return PlainTotals(self, prior)
@@ -229,7 +256,10 @@ class Family(ABC):
 def split(natural: ArrayLike, parts: int) -> tuple[Array, ...]:
     """The columns cut into so many blocks of equal width."""
     matrix = np.asarray(natural, dtype=np.float64)
-    return tuple(np.split(matrix, parts, axis=-1))
+    width, rest = divmod(matrix.shape[-1], parts)
+    if rest:
+        raise ValueError(f"{matrix.shape[-1]} columns are not {parts} blocks of equal width.")
+    return tuple(matrix[..., first * width : (first + 1) * width] for first in range(parts))
 
 
 def block_width(family: Family, width: int, parts: int) -> int:

@@ -8,7 +8,7 @@ from decbayes.families.family import Family
 _families: dict[str, Family] = {}
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(_families)
-"""Every registered family by its name."""
+"""Every registered family by the name of its class; one whose columns may be grouped is there as an example."""
 
 
 def register(family: Family) -> None:
@@ -18,17 +18,22 @@ def register(family: Family) -> None:
     """
     if not isinstance(family, Family):
         raise TypeError(f"register takes a family, such as Gamma(), not {family!r}.")
-    known = FAMILIES.get(family.name, family)
+    name = type(family).__name__
+    known = FAMILIES.get(name, family)
     if origin(known) != origin(family):
-        raise ValueError(f"There is already a family {family.name}, of {origin(known)[0]}. Choose another name.")
-    _families[family.name] = family
+        raise ValueError(f"There is already a family {name}, of {origin(known)[0]}. Choose another name.")
+    _families[name] = family
 
 
 def registered(name: str) -> Family:
-    """The family of that name."""
-    if name not in FAMILIES:
-        raise ValueError(f"the family {name!r} is not registered here; call `decbayes.families.register` first")
-    return FAMILIES[name]
+    """The family of that name, laid out as the brackets behind it say if there are any."""
+    kind, bracket, layout = name.partition("(")
+    if kind not in FAMILIES:
+        raise ValueError(f"the family {kind!r} is not registered here; call `decbayes.families.register` first")
+    family = FAMILIES[kind].laid_out(layout.removesuffix(")")) if bracket else FAMILIES[kind]
+    if family.name != name:
+        raise ValueError(f"{name!r} is not how the family {kind} writes its name")
+    return family
 
 
 def origin(family: Family) -> tuple[str, str]:

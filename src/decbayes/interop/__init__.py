@@ -2,17 +2,23 @@
 
 from decbayes.interop.arviz import to_arviz
 from decbayes.interop.gensim import from_gensim, to_gensim
+from decbayes.interop.hmmlearn import from_hmmlearn, to_hmmlearn
 from decbayes.interop.numpyro import from_numpyro
 from decbayes.interop.sklearn import from_sklearn, merge_sklearn, to_sklearn
+from decbayes.interop.stepmix import from_stepmix, stepmix_data
 from decbayes.interop.tomotopy import from_tomotopy
 
 __all__ = [
     "from_gensim",
+    "from_hmmlearn",
     "from_numpyro",
     "from_sklearn",
+    "from_stepmix",
     "from_tomotopy",
     "merge_sklearn",
+    "stepmix_data",
     "to_arviz",
     "to_gensim",
+    "to_hmmlearn",
     "to_sklearn",
 ]

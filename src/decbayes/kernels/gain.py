@@ -37,6 +37,28 @@ def dirichlet_gain(rest: Array, own: Any) -> Array:
     return gain
 
 
+def log_gamma_gain(rest: Array, own: Array) -> Array:
+    """(K, K'): Σ_w lnΓ(α_kw + c_k'w) − lnΓ(α_kw); NaN where a sum leaves the domain, any constant where α has."""
+    gain, defined = np.empty((len(rest), len(own))), np.empty((len(rest), len(own)), dtype=np.bool_)
+    dense_gains(np.ascontiguousarray(rest), np.ascontiguousarray(own), gain, defined)
+    gain[~defined] = np.nan
+    return gain
+
+
+@compiled
+def dense_gains(rest: Array, own: Array, gain: Array, defined: Any) -> None:
+    after = np.empty(rest.shape[1])
+    for slot in range(len(rest)):
+        for column in range(rest.shape[1]):
+            after[column] = rest[slot, column] if rest[slot, column] > 0.0 else 1.0  # lnΓ(1) = 0
+        before = _log_gammas(after)
+        for component in range(len(own)):
+            for column in range(rest.shape[1]):
+                after[column] = rest[slot, column] + own[component, column]
+            defined[slot, component] = _smallest(after) > 0.0
+            gain[slot, component] = _log_gammas(after) - before
+
+
 @compiled
 def tabulate(alpha: Array, table: Array) -> None:
     """table = lnΓ(α), zero where α is outside the domain."""
@@ -152,6 +174,15 @@ def _smallest(values: Array) -> float:
     for entry in range(len(values)):
         lowest = min(lowest, values[entry])
     return lowest
+
+
+@inlined
+def _log_gammas(alpha: Array) -> float:
+    """Σ lnΓ(α)."""
+    value = 0.0
+    for entry in range(len(alpha)):
+        value = _plus(value, lgamma(alpha[entry]))
+    return value
 
 
 @inlined

@@ -9,6 +9,7 @@ from decbayes.merging.lineage import Event, Lineage, follow
 from decbayes.merging.matching import Matching
 from decbayes.merging.padding import pad
 from decbayes.merging.products import product
+from decbayes.merging.quadratic import Quadratic
 from decbayes.merging.solving import align, merge, objective
 from decbayes.merging.swaps import Swaps
 from decbayes.merging.symmetrized import Symmetrized, symmetrize
@@ -21,6 +22,7 @@ __all__ = [
     "Hierarchical",
     "Lineage",
     "Matching",
+    "Quadratic",
     "Swaps",
     "Symmetrized",
     "Tree",

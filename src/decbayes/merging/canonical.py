@@ -46,10 +46,14 @@ def canonical(posterior: Posterior) -> Canonical:
     digest, labelled = hashlib.sha256(), hashlib.sha256()
     components = {}
     for coupled in structure.symmetry:
-        hashes = component_hashes([posterior.contribution[name] for name in coupled.factors])
+        hashes = component_hashes(unlabelled(posterior, coupled))
         components[coupled] = in_order(hashes)
         digest.update(b"".join(sorted(hashes)))
         labelled.update(b"".join(hashes))
+        for name in coupled.factors:
+            if structure.families[name].two_sided:
+                ordered = structure.families[name].relabelled(posterior.contribution[name], components[coupled])
+                digest.update(content_hash(ordered, name))
     relabelled = {name for coupled in structure.symmetry for name in coupled.factors}
     for name in structure.families:
         if name not in relabelled:
@@ -61,7 +65,13 @@ def canonical(posterior: Posterior) -> Canonical:
 
 def canonical_components(posterior: Posterior, coupled: CoupledSet) -> Permutation:
     """The components of a set, sorted by content."""
-    return in_order(component_hashes([posterior.contribution[name] for name in coupled.factors]))
+    return in_order(component_hashes(unlabelled(posterior, coupled)))
+
+
+def unlabelled(posterior: Posterior, coupled: CoupledSet) -> list[Contribution]:
+    """What each component's rows say, whatever the labels of the others."""
+    families = posterior.structure.families
+    return [families[name].unlabelled(posterior.contribution[name]) for name in coupled.factors]
 
 
 def in_order(hashes: Sequence[bytes]) -> Permutation:

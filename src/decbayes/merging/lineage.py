@@ -166,5 +166,6 @@ def renumbered(posterior: Posterior, slots: Permutation, ids: Sequence[str]) -> 
     """The posterior with component k under the number slots[k]."""
     (coupled,) = posterior.structure.symmetry
     order = np.argsort(slots)
-    rows = {name: posterior.contribution[name][order] for name in coupled.factors}
+    families = posterior.structure.families
+    rows = {name: families[name].relabelled(posterior.contribution[name], order) for name in coupled.factors}
     return replace(posterior, contribution={**posterior.contribution, **rows}, ids=tuple(ids[k] for k in order))

@@ -23,6 +23,7 @@ def component_margins(problem: Problem, slots: Sequence[Indices]) -> list[Array]
 
 def matched_margins(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
     """Where each site fills each slot once: what J loses when a match is forbidden and the next best is taken."""
+    problem = problem.one_sided
     placement = Placement(problem, np.array([inverse(own) for own in slots]))
     filled = np.array([touched(rows)[inverse(own)] for rows, own in zip(problem.contents, slots, strict=True)])
     margins = []
@@ -70,6 +71,8 @@ def next_best_losses(gain: Array, permutation: Permutation, alike: NDArray[np.bo
 
 def upper_bound(problem: Problem) -> float:
     """What J cannot exceed, by the convexity of A: see `Alignment.bound`."""
+    if problem.two_sided:
+        return np.inf
     slots = identity(problem.components)
     summed = [np.array(factor.prior) for factor in problem.factors]
     total = 0.0

@@ -41,4 +41,8 @@ def truncated(structure: Structure, like: Structure) -> Structure | None:
     rows = {name: len(like.prior.get(name, ())) for name in structure.prior}
     if any(rows[name] != len(prior) for name, prior in structure.prior.items() if name not in relabelled):
         return None
-    return structure.with_prior({name: prior[: rows[name]] for name, prior in structure.prior.items()})
+    both = {name for name, family in structure.families.items() if family.two_sided}
+    shortened = {name: prior[: rows[name]] for name, prior in structure.prior.items()}
+    return structure.with_prior(
+        {name: prior[:, : rows[name]] if name in both else prior for name, prior in shortened.items()}
+    )

@@ -67,7 +67,21 @@ class Problem:
     @property
     def exchangeable(self) -> bool:
         """Whether the prior treats all components alike, so that only the sites' labels against each other matter."""
-        return all((factor.prior == factor.prior[0]).all() for factor in self.factors)
+        return all(factor.family.exchangeable(factor.prior) for factor in self.factors)
+
+    @property
+    def two_sided(self) -> bool:
+        """Whether a factor has a column for each component, too: then an assignment is a quadratic one."""
+        return any(factor.family.two_sided for factor in self.factors)
+
+    @property
+    def one_sided(self) -> "Problem":
+        """The same problem without such factors."""
+        if not self.two_sided:
+            return self
+        kept = [place for place, factor in enumerate(self.factors) if not factor.family.two_sided]
+        contents = tuple(tuple(rows[place] for place in kept) for rows in self.contents)
+        return replace(self, factors=tuple(self.factors[place] for place in kept), contents=contents)
 
     def numbers(self, *, most: int) -> int:
         """How many numbers all sites' rows hold; counted until there are more than `most`, as files must be read."""

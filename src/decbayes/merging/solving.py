@@ -18,6 +18,7 @@ from decbayes.merging.matching import Matching
 from decbayes.merging.number import found_number
 from decbayes.merging.problem import STRENGTH, OnMatch, Problem, Solution, Solver
 from decbayes.merging.products import assigned_product
+from decbayes.merging.quadratic import Quadratic
 from decbayes.merging.sources import as_sequence, reordered
 from decbayes.merging.sums import Assignment
 from decbayes.posterior import Posterior
@@ -127,6 +128,8 @@ def checked_solver(solver: Solver | None) -> Solver | None:
 def solver_for(problem: Problem) -> Solver:
     """Any component into any slot where observations belong to one component; else one of each site into each slot."""
     families = [factor.family for factor in problem.factors]
+    if problem.two_sided and all(contents[0].count <= problem.components for contents in problem.contents):
+        return Quadratic()
     tells = any(not family.over_components for family in families)
     return Grouping() if tells and any(family.exclusive for family in families) else Matching()
 
@@ -189,7 +192,11 @@ def solve_one_to_one(
         )
     orders = [np.append(own, np.arange(len(own), slots)) for own in components]
     problem = coupled_problem(fitting(posteriors, structure), coupled, structure, orders)
-    solution = solver.solve(replace(problem, progress=progress))
+    if problem.two_sided and not getattr(solver, "two_sided", False):
+        # J without those factors is not that of the merge.
+        solution = replace(solver.solve(replace(problem.one_sided, progress=progress)), objective=())
+    else:
+        solution = solver.solve(replace(problem, progress=progress))
     pairs = zip(solution.slots, components, strict=True)
     return replace(solution, slots=tuple(slots_of[: len(own)] for slots_of, own in pairs))
 

@@ -53,8 +53,8 @@ class AssignedSums:
         self, posterior: Posterior, name: str, slots: Assignment, order: Indices, site: int, division: Division | None
     ) -> None:
         total: Array = self._totals[name]
-        rows = self.structure.families[name].rows(posterior.contribution[name])
+        family, contribution = self.structure.families[name], posterior.contribution[name]
         if division is None:
-            rows.add_to(total, slots[order], order)
+            family.added(total, contribution, slots, order)
         else:
-            division.add_to(total, site, rows, order)
+            division.add_to(total, site, family.rows(contribution), order)

@@ -55,6 +55,8 @@ class Symmetrized:
 
     def _reordered(self, name: str, draws: Any, orders: NDArray[np.int64]) -> Any:
         family = self.posterior.structure.families[name]
+        if family.two_sided:
+            return np.take_along_axis(reordered(draws, orders), orders[:, None, :], axis=2)
         parts = family.quantities(draws)
         return family.of_quantities({quantity: reordered(values, orders) for quantity, values in parts.items()})
 
@@ -65,6 +67,11 @@ class Symmetrized:
             raise TooManyRelabellings(
                 f"The density is a sum over {components}! relabellings, {2.0**components * components:.1e} steps per "
                 f"draw at best; up to {MOST_COMPONENTS} components are feasible. Samples can be drawn for any number."
+            )
+        if any(structure.families[name].two_sided for name in coupled.factors):
+            raise TooManyRelabellings(
+                "With transitions among components the density is a sum over all relabellings that no short cut has. "
+                "Samples can be drawn."
             )
         scores: Any = 0.0
         constant = -lgamma(components + 1)

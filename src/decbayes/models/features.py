@@ -1,6 +1,6 @@
 """Latent features: each observation is a sum of the features it has (section 3.3)."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
@@ -121,6 +121,12 @@ class LatentFeatures(Model):
         observed, hidden = (self._points(part, unseen=True) for part in (data, held))
         check_held(observed, hidden)
         return held_log_densities(believed, observed, hidden)
+
+    def draw(self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """So many vectors, and which features each has."""
+        assigned = (rng.random((size, self.features)) < parameters["inclusion"]).astype(np.float64)
+        noise = np.sqrt(self.variance) * rng.standard_normal((size, self.dimension))
+        return assigned @ parameters["features"] + noise, assigned
 
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
         """Each feature and how often it occurs."""

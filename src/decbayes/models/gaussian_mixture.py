@@ -9,15 +9,10 @@ import numpy as np
 
 from decbayes.arguments import Above, as_shape, check_positive, given
 from decbayes.families import Array
-from decbayes.models.likelihoods import (
-    DiagonalCovariance,
-    FullCovariance,
-    KnownVariance,
-    Likelihood,
-    SphericalCovariance,
-)
+from decbayes.models.likelihoods import FullCovariance, KnownVariance, Likelihood, SphericalCovariance
 from decbayes.models.mixture import Mixture
 from decbayes.models.model import Columns, Number, View
+from decbayes.models.table_likelihoods import DiagonalCovariance
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 

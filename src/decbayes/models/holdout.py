@@ -22,7 +22,7 @@ def hold_out(data: Any, *, share: float = 0.1, rng: np.random.Generator) -> tupl
     A sparse matrix holds word counts: of each document's n tokens round(share · n), at least one, are drawn without
     replacement; observed + held is the input. A document of fewer than two tokens is observed whole.
     A dense matrix holds vectors: the same share of each vector's components is drawn, and NaN marks in `observed` the
-    components that were held out, in `held` those that were not.
+    components that were held out, in `held` those that were not. What is missing to begin with is in neither.
     """
     check_kind(np.random.Generator, rng=rng)
     if not is_number(share) or not 0.0 < share < 1.0:
@@ -50,11 +50,14 @@ def hold_out_components(data: Any, share: float, rng: np.random.Generator) -> tu
     vectors = as_numbers(data)
     if vectors.ndim != 2:
         raise InvalidData(f"Vectors must be the rows of a matrix; the shape is {vectors.shape}.")
-    if not np.isfinite(vectors).all():
-        raise InvalidData("The vectors hold NaN or infinite values; NaN is what marks a component as held out.")
-    size = held_size(vectors.shape[1], share)
+    there = ~np.isnan(vectors)
+    if not there.any() or np.isinf(vectors).any():
+        raise InvalidData("The vectors hold infinite values, or nothing but NaN: there is nothing to hold out.")
+    sizes = np.array([held_size(count, share) for count in range(vectors.shape[1] + 1)])[there.sum(axis=1)]
+    # Missing components come last in each vector's order, so that none of them is drawn.
     order = rng.permuted(np.tile(np.arange(vectors.shape[1]), (len(vectors), 1)), axis=1)
-    taken = order < size
+    rank = np.argsort(np.argsort(np.where(there, order, order + vectors.shape[1]), axis=1), axis=1)
+    taken = rank < sizes[:, None]
     return np.where(taken, np.nan, vectors), np.where(taken, vectors, np.nan)
 
 

@@ -1,6 +1,6 @@
 """Latent Dirichlet allocation by batch variational Bayes (section 3.2)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -174,6 +174,15 @@ class LatentDirichletAllocation(Model):
         counts = as_counts(data if held is None else held, len(self.vocabulary))
         rows = np.repeat(np.arange(len(counts)), counts.lengths())
         return np.bincount(rows, counts.data, minlength=len(counts)).astype(np.float64)
+
+    def draw(
+        self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator, *, length: float = 100.0
+    ) -> tuple[csr_array, Array]:
+        """So many documents of about `length` words each, and the topics of each."""
+        shares = rng.dirichlet(np.full(self.topics, float(self.document_prior)), size=size)
+        words = shares @ parameters["topics"]
+        tokens = rng.poisson(length, size=size)
+        return csr_array(rng.multinomial(tokens, words / words.sum(axis=1, keepdims=True))), shares
 
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
         """Each topic's words, most probable first, and how many words it was learned from."""

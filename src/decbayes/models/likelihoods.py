@@ -10,9 +10,17 @@ from math import log, pi
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from decbayes.families import Array, Family, IsotropicGaussian, IsotropicNormalGamma, NormalGamma, NormalWishart
+from decbayes.families import (
+    Array,
+    Family,
+    IsotropicGaussian,
+    IsotropicNormalGamma,
+    MeanAndPrecision,
+    NormalWishart,
+)
 from decbayes.families.gaussian import flat, outer, square_side
 
 LOG_2_PI = log(2 * pi)
@@ -65,37 +73,9 @@ class KnownVariance:
         distance = seen_distances(points, mean)
         return np.asarray(-0.5 * distance / variance - 0.5 * seen(points) * (LOG_2_PI + np.log(variance)))
 
-
-@dataclass(frozen=True)
-class DiagonalCovariance:
-    """x ~ N(μ_k, diag(1 / τ_k)), both unknown: a Normal-Gamma posterior in each dimension. Features: x, x², 1."""
-
-    @property
-    def family(self) -> NormalGamma:
-        return NormalGamma()
-
-    def features(self, points: Array) -> Array:
-        return np.column_stack([points, points**2, np.ones(len(points))])
-
-    def coefficients(self, natural: Array) -> Array:
-        log_precision, precision, shift, square = np.split(self.family.mean(natural), 4, axis=1)
-        constant = 0.5 * np.sum(log_precision - square - LOG_2_PI, axis=1, keepdims=True)
-        return np.hstack([shift, -0.5 * precision, constant]).T
-
-    def contribution(self, sums: Array) -> Array:
-        first, second, count = np.split(sums, [(sums.shape[1] - 1) // 2, -1], axis=1)
-        counts = np.repeat(0.5 * count, first.shape[1], axis=1)
-        return np.hstack([counts, -0.5 * second, first, -counts])
-
-    def log_predictive(self, natural: Array, points: Array) -> Array:
-        mean, strength, shape, rate = self.family.columns(natural)
-        scale = rate * (1 + 1 / strength)  # of the Student-t with twice `shape` degrees of freedom
-        constant = gammaln(shape + 0.5) - gammaln(shape) - 0.5 * np.log(2 * pi * scale)
-        density = np.empty((len(points), len(mean)))
-        for k in range(len(mean)):
-            square = np.log1p((points - mean[k]) ** 2 / (2 * scale[k]))
-            density[:, k] = np.nansum(constant[k] - (shape[k] + 0.5) * square, axis=1)
-        return density
+    def draw(self, parameters: Array, components: NDArray[np.intp], rng: np.random.Generator) -> Array:
+        mean = parameters[components]
+        return np.asarray(mean + np.sqrt(self.variance) * rng.standard_normal(mean.shape))
 
 
 @dataclass(frozen=True)
@@ -124,6 +104,10 @@ class SphericalCovariance:
         scale = 2 * rate * (1 + 1 / strength)  # as for one dimension, but the density has D of them at once
         constant = gammaln(shape + half) - gammaln(shape) - half * np.log(pi * scale)
         return np.asarray(constant - (shape + half) * np.log1p(seen_distances(points, mean) / scale))
+
+    def draw(self, parameters: MeanAndPrecision, components: NDArray[np.intp], rng: np.random.Generator) -> Array:
+        mean, precision = parameters.mean[components], parameters.precision[components]
+        return np.asarray(mean + rng.standard_normal(mean.shape) / np.sqrt(precision)[:, None])
 
 
 @dataclass(frozen=True)
@@ -163,6 +147,11 @@ class FullCovariance:
             constant = gammaln(0.5 * (freedom + side)) - gammaln(0.5 * freedom) - 0.5 * side * log(pi)
             density[rows] = constant - 0.5 * log_determinant - 0.5 * (freedom + side) * np.log1p(distance)
         return density
+
+    def draw(self, parameters: MeanAndPrecision, components: NDArray[np.intp], rng: np.random.Generator) -> Array:
+        roots = np.linalg.cholesky(np.linalg.inv(parameters.precision))[components]
+        mean = parameters.mean[components]
+        return np.asarray(mean + np.einsum("nij,nj->ni", roots, rng.standard_normal(mean.shape)))
 
 
 def squared_distances(points: Array, centres: Array) -> Array:

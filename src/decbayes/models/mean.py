@@ -1,5 +1,6 @@
 """A Gaussian with unknown mean: the conjugate case, where the merge is exact (section 2.1)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -81,6 +82,11 @@ class GaussianMean(Model):
         """There is one component, and it accounts for everything."""
         check_structure(posterior, self.structure, "posterior")
         return np.ones((len(as_points(data, self.dimension)), 1))
+
+    def draw(self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator) -> tuple[Array, Any]:
+        """Points around the mean; nothing is hidden behind them."""
+        nothing = np.zeros(size, dtype=np.intp)
+        return KnownVariance(float(self.variance)).draw(parameters["mean"], nothing, rng), nothing
 
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
         """The mean and its standard deviation."""

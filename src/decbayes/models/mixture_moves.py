@@ -7,12 +7,13 @@ import numpy as np
 from scipy.special import gammaln, softmax
 
 from decbayes.families import Array, Weights
+from decbayes.models.emissions import Blocks, Reference
 from decbayes.models.likelihoods import squared_distances
 from decbayes.models.number import Moves
 from decbayes.structure import Structure
 
 if TYPE_CHECKING:
-    from decbayes.models.mixture import Mixture
+    from decbayes.models.clusters import Clusters
 
 Natural = dict[str, Array]
 
@@ -20,18 +21,19 @@ Natural = dict[str, Array]
 class MixtureMoves(Moves[Natural]):
     """The moves of a mixture whose components share a prior; a state is its natural parameters."""
 
-    def __init__(self, model: "Mixture", points: Array, rng: np.random.Generator) -> None:
-        from decbayes.models.mixture import Blocks
-
+    def __init__(self, model: "Clusters", points: Array, rng: np.random.Generator) -> None:
         self._model, self._points, self._rng = model, points, rng
-        self._blocks = Blocks(model.likelihood, points)
+        self._emissions = model.emissions.seeing(points)
+        self._places = model.embedded(self._emissions, points)
+        self._blocks = Blocks(self._emissions, points)
         self.observations = self.rows = len(points)
 
     def begin(self, count: int) -> Natural:
-        return self._model.sized(count)._begin(self._points, self._prior(count), self._rng)
+        return self._model.sized(count)._begin(self._emissions, self._points, self._prior(count), self._rng)
 
     def step(self, state: Natural) -> tuple[Natural, float]:
-        return self._model._pass(self._blocks, self._prior(len(state["weights"])), state)
+        before = Reference(self._model.structure.families, self._prior(len(state["weights"])))
+        return self._model._pass(self._emissions, self._blocks, before, state)
 
     def evidence(self, state: Natural) -> Array:
         return evidence(self._model.structure, state)
@@ -50,27 +52,34 @@ class MixtureMoves(Moves[Natural]):
     def divided(self, state: Natural) -> Natural:
         """Each component's points go to the nearer of two of them; one without two different points stays whole."""
         seeds, apart = self._seeds(state)
-        coefficients = self._model._coefficients(state)
+        coefficients = self._coefficients(state)
         width = len(coefficients)
         nearer, farther = np.zeros((len(apart), width)), np.zeros((len(apart), width))
         start = 0
         for features in self._blocks:
-            points = self._points[start : start + len(features)]
+            points = self._places[start : start + len(features)]
             start += len(features)
             responsibilities = softmax(features @ coefficients, axis=1)
             near = squared_distances(points, seeds[0]) <= squared_distances(points, seeds[1])
             nearer += (responsibilities * near).T @ features
             farther += (responsibilities * ~near).T @ features
         sums = np.concatenate([nearer, farther[apart]])
-        return self._model._plus(self._prior(len(sums)), sums)
+        prior = self._prior(len(sums))
+        return {"weights": prior["weights"] + sums[:, -1:], **self._emissions.plus(prior, sums)}
+
+    def _coefficients(self, state: Natural) -> Array:
+        """(p, K): features times these are E[log π_k] + E[log p(x | θ_k)]; the last feature is 1."""
+        slopes = self._emissions.coefficients(state)
+        slopes[-1] += Weights().mean(state["weights"])[:, 0]
+        return slopes
 
     def _seeds(self, state: Natural) -> tuple[Array, Array]:
         """(2, K, D): two points of each component, the second far from the first; and whether they differ."""
-        coefficients = self._model._coefficients(state)
+        coefficients = self._coefficients(state)
         owner = np.concatenate([np.argmax(features @ coefficients, axis=1) for features in self._blocks])
-        seeds = np.zeros((2, coefficients.shape[1], self._points.shape[1]))
+        seeds = np.zeros((2, coefficients.shape[1], self._places.shape[1]))
         for component in range(coefficients.shape[1]):
-            own = self._points[owner == component]
+            own = self._places[owner == component]
             if len(own):
                 first = own[self._rng.integers(len(own))]
                 distance = squared_distances(own, first[None])[:, 0]

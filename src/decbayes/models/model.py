@@ -18,8 +18,8 @@ from decbayes.models.shards import count, joined
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
-View = Literal["table", "points", "images", "words"]
-"""How components are best looked at: numbers, places in space, images, or lists of words."""
+View = Literal["table", "points", "images", "words", "classes", "states"]
+"""How components are best looked at: numbers, places in space, images, words, columns of a table, states over time."""
 
 Number = int | Literal["auto"]
 """How many components: so many, or as many as a fit finds."""
@@ -71,6 +71,10 @@ class Model(ABC):
     caption: ClassVar[str] = ""
     """The column of `describe` that tells components apart best; default: the last one."""
 
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        check_kind(Ascent, ascent=self.ascent)
+
     @abstractmethod
     def agreement(self) -> Structure:
         """The structure that the settings describe. Its `model` holds the name under which the model is registered."""
@@ -94,6 +98,13 @@ class Model(ABC):
     @abstractmethod
     def assign(self, posterior: Posterior, data: Any) -> Array:
         """(observations, components): how much of each observation each component accounts for."""
+
+    def draw(self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator) -> tuple[Any, Any]:
+        """So many observations, given parameters as the families draw them, and what is hidden behind each.
+
+        `simulate` draws the parameters, too.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not say how to draw observations.")
 
     @cached_property
     def structure(self) -> Structure:

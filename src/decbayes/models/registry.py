@@ -17,10 +17,18 @@ GROUP = "decbayes.models"
 
 # Loaded when they are asked for: a fit of topics needs no mixtures.
 _shipped = {
+    "BernoulliMixture": "decbayes.models.simple_mixtures",
+    "CategoricalMixture": "decbayes.models.simple_mixtures",
     "GaussianMean": "decbayes.models.mean",
     "GaussianMixture": "decbayes.models.gaussian_mixture",
+    "HiddenMarkov": "decbayes.models.hidden_markov",
+    "LatentClasses": "decbayes.models.latent_classes",
     "LatentDirichletAllocation": "decbayes.models.lda",
     "LatentFeatures": "decbayes.models.features",
+    "LinearRegression": "decbayes.models.linear_regression",
+    "LogisticRegression": "decbayes.models.logistic_regression",
+    "PoissonMixture": "decbayes.models.simple_mixtures",
+    "PoissonRegression": "decbayes.models.poisson_regression",
 }
 _registered: dict[str, type[Model]] = {}
 

@@ -1,10 +1,11 @@
 """Pictures of posteriors, alignments and networks, in one style.
 
-A function draws on the axes it is given, or on those of a new figure, and returns them; `topics` and `features` make a
-figure of several panels and return that.
+A function draws on the axes it is given, or on those of a new figure, and returns them; `topics`, `classes` and
+`features` make a figure of several panels and return that.
 """
 
 from decbayes.plot._alignment import alignment as alignment
+from decbayes.plot._classes import classes as classes
 from decbayes.plot._images import features as features
 from decbayes.plot._images import images as images
 from decbayes.plot._mixture import mixture as mixture
@@ -13,4 +14,4 @@ from decbayes.plot._simplex import simplex as simplex
 from decbayes.plot._topics import topics as topics
 from decbayes.plot._tree import tree as tree
 
-__all__ = ["alignment", "features", "images", "mixture", "network", "simplex", "topics", "tree"]
+__all__ = ["alignment", "classes", "features", "images", "mixture", "network", "simplex", "topics", "tree"]

@@ -9,7 +9,8 @@ from scipy.special import logsumexp, xlogy
 
 from decbayes.arguments import check_kind, check_positive
 from decbayes.families import Array
-from decbayes.models.mixture import Mixture, Natural
+from decbayes.models.emissions import Natural
+from decbayes.models.mixture import Mixture
 from decbayes.models.mixture_moves import evidence, join_gains, joined, prior_of, without
 from decbayes.models.points import as_points, check_structure
 from decbayes.posterior import Posterior

@@ -49,6 +49,7 @@ def refine(
     rng: np.random.Generator,
     schedule: Schedule = "sequential",
     solver: Solver | None = None,
+    damping: float = 1.0,
 ) -> Refinement:
     """Refit every shard against the cavity of the merged posterior, for so many rounds or until it has converged.
 
@@ -58,7 +59,8 @@ def refine(
     variational Bayes. In "sequential" order each site sees all earlier updates; in "parallel" all refit against the
     last round, as many at a time as `joblib.parallel_config` says; in "asynchronous" each sees the others as they were
     up to one round ago. The model's own `ascent` says how many passes a refit may take; a few are enough, since the
-    next round goes on from there.
+    next round goes on from there. With `damping` below 1 a site goes only that part of the way to its new contribution:
+    "parallel" rounds that swing to and fro then settle.
 
     Without `rounds` it ends when a round moves the parameters by less than `tolerance` of their standard deviations
     (root mean square), or after the `most` rounds.
@@ -72,10 +74,11 @@ def refine(
         raise StructureMismatch(f"There are {len(data)} shards and {len(fitted)} posteriors of them.")
     if schedule not in ROUNDS:
         raise ValueError(f"schedule is one of {', '.join(ROUNDS)}, not {schedule!r}.")
+    update = Update(model, damping=damping)
     own = list(align(fitted, solver=solver).relabelled())
     history, shifts = [product(own)], [np.inf]
     while len(history) <= (most if rounds is None else rounds) and (rounds is not None or shifts[-1] > tolerance):
-        own = ROUNDS[schedule](Update(model), data, own, rng)
+        own = ROUNDS[schedule](update, data, own, rng)
         history.append(product(own))
         shifts.append(shift(*history[-2:]))
     return Refinement(tuple(own), tuple(history), tuple(shifts[1:]), shifts[-1] <= tolerance)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from decbayes.arguments import is_number
 from decbayes.merging.agreement import common_structure
 from decbayes.models.model import Model
 from decbayes.posterior import Posterior
@@ -16,10 +17,21 @@ from decbayes.updates.epoch import Epoch
 
 @dataclass(frozen=True)
 class Update:
-    """What a site does with its data: a model, and the epoch if earlier data are in the prior."""
+    """What a site does with its data: a model, and the epoch if earlier data are in the prior.
+
+    With `damping` below 1 a site goes only that part of the way to what it has relearned, which settles updates that
+    would overshoot because all sites make them at the same time.
+    """
 
     model: Model
     epoch: Epoch | None = None
+    damping: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not is_number(self.damping) or not 0.0 < self.damping <= 1.0:
+            raise ValueError(
+                f"damping is the part of the way that an update goes, above 0 and up to 1; not {self.damping!r}."
+            )
 
     @property
     def nothing(self) -> Posterior:
@@ -42,7 +54,7 @@ class Update:
         """
         cavity = without(merged, own)
         fitted = self.model.fit(data, prior=self.whole(cavity), start=self.whole(merged), rng=rng).posterior
-        return without(self.part(fitted), cavity)
+        return self._part_of_the_way(own, without(self.part(fitted), cavity))
 
     def whole(self, posterior: Posterior) -> Posterior:
         """A posterior as the model knows it: with the contributions of earlier epochs."""
@@ -51,6 +63,17 @@ class Update:
     def part(self, posterior: Posterior) -> Posterior:
         """What a posterior of the model holds beyond the epoch's prior."""
         return posterior if self.epoch is None else self.epoch.part(posterior)
+
+    def _part_of_the_way(self, own: Posterior, learned: Posterior) -> Posterior:
+        if self.damping == 1.0:
+            return learned
+        # A mix of two contributions is one; their difference alone need not be.
+        before: Any = own.contribution
+        after: Any = learned.contribution
+        kept = 1.0 - self.damping
+        return Posterior(
+            own.structure, {name: kept * part + self.damping * after[name] for name, part in before.items()}
+        )
 
 
 def without(posterior: Posterior, other: Posterior) -> Posterior:

@@ -1,0 +1,209 @@
+"""Data frames in and out: pandas, Polars, Arrow, mappings of columns and whatever else names its columns."""
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from decbayes.columns.kinds import (
+    FALSE,
+    TRUE,
+    Array,
+    Categorical,
+    Column,
+    Gaussian,
+    Poisson,
+    Raw,
+    YesNo,
+    is_missing,
+    kind_named,
+    seen,
+    text_of,
+)
+from decbayes.errors import InvalidData, InvalidStructure
+
+Columns = Mapping[str, Column]
+
+# A real column with so few values, or with so large a share of one of them, is rather counts or categories.
+FEW_VALUES, LARGE_SHARE = 8, 0.25
+
+
+def warn(text: str) -> None:
+    """Say it where nobody else listens."""
+    warnings.warn(text, stacklevel=4)
+
+
+def is_frame(data: Any) -> bool:
+    """Whether the data names its columns."""
+    return not isinstance(data, np.ndarray | list | tuple) and bool(names_in(data))
+
+
+def names_in(frame: Any) -> tuple[str, ...]:
+    """The names of a frame's columns, none if it is no frame."""
+    if isinstance(frame, Mapping):
+        return tuple(map(str, frame))
+    names: Any = getattr(frame, "column_names", None)
+    names = getattr(frame, "columns", ()) if names is None else names
+    return () if callable(names) else tuple(map(str, names))
+
+
+def values_in(frame: Any, name: str) -> Raw:
+    """One column of a frame, as NumPy has it."""
+    column = frame[name]
+    # Arrow keeps categories apart from where they occur.
+    column = column.cast(column.type.value_type) if hasattr(getattr(column, "type", None), "value_type") else column
+    values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+    if values.ndim != 1:
+        raise InvalidData(f"Column '{name}' has {values.ndim} dimensions; a column is one value per row.")
+    return np.asarray(values)
+
+
+def coded(frame: Any, columns: Columns) -> Array:
+    """The agreed columns of a frame as one matrix of numbers, NaN where a value is missing; others are left out."""
+    names = names_in(frame)
+    lacking = [name for name in columns if name not in names]
+    if lacking:
+        raise InvalidData(
+            f"The data lacks {len(lacking)} of the {len(columns)} agreed columns: {some(lacking)}. A column that a "
+            "site does not have is a column of missing values."
+        )
+    parts = [coded_column(name, column, values_in(frame, name)) for name, column in columns.items()]
+    if len({len(part) for part in parts}) > 1:
+        raise InvalidData("The columns of the data have different lengths.")
+    return np.column_stack(parts)
+
+
+def coded_column(name: str, column: Column, values: Raw) -> Array:
+    try:
+        return column.coded(values)
+    except InvalidData as error:
+        raise InvalidData(f"Column '{name}' ({column.kind}): {error}.") from None
+
+
+def decoded(matrix: Array, columns: Columns) -> dict[str, Raw]:
+    """Columns as `pandas.DataFrame`, `polars.DataFrame` and `pyarrow.table` take them."""
+    return {name: column.decoded(matrix[:, place]) for place, (name, column) in enumerate(columns.items())}
+
+
+def columns_of(
+    frame: Any,
+    kinds: Mapping[str, str] | None = None,
+    *,
+    names: Iterable[str] = (),
+    report: Callable[[str], None] = warn,
+) -> dict[str, Column]:
+    """What the columns of a frame hold, by their values; `kinds` says it where that would be wrong.
+
+    Texts are categorical, true and false (or 0 and 1) are yes/no, whole numbers that begin at 0 or 1 are counts, all
+    others are real. Categories, and the agreed units of real columns, are taken from the values. `report` is told of
+    columns that look misread; they are warned of if nobody is to be told.
+    """
+    chosen, told = tuple(names) or names_in(frame), dict(kinds or {})
+    unknown = [name for name in (*chosen, *told) if name not in names_in(frame)]
+    if unknown:
+        raise InvalidData(f"There is no column {some(unknown)}; there are {some(names_in(frame))}.")
+    columns = {name: found_column(name, frame, told.get(name)) for name in chosen}
+    for name, column in columns.items():
+        if name not in told and isinstance(column, Gaussian):
+            report_repeats(name, seen(values_in(frame, name)), report)
+    return columns
+
+
+def found_column(name: str, frame: Any, kind: str | None) -> Column:
+    categories = listed_categories(frame[name])
+    try:
+        if categories and kind in (None, Categorical.kind):
+            return Categorical(*categories)
+        values = values_in(frame, name)
+        return (likely_kind(values) if kind is None else kind_named(kind)).found_in(values)
+    except (InvalidData, InvalidStructure) as error:
+        raise InvalidData(
+            f"Column '{name}': {str(error).rstrip('.')}. Choose the columns to use, or their kinds."
+        ) from None
+
+
+def listed_categories(column: Any) -> list[Any]:
+    """The categories that a column lists itself, in its own order, whether or not they occur."""
+    listed: Any = getattr(getattr(column, "dtype", None), "categories", None)
+    return list(listed) if hasattr(listed, "__len__") else []
+
+
+def likely_kind(values: Raw) -> type[Column]:
+    """The kind of column that such values suggest."""
+    if values.dtype.kind not in "buif":
+        held = [value for value in values if not is_missing(value)]
+        if not held or not all(isinstance(value, Real | np.bool_) for value in held):
+            words = {text_of(value).lower() for value in held}
+            return YesNo if words <= (TRUE | FALSE) else Categorical
+    numbers = np.unique(seen(values))
+    if set(numbers.tolist()) <= {0.0, 1.0}:
+        return YesNo
+    whole = (numbers == np.rint(numbers)).all()
+    return Poisson if whole and 0 <= numbers[0] <= 1 else Gaussian
+
+
+def report_repeats(name: str, numbers: Array, report: Callable[[str], None]) -> None:
+    """A Gaussian class would shrink onto a value that occurs again and again."""
+    _, times = np.unique(numbers, return_counts=True)
+    if len(numbers) > len(times) and (len(times) <= FEW_VALUES or times.max() > LARGE_SHARE * len(numbers)):
+        report(
+            f"Column '{name}' is taken as real, and has {len(times)} different values, one of them in "
+            f"{times.max() / len(numbers):.0%} of the rows. Should it be a count or categorical?"
+        )
+
+
+def agree(*sites: Columns) -> dict[str, Column]:
+    """The columns of several sites: all categories that any has, and one unit for each real column.
+
+    Every site passes on what `columns_of` finds in its own data: names, categories, and three rounded numbers for
+    each real column.
+    """
+    names = list(sites[0]) if sites else []
+    for site in sites:
+        if set(site) != set(names):
+            raise InvalidStructure(f"Only some sites have the columns {some(sorted(set(site) ^ set(names)))}.")
+    return {name: agreed_column(name, [site[name] for site in sites]) for name in names}
+
+
+def agreed_column(name: str, columns: Sequence[Column]) -> Column:
+    kinds = sorted({column.kind for column in columns})
+    if len(kinds) > 1:
+        raise InvalidStructure(f"Column '{name}' is {' at one site and '.join(kinds)} at another; say which it is.")
+    return type(columns[0]).agreed(columns)
+
+
+def plain(columns: Columns) -> list[list[Any]]:
+    """Columns as lists of names, kinds and details, for files, charters and structures."""
+    return [[name, column.kind, *column.details()] for name, column in columns.items()]
+
+
+def declared(columns: Any) -> dict[str, Column]:
+    """Columns from {name: column}, from {name: kind}, or from what `plain` has made of them."""
+    if isinstance(columns, Mapping):
+        return {str(name): declared_column(name, column) for name, column in columns.items()}
+    try:
+        rows = [(str(name), kind_named(kind)(*details)) for name, kind, *details in columns]
+    except (TypeError, ValueError) as error:
+        raise InvalidStructure(
+            f"Columns are {{name: column}}, or lists of a name, a kind and details: {error}."
+        ) from None
+    if len(dict(rows)) < len(rows):
+        raise InvalidStructure("Two columns have one name.")
+    return dict(rows)
+
+
+def declared_column(name: str, column: Any) -> Column:
+    if isinstance(column, Column):
+        return column
+    if isinstance(column, str):
+        return kind_named(column)()
+    if isinstance(column, type) and issubclass(column, Column):
+        return column()
+    raise InvalidStructure(f"Column '{name}' must be one of decbayes.columns, such as Gaussian(); not {column!r}.")
+
+
+def some(names: Sequence[str], most: int = 8) -> str:
+    """Names for a message, not all of a hundred."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

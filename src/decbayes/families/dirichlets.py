@@ -1,0 +1,121 @@
+"""Several Dirichlet distributions per row, one for each categorical column of a table."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, groupby
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import digamma, gammaln
+
+from decbayes.families.dirichlet import log_gamma_variates, share_deviation
+from decbayes.families.examples import positive
+from decbayes.families.family import Family
+from decbayes.families.matrices import Array, Contribution, Indices, dense
+from decbayes.families.rows import Rows
+
+
+@dataclass(frozen=True)
+class Dirichlets(Family):
+    """Independent Dirichlets per row, over groups of `sizes` columns. Columns: α − 1. T(θ) = log θ.
+
+    The sizes are a part of the name, "Dirichlets(2,3*4)" for 2, 3, 3, 3 and 3: a file says by it how to read its rows.
+    """
+
+    sizes: tuple[int, ...] = (2, 3)
+
+    parameter_names = ("alpha",)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sizes", tuple(map(int, self.sizes)))
+        if not self.sizes or min(self.sizes) < 1:
+            raise ValueError(f"Dirichlets need groups of one column or more, not {self.sizes}.")
+
+    @property
+    def name(self) -> str:
+        runs = [(size, len(list(run))) for size, run in groupby(self.sizes)]
+        return f"{super().name}({','.join(f'{size}*{times}' if times > 1 else str(size) for size, times in runs)})"
+
+    def laid_out(self, layout: str) -> "Dirichlets":
+        runs = [run.partition("*")[::2] for run in layout.split(",")]
+        if not all(part.isascii() and part.isdigit() for size, times in runs for part in (size, times or "1")):
+            raise ValueError(f"{layout!r} are no sizes of groups of columns")
+        times = [int(times or 1) for _, times in runs]
+        if sum(times) > MOST_GROUPS:
+            raise ValueError(f"{sum(times):,} groups of columns are more than the {MOST_GROUPS:,} that are read")
+        return Dirichlets(tuple(np.repeat([int(size) for size, _ in runs], times).tolist()))
+
+    @cached_property
+    def starts(self) -> Indices:
+        """The first column of each group."""
+        return np.array([0, *accumulate(self.sizes[:-1])], dtype=np.intp)
+
+    def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
+        return (np.asarray(natural, dtype=np.float64) + 1.0,)
+
+    def row_terms(self, natural: ArrayLike) -> Array:
+        (alpha,) = self.columns(natural)
+        return np.asarray(gammaln(alpha).sum(axis=-1) - gammaln(self.sums(alpha)).sum(axis=-1))
+
+    def mean(self, natural: ArrayLike) -> Array:
+        (alpha,) = self.columns(natural)
+        return np.asarray(digamma(alpha) - self.spread(digamma(self.sums(alpha))))
+
+    def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
+        (alpha,) = self.columns(natural)
+        return np.asarray((alpha > 0).all(axis=-1))
+
+    def natural(self, *, alpha: ArrayLike) -> Array:
+        return np.atleast_2d(np.asarray(alpha, dtype=np.float64)) - 1.0
+
+    def expected(self, natural: ArrayLike) -> Array:
+        (alpha,) = self.columns(natural)
+        return np.asarray(alpha / self.spread(self.sums(alpha)))
+
+    def deviation(self, natural: ArrayLike) -> Array:
+        (alpha,) = self.columns(natural)
+        return share_deviation(self.expected(natural), self.spread(self.sums(alpha)))
+
+    def statistics(self, value: ArrayLike) -> Array:
+        return np.asarray(np.log(value))
+
+    def sample(self, natural: ArrayLike, size: int, rng: np.random.Generator) -> Array:
+        (alpha,) = self.columns(natural)
+        logs = log_gamma_variates(alpha, size, rng)
+        return np.exp(logs - self.spread(np.logaddexp.reduceat(logs, self.starts, axis=-1)))
+
+    def dimension(self, width: int) -> int:
+        if width != sum(self.sizes):
+            raise ValueError(f"{self.name} has {sum(self.sizes)} columns; here are {width}.")
+        return width
+
+    def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:
+        return self.natural(alpha=positive(rng, components, sum(self.sizes)))
+
+    def apex(self, width: int) -> Array:
+        return np.full(width, -1.0)
+
+    def observations(self, prior: Array, rows: Rows) -> Array:
+        """The most that a column has: in the others some values may be missing."""
+        return np.asarray(self.sums(rows.written_out()).max(axis=-1))
+
+    def freedom(self, contribution: Array) -> Array:
+        return np.full(len(contribution), float(sum(self.sizes) - len(self.sizes)))
+
+    def gain(self, rest: ArrayLike, own: Contribution) -> Array:
+        from decbayes.kernels.gain import log_gamma_gain
+
+        (alpha,), added = self.columns(rest), dense(own)
+        return log_gamma_gain(alpha, added) - log_gamma_gain(self.sums(alpha), self.sums(added))
+
+    def sums(self, values: Array) -> Array:
+        """The sum of each group's columns."""
+        return np.asarray(np.add.reduceat(values, self.starts, axis=-1))
+
+    def spread(self, values: Array) -> Array:
+        """A value per group, repeated for each of its columns."""
+        return np.repeat(values, self.sizes, axis=-1)
+
+
+# More columns than any table has; a file that claims more is refused before anything is made from it.
+MOST_GROUPS = 1_000_000

@@ -1,0 +1,112 @@
+"""Coefficients of a regression and the precision of its noise, both unknown."""
+
+from dataclasses import dataclass
+from math import log, pi
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import digamma, gammaln
+
+from decbayes.families.examples import covariances, positive
+from decbayes.families.family import Family
+from decbayes.families.gaussian import diagonal, flat, outer, positive_definite, square_side, symmetric
+from decbayes.families.matrices import Array
+from decbayes.families.precision import MeanAndPrecision, over_positive
+from decbayes.families.rows import Rows
+
+
+@dataclass(frozen=True)
+class GaussianGamma(Family):
+    """A vector β in R^D and one precision τ per row: τ ~ Gamma(a, rate b), β | τ ~ N(m, (τΛ)⁻¹).
+
+    Columns: a − 1 + ½D, −b − ½mᵀΛm, Λm (D), −½Λ (D², row by row). T(β, τ) = (log τ, τ, τβ, τββᵀ).
+    """
+
+    parameter_names = ("mean", "scaled_precision", "shape", "rate")
+    value_type = MeanAndPrecision
+
+    def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
+        matrix = np.asarray(natural, dtype=np.float64)
+        side = square_side(matrix.shape[-1], extra=2)
+        shift = matrix[..., 2 : 2 + side]
+        weight = -2.0 * symmetric(matrix[..., 2 + side :].reshape(*matrix.shape[:-1], side, side))
+        mean = np.asarray(np.linalg.solve(weight, shift[..., None])[..., 0], dtype=np.float64)
+        rate = -matrix[..., 1] - 0.5 * np.sum(shift * mean, axis=-1)
+        return mean, weight, matrix[..., 0] + 1.0 - 0.5 * side, rate
+
+    def row_terms(self, natural: ArrayLike) -> Array:
+        _, weight, shape, rate = self.columns(natural)
+        return np.asarray(gammaln(shape) - shape * np.log(rate) - 0.5 * np.linalg.slogdet(weight)[1])
+
+    def mean(self, natural: ArrayLike) -> Array:
+        mean, weight, shape, rate = self.columns(natural)
+        precision = shape / rate
+        square = flat(np.linalg.inv(weight) + precision[..., None, None] * outer(mean))
+        first = np.stack([digamma(shape) - np.log(rate), precision], axis=-1)
+        return np.concatenate([first, mean * precision[..., None], square], axis=-1)
+
+    def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
+        matrix = np.asarray(natural, dtype=np.float64)
+        side = square_side(matrix.shape[-1], extra=2)
+        weight = -2.0 * symmetric(matrix[..., 2 + side :].reshape(*matrix.shape[:-1], side, side))
+        inside = positive_definite(weight) & np.isfinite(matrix).all(axis=-1)
+        _, _, shape, rate = self.columns(matrix[inside])
+        inside[inside] = (shape > 0) & (rate > 0)
+        return inside
+
+    def natural(self, *, mean: ArrayLike, scaled_precision: ArrayLike, shape: ArrayLike, rate: ArrayLike) -> Array:
+        m = np.atleast_2d(np.asarray(mean, dtype=np.float64))
+        rows, side = m.shape
+        weight = np.broadcast_to(np.asarray(scaled_precision, dtype=np.float64), (rows, side, side))
+        a, b = (np.broadcast_to(np.asarray(part, dtype=np.float64), rows)[:, None] for part in (shape, rate))
+        shift = (weight @ m[..., None])[..., 0]
+        square = np.sum(m * shift, axis=-1, keepdims=True)
+        return np.concatenate([a - 1.0 + 0.5 * side, -b - 0.5 * square, shift, flat(-0.5 * symmetric(weight))], axis=-1)
+
+    def expected(self, natural: ArrayLike) -> MeanAndPrecision:
+        mean, _, shape, rate = self.columns(natural)
+        return MeanAndPrecision(mean, shape / rate)
+
+    def deviation(self, natural: ArrayLike) -> MeanAndPrecision:
+        _, weight, shape, rate = self.columns(natural)
+        variance = diagonal(np.asarray(np.linalg.inv(weight))) * rate[..., None]
+        centre = np.sqrt(over_positive(variance, np.broadcast_to(shape[..., None] - 1.0, variance.shape)))
+        return MeanAndPrecision(centre, np.sqrt(shape) / rate)
+
+    def statistics(self, value: MeanAndPrecision) -> Array:
+        beta, tau = value
+        first = np.stack([np.log(tau), tau], axis=-1)
+        return np.concatenate([first, tau[..., None] * beta, tau[..., None] * flat(outer(beta))], axis=-1)
+
+    def sample(self, natural: ArrayLike, size: int, rng: np.random.Generator) -> MeanAndPrecision:
+        mean, weight, shape, rate = self.columns(natural)
+        precision = rng.standard_gamma(shape, size=(size, *shape.shape)) / rate
+        root = np.linalg.cholesky(np.linalg.inv(weight))
+        noise = (root @ rng.standard_normal((size, *mean.shape))[..., None])[..., 0]
+        return MeanAndPrecision(mean + noise / np.sqrt(precision)[..., None], precision)
+
+    def dimension(self, width: int) -> int:
+        side = square_side(width, extra=2)
+        if side < 1:
+            raise ValueError(f"Gaussian-Gamma over R^D has D² + D + 2 columns; {width} is no such number.")
+        return side
+
+    def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:
+        return self.natural(
+            mean=rng.normal(size=(components, dimension)),
+            scaled_precision=covariances(rng, components, dimension),
+            shape=positive(rng, components) + 1.0,
+            rate=positive(rng, components),
+        )
+
+    def freedom(self, contribution: Array) -> Array:
+        return np.full(len(contribution), self.dimension(contribution.shape[1]) + 1.0)
+
+    def observations(self, prior: Array, rows: Rows) -> Array:
+        return np.asarray(2.0 * rows.written_out()[:, 0])
+
+    def apex(self, width: int) -> Array:
+        return np.append(0.5 * self.dimension(width) - 1.0, np.zeros(width - 1))
+
+    def log_base_measure(self, width: int) -> float:
+        return -0.5 * self.dimension(width) * log(2 * pi)

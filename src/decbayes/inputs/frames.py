@@ -1,0 +1,73 @@
+"""Tables of mixed columns from files: texts, numbers and missing values, by the names of the columns."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.errors import InvalidData
+from decbayes.extras import require
+from decbayes.inputs.tables import csv_rows, ending, is_number, places, reading, same_width
+
+Frame = dict[str, NDArray[Any]]
+
+# How files write that a value is missing.
+MISSING = {"", "na", "n/a", "nan", "null", "none", "?", "."}
+
+
+def read_frame(path: Path, columns: Sequence[str] = ()) -> Frame:
+    """The columns of a CSV or Parquet file by name, or those that are asked for."""
+    suffix = ending(path)
+    if suffix not in ("csv", "tsv", "parquet"):
+        raise InvalidData(f"{path}: a table whose columns have names is a .csv, .tsv or .parquet file.")
+    if not path.stat().st_size:
+        raise InvalidData(f"{path} is empty.")
+    with reading(path, f".{suffix}"):
+        frame = parquet_frame(path) if suffix == "parquet" else csv_frame(path)
+        places(list(frame), columns)
+        if not len(next(iter(frame.values()))):
+            raise InvalidData("it holds no rows.")
+    return {name: frame[name] for name in columns or frame}
+
+
+def csv_frame(path: Path) -> Frame:
+    rows = list(csv_rows(path))
+    if not rows:
+        raise InvalidData("it holds blank lines only.")
+    names = [cell.strip() for cell in rows[0]]
+    if all(is_number(name) for name in names):
+        raise InvalidData("its first line is all numbers; a table begins with the names of its columns.")
+    if len(set(names)) < len(names):
+        raise InvalidData("two of its columns have one name.")
+    cells = zip(*same_width(rows, len(names))[1:], strict=True)
+    return (
+        dict(zip(names, map(values_of, cells), strict=True))
+        if len(rows) > 1
+        else {name: values_of([]) for name in names}
+    )
+
+
+def values_of(cells: Sequence[str]) -> NDArray[Any]:
+    """Numbers where all cells are numbers or missing, else texts."""
+    trimmed = [cell.strip() for cell in cells]
+    held = [None if cell.lower() in MISSING else cell for cell in trimmed]
+    if all(cell is None or is_number(cell) for cell in held):
+        return np.array([np.nan if cell is None else float(cell) for cell in held])
+    return np.array(held, dtype=object)
+
+
+def parquet_frame(path: Path) -> Frame:
+    parquet = require("pyarrow.parquet", extra="parquet", task="Reading Parquet files")
+    try:
+        table = parquet.read_table(path)
+    except require("pyarrow", extra="parquet", task="Reading Parquet files").ArrowInvalid as error:
+        raise InvalidData(f"not a Parquet file ({error}).") from None
+    plain = [column.cast(column.type.value_type) if is_dictionary(column) else column for column in table.columns]
+    return {name: column.to_numpy() for name, column in zip(table.column_names, plain, strict=True)}
+
+
+def is_dictionary(column: Any) -> bool:
+    """Whether Arrow keeps the column's categories apart from where they occur."""
+    return str(column.type).startswith("dictionary")

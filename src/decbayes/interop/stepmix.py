@@ -1,0 +1,48 @@
+"""StepMix's mixtures of mixed columns as posteriors of `LatentClasses`.
+
+StepMix finds parameters that make its data most likely; it has no prior and no posterior. Its classes are enough for
+one: given who belongs to which class, the posterior is exact.
+"""
+
+from typing import Any
+
+from decbayes.columns import Categorical, Gaussian, Poisson, YesNo
+from decbayes.errors import NotConvertible
+from decbayes.extras import require
+from decbayes.models.latent_classes import LatentClasses
+from decbayes.posterior import Posterior
+
+# What StepMix calls the kinds of columns, in the order in which it expects them here.
+KINDS = {Categorical.kind: "categorical_nan", YesNo.kind: "binary_nan", Gaussian.kind: "continuous_nan"}
+
+
+def from_stepmix(estimator: Any, model: LatentClasses, data: Any) -> Posterior:
+    """The posterior of the data, with the classes of a fitted StepMix: λ0 + Σ_n r_n t(x_n), r from `predict_proba`.
+
+    The estimator must have been fitted to columns as `stepmix_data(model, data)` has them.
+    """
+    if estimator.n_components != model.components:
+        raise NotConvertible(f"StepMix has {estimator.n_components} classes, the model {model.components}.")
+    return model.from_assignments(data, estimator.predict_proba(stepmix_data(model, data)[0]))
+
+
+def stepmix_data(model: LatentClasses, data: Any) -> tuple[Any, dict[str, Any]]:
+    """The data as StepMix takes it, and what to tell it of the columns: `StepMix(…, measurement=…)`.
+
+    Categories are numbers, and columns of one kind are next to each other.
+    """
+    pandas = require("pandas", extra="stepmix", task="StepMix")
+    frame, named = pandas.DataFrame(model.points(data), columns=list(model.columns)), groups(model)
+    measurement = {kind: {"model": kind, "n_columns": len(names)} for kind, names in named.items()}
+    return frame[[name for names in named.values() for name in names]], measurement
+
+
+def groups(model: LatentClasses) -> dict[str, list[str]]:
+    """The columns of each kind that there is, by StepMix's name for it."""
+    counts = [name for name, column in model.columns.items() if isinstance(column, Poisson)]
+    if counts:
+        raise NotConvertible(f"StepMix has no counts; here are some: {', '.join(counts)}.")
+    found = {
+        named: [name for name, column in model.columns.items() if column.kind == kind] for kind, named in KINDS.items()
+    }
+    return {named: names for named, names in found.items() if names}

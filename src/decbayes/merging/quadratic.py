@@ -1,0 +1,174 @@
+"""Alignment where components have transitions among them: rows and columns move together, a quadratic assignment."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from decbayes.arguments import check_whole
+from decbayes.families import Array
+from decbayes.merging.placement import Placement
+from decbayes.merging.problem import TOLERANCE, Problem, Solution, best_permutation
+from decbayes.symmetry import Permutation, identity
+
+MOST_SWEEPS = 100
+# Up to so many components further random starts are cheap.
+FEW, RANDOM_STARTS = 16, 4
+# Pairs are exchanged in blocks of about this many numbers.
+BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """Match sites in turn until none changes, by what components are like and by how they follow each other.
+
+        J(p) = Σ_k L[k, p_k] + Σ_kl lnΓ(R_kl + O_{p_k p_l})
+
+    R are the transitions of all other sites with the prior, O those of the site. Each match starts from the best
+    assignment without the second term, from that of Gilmore and Lawler, from that around the current one and, for few
+    components, from some at random; then pairs are exchanged while J rises. Each of the `restarts` begins with the
+    sites in another order.
+    """
+
+    restarts: int = 3
+    seed: int = 0
+
+    one_to_one: ClassVar[bool] = True
+    two_sided: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_whole(0, restarts=self.restarts, seed=self.seed)
+
+    def solve(self, problem: Problem) -> Solution:
+        problem = problem.loaded()
+        starts = [None, *range(0 if problem.solved_by_folding else self.restarts)]
+        return max((self._solve(problem, start) for start in starts), key=lambda solution: solution.objective[-1])
+
+    def _solve(self, problem: Problem, restart: int | None) -> Solution:
+        rng = np.random.default_rng([self.seed, 0 if restart is None else restart + 1])
+        order = range(problem.sites) if restart is None else rng.permutation(problem.sites).tolist()
+        chains = Chains(problem)
+        for site in order:
+            chains.rematch(site, rng)
+            problem.announce()
+        trace = [chains.objective()]
+        for _ in range(MOST_SWEEPS):
+            changed = [chains.rematch(site, rng) for site in range(problem.sites)]
+            if not any(changed):
+                break
+            trace.append(chains.objective())
+        return Solution.permuted(chains.placement.assignments, tuple(trace), "swap")
+
+
+class Chains:
+    """Sites in their slots: a `Placement` of what components are like, and the sums of their transitions."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.placement = Placement(problem.one_sided)
+        places = [place for place, factor in enumerate(problem.factors) if factor.family.two_sided]
+        self.priors = [problem.factors[place].prior for place in places]
+        self.families = [problem.factors[place].family for place in places]
+        self.own = [[rows[place].written_out() for place in places] for rows in problem.contents]
+
+    def rematch(self, site: int, rng: np.random.Generator) -> bool:
+        """Give one site its best assignment against all others, as far as it is found; whether that changed it."""
+        current = self.placement.assignments[site].copy()
+        match = Match(self.placement.gain(site), self._others(site), self.own[site])
+        placed = bool((current >= 0).all())
+        starts = match.starts(current if placed else None, rng)
+        found = max((match.climbed(start) for start in starts), key=match.value)
+        if placed and match.value(found) <= match.value(current) + TOLERANCE * (1.0 + abs(match.value(current))):
+            return False
+        self.placement.place(site, found)
+        return True
+
+    def objective(self) -> float:
+        """J of the set."""
+        self.placement.refresh()
+        sums = self._others(-1)
+        pairs = zip(self.families, sums, strict=True)
+        return self.placement.objective() + sum(family.log_partition(alpha - 1.0) for family, alpha in pairs)
+
+    def _others(self, site: int) -> list[Array]:
+        """α of each two-sided factor with everybody who is placed but one; summed anew, in one order."""
+        sums = [prior + 1.0 for prior in self.priors]
+        for other, assignment in enumerate(self.placement.assignments):
+            if other != site and (assignment >= 0).all():
+                for total, own in zip(sums, self.own[other], strict=True):
+                    total += own[np.ix_(assignment, assignment)]
+        return sums
+
+
+class Match:
+    """One site against all others: a linear gain, and transitions `rest` (α) and `own` (counts)."""
+
+    def __init__(self, gain: Array, rest: Sequence[Array], own: Sequence[Array]) -> None:
+        sums = [gammaln(r.sum(axis=1)[:, None] + o.sum(axis=1)[None, :]) for r, o in zip(rest, own, strict=True)]
+        self.linear = np.asarray(gain - np.sum(sums, axis=0))
+        self.pairs = list(zip(rest, own, strict=True))
+        self.slots = identity(len(gain))
+
+    def value(self, permutation: Permutation) -> float:
+        return float(self.values(permutation[None])[0])
+
+    def values(self, permutations: NDArray[np.intp]) -> Array:
+        """J, up to a constant, of each of some permutations."""
+        total = self.linear[self.slots, permutations].sum(axis=1)
+        for rest, own in self.pairs:
+            total = total + gammaln(rest + own[permutations[:, :, None], permutations[:, None, :]]).sum(axis=(1, 2))
+        return np.asarray(total)
+
+    def starts(self, current: Permutation | None, rng: np.random.Generator) -> list[Permutation]:
+        found = [best_permutation(self.linear), best_permutation(self.linear + self.bounds())]
+        if current is not None:
+            found += [current, best_permutation(self.linear + self.around(current))]
+        if len(self.slots) <= FEW:
+            found += [rng.permutation(len(self.slots)).astype(np.intp) for _ in range(RANDOM_STARTS)]
+        return list({permutation.tobytes(): permutation for permutation in found}.values())
+
+    def bounds(self) -> Array:
+        """(K, K): the most that transitions may add where slot k has component c (Gilmore and Lawler).
+
+        lnΓ is convex: sums are largest where the largest goes with the largest, so that sorting solves it.
+        """
+        total = np.zeros(self.linear.shape)
+        for rest, own in self.pairs:
+            apart = gammaln(np.diag(rest)[:, None] + np.diag(own)[None, :])
+            ranked = gammaln(off_diagonal(rest)[:, None, :] + off_diagonal(own)[None, :, :]).sum(axis=2)
+            total += apart + ranked
+        return total
+
+    def around(self, current: Permutation) -> Array:
+        """(K, K): what transitions add where slot k has component c and all others are as they are now."""
+        total = np.zeros(self.linear.shape)
+        for rest, own in self.pairs:
+            total += gammaln(rest[:, None, :] + own[:, current][None, :, :]).sum(axis=2)
+            total += gammaln(rest.T[:, None, :] + own.T[:, current][None, :, :]).sum(axis=2)
+        return total
+
+    def climbed(self, permutation: Permutation) -> Permutation:
+        """Exchange the pair that raises J most, until none does."""
+        size = len(self.slots)
+        first, second = np.triu_indices(size, 1)
+        value = self.value(permutation)
+        while len(first):
+            candidates = np.tile(permutation, (len(first), 1))
+            rows = np.arange(len(first))
+            candidates[rows, first], candidates[rows, second] = permutation[second], permutation[first]
+            step = max(1, BLOCK // size**2)
+            values = np.concatenate([self.values(candidates[at : at + step]) for at in range(0, len(first), step)])
+            best = int(values.argmax())
+            if not values[best] > value + TOLERANCE * (1.0 + abs(value)):
+                break
+            permutation, value = candidates[best], float(values[best])
+        return permutation
+
+
+def off_diagonal(matrix: Array) -> Array:
+    """(K, K − 1): each row without its diagonal entry, in order of size."""
+    size = len(matrix)
+    others = matrix[~np.eye(size, dtype=np.bool_)].reshape(size, size - 1)
+    return np.sort(others, axis=1)

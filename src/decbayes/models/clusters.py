@@ -1,0 +1,269 @@
+"""Observations that each belong to one of K components: one engine for all mixtures."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp, softmax
+
+from decbayes.arguments import Above, check_positive, real_array
+from decbayes.errors import InvalidData
+from decbayes.families import Array, Weights
+from decbayes.models.ascent import Ascent, Fit, OnPass, fit_best, fit_of
+from decbayes.models.emissions import BLOCK, Blocks, Emissions, Natural, Reference
+from decbayes.models.likelihoods import squared_distances
+from decbayes.models.mixture_moves import MixtureMoves
+from decbayes.models.model import Model, Number, Row
+from decbayes.models.number import Search, check_number, known_number
+from decbayes.models.points import check_fit, check_held, check_structure
+from decbayes.models.table_likelihoods import draw_categories
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure
+from decbayes.symmetry import CoupledSet
+
+Start = Literal["k-means++", "random"]
+
+POINTS_PER_CENTRE = 10
+
+
+@dataclass(frozen=True)
+class Clusters(Model):
+    """x ~ Σ_k π_k p(x | θ_k), with a Dirichlet prior on π and conjugate priors on each θ_k.
+
+    A kind of mixture says what its components emit, and how data becomes a matrix of numbers.
+
+    A fit starts from the nearest of centres chosen by "k-means++", or from "random" responsibilities where there are
+    fewer than ten points per component: centres would then give every point a component of its own.
+
+    With `components="auto"` a fit finds how many there are: births, joins and deletions that raise its bound. The
+    posterior says the number, and predictions take posteriors of any number.
+    """
+
+    components: Annotated[Number, "Number of clusters, or 'auto' to find it.", Above(0)]
+    weight_prior: Annotated[float, "Dirichlet prior α of the cluster weights.", Above(0)] = field(
+        default=1.0, kw_only=True
+    )
+    start_from: Annotated[Start | None, "How a fit starts; default: depends on the number of points."] = field(
+        default=None, kw_only=True
+    )
+    ascent: Ascent = field(default=Ascent(restarts=9), kw_only=True)
+
+    number: ClassVar[str] = "components"
+    caption: ClassVar[str] = "mean"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(components=self.components)
+        check_positive(weight_prior=self.weight_prior)
+        if self.start_from not in (None, "k-means++", "random"):
+            raise ValueError(f"start_from is 'k-means++' or 'random', not {self.start_from!r}.")
+
+    @property
+    @abstractmethod
+    def emissions(self) -> Emissions:
+        """How observations depend on a component's parameters, with the prior of these."""
+
+    @abstractmethod
+    def points(self, data: Any, *, unseen: bool = False) -> Array:
+        """Observations as a matrix of numbers; NaN is a missing value, where a model takes any, or if told so."""
+
+    def constants(self) -> Mapping[str, Any]:
+        """What sites must agree on beside the prior: known variances and the like."""
+        return {}
+
+    def agreement(self) -> Structure:
+        emissions = self.emissions
+        weights = Weights().natural(alpha=np.full(self._count, self.weight_prior))
+        return Structure(
+            families={"weights": Weights(), **emissions.families},
+            prior={"weights": weights, **emissions.prior(self._count)},
+            symmetry=(CoupledSet(("weights", *emissions.families)),),
+            labels=emissions.labels,
+            model={"name": type(self).__name__, **self.constants()},
+        )
+
+    @classmethod
+    def settings_of(cls, structure: Structure) -> dict[str, Any]:
+        prior = structure.prior["weights"]
+        weight = float(Weights().parameters(prior)["alpha"][0])
+        return {**super().settings_of(structure), "components": len(prior), "weight_prior": weight}
+
+    def fit(
+        self,
+        data: Any,
+        *,
+        rng: np.random.Generator,
+        prior: Posterior | None = None,
+        start: Posterior | None = None,
+        progress: OnPass | None = None,
+    ) -> Fit:
+        """The posterior of the data, on top of `prior` if given, starting from `start` if given.
+
+        Where the number of components is "auto", a prior or a start of so many components says it.
+        """
+        if (known := known_number(self, prior, start)) is not None:
+            return self.sized(known).fit(data, rng=rng, prior=prior, start=start, progress=progress)
+        given = self.points(data)
+        points = given[~np.isnan(given).all(axis=1)]
+        check_fit(self.structure, rng, prior, start)
+        before = dict((prior or Posterior.of_prior(self.structure)).natural)
+        if not len(points):
+            return Fit(Posterior.from_natural(self.structure, before), (0.0,), True)
+        if self.auto:
+            moves = MixtureMoves(self, points, rng)
+            return fit_of(Search(moves, self.ascent, progress).run(), self._of_any_number)
+        emissions = self.emissions.seeing(points)
+        begin = partial(self._begin, emissions, points, before, rng) if start is None else lambda: dict(start.natural)
+        ascent = self.ascent if start is None else Ascent(self.ascent.passes, self.ascent.tolerance)
+        return fit_best(
+            begin,
+            partial(self._pass, emissions, Blocks(emissions, points), Reference(self.structure.families, before)),
+            partial(Posterior.from_natural, self.structure),
+            ascent=ascent,
+            observations=len(points),
+            progress=progress,
+        )
+
+    def from_assignments(self, data: Any, assignments: Any) -> Posterior:
+        """The posterior of observations whose components are known: their numbers, or shares as `assign` gives them.
+
+        Any other library's clusters become a posterior by it, exactly, because priors are conjugate.
+        """
+        points = self.points(data)
+        shares = as_shares(assignments, len(points), self._count)
+        emissions = self.emissions.seeing(points)
+        before = Posterior.of_prior(self.structure).natural
+        return Posterior.from_natural(self.structure, plus(emissions, before, shares.T @ emissions.features(points)))
+
+    def assign(self, posterior: Posterior, data: Any) -> Array:
+        """(N, K): the probability that each observation belongs to each component."""
+        check_structure(posterior, self.structure_for(posterior), "posterior")
+        points = self.points(data)
+        emissions = self.emissions.seeing(points)
+        return np.asarray(softmax(emissions.features(points) @ coefficients(emissions, posterior.natural), axis=1))
+
+    def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
+        """log p(x | posterior) per observation, all parameters integrated out.
+
+        With `held` it is that of the values held out, given the others of the same observation. Both arrays then have
+        the data's shape, with NaN where a value is not in that part.
+        """
+        check_structure(posterior, self.structure_for(posterior), "posterior")
+        points = self.points(data, unseen=held is not None)
+        if held is None:
+            return self._log_density(posterior, points)
+        hidden = self.points(held, unseen=True)
+        check_held(points, hidden)
+        together = np.where(np.isnan(hidden), points, hidden)
+        return self._log_density(posterior, together) - self._log_density(posterior, points)
+
+    def draw(
+        self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator
+    ) -> tuple[Array, NDArray[np.intp]]:
+        """So many observations, given the parameters, and the component of each."""
+        components = draw_categories(np.tile(parameters["weights"], (size, 1)), rng)
+        return self.emissions.draw(parameters, components, rng), components
+
+    def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
+        """Each component's weight and profile."""
+        profile = self.profile(posterior)
+        return [
+            {"component": k, "weight": float(weight), **{name: values[k] for name, values in profile.items()}}
+            for k, weight in enumerate(posterior.mean("weights"))
+        ]
+
+    def profile(self, posterior: Posterior) -> Mapping[str, Any]:
+        """What tells components apart, by name: one value per component."""
+        return {"mean": posterior.mean("components")}
+
+    @property
+    def _count(self) -> int:
+        return 1 if self.components == "auto" else self.components
+
+    def _of_any_number(self, natural: Natural) -> Posterior:
+        return Posterior.from_natural(self.structure.with_components(len(natural["weights"])), natural)
+
+    def _plus(self, natural: Natural, sums: Array) -> Natural:
+        return plus(self.emissions, natural, sums)
+
+    def _log_joint(self, posterior: Posterior, points: Array) -> Array:
+        """(N, K): log p(x_n, component k | posterior)."""
+        weights = np.log(posterior.mean("weights"))
+        return np.asarray(self.emissions.log_predictive(posterior.natural, points) + weights)
+
+    def _log_density(self, posterior: Posterior, points: Array) -> Array:
+        return np.asarray(logsumexp(self._log_joint(posterior, points), axis=1))
+
+    def _begin(self, emissions: Emissions, points: Array, before: Natural, rng: np.random.Generator) -> Natural:
+        """A first posterior: every point belongs to its nearest centre, or to a random mix of components."""
+        crowded = len(points) >= POINTS_PER_CENTRE * self._count
+        if (self.start_from or ("k-means++" if crowded else "random")) == "random":
+            responsibilities = rng.dirichlet(np.ones(self._count), size=len(points))
+        else:
+            nearest = nearest_centres(self.embedded(emissions, points), self._count, rng)
+            responsibilities = np.eye(self._count)[nearest]
+        return plus(emissions, before, responsibilities.T @ emissions.features(points))
+
+    def embedded(self, emissions: Emissions, points: Array) -> Array:
+        """The points as places in space, among which first centres are chosen."""
+        return emissions.embedded(points)
+
+    def _pass(self, emissions: Emissions, blocks: Blocks, before: Reference, natural: Natural) -> tuple[Natural, float]:
+        """One pass over the data; the bound is that of the parameters it was given."""
+        from decbayes.kernels.softmax import normalise
+
+        bound = -before.divergence(natural)
+        slopes = coefficients(emissions, natural).T
+        sums = np.zeros(slopes.shape)
+        buffer = np.empty(len(slopes) * BLOCK)  # fresh memory for each product would cost as much as the product
+        for features in blocks:
+            shape = (len(slopes), len(features))
+            scores = np.dot(slopes, features.T, out=buffer[: shape[0] * shape[1]].reshape(shape))
+            bound += normalise(scores)
+            sums += scores @ features
+        return plus(emissions, before.natural, sums), bound
+
+
+def coefficients(emissions: Emissions, natural: Mapping[str, Array]) -> Array:
+    """(p, K): features times these are E[log π_k] + E[log p(x | θ_k)]; the last feature is 1."""
+    slopes = emissions.coefficients(natural)
+    slopes[-1] += Weights().mean(natural["weights"])[:, 0]
+    return slopes
+
+
+def plus(emissions: Emissions, natural: Mapping[str, Array], sums: Array) -> Natural:
+    """Natural parameters with the contribution of some points added."""
+    return {"weights": natural["weights"] + sums[:, -1:], **emissions.plus(natural, sums)}
+
+
+def as_shares(assignments: Any, observations: int, components: int) -> Array:
+    """(N, K): shares of each observation that add up to one, from shares or from numbers of components."""
+    given = real_array(assignments)
+    if given.shape == (observations,) and (np.isin(given, np.arange(components))).all():
+        return np.eye(components)[given.astype(np.intp)]
+    shares = given.astype(np.float64)
+    if shares.shape != (observations, components) or not (shares >= 0).all() or not np.allclose(shares.sum(axis=1), 1):
+        raise InvalidData(
+            f"Assignments are {observations} numbers from 0 to {components - 1}, or {observations} × {components} "
+            f"shares whose rows add up to one; these have the shape {given.shape}."
+        )
+    return shares
+
+
+def nearest_centres(places: Array, count: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """The nearest of so many spread-out centres, for each place."""
+    return np.asarray(np.argmin(squared_distances(places, spread_out_centres(places, count, rng)), axis=1))
+
+
+def spread_out_centres(points: Array, count: int, rng: np.random.Generator) -> Array:
+    """Centres chosen among the points, each with probability proportional to its squared distance (k-means++)."""
+    chosen = [int(rng.integers(len(points)))]
+    distance = squared_distances(points, points[chosen])[:, 0]
+    while len(chosen) < min(count, len(points)) and distance.sum() > 0:
+        chosen.append(int(rng.choice(len(points), p=distance / distance.sum())))
+        distance = np.minimum(distance, squared_distances(points, points[chosen[-1:]])[:, 0])
+    return points[chosen]

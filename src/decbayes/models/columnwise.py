@@ -1,0 +1,104 @@
+"""Likelihoods of tables: columns that are independent given the component, so that any value may be missing.
+
+    log p(x | θ) = Σ_d [x_d is there] · (values(x_d) · slopes_d(θ) + constant_d(θ))
+
+What is missing adds nothing, and takes its column's constant out. Only columns in which something is missing (`gaps`)
+need a feature that says where; the constants of all others are one.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.families import Array, Family
+
+
+@dataclass(frozen=True)
+class Columnwise(ABC):
+    """Independent columns. A kind says the functions of a value, their coefficients, and what sums of them add."""
+
+    gaps: tuple[int, ...] = field(default=(), kw_only=True)
+
+    expects: ClassVar[str]
+    """What values are, for whoever has others."""
+
+    @property
+    @abstractmethod
+    def family(self) -> Family:
+        """The conjugate family, with all columns in one row."""
+
+    @abstractmethod
+    def values(self, points: Array) -> Array:
+        """(N, p): the functions of each value that the log-likelihood is linear in; NaN or 0 where it is missing."""
+
+    @abstractmethod
+    def terms(self, natural: Array) -> tuple[Array, Array]:
+        """(K, p) slopes and (K, D) constants of the expected log-likelihood."""
+
+    @abstractmethod
+    def added(self, sums: Array, counts: Array) -> Array:
+        """(K, d): what sums of the functions, over `counts` values in each column, add to the natural parameters."""
+
+    @abstractmethod
+    def log_predictive(self, natural: Array, points: Array) -> Array:
+        """(N, K): log ∫ p(x_n | θ_k) q(θ_k) dθ_k of the values that are there."""
+
+    @abstractmethod
+    def draw(self, parameters: Any, components: NDArray[np.intp], rng: np.random.Generator) -> Array:
+        """(N, D): one observation of each of these components, whose parameters are as the family draws them."""
+
+    @abstractmethod
+    def outside(self, points: Array) -> NDArray[np.bool_]:
+        """Which values the likelihood cannot have produced; missing ones are not among them."""
+
+    @abstractmethod
+    def expected(self, natural: Array) -> Array:
+        """(K, entries): the mean of a new value, or how probable it is: one entry per column, or per category."""
+
+    @abstractmethod
+    def quantile(self, natural: Array, share: float) -> Array:
+        """(K, entries): the parameter behind `expected` lies below with that probability."""
+
+    def embedded(self, points: Array) -> Array:
+        """(N, q): values as places in space, for the choice of first centres; means where one is missing."""
+        return filled_with_means(points)
+
+    def seeing(self, points: Array) -> Self:
+        """The same likelihood, for points with these gaps."""
+        return replace(self, gaps=tuple(np.flatnonzero(np.isnan(points).any(axis=0)).tolist()))
+
+    def features(self, points: Array) -> Array:
+        values, last = self.values(points), np.ones(len(points))
+        if not self.gaps:
+            return np.column_stack([values, last])
+        values = np.where(np.isnan(values), 0.0, values)
+        return np.column_stack([values, ~np.isnan(points[:, self.gaps]), last])
+
+    def coefficients(self, natural: Array) -> Array:
+        slopes, constants = self.terms(natural)
+        apart = constants[:, self.gaps]
+        rest = constants.sum(axis=1, keepdims=True) - apart.sum(axis=1, keepdims=True)
+        return np.concatenate([slopes, apart, rest], axis=1).T
+
+    def contribution(self, sums: Array) -> Array:
+        width = sums.shape[1] - 1 - len(self.gaps)
+        values, masked, count = sums[:, :width], sums[:, width:-1], sums[:, -1:]
+        counts = np.repeat(count, self.dimension(width), axis=1)
+        counts[:, self.gaps] = masked
+        return self.added(values, counts)
+
+    def dimension(self, width: int) -> int:
+        """How many columns have so many functions of their values."""
+        return width
+
+
+def filled_with_means(points: Array) -> Array:
+    """The points, with the mean of its column in the place of each missing value."""
+    there = ~np.isnan(points)
+    if there.all():
+        return points
+    means = np.where(there, points, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+    return np.where(there, points, means)

@@ -1,0 +1,130 @@
+"""The columns of a table as the numbers that a regression multiplies with its coefficients."""
+
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from decbayes.columns import Categorical, Column, Columns, Gaussian, Poisson
+from decbayes.errors import InvalidStructure
+from decbayes.families import Array
+
+INTERCEPT = "intercept"
+
+
+@dataclass(frozen=True)
+class Design:
+    """Terms of a regression: a column, or several joined by ":" whose product counts.
+
+    Real columns are in agreed units, (x − centre) / scale, and counts in theirs. A categorical column has one number
+    per category but its first, with which all others are compared; yes is 1 and no is 0.
+    """
+
+    columns: Columns
+    terms: tuple[str, ...]
+    intercept: bool
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What each coefficient belongs to, such as "age", "sex=m" or "age:sex=m"."""
+        names = [label for term in self.terms for label in term_labels(self.columns, term)]
+        return (INTERCEPT, *names) if self.intercept else tuple(names)
+
+    @property
+    def units(self) -> Array:
+        """How much of its columns, in their own units, one unit of each coefficient's number is."""
+        units = [unit for term in self.terms for unit in term_units(self.columns, term)]
+        return np.array([1.0, *units] if self.intercept else units)
+
+    def matrix(self, points: Array) -> Array:
+        """(N, D): a row of numbers per observation; `points` are coded as `columns` says, in that order."""
+        places = {name: place for place, name in enumerate(self.columns)}
+        parts = [
+            reduce(products, [contrasts(self.columns[name], points[:, places[name]]) for name in names])
+            for names in (names_of(self.columns, term) for term in self.terms)
+        ]
+        first = [np.ones((len(points), 1))] if self.intercept else []
+        return np.column_stack([*first, *parts])
+
+
+def contrasts(column: Column, values: Array) -> Array:
+    """(N, numbers): one column of coded values, as a regression uses it."""
+    if isinstance(column, Categorical):
+        return np.asarray(values[:, None] == np.arange(1, len(column.categories)), dtype=np.float64)
+    centre, scale = zero_and_unit(column)
+    return np.asarray((values[:, None] - centre) / scale)
+
+
+def zero_and_unit(column: Column) -> tuple[float, float]:
+    if isinstance(column, Gaussian):
+        return column.centre, column.scale
+    return (column.mean, float(np.sqrt(column.mean))) if isinstance(column, Poisson) else (0.0, 1.0)
+
+
+def products(left: Array, right: Array) -> Array:
+    """All products of a number of the left and one of the right."""
+    return (left[:, :, None] * right[:, None, :]).reshape(len(left), left.shape[1] * right.shape[1])
+
+
+def column_labels(name: str, column: Column) -> list[str]:
+    return [f"{name}={each}" for each in column.categories[1:]] if isinstance(column, Categorical) else [name]
+
+
+def term_labels(columns: Columns, term: str) -> list[str]:
+    parts = [column_labels(name, columns[name]) for name in names_of(columns, term)]
+    return reduce(lambda left, right: [f"{a}:{b}" for a in left for b in right], parts)
+
+
+def term_units(columns: Columns, term: str) -> list[float]:
+    """One per label; categories and yes or no have no unit."""
+    unit = float(np.prod([zero_and_unit(columns[name])[1] for name in names_of(columns, term)]))
+    return [unit] * len(term_labels(columns, term))
+
+
+def names_of(columns: Container[str], term: str) -> list[str]:
+    """The columns of a term; a column may have ":" in its own name."""
+    names = [term] if term in columns else [name.strip() for name in term.split(":")]
+    unknown = [name for name in names if name not in columns]
+    if unknown:
+        raise InvalidStructure(
+            f"The term '{term}' needs a column '{unknown[0]}', which there is not. Terms are names of columns, or "
+            "several joined by ':'; anything else is a column to be made beforehand."
+        )
+    return names
+
+
+def needed(columns: Iterable[str], target: str, terms: Sequence[str]) -> list[str]:
+    """The target and the columns of the terms, in the order of the columns."""
+    known = list(columns)
+    names = {target, *(name for term in terms for name in names_of(known, term))}
+    return [name for name in known if name in names]
+
+
+def parsed(formula: str, columns: Iterable[str]) -> tuple[str, tuple[str, ...], bool]:
+    """The target, the terms and whether there is an intercept: "visits ~ age + sex + age:sex".
+
+    "a * b" is "a + b + a:b", "." all other columns, and "- 1" or "+ 0" leave the intercept out.
+    """
+    target, sign, right = formula.partition("~")
+    if not sign or not target.strip() or not right.strip():
+        raise InvalidStructure(f"A formula is of the form 'target ~ term + term'; not {formula!r}.")
+    pieces = [piece.strip() for piece in right.replace("-", "+ -").split("+")]
+    terms: list[str] = []
+    for piece in pieces:
+        terms += expanded(piece, [name for name in columns if name != target.strip()])
+    without = {"-1", "- 1", "0"} & set(pieces)
+    return target.strip(), tuple(dict.fromkeys(terms)), not without
+
+
+def expanded(piece: str, others: Sequence[str]) -> list[str]:
+    if piece in ("", "1", "0", "-1", "- 1"):
+        return []
+    if piece == ".":
+        return list(others)
+    if piece.startswith("-"):
+        raise InvalidStructure(f"'{piece}': only the intercept can be left out of a formula, with '- 1'.")
+    if "*" in piece:
+        first, _, second = (part.strip() for part in piece.partition("*"))
+        return [first, second, f"{first}:{second}"]
+    return [":".join(part.strip() for part in piece.split(":"))] if piece not in others else [piece]

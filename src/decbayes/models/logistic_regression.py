@@ -1,0 +1,99 @@
+"""Logistic regression: how probable a yes is."""
+
+from dataclasses import dataclass
+from math import pi
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import expit, log_expit, logsumexp, ndtr, ndtri
+
+from decbayes.columns import Categorical, Column, YesNo
+from decbayes.errors import InvalidData, InvalidStructure
+from decbayes.families import Array
+from decbayes.models.gaussian_regression import GaussianRegression
+from decbayes.models.regression import FACTOR
+from decbayes.posterior import Posterior
+
+# The logistic function as a mixture of normal distribution functions, Σ p Φ(s x), to 1e-8 (Monahan and Stefanski,
+# 1989): all expectations under a Gaussian then have a closed form, however wide it is.
+SHARES = np.array(
+    [
+        0.003246343272134,
+        0.051517477033972,
+        0.195077912673858,
+        0.315569823632818,
+        0.274149576158423,
+        0.131076880695470,
+        0.027912418727972,
+        0.001449567805354,
+    ]
+)
+SLOPES = np.array(
+    [
+        1.365340806296348,
+        1.059523971016916,
+        0.830791313765644,
+        0.650732166639391,
+        0.508135425366489,
+        0.396313345166341,
+        0.308904252267995,
+        0.238212616409306,
+    ]
+)
+
+# Below this the mixture's tails are too light, and a sum over nodes takes its place.
+SMALL = 1e-5
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(64)
+
+
+@dataclass(frozen=True)
+class LogisticRegression(GaussianRegression):
+    """A yes is as probable as 1 / (1 + exp(−xβ)). The target is yes/no, or has two categories: the second is yes."""
+
+    about: ClassVar[str] = "How probable a yes is, from other columns."
+    command: ClassVar[str] = "logistic-regression"
+    example: ClassVar[str] = "patients.csv --formula 'smoker ~ age + sex'"
+    outcome: ClassVar[type[Column]] = YesNo
+
+    def check_target(self, column: Column) -> None:
+        if isinstance(column, Categorical) and len(column.categories) == 2:
+            return
+        if not isinstance(column, YesNo):
+            raise InvalidStructure(
+                f"The target of LogisticRegression is yes/no, or has two categories; '{self.target}' is {column.kind}."
+            )
+
+    def check_outcomes(self, targets: Array) -> None:
+        if not np.isin(targets, (0.0, 1.0)).all():
+            raise InvalidData(f"The target '{self.target}' must be 0 or 1 in every row.")
+
+    def expectations(self, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+        # log σ(f) and log σ(−f) differ by f: with the sign of the target there is one formula.
+        sign = 2.0 * targets - 1.0
+        wide = np.sqrt(variance[:, None] + SLOPES**-2.0)
+        at = (-sign * mean)[:, None] / wide
+        below, height = ndtr(at), np.exp(-0.5 * at**2) / np.sqrt(2 * pi)
+        # E[log(1 + exp(−sf))]: each term is the mean of the positive part of a Gaussian.
+        value = -(((-sign * mean)[:, None] * below + wide * height) @ SHARES)
+        return value, sign * (below @ SHARES), (height / wide) @ SHARES
+
+    def beginning(self, targets: Array) -> Array:
+        return np.zeros(len(targets))
+
+    def log_density(self, posterior: Posterior, design: Array, targets: Array) -> Array:
+        mean, variance = self.linear(posterior.natural[FACTOR], design)
+        signed = (2.0 * targets - 1.0) * mean
+        probable = ndtr(signed[:, None] / np.sqrt(variance[:, None] + SLOPES**-2.0)) @ SHARES
+        shares = np.log(WEIGHTS / WEIGHTS.sum())
+        summed = logsumexp(log_expit(signed[:, None] + np.sqrt(variance)[:, None] * NODES) + shares, axis=1)
+        return np.asarray(np.where(probable > SMALL, np.log(np.maximum(probable, SMALL)), summed))
+
+    def predicted(self, posterior: Posterior, design: Array, level: float) -> dict[str, Array]:
+        """The probability of a yes; the interval says how well it is known."""
+        mean, variance = self.linear(posterior.natural[FACTOR], design)
+        reach = ndtri(0.5 + 0.5 * level) * np.sqrt(variance)
+        probable = np.exp(self.log_density(posterior, design, np.ones(len(design))))
+        return {"mean": probable, "low": expit(mean - reach), "high": expit(mean + reach)}
+
+    def draw_outcomes(self, parameters: Any, design: Array, rng: np.random.Generator) -> Array:
+        return np.asarray(rng.random(len(design)) < expit(design @ parameters[0]), dtype=np.float64)

@@ -1,0 +1,63 @@
+"""Classes, regressions and states as a user types them: results, and errors in one line that quote no data."""
+
+import numpy as np
+import pytest
+
+import decbayes as db
+
+
+@pytest.fixture
+def tables(tmp_path, rng):
+    """Two sites' patients; the second has a ward that the first has not."""
+    for name, wards in (("a", ["heart", "skin"]), ("b", ["heart", "bone"])):
+        kind = rng.integers(2, size=40)
+        rows = zip(rng.normal(30.5 + 30 * kind, 4), np.array(wards)[kind], rng.poisson(1 + 6 * kind), strict=True)
+        lines = [f"{age:.1f},{ward},{visits},{name}{number % 4}" for number, (age, ward, visits) in enumerate(rows)]
+        lines[3] = ",?,,a3"
+        (tmp_path / f"{name}.csv").write_text("\n".join(["age,ward,visits,walk", *lines]), encoding="utf-8")
+    return tmp_path
+
+
+def test_an_unknown_category_is_named_by_its_column_and_never_quoted(run, tables):
+    assert run("fit classes a.csv --components 2 --columns age,ward,visits -o a.posterior")[0] == 0
+    status, _, errors = run("fit classes b.csv --like a.posterior -o b.posterior")
+    assert (status, "Column 'ward' (categorical)" in errors, "agree on all that sites have" in errors) == (
+        1,
+        True,
+        True,
+    )
+    assert "bone" not in errors
+    assert not (tables / "b.posterior").exists()
+
+
+def test_sites_agree_on_columns_first(run, tables):
+    for name in "ab":
+        assert run(f"columns {name}.csv --columns age,ward,visits -o {name}.columns")[0] == 0
+    assert run("columns a.columns b.columns -o agreed.columns")[0] == 0
+    for name in "ab":
+        line = f"fit classes {name}.csv --components 2 --agreed-columns agreed.columns -o {name}.posterior"
+        assert run(line)[0] == 0
+    assert run("merge a.posterior b.posterior -o merged.posterior")[0] == 0
+    status, shown, _ = run("show merged.posterior")
+    assert status == 0
+    assert "bone" in shown
+    assert run("show merged.posterior --picture classes.png")[0] == 0
+
+
+def test_a_regression_says_what_to_fit_and_which_rows_it_left_out(run, tables):
+    status, _, errors = run("fit poisson-regression a.csv -o a.posterior")
+    assert (status, "Say --formula 'target ~ column + column', or --target." in errors) == (2, True)
+    line = "fit poisson-regression a.csv --target visits --columns age,visits -o a.posterior"
+    status, _, errors = run(line)
+    assert (status, "1 of 40 rows have missing values and are left out" in errors) == (0, True)
+    model = db.model_for(db.load(tables / "a.posterior").structure)
+    assert [row["term"] for row in model.coefficients(db.load(tables / "a.posterior"))] == ["intercept", "age"]
+
+
+def test_states_of_sequences_that_a_column_tells_apart(run, tables):
+    line = "fit states a.csv --states 2 --sequences walk --columns age,visits --stickiness 2 -o a.posterior"
+    status, _, errors = run(line)
+    assert (status, "4 observations" in errors) == (0, True)
+    status, shown, _ = run("show a.posterior")
+    assert (status, "steps per visit" in shown) == (0, True)
+    assert run("show a.posterior --picture states.png")[0] == 0

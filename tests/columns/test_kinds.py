@@ -1,0 +1,183 @@
+"""Columns: values become numbers and come back, whatever the frame; sites agree; what does not fit is refused."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from decbayes.columns import (
+    Categorical,
+    Gaussian,
+    Poisson,
+    YesNo,
+    agree,
+    coded,
+    columns_of,
+    declared,
+    decoded,
+    plain,
+)
+from decbayes.errors import InvalidData, InvalidStructure
+
+RAW = {
+    "sex": ["f", "m", None, "f"],
+    "age": [71.0, None, 33.5, 20.0],
+    "visits": [0, 3, 1, None],
+    "smoker": [True, None, False, True],
+}
+COLUMNS = {"sex": Categorical("f", "m"), "age": Gaussian(50, 20), "visits": Poisson(2), "smoker": YesNo()}
+NUMBERS = [[0, 71, 0, 1], [1, np.nan, 3, np.nan], [np.nan, 33.5, 1, 0], [0, 20, np.nan, 1]]
+
+
+def pandas_frame():
+    frame = pd.DataFrame(RAW)
+    return frame.astype({"sex": "category", "visits": "Int64", "smoker": "boolean"})
+
+
+def polars_frame():
+    return pl.DataFrame(RAW).with_columns(pl.col("sex").cast(pl.Categorical))
+
+
+def arrow_table():
+    table = pa.table(RAW)
+    return table.set_column(0, "sex", table["sex"].dictionary_encode())
+
+
+FRAMES = {
+    "pandas": pandas_frame,
+    "plain pandas": lambda: pd.DataFrame(RAW),
+    "Polars": polars_frame,
+    "Arrow": arrow_table,
+    "mapping": lambda: RAW,
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_every_frame_gives_the_same_numbers_and_kinds(kind):
+    frame = FRAMES[kind]()
+    np.testing.assert_array_equal(coded(frame, COLUMNS), NUMBERS)
+    found = columns_of(frame)
+    assert [column.kind for column in found.values()] == ["categorical", "real", "count", "yes/no"]
+    assert found["sex"] == Categorical("f", "m")
+    assert found["age"] == Gaussian(42.0, 21.6, 0.1)
+    assert found["visits"] == Poisson(1.33)
+
+
+def test_columns_of_a_frame_may_be_in_any_order_and_more_than_needed():
+    frame = pd.DataFrame(RAW)[["visits", "smoker", "age", "sex"]].assign(other="x")
+    np.testing.assert_array_equal(coded(frame, COLUMNS), NUMBERS)
+
+
+def test_numbers_come_back_as_values():
+    back = decoded(np.array(NUMBERS), COLUMNS)
+    for make in (pd.DataFrame, pl.DataFrame, pa.table):
+        np.testing.assert_array_equal(coded(make(back), COLUMNS), NUMBERS)
+
+
+def test_categories_that_a_frame_lists_count_though_they_do_not_occur():
+    listed = pd.Categorical(["low", "high"], categories=["low", "middle", "high"])
+    assert columns_of(pd.DataFrame({"dose": listed}))["dose"] == Categorical("low", "middle", "high")
+    enum = pl.DataFrame({"dose": ["low"]}).with_columns(pl.col("dose").cast(pl.Enum(["low", "middle"])))
+    assert columns_of(enum)["dose"] == Categorical("low", "middle")
+
+
+@pytest.mark.parametrize(
+    ("values", "column"),
+    [
+        ([3, 1, 2, 2], Poisson(2.0)),
+        ([1.0, 0.0, np.nan], YesNo()),
+        (["yes", "No", None], YesNo()),
+        ([18, 33, 90], Gaussian(47.0, 31.0, 1.0)),
+        ([0.5, 1.0, 0.0], Gaussian(0.5, 0.408, 0.1)),
+        ([-1, 0, 1], Gaussian(0.0, 0.816, 1.0)),
+        ([1000000.0, 1000001.0], Gaussian(1000000.5, 0.5, 1.0)),
+        (["2", "10", "1"], Categorical("1", "2", "10")),
+    ],
+)
+def test_kinds_follow_from_values(values, column):
+    assert columns_of({"x": np.array(values, dtype=object if isinstance(values[0], str) else None)})["x"] == column
+
+
+def test_somebody_may_know_better_than_the_values():
+    found = columns_of({"grade": [1, 2, 5], "age": [20, 30, 40]}, {"grade": "categorical", "age": "count"})
+    assert found == {"grade": Categorical("1", "2", "5"), "age": Poisson(30.0)}
+
+
+def test_real_columns_of_few_values_are_told_of():
+    told = []
+    columns_of({"score": [0.5, 1.5, 0.5, 1.5], "height": np.linspace(1.5, 2, 50)}, report=told.append)
+    assert len(told) == 1
+    assert "'score' is taken as real, and has 2 different values" in told[0]
+
+
+def test_sites_agree_on_all_categories_and_one_unit():
+    here = {"sex": Categorical("f", "m"), "age": Gaussian(40, 3, 0.5), "visits": Poisson(1), "smoker": YesNo()}
+    there = {"visits": Poisson(3), "sex": Categorical("x", "f"), "age": Gaussian(48, 3, 1), "smoker": YesNo()}
+    together = agree(here, there)
+    assert together["sex"] == Categorical("f", "m", "x")
+    assert together["age"] == Gaussian(44, 5, 0.5)
+    assert together["visits"] == Poisson(2)
+    assert agree(there, here) == together
+    with pytest.raises(InvalidStructure, match="'sex' is categorical at one site and real at another"):
+        agree(here, {**there, "sex": Gaussian()})
+    with pytest.raises(InvalidStructure, match="Only some sites have the columns age"):
+        agree(here, {name: column for name, column in there.items() if name != "age"})
+
+
+def test_columns_survive_json():
+    assert declared(json.loads(json.dumps(plain(COLUMNS)))) == COLUMNS
+    assert declared({"a": "real", "b": YesNo, "c": Poisson(2)}) == {"a": Gaussian(), "b": YesNo(), "c": Poisson(2)}
+    assert Categorical(3).categories == ("0", "1", "2")
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("sex", ["f", "secret"], "Column 'sex' .categorical.: 1 of 2 values are none of the 2 agreed categories"),
+        ("visits", [1, -1], "Column 'visits' .count.: 1 of 2 values are no counts.*number 1"),
+        ("visits", [0.5, 1], "no counts: whole numbers from 0 on"),
+        ("age", ["old", 3], "1 of 2 values are not numbers"),
+        ("age", [np.inf, 3], "infinite"),
+        ("smoker", [2, 1], "neither yes nor no"),
+        ("smoker", ["maybe", "no"], "neither yes nor no"),
+        ("age", np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[D]"), "not numbers"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused_and_not_quoted(column, values, message):
+    with pytest.raises(InvalidData, match=message) as refused:
+        coded({column: np.asarray(values)}, {column: COLUMNS[column]})
+    assert "secret" not in str(refused.value)
+
+
+def test_missing_and_ragged_columns_are_refused():
+    with pytest.raises(InvalidData, match="lacks 2 of the 4 agreed columns: visits, smoker"):
+        coded({"sex": ["f"], "age": [1.0]}, COLUMNS)
+    with pytest.raises(InvalidData, match="different lengths"):
+        coded({**RAW, "age": [1.0]}, COLUMNS)
+    with pytest.raises(InvalidData, match="no column hight; there are sex, age"):
+        columns_of(RAW, {"hight": "real"})
+    with pytest.raises(InvalidData, match="Column 'x': all values are missing"):
+        columns_of({"x": [np.nan, np.nan]})
+    with pytest.raises(InvalidData, match="1,001 categories"):
+        columns_of({"name": [f"patient {number}" for number in range(1001)]})
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"a": 3}, "Column 'a' must be one of decbayes.columns"),
+        ({"a": "colour"}, "no kind of column 'colour'; there are categorical, yes/no, count, real"),
+        ([["a", "real", 0.0, -1.0]], "scale must be a positive number"),
+        ([["a", "real"], ["a", "real"]], "Two columns have one name"),
+        ([["a"]], "Columns are {name: column}"),
+        ([["a", "count", "many"]], "mean must be a positive number"),
+    ],
+)
+def test_declarations_that_make_no_sense(columns, message):
+    with pytest.raises(InvalidStructure, match=message):
+        declared(columns)
+    with pytest.raises(InvalidStructure, match="2 categories, 1 of them different"):
+        Categorical("a", "a")

@@ -1,0 +1,154 @@
+"""Transitions among components: rows and columns move together, and alignments are the best of all relabellings."""
+
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+from scipy.special import gammaln
+from structures import relabel
+
+import decbayes as db
+from decbayes.errors import TooManyRelabellings
+from decbayes.families import Dirichlet, Transitions, Weights
+
+FACTORS = ("emission", "start", "transitions")
+
+
+def chains(states, letters=4, *, stickiness=1.0):
+    """The structure of a hidden Markov model that emits letters."""
+    alpha = 0.5 + stickiness * np.eye(states)
+    return db.Structure(
+        families={"emission": Dirichlet(), "start": Weights(), "transitions": Transitions()},
+        prior={
+            "emission": Dirichlet().natural(alpha=np.full((states, letters), 0.5)),
+            "start": Weights().natural(alpha=np.ones(states)),
+            "transitions": Transitions().natural(alpha=alpha),
+        },
+        symmetry=(db.CoupledSet(FACTORS),),
+    )
+
+
+def sites(states, count, rng, *, alike=0.5):
+    """Sites that have seen one chain, each with labels of its own. Emissions tell states apart more or less."""
+    structure = chains(states)
+    letters = alike + (1 - alike) * rng.dirichlet(np.full(4, 0.3), size=states)
+    moves = rng.dirichlet(np.full(states, 0.4), size=states)
+    posteriors = []
+    for _ in range(count):
+        seen = rng.poisson(40 * moves * rng.uniform(0.5, 1.5, size=(states, 1))).astype(float)
+        emitted = np.array([rng.multinomial(n, p / p.sum()) for n, p in zip(seen.sum(axis=1), letters, strict=True)])
+        parts = {"emission": emitted.astype(float), "start": rng.poisson(2.0, (states, 1)) * 1.0, "transitions": seen}
+        posteriors.append(relabel(db.Posterior(structure, parts), rng))
+    return posteriors
+
+
+def log_normaliser(emission, start, moves):
+    """J of sums of counts, with the priors of `chains`."""
+
+    def dirichlets(alpha):
+        return gammaln(alpha).sum() - gammaln(alpha.sum(axis=1)).sum()
+
+    sticky = 0.5 + np.eye(len(moves))
+    return dirichlets(emission + 0.5) + dirichlets(start.T + 1.0) + dirichlets(moves + sticky)
+
+
+def best_of_all(posteriors):
+    """J of the best relabelling, by trying all."""
+    first, *others = [[posterior.contribution[name] for name in FACTORS] for posterior in posteriors]
+    orders = [np.array(order) for order in permutations(range(len(first[1])))]
+    best = -np.inf
+    for choice in product(orders, repeat=len(others)):
+        emission, start, moves = (part.copy() for part in first)
+        for order, parts in zip(choice, others, strict=True):
+            emission, start = emission + parts[0][order], start + parts[1][order]
+            moves = moves + parts[2][np.ix_(order, order)]
+        best = max(best, log_normaliser(emission, start, moves))
+    return best
+
+
+@pytest.mark.parametrize(("states", "count", "alike"), [(3, 3, 0.0), (3, 3, 1.0), (5, 2, 0.9), (5, 2, 1.0)])
+def test_alignments_are_the_best_of_all_relabellings(states, count, alike, rng):
+    """Also where emissions say nothing (1.0), and transitions alone tell states apart."""
+    reached = []
+    for _ in range(12):
+        posteriors = sites(states, count, rng, alike=alike)
+        best, found = best_of_all(posteriors), db.align(posteriors)
+        assert found.objective[-1] == pytest.approx(found.merged().log_partition(), rel=1e-10)
+        assert (np.diff(found.objective) >= 0).all()
+        assert found.objective[-1] <= best + 1e-9 * abs(best)
+        reached.append(found.objective[-1] >= best - 1e-9 * abs(best))
+    assert np.mean(reached) >= 0.9
+
+
+def test_relabelling_moves_rows_and_columns(rng):
+    """Copies that differ in labels alone add up to three times one of them."""
+    (posterior,) = sites(4, 1, rng)
+    merged = db.merge([posterior, relabel(posterior, rng), relabel(posterior, rng)])
+    order = [
+        int(np.abs(merged.contribution["emission"] - 3 * row).sum(axis=1).argmin())
+        for row in posterior.contribution["emission"]
+    ]
+    moves = merged.contribution["transitions"][np.ix_(order, order)]
+    np.testing.assert_allclose(moves, 3 * posterior.contribution["transitions"])
+
+
+def test_order_and_labels_change_nothing(rng):
+    posteriors = sites(4, 4, rng)
+    merged = db.merge(posteriors)
+    assert db.merge(posteriors[::-1]) == merged
+    again = db.merge([relabel(posterior, rng) for posterior in posteriors])
+    assert again.log_partition() == pytest.approx(merged.log_partition(), rel=1e-12)
+
+
+def test_states_of_one_site_that_share_a_slot_have_their_moves_among_them_added_up():
+    structure = chains(3)
+    moves = np.array([[5.0, 1.0, 2.0], [3.0, 4.0, 6.0], [7.0, 8.0, 9.0]])
+    parts = {"emission": np.eye(3, 4) * 9, "start": np.ones((3, 1)), "transitions": moves}
+    coupled = db.CoupledSet(FACTORS)
+    alignment = db.align([db.Posterior(structure, parts)])
+    together = db.Alignment(({coupled: np.array([0, 0, 2])},), (), alignment.posteriors, (0,), structure).merged()
+    expected = np.zeros((3, 3))
+    expected[0, 0], expected[0, 2] = 5 + 1 + 3 + 4, 2 + 6
+    expected[2, 0], expected[2, 2] = 7 + 8, 9
+    np.testing.assert_allclose(together.contribution["transitions"], expected)
+
+
+def test_sites_with_fewer_states_are_padded_on_both_sides(rng):
+    wide, narrow = sites(4, 1, rng)[0], sites(3, 1, rng)[0]
+    merged = db.merge([wide, narrow])
+    assert merged.contribution["transitions"].shape == (4, 4)
+    total = wide.contribution["transitions"].sum() + narrow.contribution["transitions"].sum()
+    assert merged.contribution["transitions"].sum() == pytest.approx(total)
+    assert db.pad(narrow, 4).structure == wide.structure
+    few = db.merge([wide, wide], components=2)
+    assert few.contribution["transitions"].shape == (2, 2)
+    assert few.contribution["transitions"].sum() == pytest.approx(2 * wide.contribution["transitions"].sum())
+
+
+def test_a_prior_is_exchangeable_if_staying_is_all_that_it_tells_apart():
+    family = Transitions()
+    sticky = 0.5 + 3.0 * np.eye(3)
+    assert family.exchangeable(sticky)
+    np.testing.assert_array_equal(family.resized(sticky, 4), 0.5 + 3.0 * np.eye(4))
+    sticky[0, 1] = 1.0
+    assert not family.exchangeable(sticky)
+
+
+def test_other_solvers_leave_transitions_out_and_say_what_the_merge_is_worth(rng):
+    posteriors = sites(4, 3, rng, alike=0.0)
+    for solver in (db.Matching(), db.Swaps(), db.Grouping()):
+        found = db.align(posteriors, solver=solver)
+        assert found.objective[-1] == pytest.approx(found.merged().log_partition(), rel=1e-10)
+    assert db.align(posteriors).bound() == np.inf
+    assert all(np.isfinite(each[db.CoupledSet(FACTORS)]).all() for each in db.align(posteriors).margins())
+
+
+def test_a_symmetrised_density_of_chains_is_refused_and_draws_move_rows_and_columns(rng):
+    (posterior,) = sites(3, 1, rng)
+    symmetrised = db.symmetrize(posterior)
+    draws = symmetrised.sample(4000, rng)
+    stays = np.diagonal(draws["transitions"], axis1=1, axis2=2)
+    expected = np.diag(posterior.mean("transitions")).mean()
+    assert stays.mean() == pytest.approx(expected, abs=0.02)
+    with pytest.raises(TooManyRelabellings, match="transitions"):
+        symmetrised.log_density(draws)

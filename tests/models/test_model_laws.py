@@ -1,0 +1,109 @@
+"""Laws that every model obeys, on data that it has simulated itself."""
+
+import numpy as np
+import pytest
+from structures import relabel
+from zoo import ZOO
+
+import decbayes as db
+from decbayes.updates import without
+
+SITES = 3
+
+
+@pytest.fixture(params=list(ZOO))
+def case(request):
+    """A model, the data of some sites, and their fits."""
+    model, size = ZOO[request.param]
+    rng = np.random.default_rng(11)
+    data = db.simulate(model, SITES * size, rng=rng).data
+    shards = [data[first : first + size] for first in range(0, SITES * size, size)]
+    return model, shards, [model.fit(shard, rng=rng) for shard in shards]
+
+
+def test_the_bound_never_falls(case):
+    _, _, fits = case
+    for fit in fits:
+        rises = np.diff(fit.bound[10:] if len(fit.bound) > 20 else fit.bound)
+        assert (rises >= -1e-8 * np.abs(fit.bound[-1])).all()
+
+
+def test_the_same_seed_gives_the_same_bits(case):
+    model, shards, _ = case
+    first, second = (model.fit(shards[0], rng=np.random.default_rng(5)).posterior for _ in range(2))
+    assert first == second
+
+
+def test_no_data_leaves_the_prior(case, rng):
+    model, shards, _ = case
+    fit = model.fit(shards[0][:0], rng=rng)
+    assert fit.posterior == db.Posterior.of_prior(model.structure)
+
+
+def test_the_order_of_sites_changes_no_bit_and_their_labels_only_slots(case, rng):
+    _, _, fits = case
+    posteriors = [fit.posterior for fit in fits]
+    merged = db.merge(posteriors)
+    assert db.merge(posteriors[::-1]) == merged
+    again = db.merge([relabel(posterior, rng) for posterior in posteriors])
+    assert again.log_partition() == pytest.approx(merged.log_partition(), rel=1e-12)
+
+
+def test_what_is_withdrawn_was_never_there(case):
+    _, _, fits = case
+    posteriors = [fit.posterior for fit in fits]
+    left = without(db.product(posteriors), posteriors[1])
+    for name, part in db.product([posteriors[0], posteriors[2]]).natural.items():
+        np.testing.assert_allclose(left.natural[name], part, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("schedule", ["sequential", "parallel"])
+def test_refinement_ends_where_batch_inference_stays(case, rng, schedule):
+    model, shards, fits = case
+    posteriors = [fit.posterior for fit in fits]
+    refined = db.refine(model, shards, posteriors, tolerance=1e-4, most=100, rng=rng, schedule=schedule, damping=0.8)
+    batch = model.fit(model.joined(shards), rng=rng, start=refined.merged)
+    rise = batch.bound[-1] - batch.bound[0]
+    assert rise < 1e-4 * model.count(model.joined(shards))
+    for name, family in model.structure.families.items():
+        apart = family.kl(refined.merged.natural[name], batch.posterior.natural[name])
+        assert apart < 1e-2
+
+
+def test_an_interrupted_fit_loses_nothing(case, rng):
+    model, shards, _ = case
+
+    def interrupt(report):
+        if report.number >= 2:
+            raise KeyboardInterrupt
+
+    if isinstance(model, db.GaussianMean | db.LinearRegression):
+        return  # one pass is all it takes
+    with pytest.raises(db.FitInterrupted) as stopped:
+        model.fit(shards[0], rng=rng, progress=interrupt)
+    assert stopped.value.fit.posterior != db.Posterior.of_prior(model.structure)
+
+
+def test_files_and_structures_bring_the_model_back(case, tmp_path):
+    model, shards, fits = case
+    db.save(fits[0].posterior, tmp_path / "a.posterior")
+    read = db.load(tmp_path / "a.posterior")
+    assert read == fits[0].posterior
+    back = db.model_for(read.structure)
+    assert back.structure == model.structure
+    np.testing.assert_allclose(back.log_predictive(read, shards[1]), model.log_predictive(read, shards[1]))
+
+
+def test_shares_of_an_observation_are_probabilities(case):
+    model, shards, fits = case
+    shares = model.assign(fits[0].posterior, shards[0])
+    assert (shares >= 0).all()
+    assert (shares <= 1 + 1e-12).all()
+    assert len(model.describe(fits[0].posterior)) >= 1
+
+
+def test_what_was_simulated_scores_better_than_what_was_not(case, rng):
+    """A posterior of a model's own data predicts more of them better than the prior does."""
+    model, shards, fits = case
+    prior = db.Posterior.of_prior(model.structure)
+    assert model.score(fits[0].posterior, shards[1]) > model.score(prior, shards[1])

@@ -1,0 +1,60 @@
+"""One small model of every kind, and how much data to simulate from it."""
+
+import decbayes as db
+
+ASCENT = db.Ascent(passes=400, tolerance=1e-9)
+
+REGRESSED = {"a": db.columns.Gaussian(5, 2), "b": db.columns.Categorical(3), "c": "yes/no"}
+
+ZOO = {
+    "mean": (db.GaussianMean(variance=2.0, dimension=2), 40),
+    "known variance": (db.GaussianMixture(3, 2, variance=0.02, ascent=ASCENT), 80),
+    "spherical": (db.GaussianMixture(2, 2, covariance="spherical", prior_strength=0.05, ascent=ASCENT), 80),
+    "diagonal": (db.GaussianMixture(2, 2, covariance="diagonal", prior_strength=0.05, ascent=ASCENT), 80),
+    "full": (db.GaussianMixture(2, 2, covariance="full", prior_strength=0.05, ascent=ASCENT), 80),
+    "yes or no": (db.BernoulliMixture(2, 8, ascent=ASCENT), 80),
+    "counts": (db.PoissonMixture(2, 3, ascent=ASCENT), 80),
+    "categories": (db.CategoricalMixture(2, 4, categories=(4, 3, 5, 3), ascent=ASCENT), 80),
+    "classes": (
+        db.LatentClasses(
+            components=2,
+            columns={
+                "a": db.columns.Categorical(3),
+                "b": db.columns.Gaussian(5, 2),
+                "c": db.columns.YesNo(),
+                "d": db.columns.Poisson(4),
+            },
+            ascent=ASCENT,
+        ),
+        80,
+    ),
+    "states": (
+        db.HiddenMarkov(
+            states=2,
+            columns={"a": db.columns.Gaussian(5, 2), "b": db.columns.Categorical(3)},
+            stickiness=3.0,
+            ascent=ASCENT,
+        ),
+        3,
+    ),
+    "linear regression": (db.LinearRegression("y", columns=REGRESSED | {"y": "real"}), 40),
+    "logistic regression": (
+        db.LogisticRegression("y", columns=REGRESSED | {"y": "yes/no"}, prior_variance=2.0, ascent=ASCENT),
+        60,
+    ),
+    "Poisson regression": (
+        db.PoissonRegression("y", columns=REGRESSED | {"y": "count"}, prior_variance=0.5, ascent=ASCENT),
+        60,
+    ),
+    "topics": (
+        db.LatentDirichletAllocation(
+            2,
+            tuple("abcdefgh"),
+            document_steps=200,
+            document_tolerance=1e-9,
+            ascent=db.Ascent(passes=500, tolerance=1e-9, warm_up=5),
+        ),
+        60,
+    ),
+    "features": (db.LatentFeatures(2, 4, variance=0.05, ascent=db.Ascent(passes=400, tolerance=1e-9)), 60),
+}
