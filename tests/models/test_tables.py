@@ -332,3 +332,19 @@ def test_agreement_of_groupings_is_that_of_scikit_learn(rng):
     assert db.relative_entropy(np.eye(3)) == 1.0
     with pytest.raises(InvalidData, match="200 labels and 100 assignments"):
         db.adjusted_rand(first, second[:100])
+
+
+def test_a_fit_finds_the_number_of_classes_though_values_are_missing(rng):
+    kind = rng.integers(3, size=400)
+    table = {
+        "age": rng.normal(np.array([20.0, 50.0, 80.0])[kind], 3.0),
+        "visits": rng.poisson(np.array([1.0, 30.0, 9.0])[kind]).astype(float),
+        "ward": np.array(["a", "b", "c"])[np.where(rng.random(400) < 0.8, kind, 0)].astype(object),
+    }
+    table["age"][rng.random(400) < 0.2] = np.nan
+    table["ward"][rng.random(400) < 0.2] = None
+    model = db.LatentClasses.from_frame(table, components="auto")
+    posterior = model.fit(table, rng=rng).posterior
+    assert len(posterior.mean("weights")) == 3
+    assert db.adjusted_rand(kind, model.assign(posterior, table)) > 0.95
+    assert len(model.profiles(posterior)) == 3 * 5
