@@ -9,7 +9,7 @@ from typing import Any
 from decbayes.network.protocol import messages
 
 # How every digest begins. Only the newest one is worth sending.
-DIGEST = messages.encode(messages.Digest(bytes(32)))[:2]
+DIGEST = messages.encode(messages.Digest(bytes(32), bytes(32)))[:2]
 
 # Even an empty message costs memory while it waits.
 CALL_BYTES = 1024

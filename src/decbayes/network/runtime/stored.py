@@ -39,7 +39,7 @@ def stored_parts(path: str | os.PathLike[str], charter: Charter) -> dict[str, Po
 def stored_pool(path: str | os.PathLike[str], charter: Charter) -> Pool:
     if not Path(path).exists():
         raise StoreFailed(f"There is no store {path}.")
-    pool = Pool(charter.structure)
+    pool = Pool(charter)
     with SqliteStore(path, charter, read_only=True) as store:
         pool.restore(store.load())
     return pool
