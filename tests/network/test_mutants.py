@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pytest
 
 from decbayes.errors import Refused
@@ -23,6 +24,7 @@ from decbayes.network.protocol.validation import open_record
 from decbayes.network.simulation.ledger import Violation
 from decbayes.network.simulation.schedule import run_history, simulated_identities
 from decbayes.network.simulation.simulator import Disk
+from decbayes.posterior import Posterior
 
 # Histories with a traitor, and all of them.
 TREASON = range(4, 600, 5)
@@ -31,6 +33,7 @@ ALL = range(120)
 ON_PULL, ON_DISCONNECT, FAILED = Agent.on_pull, Agent.on_disconnect, Agent.on_persist_failed
 PUBLISH, INIT, ADOPT, REMIND = Publisher.publish, Publisher.__init__, Publisher.adopt, Publisher.remind
 WANTS, LISTING, ADD, OPEN = Gossip._wants, messages.listing, Pool.add, open_record
+MERGE = pool.merge_records
 JOIN, CHANGED, HEADER = Pool._join, Pool._changed, validation.open_header
 GIVE_UP, PUT, VERIFY_SIGNATURE, COUNTS = Gossip.give_up, Disk.put, validation.verify_signature, Roster.counts
 
@@ -182,11 +185,12 @@ def retractions_are_not_believed(patch):
 
 @mutant
 def merging_follows_the_order_of_arrival(patch):
-    def merge_in_order(posteriors):
-        total = sum(posterior.contribution["mean"] for posterior in posteriors)
-        return type(posteriors[0])(posteriors[0].structure, {"mean": total})
+    def merge_in_order(charter, records, set_hash):
+        merged = MERGE(charter, records, set_hash)
+        total = sum((record.posterior.contribution["mean"] for record in records), np.zeros((1, 2)))
+        return replace(merged, posterior=Posterior(charter.structure, {"mean": total}))
 
-    patch.setattr(pool, "merge", merge_in_order)
+    patch.setattr(pool, "merge_records", merge_in_order)
     patch.setattr(Pool, "counted", lambda self: (r for r in self.records.values() if not r.empty))
 
 

@@ -26,6 +26,7 @@ from decbayes.network.protocol.contents import shard_id
 from decbayes.network.protocol.effects import Effect, Peer, Persist, Report, Saved, Send
 from decbayes.network.protocol.evidence import Evidence, Learned, correct, learn, relearn
 from decbayes.network.protocol.gossip import Gossip, Neighbour
+from decbayes.network.protocol.guests import Guests
 from decbayes.network.protocol.keys import AgentId, Identity, short
 from decbayes.network.protocol.messages import Batch, Digest, Listing, Pull
 from decbayes.network.protocol.pool import Change, Entry, Merged, Pool, Proof
@@ -39,7 +40,8 @@ class Agent:
     """A member of a group: observes data, talks to neighbours, and has the merged posterior whenever it is asked.
 
     `saved` is what its store holds from earlier starts. `verify` may be replaced by a function that remembers
-    its results, as the simulator does. `software` is what neighbours are told about the program.
+    its results, as the simulator does. `software` is what neighbours are told about the program. `name` is what they
+    call this agent: with it neighbours must show that they are members, without it links are trusted.
     """
 
     def __init__(
@@ -51,8 +53,9 @@ class Agent:
         saved: Iterable[Saved] = (),
         verify: Verify = verify,
         software: str = "",
+        name: str | None = None,
     ) -> None:
-        self.charter, self.identity, self.rng = charter, identity, rng
+        self.charter, self.identity, self.rng, self.software = charter, identity, rng, software
         self.id = identity.id
         self.pool = Pool(charter)
         self.refused: Counter[str] = Counter()
@@ -63,7 +66,8 @@ class Agent:
         limits = charter.limits
         self._bodies, self._checks = Allowance(limits.tick_bytes), Allowance(limits.tick_messages)
         self._versions = Allowance(1, limits.versions)
-        self._gossip = Gossip(charter, self.pool, rng, software)
+        self._guests = Guests(charter, identity, name)
+        self._gossip = Gossip(charter, self.pool, rng, software, self._guests.introduce)
         self._unsaved: dict[bytes, Record | Proof] = {}
         self._publisher = Publisher(charter, identity, self.pool, rng, verify)
         self._restore(saved)
@@ -88,6 +92,12 @@ class Agent:
         if self.counts(name):
             return None
         return learn(self.charter, self.own, name, data, rng)
+
+    def hold(self, data: Any) -> str:
+        """Keep data at hand that does not count yet, and return its name."""
+        name = self.shard_id(data)
+        self._shards[name] = data
+        return name
 
     def shard_id(self, data: Any) -> str:
         """The site's name for data, under which it counts once."""
@@ -175,6 +185,20 @@ class Agent:
         return dict(self._gossip.peers)
 
     @property
+    def guests(self) -> Mapping[Peer, AgentId]:
+        """The neighbours that have shown which member they are."""
+        return dict(self._guests.members)
+
+    @property
+    def ticks(self) -> int:
+        """How often it has ticked since its start."""
+        return self._gossip.ticks
+
+    def called(self, name: str) -> None:
+        """Take the name that the links have for this agent: from now on neighbours must show that they are members."""
+        self._guests.name = name
+
+    @property
     def version(self) -> int:
         """The newest version of the agent's own evidence that is durable; 0 before the first."""
         return self.pool.version(self.id)
@@ -193,6 +217,7 @@ class Agent:
     def on_disconnect(self, peer: Peer) -> list[Effect]:
         """A neighbour is gone. What it has said still counts."""
         self._gossip.disconnect(peer)
+        self._guests.forget(peer)
         return []
 
     def on_tick(self) -> list[Effect]:
@@ -207,6 +232,10 @@ class Agent:
         """A message from a neighbour, whatever it holds."""
         try:
             message = messages.decode(content, self.charter)
+            if isinstance(message, Digest):
+                self._guests.recognise(peer, message, self.pool.roster)
+            if isinstance(message, Pull):
+                self._guests.admit(peer)
         except Refused as error:
             return [self._refuse(peer, error)]
         match message:

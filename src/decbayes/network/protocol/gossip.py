@@ -1,5 +1,6 @@
 """How news gets around: short listings are pushed, hashes are compared, and what is missing is pulled."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,9 @@ OVERDUE = 50
 # News goes to so many neighbours at once; the others hear of it from these, or by comparing hashes.
 FANOUT = 8
 
+Introduce = Callable[[Peer], tuple[bytes, bytes]]
+"""The member that we are, and our signature of the link to a neighbour."""
+
 
 @dataclass(frozen=True)
 class Neighbour:
@@ -31,11 +35,14 @@ class Neighbour:
 class Gossip:
     """One agent's neighbours, what they have not been told yet, and what has been asked of them."""
 
-    def __init__(self, charter: Charter, pool: Pool, rng: np.random.Generator, software: str) -> None:
+    def __init__(
+        self, charter: Charter, pool: Pool, rng: np.random.Generator, software: str, introduce: Introduce
+    ) -> None:
         self.peers: dict[Peer, Neighbour | None] = {}
         self.news: set[AgentId] = set()
         self.ticks = 0
         self._charter, self._pool, self._rng, self._software = charter, pool, rng, software
+        self._introduce = introduce
         # Versions that neighbours have listed and never sent.
         self.overdue: list[Entry] = []
         self._asked: dict[Entry, int] = {}
@@ -100,7 +107,8 @@ class Gossip:
 
     def _compare(self, peer: Peer) -> Send:
         fingerprint = bytes.fromhex(self._charter.fingerprint)
-        return Send(peer, messages.encode(Digest(self._pool.root, fingerprint, self._software)))
+        member, proof = self._introduce(peer)
+        return Send(peer, messages.encode(Digest(self._pool.root, fingerprint, self._software, member, proof)))
 
     def _wants(self, entry: Entry) -> bool:
         """Whether a version is new to us, or contradicts one that we hold, and was not asked for just now."""

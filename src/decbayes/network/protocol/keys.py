@@ -27,6 +27,7 @@ AgentId = bytes
 
 # A signature says what it signs, so that one made for another purpose can never pass for a record's.
 PURPOSE = b"decbayes record 2\0"
+LINK = b"decbayes link 2\0"
 PUBLIC_BYTES = 32
 SECRET = re.compile(rb"-----BEGIN DECBAYES SITE SECRET-----\s+([A-Za-z0-9+/=]+)\s+-----END DECBAYES SITE SECRET-----")
 
@@ -82,8 +83,8 @@ class Identity:
     def id(self) -> AgentId:
         return agent_id(self.public)
 
-    def sign(self, digest: bytes) -> bytes:
-        return self.private.sign(PURPOSE + digest)
+    def sign(self, digest: bytes, purpose: bytes = PURPOSE) -> bytes:
+        return self.private.sign(purpose + digest)
 
 
 def keyed(secret: bytes, content: bytes) -> bytes:
@@ -122,10 +123,10 @@ def short(origin: AgentId) -> str:
     return origin.hex()[:8]
 
 
-def signed_by(public: bytes, digest: bytes, signature: bytes) -> bool:
+def signed_by(public: bytes, digest: bytes, signature: bytes, purpose: bytes = PURPOSE) -> bool:
     """Whether the holder of the key has signed the digest."""
     try:
-        public_key(public).verify(signature, PURPOSE + digest)
+        public_key(public).verify(signature, purpose + digest)
     except InvalidSignature:
         return False
     return True

@@ -48,10 +48,12 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     `agreement`: a member is removed, or its key replaced, when more than this share of the charter's members has signed
     it. `least_observations`: evidence of fewer is neither published nor accepted. `share`: no member counts for more
     than this share of all evidence; what it has beyond is scaled down. `compare`: data sets of at least so many
-    observations carry a mark, by which members notice that two of them hold the same data.
+    observations carry a mark, by which members notice that two of them hold the same data. `robust`: a minority of
+    faulty members has little influence on the merge, at a small price where there are none.
     """
 
     agreement: Annotated[float, Meta(ge=0.5, lt=1.0)] = 0.5
     least_observations: Annotated[int, Meta(ge=1)] = 1
     share: Share = 1.0
     compare: Annotated[int, Meta(ge=10)] = 100
+    robust: bool = False

@@ -19,11 +19,16 @@ MOST_KEYS = 2
 
 
 class Digest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=1):
-    """“Do you hold what I hold?” One hash of everything, that of the sender's charter, and its decbayes."""
+    """“Do you hold what I hold?” One hash of everything, that of the sender's charter, and its decbayes.
+
+    `proof` is a member's signature of this link's two ends: whoever sends it holds that member's key.
+    """
 
     root: Hash
     charter: Hash
     software: Annotated[str, Meta(max_length=64)] = ""
+    member: Annotated[bytes, Meta(max_length=32)] = b""
+    proof: Annotated[bytes, Meta(max_length=64)] = b""
 
 
 class Listing(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=2):

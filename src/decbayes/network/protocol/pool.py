@@ -17,17 +17,22 @@ version has replaced everywhere depends on who saw what when, but agents that ha
 """
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 
-from decbayes.merging import merge
+import numpy as np
+
+from decbayes.families import Array
+from decbayes.merging import Alignment, Influence, align, robust_merge
+from decbayes.merging.robust import scaled_by
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.keys import AgentId
 from decbayes.network.protocol.record import Record, SignedHeader
 from decbayes.network.protocol.roster import Roster, roster
 from decbayes.posterior import Posterior
-from decbayes.structure import Structure
 
 Entry = tuple[AgentId, int, bytes]
 """Origin, version and digest: how agents tell each other what they hold."""
@@ -57,6 +62,12 @@ class Merged:
     entries: tuple[Entry, ...]
     observations: int
     set_hash: str
+    alignment: Alignment | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def influence(self) -> Influence | None:
+        """How much each of the entries has to do with the merge, and who disagrees with all others."""
+        return None if self.alignment is None else self.alignment.influence()
 
 
 class Change(Enum):
@@ -171,8 +182,16 @@ class Pool:
         records = list(self.counted())
         set_hash = hashlib.sha256(b"".join(record.digest for record in records)).hexdigest()
         if self._merged is None or self._merged.set_hash != set_hash:
-            self._merged = merge_records(self.charter.structure, records, set_hash)
+            self._merged = merge_records(self.charter, records, set_hash)
         return self._merged
+
+    def same_data(self) -> list[tuple[AgentId, ...]]:
+        """Members who hold the same data set, as its mark tells; nobody else can know which data it is."""
+        holders: dict[bytes, set[AgentId]] = defaultdict(set)
+        for record in self.counted():
+            for mark in record.header.marks:
+                holders[mark].add(record.origin)
+        return sorted({tuple(sorted(origins)) for origins in holders.values() if len(origins) > 1})
 
     def posterior(self) -> Posterior:
         """The posterior of everybody's data heard of so far."""
@@ -220,8 +239,39 @@ class Pool:
             self._roster = roster(self.charter, (record.header for record in self.records.values()))
 
 
-def merge_records(structure: Structure, records: list[Record], set_hash: str) -> Merged:
-    posteriors = [record.posterior for record in records if record.posterior is not None]
-    merged = merge(posteriors) if posteriors else Posterior.of_prior(structure)
+def merge_records(charter: Charter, records: list[Record], set_hash: str) -> Merged:
+    """The merge by the charter's rules. Its bits follow from the set of records alone."""
     entries = tuple((record.origin, record.version, record.digest) for record in records)
-    return Merged(merged, entries, sum(record.header.observations for record in records), set_hash)
+    observations = sum(record.header.observations for record in records)
+    if not records:
+        return Merged(Posterior.of_prior(charter.structure), entries, observations, set_hash)
+    scales = within_share(np.array([record.header.units for record in records], dtype=float), charter.rules.share)
+    held = [scaled_by(evidence(record), float(scale)) for record, scale in zip(records, scales, strict=True)]
+    alignment = align(held)
+    posterior = robust_merge(held).posterior if charter.rules.robust else alignment.merged()
+    return Merged(posterior, entries, observations, set_hash, alignment)
+
+
+def evidence(record: Record) -> Posterior:
+    assert record.posterior is not None, "empty records are not counted"
+    return record.posterior
+
+
+def within_share(units: Array, share: float) -> Array:
+    """By how much each member's evidence is scaled down, so that none has more than its share of what then counts.
+
+    That is min(1, C / e) with the largest C ≤ share · Σ_j min(e_j, C). Of fewer members than 1 / share no such C holds;
+    then all count alike.
+    """
+    if share >= 1.0:
+        return np.ones(len(units))
+    rising = np.sort(units)
+    # With the largest m members capped, C = share · (C m + what the others have).
+    for capped in range(len(rising) + 1):
+        others = rising[: len(rising) - capped].sum()
+        if share * capped >= 1.0:
+            break
+        level = share * others / (1.0 - share * capped)
+        if capped == len(rising) or rising[-capped - 1] <= level:
+            return np.asarray(np.minimum(1.0, max(level, rising[0]) / np.maximum(units, 1.0)))
+    return np.asarray(np.minimum(1.0, rising[0] / np.maximum(units, 1.0)))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from decbayes.network.protocol.charter import Charter
-from decbayes.network.protocol.keys import AgentId, agent_id
+from decbayes.network.protocol.keys import AgentId, agent_id, short
 from decbayes.network.protocol.record import Header
 
 
@@ -32,6 +32,10 @@ class Roster:
     def names(self) -> Mapping[AgentId, str]:
         names = self.charter.names
         return {**names, **{agent_id(key): names[old] for old, key in self.replaced.items()}}
+
+    def called(self, origin: AgentId) -> str:
+        """A member's name, whichever of its keys is given; a short id for keys that are nobody's any more."""
+        return self.names.get(origin, short(origin))
 
     @cached_property
     def earlier(self) -> Mapping[AgentId, AgentId]:

@@ -170,7 +170,8 @@ def check_domain(parts: Mapping[str, Contribution], charter: Charter) -> None:
     """Refuse a contribution that could make a merge improper.
 
     With N ≤ N_max agents the merge λ0 + Σ c_i is the average of the λ0 + N c_i, and each of these lies between λ0 and
-    λ0 + N_max c_i. Domains are convex: if all λ0 + N_max c_i are inside, so is every merge of every subset.
+    λ0 + N_max c_i. Domains are convex: if all λ0 + N_max c_i are inside, so is every merge of every subset. All of a
+    member's components may share one slot, so that N_max counts components where they are relabelled.
     """
     structure = charter.structure
     relabelled = {name for coupled in structure.symmetry for name in coupled.factors}
@@ -179,7 +180,8 @@ def check_domain(parts: Mapping[str, Contribution], charter: Charter) -> None:
         # A relabelled row may end up on the prior of any slot; mostly all slots have the same.
         slots = np.unique(prior, axis=0)[:, None, :] if name in relabelled else prior[None]
         with np.errstate(all="ignore"):
-            extreme = charter.limits.members * dense(parts[name])
+            most = charter.limits.members * (len(prior) if name in relabelled else 1)
+            extreme = most * dense(parts[name])
             inside = all(family.contains(slot + extreme) for slot in slots)
         if not inside:
             raise Refused("domain", f"'{name}' would leave {family.name} if all members contributed the same.")

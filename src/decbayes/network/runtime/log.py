@@ -32,7 +32,7 @@ class Log:
     """Lines to a stream. A stream that is full or gone loses lines, never the agent."""
 
     def __init__(self, stream: IO[str], names: Mapping[AgentId, str]) -> None:
-        self._stream, self._names = stream, names
+        self._stream, self.names = stream, names
         self._repeated: Counter[str] = Counter()
         # What zenoh says about links that it has refused, for the agent to count.
         self.warnings: deque[str] = deque(maxlen=MOST_WARNINGS)
@@ -60,11 +60,11 @@ class Log:
             if self._repeated[fields["reason"]] > 1:
                 return
         if "origin" in fields:
-            fields["member"] = self._names.get(bytes.fromhex(fields["origin"]))
+            fields["member"] = self.names.get(bytes.fromhex(fields["origin"]))
         self._write({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **fields})
 
     def end_tick(self) -> None:
-        """Say how often a refusal was repeated since the last tick."""
+        """Say how often a refusal was repeated since the last time."""
         more = {reason: count - 1 for reason, count in self._repeated.items() if count > 1}
         self._repeated.clear()
         if more:

@@ -78,12 +78,13 @@ class SqliteStore:
     def __init__(self, path: str | os.PathLike[str], charter: Charter, *, read_only: bool = False) -> None:
         self.path, self.charter, self.damaged = Path(path), charter, 0
         self._lock = None if read_only else locked(self.path)
-        with failures(self.path):
-            self.connection = sqlite3.connect(address(self.path, read_only), uri=True, isolation_level=None)
-            self._check_format()
-            if not read_only:
-                self._prepare()
-            self._check_agreement()
+        try:
+            with failures(self.path):
+                self.connection = sqlite3.connect(address(self.path, read_only), uri=True, isolation_level=None)
+                self._open(read_only)
+        except StoreFailed:
+            self.close()
+            raise
 
     def put(self, items: Sequence[Saved]) -> None:
         """Make records and proofs durable, all of them or none, or raise StoreFailed."""
@@ -111,7 +112,8 @@ class SqliteStore:
         ]
 
     def close(self) -> None:
-        self.connection.close()
+        if hasattr(self, "connection"):
+            self.connection.close()
         if self._lock is not None:
             self._lock.close()
 
@@ -134,6 +136,12 @@ class SqliteStore:
                 if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
                 raise
+
+    def _open(self, read_only: bool) -> None:
+        self._check_format()
+        if not read_only:
+            self._prepare()
+        self._check_agreement()
 
     def _prepare(self) -> None:
         self.connection.execute("PRAGMA journal_mode = WAL")

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from msgspec.structs import replace
 
 from decbayes.families import dense
 from decbayes.network.protocol.agent import Agent
@@ -238,12 +239,13 @@ def forge(history: History, site: Site) -> None:
 
 
 def tamper(history: History, site: Site) -> None:
-    """A version arrives with another signature at somebody who has not heard of it yet."""
+    """A version that its origin has not signed arrives at somebody who has not heard of it, or of its number, yet."""
     own, running = site.disk.newest(), history.simulation.running
     unaware = [other for other in running if own is not None and not knows(other, own)]
     if own is not None and unaware:
         signature = bytes(byte ^ 1 for byte in own.signed.signature)
-        forged = Record(SignedHeader(own.header, signature), own.body, own.posterior)
+        header = replace(own.header, version=own.version + int(history.rng.integers(2)))
+        forged = Record(SignedHeader(header, signature), own.body, own.posterior)
         message = batches([forged], [], history.simulation.charter)[0]
         history.simulation.inject(unaware[int(history.rng.integers(len(unaware)))], message)
 
