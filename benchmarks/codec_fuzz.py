@@ -51,7 +51,7 @@ def fuzz(inputs: int, rng: np.random.Generator) -> tuple[Counter[str], int]:
     """Outcomes by reason, and how many forgeries got in. A tenth are single bit flips, half of the rest random."""
     records = list(genuine_records())
     contents = [record.content for record in records]
-    messages = [encode(Digest(b"\1" * 32)), encode(Pull((MEMBERS[0].id,))), *batches(records, [], CHARTER)]
+    messages = [encode(Digest(b"\1" * 32, b"\2" * 32)), encode(Pull((MEMBERS[0].id,))), *batches(records, [], CHARTER)]
     messages.append(listing([(MEMBERS[0].id, 7, b"\2" * 32)], [MEMBERS[1].id], complete=True))
     agent = Agent(CHARTER, MEMBERS[2], rng=rng)
     outcomes: Counter[str] = Counter()

@@ -11,10 +11,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-from groups import gaussian_charter, identities
+from groups import digest, gaussian_charter, identities
 
 from decbayes.network import Agent, Record, SqliteStore, persist_first
-from decbayes.network.protocol.messages import Digest, encode
 
 # A body of 160 kB takes several writes, so that some kills hit the middle of one.
 DIMENSION = 20_000
@@ -26,7 +25,7 @@ def write(path: Path, acknowledge: int) -> None:
     """Publish version after version; name each one on the pipe once the agent may send it."""
     store = SqliteStore(path, CHARTER)
     agent = Agent(CHARTER, WRITER, rng=np.random.default_rng(time.time_ns()), saved=store.load())
-    persist_first(agent, agent.on_bytes("peer", encode(Digest(agent.pool.root))), store)
+    persist_first(agent, agent.on_bytes("peer", digest(agent.pool.root, CHARTER)), store)
     points = np.ones((1, DIMENSION))
     while True:
         shard = f"shard {len(agent.own.shards)}"
@@ -52,6 +51,8 @@ def kill_one(path: Path, after: float) -> int:
     while len(version := os.read(reader, 8)) == 8:
         acknowledged.append(version)
     os.close(reader)
+    if not acknowledged[0]:
+        raise RuntimeError("The writer has ended before its first version; a kill would prove nothing.")
     return int.from_bytes(acknowledged[-1], "little")
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from decbayes.merging import Lineage as Lineage
     from decbayes.merging import Matching as Matching
     from decbayes.merging import Quadratic as Quadratic
+    from decbayes.merging import Robust as Robust
     from decbayes.merging import Swaps as Swaps
     from decbayes.merging import Tree as Tree
     from decbayes.merging import align as align
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from decbayes.merging import objective as objective
     from decbayes.merging import pad as pad
     from decbayes.merging import product as product
+    from decbayes.merging import robust_merge as robust_merge
     from decbayes.merging import symmetrize as symmetrize
     from decbayes.merging import tree as tree
     from decbayes.models.ascent import Ascent as Ascent
@@ -91,6 +93,7 @@ _HOME = {
     "Posterior": "posterior",
     "Quadratic": "merging",
     "Refinement": "streaming",
+    "Robust": "merging",
     "Structure": "structure",
     "Swaps": "merging",
     "Tree": "merging",
@@ -115,6 +118,7 @@ _HOME = {
     "refine": "streaming",
     "register": "models.registry",
     "relative_entropy": "models.comparison",
+    "robust_merge": "merging",
     "save": "files",
     "sda_bayes": "streaming",
     "sequential": "streaming",

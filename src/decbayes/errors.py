@@ -62,11 +62,15 @@ class StoreFailed(DecbayesError):
 
 
 class Refused(DecbayesError):
-    """Bytes from the network that are not used; `reason` is the one-word name under which they are counted."""
+    """Bytes from the network that are not used; `reason` is the one-word name under which they are counted.
+
+    `entry` names the origin, version and digest of a record that will be refused whoever sends it.
+    """
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(f"{reason}: {text}")
         self.reason = reason
+        self.entry: tuple[bytes, int, bytes] | None = None
 
 
 class TransportFailed(DecbayesError):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decbayes.errors import DecbayesError, InvalidCharter, InvalidKey
-from decbayes.network import Charter, Identity, Limits, agent_id
+from decbayes.network import Charter, Identity, Limits, Rules, agent_id
 
 MEMBERS = identities(3)
 MIXTURE = {"components": 3, "dimension": 2, "variance": 0.5, "prior_mean": [0.0, 1.0], "weight_prior": 1.5}
@@ -22,6 +22,7 @@ def mixture_charter(**changes) -> Charter:
         "settings": MIXTURE,
         "members": {"north": MEMBERS[0].public, "süd": MEMBERS[1].public},
         "limits": Limits(members=10),
+        "secret": b"s" * 32,
     }
     return Charter(**content | changes)
 
@@ -56,6 +57,8 @@ def test_any_name_is_written_so_that_it_is_read_back_or_refused(name):
         {"members": {"north": MEMBERS[0].public}},
         {"members": {"north": MEMBERS[0].public, "süd": MEMBERS[2].public}},
         {"limits": Limits(members=11)},
+        {"rules": Rules(share=0.5)},
+        {"secret": b"t" * 32},
     ],
 )
 def test_every_difference_changes_the_fingerprint(changes):
@@ -74,7 +77,11 @@ def test_the_fingerprint_does_not_depend_on_the_order_of_writing():
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("protocol = 1", "protocol = 2"),
+        ("protocol = 2", "protocol = 1"),
+        ("agreement = 0.5", "agreement = 0.4"),
+        ("agreement = 0.5", "agreement = 1.0"),
+        ("share = 1.0", "share = 0.0"),
+        (f'secret = "{"73" * 32}"', 'secret = "73"'),
         ("variance = 0.5", "variance = 0.7"),
         ("components = 3", "components = 0"),
         ("components = 3", 'components = "three"'),

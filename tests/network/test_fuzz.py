@@ -9,7 +9,7 @@ from groups import gaussian_charter, identities
 
 from decbayes.errors import Refused
 from decbayes.network import Agent, Identity, open_record, sign_record, verify
-from decbayes.network.protocol.messages import Digest, Listing, Pull, batches, encode, listing
+from decbayes.network.protocol.messages import Batch, Digest, Listing, Pull, batches, encode, listing
 
 MEMBERS = identities(3)
 CHARTER = gaussian_charter(MEMBERS)
@@ -48,7 +48,7 @@ def test_agents_survive_any_bytes_in_any_message_and_keep_no_memory(rng):
     agent = Agent(CHARTER, MEMBERS[2], rng=rng)
     own = record()
     messages = [
-        encode(Digest(b"\1" * 32)),
+        encode(Digest(b"\1" * 32, b"\1" * 32)),
         listing([(MEMBERS[0].id, 7, b"\2" * 32)], [MEMBERS[1].id], complete=True),
         encode(Pull((MEMBERS[0].id,))),
         *batches([own], [], CHARTER),
@@ -100,7 +100,7 @@ def test_ten_thousand_replays_change_nothing(rng):
         agent.on_record("somebody", old.content)
         agent.on_record("somebody", new.content)
     assert agent.pool.root == root
-    assert agent.refused == {"replay": 10_000}
+    assert agent.refused == {"replay": 5_000, "stale": 5_000}
 
 
 def test_a_hundred_strangers_and_forged_origins_have_no_effect(rng):
@@ -128,16 +128,41 @@ def test_listings_of_versions_that_do_not_exist_do_not_fill_the_memory(complete,
     assert len(agent._gossip._asked) <= 4 * CHARTER.limits.members + 10
 
 
-def test_a_neighbour_that_says_too_much_is_cut_short_until_the_next_tick(rng):
+def test_a_neighbour_that_has_too_much_checked_is_cut_short_until_the_next_ticks(rng):
     charter = gaussian_charter(MEMBERS, tick_messages=3)
     agent = Agent(charter, MEMBERS[2], rng=rng)
-    for _ in range(5):
-        agent.on_bytes("loud", encode(Digest(b"\1" * 32)))
-    agent.on_bytes("quiet", encode(Digest(b"\1" * 32)))
-    assert agent.refused == {"budget": 2}
+    (many,) = batches([record(version=version) for version in range(1, 6)], [], charter)
+    agent.on_bytes("loud", many)
+    agent.on_bytes("loud", batches([record(version=9)], [], charter)[0])
+    assert agent.refused == {"budget": 1}, "the first batch was two records above what there is for a tick"
+    assert agent.pool.version(MEMBERS[0].id) == 5
+    agent.on_bytes("quiet", batches([record(version=6)], [], charter)[0])
+    assert agent.pool.version(MEMBERS[0].id) == 6, "another neighbour has its own share"
     agent.on_tick()
-    assert agent.on_bytes("loud", encode(Digest(b"\1" * 32)))
-    assert agent.refused == {"budget": 2}
+    agent.on_bytes("loud", batches([record(version=9)], [], charter)[0])
+    assert agent.pool.version(MEMBERS[0].id) == 9
+
+
+def test_who_signs_too_fast_waits_and_is_taken_in_later(rng):
+    charter = gaussian_charter(MEMBERS, versions=4)
+    agent = Agent(charter, MEMBERS[2], rng=rng)
+    for version in range(1, 8):
+        agent.on_record("somebody", record(version=version).content)
+    assert (agent.pool.version(MEMBERS[0].id), agent.refused) == (4, {"pace": 3})
+    agent.on_record("somebody", record(MEMBERS[1]).content)
+    assert agent.pool.version(MEMBERS[1].id) == 5, "others have their own pace"
+    agent.on_tick()
+    agent.on_record("somebody", record(version=7).content)
+    assert agent.pool.version(MEMBERS[0].id) == 7
+
+
+def test_more_records_than_there_are_members_are_not_looked_at(rng):
+    charter = gaussian_charter(MEMBERS, members=4)
+    agent = Agent(charter, MEMBERS[2], rng=rng)
+    contents = tuple(record(version=version).content for version in range(1, 10))
+    agent.on_bytes("loud", encode(Batch(contents)))
+    assert agent.refused == {"size": 1}
+    assert not agent.pool.records
 
 
 def test_a_neighbour_that_pulls_too_much_gets_the_rest_later(rng):

@@ -75,7 +75,7 @@ class Agents(RuleBasedStateMachine):
     @rule(number=agents)
     def lose_the_disk(self, number):
         self.sites[number].disk.wipe()
-        self.ledger.wiped(self.sites[number])
+        self.ledger.replaced(self.sites[number], ())
         self._start(self.sites[number])
 
     @rule(number=agents)

@@ -13,6 +13,7 @@ from decbayes.families import Dirichlet
 from decbayes.files import write_arrays
 from decbayes.network import REASONS, Agent, Charter, Identity, Limits, open_record, sign_record, verify
 from decbayes.network.protocol.record import Envelope, Header, Record, SignedHeader, body_of
+from decbayes.network.protocol.validation import check_domain
 from decbayes.posterior import Posterior
 
 MEMBERS = identities(3)
@@ -55,7 +56,7 @@ def test_records_come_back_bit_for_bit():
 
 def test_a_retraction_comes_back_empty():
     back = check(sign_record(CHARTER, MEMBERS[0], 6, posterior=None, shards=frozenset(), observations=0).content)
-    assert back.retraction
+    assert back.empty
     assert back.posterior is None
 
 
@@ -70,8 +71,10 @@ def test_a_retraction_comes_back_empty():
         ("envelope", msgspec.msgpack.encode(Envelope(b"\x90", BASE.signed.signature, BASE.body))),
         ("envelope", forged(BASE, shards=("b", "a"))),
         ("envelope", forged(BASE, shards=("a", "a"))),
+        ("envelope", forged(BASE, marks=(b"m" * 16, b"m" * 16))),
+        ("envelope", forged(BASE, votes=((MEMBERS[1].id, b""), (MEMBERS[1].id, b"k" * 32)))),
         ("group", forged(BASE, group="another")),
-        ("group", forged(BASE, protocol=2)),
+        ("group", forged(BASE, protocol=1)),
         ("fingerprint", forged(BASE, structure=b"\1" * 32)),
         ("fingerprint", forged(BASE, prior=b"\1" * 32)),
         ("membership", record(member=Identity.generate()).content),
@@ -96,8 +99,18 @@ def test_a_retraction_comes_back_empty():
         ("evidence", forged(BASE, body=body([[1e16, -1.0]]))),
         ("evidence", forged(BASE, observations=10**13)),
         ("evidence", forged(BASE, observations=-1)),
-        ("evidence", forged(BASE, shards=(), observations=0)),
-        ("evidence", forged(BASE, shards=(), observations=2, body=b"")),
+        ("evidence", forged(BASE, observations=0, units=0)),
+        ("evidence", forged(BASE, units=3)),
+        ("evidence", forged(BASE, marks=(b"m" * 16, b"n" * 16))),
+        ("evidence", forged(BASE, shards=(), observations=2, units=2, body=b"")),
+        ("evidence", forged(BASE, closed=True)),
+        ("evidence", forged(BASE, votes=((b"x" * 32, b""),))),
+        ("evidence", forged(BASE, votes=((MEMBERS[1].id, b"k"),))),
+        ("evidence", forged(BASE, votes=((MEMBERS[1].id, MEMBERS[2].public),))),
+        ("shape", forged(BASE, shards=(), observations=0, units=0)),
+        ("consistency", forged(BASE, observations=1, units=1)),
+        ("consistency", forged(BASE, body=body([[3e9, -1e9]]))),
+        ("consistency", forged(BASE, body=body([[3.0, -1.1]]))),
     ],
 )
 def test_each_fault_is_refused_under_its_own_reason(reason, content):
@@ -117,10 +130,11 @@ def test_an_agent_counts_refusals_by_reason_and_takes_the_next_valid_record(rng)
         "version": forged(BASE, version=0),
         "digest": Record(BASE.signed, body([[9.0, -9.0]]), None).content,
         "signature": forged(BASE, signer=MEMBERS[1]),
+        "evidence": forged(BASE, observations=10**13),
         "shape": forged(BASE, body=b"x"),
         "finiteness": forged(BASE, body=body([[np.nan, -1.0]])),
         "domain": forged(BASE, body=body([[0.0, 0.001]])),
-        "evidence": forged(BASE, observations=10**13),
+        "consistency": forged(BASE, observations=1, units=1),
     }
     assert tuple(bad) == REASONS
     for content in bad.values():
@@ -141,8 +155,9 @@ def test_reasons_are_checked_in_their_order():
         ("membership", forged(BASE, origin=stranger.id, version=0)),
         ("version", forged(BASE, version=0, signer=stranger)),
         ("signature", forged(BASE, signer=stranger, body=nan)),
-        ("finiteness", forged(BASE, body=nan, observations=10**13)),
-        ("domain", forged(BASE, body=body([[0.0, 1.0]]), observations=10**13)),
+        ("evidence", forged(BASE, body=nan, observations=10**13)),
+        ("finiteness", forged(BASE, body=nan, observations=1, units=1)),
+        ("domain", forged(BASE, body=body([[0.0, 1.0]]), observations=1, units=1)),
     ]
     for reason, content in faulty:
         with pytest.raises(Refused) as refusal:
@@ -162,14 +177,13 @@ def test_a_contribution_that_is_fine_alone_and_improper_fifty_times_is_refused()
     empty = Posterior.of_prior(charter.structure).contribution
     harmful = Posterior(charter.structure, {**empty, "weights": np.array([[-0.5], [3.0]])})
     harmless = Posterior(charter.structure, {**empty, "weights": np.array([[-0.01], [3.0]])})
-    check(record(charter, posterior=harmless).content, charter)
+    check_domain(harmless.contribution, charter)
     with pytest.raises(Refused, match="domain"):
         check(record(charter, posterior=harmful).content, charter)
 
 
 def test_relabelling_onto_another_slots_prior_is_part_of_the_domain_check():
     """With unlike priors a row that is fine on its own slot may be improper on another, where a merge may put it."""
-    from decbayes.network.protocol.validation import check_domain
     from decbayes.structure import Structure
     from decbayes.symmetry import CoupledSet
 
@@ -217,5 +231,6 @@ def test_sparse_contributions_travel_sparse_and_non_canonical_ones_are_refused()
 
 def test_the_header_is_as_documented():
     assert Header.__struct_fields__ == (
-        "protocol", "group", "structure", "prior", "origin", "version", "shards", "observations", "body",
+        "protocol", "group", "structure", "prior", "origin", "version", "previous", "shards", "marks", "observations",
+        "units", "votes", "closed", "body",
     )  # fmt: skip

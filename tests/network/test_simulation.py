@@ -33,11 +33,11 @@ def test_the_histories_do_what_they_are_meant_to_do():
         for site in history.simulation.running:
             refused |= site.agent.refused.keys()
             excluded += len(site.agent.pool.proofs)
-            retracted += sum(record.retraction for record in site.agent.pool.records.values())
+            retracted += sum(record.header.closed for record in site.agent.pool.records.values())
             starts += site.starts
         lost += history.simulation.traffic.lost
         troubles += sum(report.event == "store_failed" for _, _, report in history.simulation.reports)
-    assert {"replay", "stale", "envelope", "digest", "excluded"} <= refused
+    assert {"replay", "stale", "envelope", "digest", "signature", "excluded", "consistency", "pace"} <= refused
     assert min(starts / 480, lost, excluded, retracted, troubles) > 1
 
 

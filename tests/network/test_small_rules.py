@@ -52,7 +52,7 @@ def test_only_two_headers_that_differ_prove_anything():
 
 
 def test_pools_with_other_versions_have_other_hashes():
-    pools = [Pool(CHARTER.structure) for _ in range(3)]
+    pools = [Pool(CHARTER) for _ in range(3)]
     for pool, held in zip(pools, (record(5), record(6), record(5, 2.0)), strict=True):
         pool.add(held)
     assert len({pool.root for pool in pools}) == 3

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from groups import gaussian_charter, identities
+from groups import digest, gaussian_charter, identities
 
 from decbayes.errors import StoreFailed
-from decbayes.network import Agent, Proof, Record, Report, SignedHeader, SqliteStore, persist_first, sign_record
-from decbayes.network.protocol.messages import Digest, encode
+from decbayes.network import Agent, Proof, Report, SqliteStore, persist_first, sign_record
 from decbayes.network.runtime import store as store_module
 from decbayes.network.runtime.store import FORMAT, address
 
@@ -32,21 +31,21 @@ def path(tmp_path) -> Path:
     return tmp_path / "agent.store"
 
 
-def test_a_restart_finds_the_newest_bodies_and_all_headers(path):
+def test_a_restart_finds_the_newest_version_of_each_member_and_nothing_else(path):
     with SqliteStore(path, CHARTER) as store:
         for item in (record(1), record(2, data=(4.0,)), record(7, member=1), record(8, member=1, data=())):
-            store.put(item)
+            store.put([item])
     with SqliteStore(path, CHARTER) as store:
         saved = store.load()
-    newest = {item.origin: item for item in saved if isinstance(item, Record)}
+    newest = {item.origin: item for item in saved}
     assert newest == {MEMBERS[0].id: record(2, data=(4.0,)), MEMBERS[1].id: record(8, member=1, data=())}
-    assert sorted(item.version for item in saved if isinstance(item, SignedHeader)) == [1, 7]
+    assert len(saved) == 2
 
 
 def test_the_disk_is_written_through_before_put_returns(path):
     with SqliteStore(path, CHARTER) as store:
         settings = [
-            store._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")
+            store.connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")
         ]
     assert settings == ["wal", 2]
 
@@ -54,9 +53,9 @@ def test_the_disk_is_written_through_before_put_returns(path):
 def test_proofs_are_kept(path):
     first, second = record(3), record(3, data=(9.0,))
     with SqliteStore(path, CHARTER) as store:
-        store.put(first)
-        store.put(Proof(first.signed, second.signed))
-        (proof,) = store.load()
+        store.put([first])
+        store.put([Proof(first.signed, second.signed)])
+        proof, *_ = store.load()
     assert {proof.first.digest, proof.second.digest} == {first.digest, second.digest}
 
 
@@ -66,7 +65,7 @@ def test_an_agent_continues_where_it_was(path, rng):
     for shard in ("a", "b", "c"):
         with SqliteStore(path, CHARTER) as store:
             agent = Agent(CHARTER, MEMBERS[0], rng=rng, saved=store.load())
-            persist_first(agent, agent.on_bytes("peer", encode(Digest(agent.pool.root))), store)
+            persist_first(agent, agent.on_bytes("peer", digest(agent.pool.root, agent.charter)), store)
             persist_first(agent, agent.observe([1.0, 2.0], shard=shard, rng=rng), store)
             persist_first(agent, agent.observe([1.0, 2.0], shard="a", rng=rng), store)
             versions.append(agent.version)
@@ -77,23 +76,23 @@ def test_an_agent_continues_where_it_was(path, rng):
 
 def test_a_damaged_row_is_left_out_and_counted(path):
     with SqliteStore(path, CHARTER) as store:
-        store.put(record(1))
-        store.put(record(7, member=1))
+        store.put([record(1)])
+        store.put([record(7, member=1)])
     with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE versions SET body = zeroblob(100) WHERE version = 7")
+        connection.execute("UPDATE records SET body = zeroblob(100) WHERE version = 7")
     connection.close()
     with SqliteStore(path, CHARTER) as store:
         assert store.load() == [record(1)]
         assert store.damaged == 1
 
 
-@pytest.mark.parametrize("column", ["body", "header", "signature", "digest"])
+@pytest.mark.parametrize("column", ["body", "header", "signature", "version", "prior"])
 def test_a_damaged_record_that_is_put_again_is_durable_again(path, column):
     """Neighbours send it anew; what was acknowledged then must not be the damaged row."""
     with SqliteStore(path, CHARTER) as store:
-        store.put(record(7))
-        store._connection.execute(f"UPDATE versions SET {column} = zeroblob(length({column}))")
-        store.put(record(7))
+        store.put([record(7)])
+        store.connection.execute(f"UPDATE records SET {column} = zeroblob(length({column}))")
+        store.put([record(7)])
     with SqliteStore(path, CHARTER) as store:
         assert store.load() == [record(7)]
 
@@ -101,10 +100,11 @@ def test_a_damaged_record_that_is_put_again_is_durable_again(path, column):
 def test_a_proof_does_not_take_a_body_away(path):
     first, second = record(7), record(7, data=(9.0,))
     with SqliteStore(path, CHARTER) as store:
-        store.put(first)
-        store.put(Proof(first.signed, second.signed))
-        bodies = store._connection.execute("SELECT count(body) FROM versions").fetchone()
-        assert store.load() == [Proof(*sorted((first.signed, second.signed), key=lambda signed: signed.digest))]
+        store.put([first])
+        store.put([Proof(first.signed, second.signed)])
+        bodies = store.connection.execute("SELECT count(body) FROM records").fetchone()
+        proof = Proof(*sorted((first.signed, second.signed), key=lambda signed: signed.digest))
+        assert store.load() == [proof, first]
     assert bodies == (1,)
 
 
@@ -122,7 +122,7 @@ def test_a_store_of_another_group_or_something_else_is_refused(path, tmp_path):
 @pytest.mark.parametrize("damage", ["cut", "flip", "head"])
 def test_a_damaged_store_is_refused_and_left_as_it_is(path, damage, read_only):
     with SqliteStore(path, CHARTER) as store:
-        store.put(record(1))
+        store.put([record(1)])
     content = bytearray(path.read_bytes())
     if damage == "cut":
         del content[3000:]
@@ -139,8 +139,8 @@ def test_a_damaged_store_is_refused_and_left_as_it_is(path, damage, read_only):
 @pytest.mark.parametrize("read_only", [True, False])
 def test_a_store_of_a_newer_decbayes_is_refused_and_left_as_it_is(path, read_only):
     with SqliteStore(path, CHARTER) as store:
-        store.put(record(1))
-        store._connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
+        store.put([record(1)])
+        store.connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
     content = path.read_bytes()
     with pytest.raises(StoreFailed, match="newer decbayes"):
         SqliteStore(path, CHARTER, read_only=read_only)
@@ -157,7 +157,7 @@ def test_a_store_that_may_not_be_written_is_found_out_at_the_start(path, monkeyp
 
 def test_a_reader_needs_no_right_to_write_beside_the_store(path, monkeypatch):
     with SqliteStore(path, CHARTER) as store:
-        store.put(record(1))
+        store.put([record(1)])
         monkeypatch.setattr(store_module.os, "access", lambda *_: False)
         assert "immutable" not in address(path, read_only=True), "somebody writes"
     assert "immutable" in address(path, read_only=True)
@@ -168,15 +168,15 @@ def test_a_reader_needs_no_right_to_write_beside_the_store(path, monkeypatch):
 
 def test_two_agents_cannot_share_a_store_but_a_reader_can_look(path):
     with SqliteStore(path, CHARTER) as store:
-        store.put(record(1))
+        store.put([record(1)])
         with pytest.raises(StoreFailed, match="in use"):
             SqliteStore(path, CHARTER)
         with SqliteStore(path, CHARTER, read_only=True) as reader:
             assert reader.load() == [record(1)]
-            store.put(record(2, data=(3.0,)))
+            store.put([record(2, data=(3.0,))])
             assert record(2, data=(3.0,)) in reader.load()
             with pytest.raises(StoreFailed):
-                reader.put(record(3))
+                reader.put([record(3)])
     SqliteStore(path, CHARTER).close()
 
 
@@ -213,7 +213,7 @@ def small_disk(folder: Path):
 
 def publish_until_full(agent: Agent, store: SqliteStore, rng) -> list[Report]:
     """Observe data until the disk is full; the reports of the failure."""
-    persist_first(agent, agent.on_bytes("peer", encode(Digest(agent.pool.root))), store)
+    persist_first(agent, agent.on_bytes("peer", digest(agent.pool.root, agent.charter)), store)
     for number in range(400):
         points = rng.normal(size=(1, agent.charter.model.dimension))
         left = persist_first(agent, agent.observe(points, shard=f"shard {number}", rng=rng), store)
@@ -233,7 +233,7 @@ def check_full_disk(store: SqliteStore, charter, rng, free) -> None:
     assert not [left for left in persist_first(agent, agent.on_tick(), store) if isinstance(left, Report)], "said once"
     assert agent.trouble
     assert agent.version == stuck
-    assert agent.on_bytes("peer", encode(Digest(b"\0" * 32))), "it still answers"
+    assert agent.on_bytes("peer", digest(b"\0" * 32, agent.charter)), "it still answers"
     assert agent.merged().observations == len(agent.own.shards) - 1
     free()
     persist_first(agent, agent.on_tick(), store)
@@ -256,10 +256,10 @@ def test_a_full_file_system_stops_publishing_until_there_is_room(tmp_path, rng):
 def test_a_full_database_stops_publishing_until_there_is_room(path, rng):
     charter = gaussian_charter(MEMBERS, dimension=10_000)
     with SqliteStore(path, charter) as store:
-        store._connection.execute("PRAGMA max_page_count = 100")
+        store.connection.execute("PRAGMA max_page_count = 25")
 
         def free():
-            store._connection.execute("PRAGMA max_page_count = 100000")
+            store.connection.execute("PRAGMA max_page_count = 100000")
 
         check_full_disk(store, charter, rng, free)
 

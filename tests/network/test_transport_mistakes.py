@@ -35,7 +35,7 @@ def test_a_damaged_record_is_reported_and_heard_again(tmp_path):
         party.agreement(BOTH, set(BOTH), timeout=SECONDS)
         party.agents["agent 0"].stop()
         with closing(sqlite3.connect(tmp_path / "agent 0.store")) as store, store:
-            store.execute("UPDATE versions SET body = zeroblob(length(body)) WHERE body IS NOT NULL")
+            store.execute("UPDATE records SET body = zeroblob(length(body))")
         again = party.join("agent 0", shards=0, neighbours=("agent 1",))
         party.agreement(BOTH, set(BOTH), timeout=SECONDS)
         assert logged(again, "store_damaged")["records"] == 2
@@ -61,5 +61,11 @@ def test_a_key_used_twice_and_a_charter_of_another_group_are_told(tmp_path):
         party.agents["twin"] = AgentProcess("twin", tmp_path, [str(party.charter_file), *keys, *mine, *link])
         party.agreement([*BOTH, "twin"], set(BOTH), timeout=SECONDS)
         logged(party.agents["twin"], "remembered", "another agent uses this key")
-        logged(party.agents["agent 1"], "remembered", "another agent uses this key")
+        for name in ("agent 1", "twin"):
+            logged(party.agents[name], "twin", "stop one of the two")
+        published = [len(party.agents[name].events("published")) for name in ("agent 1", "twin")]
+        time.sleep(2)
+        assert [len(party.agents[name].events("published")) for name in ("agent 1", "twin")] == published, (
+            "both are silent"
+        )
         logged(party.agents["stray"], "alone", "compare charters")

@@ -17,7 +17,7 @@ from decbayes.network.runtime.transport import explain
 
 
 def digest(number):
-    return encode(Digest(bytes([number]) * 32))
+    return encode(Digest(bytes([number]) * 32, bytes(32)))
 
 
 def test_a_neighbour_that_takes_nothing_blocks_nobody_and_gets_only_the_newest_digest():

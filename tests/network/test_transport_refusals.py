@@ -12,7 +12,8 @@ from parties import Means
 from decbayes.errors import DecbayesError, TransportFailed
 from decbayes.files import to_bytes
 from decbayes.network import Record, SignedHeader, sign_record
-from decbayes.network.protocol.messages import Batch, encode, message_bytes
+from decbayes.network.protocol.guests import Guests
+from decbayes.network.protocol.messages import Batch, Digest, Pull, encode, message_bytes
 from decbayes.network.runtime.ask import Inquiry
 from decbayes.network.runtime.links import Links, settings
 from decbayes.network.runtime.transport import config, open_session, root_key
@@ -37,6 +38,11 @@ class Neighbour:
     def say(self, message, *, name=None):
         key = f"{self.root}/to/{self.other}/{name or self.name}"
         self.session.put(key, message, congestion_control=zenoh.CongestionControl.BLOCK)
+
+    def introduce(self, charter, identity):
+        """Show that it is a member, as every agent does at each tick."""
+        member, proof = Guests(charter, identity, self.name).introduce(self.other)
+        self.say(encode(Digest(bytes(32), bytes.fromhex(charter.fingerprint), "0", member, proof)))
 
     def pretend(self, name):
         return self.session.liveliness().declare_token(f"{self.root}/here/{name}")
@@ -69,7 +75,10 @@ def test_a_hostile_neighbour_is_refused_and_the_next_valid_record_counts(tmp_pat
         valid = sign_record(charter, honest, 7, posterior=fitted, shards=frozenset({"s"}), observations=4)
         forged = Record(SignedHeader(valid.header, party.identities["agent 2"].sign(valid.digest)), valid.body, None)
         with Neighbour(charter, agent.endpoint()) as neighbour, inquiry(party, "agent 0") as ask:
-            assert until(lambda: ask.status()["neighbours"] == 1)
+            assert until(lambda: len(ask.status()["neighbours"]) == 1)
+            neighbour.say(encode(Pull((honest.id,))))
+            neighbour.introduce(charter, party.identities["agent 2"])
+            assert until(lambda: ask.status()["neighbours"][0]["member"] == "agent 2")
             fakes = [neighbour.pretend(f"{number:032x}") for number in range(20)]
             neighbour.say(b"\xc6\x40\x00\x00\x00")  # claims a gibibyte, holds nothing
             neighbour.say(bytes(message_bytes(charter) + 1))
@@ -77,10 +86,10 @@ def test_a_hostile_neighbour_is_refused_and_the_next_valid_record_counts(tmp_pat
             neighbour.say(encode(Batch((forged.content,))))
             neighbour.say(encode(Batch((valid.content[:-1],))))
             neighbour.say(b"anything", name="0" * 32)
-            refused = {"envelope": 2, "size": 1, "signature": 1}
+            refused = {"envelope": 2, "size": 1, "signature": 1, "stranger": 1}
             assert until(lambda: ask.status()["refused"] == refused), ask.status()
             assert ask.status()["heard"] == {}
-            assert ask.status()["neighbours"] == 1, f"one session is one neighbour, with {len(fakes)} more tokens"
+            assert len(ask.status()["neighbours"]) == 1, f"one session is one neighbour, with {len(fakes)} more tokens"
             assert {line["reason"] for line in agent.events("refused")} == refused.keys()
             assert until(lambda: agent.events("dropped")), "the message under a name that nobody has"
             neighbour.say(encode(Batch((valid.content,))))
@@ -144,6 +153,22 @@ def test_without_a_certificate_of_the_authority_nobody_gets_a_link(tmp_path):
             party.check_batch(ask.posterior(), {"agent 0", "agent 2"})
         assert until(lambda: any("elsewhere.example" in text for text in unreachable(second))), "called by another name"
         assert not elsewhere.events("accepted")
+
+
+def test_a_revoked_certificate_is_shut_out_while_the_agents_run(tmp_path):
+    ours = Authority(tmp_path, "ours")
+    with Means(tmp_path, 3) as party:
+        first = party.join("agent 0", *options(ours.certify("first")))
+        party.join("agent 1", *options(ours.certify("second")), neighbours=("agent 0",))
+        party.join("agent 2", *options(ours.certify("third")), neighbours=("agent 0",))
+        assert until(lambda: len(first.events("accepted")) == 2)
+        (tmp_path / "group.revoked").write_text("second\n")
+        assert until(lambda: first.events("shut_out"))
+        (line,) = first.events("shut_out")
+        assert (line["member"], "(second)" in line["address"]) == ("agent 1", True)
+        assert "revoked" in line["why"]
+        with inquiry(party, "agent 0", tls=ours.certify("fourth")) as ask:
+            assert [each["member"] for each in ask.status()["neighbours"]] == ["agent 2"]
 
 
 def call_plainly(party):

@@ -157,6 +157,28 @@ app.command(
     ```""",
 )
 app.command(
+    "decbayes.cli.status:status",
+    name="status",
+    help="""How an agent and its group are: neighbours, members, flags, problems. Ends with 3 if anything needs a look.
+
+    For example:
+
+    ```sh
+    decbayes status group.toml 127.0.0.1:7447
+    ```""",
+)
+app.command(
+    "decbayes.cli.tell:app",
+    name="tell",
+    help="""Tell your own agent to add or take back data, to retract, or to vote; without a restart.
+
+    For example:
+
+    ```sh
+    decbayes tell observe a.store more.csv
+    ```""",
+)
+app.command(
     "decbayes.cli.demo:demo",
     name="demo",
     help="""Eight real agents on this machine share handwritten digits: watch them find each other and agree.

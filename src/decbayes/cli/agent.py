@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,6 +13,7 @@ import numpy as np
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
+import decbayes
 from decbayes.cli.linking import Authority, Certificate, CertificateKey, Plain, tls_of
 from decbayes.cli.terminal import messages
 from decbayes.errors import InvalidCharter, TransportFailed
@@ -20,6 +22,9 @@ from decbayes.extras import require_extra
 if TYPE_CHECKING:
     from decbayes.network import Charter, Identity, SqliteStore
     from decbayes.network.runtime.links import Links
+    from decbayes.network.runtime.log import Log
+    from decbayes.network.runtime.metrics import Metrics
+    from decbayes.network.runtime.renewal import CharterFile
 
 
 def agent(
@@ -42,6 +47,10 @@ def agent(
         NonNegativeInt,
         Parameter(help="How many times to refit, with the other sites' contributions as the prior."),
     ] = 0,
+    metrics: Annotated[
+        NonNegativeInt | None,
+        Parameter(help="Serve /metrics and /health at this port of 127.0.0.1; 0 is any free one."),
+    ] = None,
     seed: Annotated[NonNegativeInt, Parameter(help="Random seed of the fits.")] = 0,
     stop_with_stdin: Annotated[bool, Parameter(help="Stop when standard input ends.", negative="")] = False,
 ) -> None:
@@ -49,44 +58,78 @@ def agent(
     require_extra("net", task="decbayes agent")
     from decbayes.network import Charter, Identity, SqliteStore
     from decbayes.network.runtime.links import Links
+    from decbayes.network.runtime.log import Log
+    from decbayes.network.runtime.metrics import Metrics
+    from decbayes.network.runtime.renewal import CharterFile
 
     check_streams(stop_with_stdin)
     agreed, identity = Charter.load(charter), Identity.load(key)
-    check_member(identity, agreed, key)
     links = Links(listen, connect, discovery, tls_of(tls_authority, tls_certificate, tls_key), plain)
     shards = [agreed.model.read(path, report=messages().print) for path in data]
     with SqliteStore(store, agreed) as opened:
-        stop = stopping(stop_with_stdin)
-        serve(agreed, identity, opened, links, shards, stop, refinements=refine, rng=np.random.default_rng(seed))
+        check_member(identity, agreed, key, opened)
+        shards += told_data(agreed, opened, data)
+    stop, file = stopping(stop_with_stdin), CharterFile(charter, agreed, identity.id)
+    log, served = Log.on_stdout(agreed.names), None if metrics is None else Metrics(metrics)
+    while not stop.is_set():
+        with SqliteStore(store, file.charter) as opened:
+            begin = Beginning(file, identity, opened, links, log, served, refine, np.random.default_rng(seed))
+            # The next charter's links are opened where these were.
+            links = replace(links, listen=serve(begin, shards, stop))
 
 
-def serve(
-    charter: "Charter",
-    identity: "Identity",
-    store: "SqliteStore",
-    links: "Links",
-    shards: Sequence[Any],
-    stop: Event,
-    *,
-    refinements: int,
-    rng: np.random.Generator,
-) -> None:
+@dataclass(frozen=True)
+class Beginning:
+    """What an agent begins to serve with, under one charter."""
+
+    file: "CharterFile"
+    identity: "Identity"
+    store: "SqliteStore"
+    links: "Links"
+    log: "Log"
+    metrics: "Metrics | None"
+    refinements: int
+    rng: np.random.Generator
+
+
+def told_data(charter: "Charter", store: "SqliteStore", named: Sequence[Path]) -> list[Any]:
+    """The data that the agent was told to observe in earlier starts; a file that is gone still counts."""
+    from decbayes.network.runtime.orders import told
+
+    paths = [Path(path) for path in told(store)]
+    there = [path for path in paths if path.exists() and path not in named]
+    return [charter.model.read(path, report=messages().print) for path in there]
+
+
+def serve(begin: Beginning, shards: Sequence[Any], stop: Event) -> tuple[str, ...]:
+    """Serve until it is told to stop or there is another charter; where it has listened."""
     from decbayes.network import Agent
-    from decbayes.network.runtime.log import Log
     from decbayes.network.runtime.service import Service
 
+    store, log, charter = begin.store, begin.log, begin.file.charter
     # Versions leap by random steps that must differ from start to start: never from a seed.
-    member = Agent(charter, identity, rng=np.random.default_rng(), saved=store.load())
-    log = Log.on_stdout(charter.names)
+    saved, fresh = store.load(), np.random.default_rng()
+    member = Agent(charter, begin.identity, rng=fresh, saved=saved, software=decbayes.__version__)
+    log.names = charter.names
     if store.damaged:
         log("store_damaged", records=store.damaged, text="They are ignored; neighbours send them again.")
-    service = Service(member, store, links, log, rng=rng, refinements=refinements)
+    service = Service(
+        member,
+        store,
+        begin.links,
+        log,
+        rng=begin.rng,
+        refinements=begin.refinements,
+        metrics=begin.metrics,
+        revoked=begin.file.path.with_suffix(".revoked"),
+    )
     try:
         for shard in shards:
             service.observe(shard)
-        service.run(stop)
+        service.run(stop, until=lambda: begin.file.renewed(log))
     finally:
         service.close()
+    return service.transport.endpoints
 
 
 def check_streams(with_stdin: bool) -> None:
@@ -97,11 +140,18 @@ def check_streams(with_stdin: bool) -> None:
         raise TransportFailed("Standard input is closed, so --stop-with-stdin has nothing to wait for.")
 
 
-def check_member(identity: "Identity", charter: "Charter", key: Path) -> None:
+def check_member(identity: "Identity", charter: "Charter", key: Path, store: "SqliteStore") -> None:
+    from decbayes.network.protocol.pool import Pool
+
+    known = Pool(charter)
     if identity.id not in charter.keys:
+        # A key that has replaced another is not in the charter; the members' votes say whose it is.
+        known.restore(store.load())
+    if identity.id not in known.roster.keys:
         raise InvalidCharter(
             f"{key} is not the key of a member of '{charter.group}'. Add its public key, {identity.public.hex()}, "
-            "with `decbayes charter add`, and give the new charter to all members."
+            "with `decbayes charter add`, and give the new charter to all members. If it replaces "
+            "another key, start with that key's store once enough members have signed it (`decbayes tell rekey`)."
         )
 
 

@@ -13,7 +13,7 @@ from decbayes.errors import InvalidCharter, StoreFailed
 from decbayes.extras import require_extra
 from decbayes.inputs.documents import read_vocabulary
 from decbayes.models.registry import MODELS
-from decbayes.network.protocol.limits import Limits
+from decbayes.network.protocol.limits import Limits, Rules
 
 if TYPE_CHECKING:
     from decbayes.network import Charter
@@ -36,6 +36,7 @@ def new(
     limits: Annotated[
         tuple[str, ...], Parameter(name="--limit", help="NAME=VALUE, a limit on what members may send.")
     ] = (),
+    rules: Annotated[tuple[str, ...], Parameter(name="--rule", help="NAME=VALUE, by which members count.")] = (),
     vocabulary: Annotated[Path | None, Parameter(help="The words of a topic model, one per line.")] = None,
 ) -> None:
     """Write a charter. Give the file to all members, and let them compare its fingerprint.
@@ -58,6 +59,7 @@ def new(
         settings=values(settings),
         members=keys(members),
         limits=limits_from(values(limits)),
+        rules=rules_from(values(rules)),
         vocabulary=words,
     )
     charter.save(file)
@@ -184,3 +186,10 @@ def limits_from(given: dict[str, Any]) -> Limits:
         return msgspec.convert(given, Limits)
     except msgspec.ValidationError as error:
         raise InvalidCharter(f"limits: {error}. There are {', '.join(Limits.__struct_fields__)}.") from None
+
+
+def rules_from(given: dict[str, Any]) -> Rules:
+    try:
+        return msgspec.convert(given, Rules)
+    except msgspec.ValidationError as error:
+        raise InvalidCharter(f"rules: {error}. There are {', '.join(Rules.__struct_fields__)}.") from None

@@ -102,6 +102,21 @@ def remarks(shared: Shared) -> Iterator[str]:
         )
 
 
+def print_influence(found: Alignment, names: list[str]) -> None:
+    """Who has how much to do with the merge, and who disagrees with all others. Nobody is left out for it."""
+    influence = found.influence()
+    table = Table("site", "share", "log BF", "against", "stands out", title="influence", box=None)
+    for site, name in enumerate(names):
+        factor = f"{influence.log_bayes_factor[site].sum():+,.1f}"
+        flags = "; ".join(influence.flags(site)) or "–"
+        table.add_row(plain(name), f"{influence.share[site]:.1%}", factor, f"{influence.apart[site]:.0%}", flags)
+    output().print(table)
+    output().print(
+        "log BF: the nats by which a site's components and everybody else's are more likely of one thing than of two. "
+        "against: the share of its evidence that speaks against the others'."
+    )
+
+
 def slot_captions(merged: Posterior, coupled: CoupledSet) -> list[str]:
     texts = captions(merged)
     size = merged.structure.components(coupled)

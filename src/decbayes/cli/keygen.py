@@ -12,12 +12,14 @@ from decbayes.extras import require_extra
 def keygen(
     key: Annotated[Path, Parameter(help="Where to write the private key; it stays on this machine.")],
     /,
+    *,
+    after: Annotated[Path | None, Parameter(help="The key that this one shall replace, of the same site.")] = None,
 ) -> None:
     """Create an agent's key and print its public half for the charter."""
     require_extra("net", task="decbayes keygen")
     from decbayes.network import Identity
 
-    identity = Identity.generate()
+    identity = Identity.generate(after=None if after is None else Identity.load(after))
     try:
         identity.save(key)
     except FileExistsError:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
-from decbayes.cli.explain import print_alignment, remarks, shared_rows
+from decbayes.cli.explain import print_alignment, print_influence, remarks, shared_rows
 from decbayes.cli.outputs import check_output, check_picture, save_picture
 from decbayes.cli.running import WrongArgument
 from decbayes.cli.terminal import aligning, messages, plain, progress_bar
@@ -100,6 +100,7 @@ def merge(
     draw(found, names, picture, tree)
     if explain:
         print_alignment(found, found.merged(), names)
+        print_influence(found, names)
     if as_json:
         for row in shared_rows(found, names):
             print(json.dumps(row))

@@ -14,6 +14,8 @@ from decbayes.extras import require_extra
 from decbayes.files import save
 from decbayes.posterior import Posterior
 
+UNHEARD = "not heard of"
+
 if TYPE_CHECKING:
     from decbayes.network import Charter
 
@@ -60,6 +62,12 @@ def posterior(
     print_answer(answer.description, agreed)
 
 
+def print_member(name: str, told: dict[str, Any]) -> None:
+    """What stands out about a member."""
+    for flag in told.get("flags", ()):
+        print(f"flag          {name} {shown(str(flag))}")
+
+
 def save_parts(contributions: dict[str, Posterior], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, contribution in contributions.items():
@@ -70,8 +78,16 @@ def save_parts(contributions: dict[str, Posterior], folder: Path) -> None:
 def print_answer(description: dict[str, Any], charter: "Charter") -> None:
     # Names as the charter has them: an agent that is asked may say anything.
     counted = [name for name in charter.members if name in description["counted"]]
-    missing = [name for name in charter.members if name not in counted]
+    states = {name: told.get("state") for name, told in description.get("members", {}).items()}
+    missing = [name for name in charter.members if name not in counted and states.get(name, UNHEARD) == UNHEARD]
+    others = [f"{name} ({states[name]})" for name in charter.members if name not in [*counted, *missing]]
     print(f"observations  {description['observations']:,}")
     print(f"counted       {', '.join(counted) or 'none'}")
     print(f"missing       {', '.join(missing) or 'none'}")
+    if others:
+        print(f"not counted   {shown(', '.join(others))}")
+    for name in counted:
+        print_member(name, description.get("members", {}).get(name, {}))
+    for names in description.get("same_data", ()):
+        print(f"same data     {shown(' and '.join(map(str, names)))} hold the same data set; it counts for each")
     print(f"set           {shown(description['set'])[:16]}")

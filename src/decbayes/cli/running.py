@@ -27,7 +27,9 @@ def run(app: App, arguments: Sequence[str], *, name: str) -> NoReturn:
     debug = "--debug" in arguments
     print_anything()
     try:
-        app([word for word in arguments if word != "--debug"], result_action="return_value", exit_on_error=False)
+        ended = app(
+            [word for word in arguments if word != "--debug"], result_action="return_value", exit_on_error=False
+        )
         sys.stdout.flush()
     except CycloptsError:  # which it has told itself
         sys.exit(2)
@@ -46,7 +48,8 @@ def run(app: App, arguments: Sequence[str], *, name: str) -> NoReturn:
         # Python would exit with status 1 from a fit's own kind of interruption.
         print(traceback.format_exc() if debug else f"{name}: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
-    sys.exit(0)
+    # A command may say how it went: `decbayes status` does.
+    sys.exit(ended if isinstance(ended, int) else 0)
 
 
 def print_anything() -> None:

@@ -206,7 +206,7 @@ class Family(ABC):
         peaks = np.zeros(len(contribution))
         (told,) = np.nonzero(evidence > 0.0)
         cone = contribution[told] + evidence[told, None] * base
-        peaks[told] = self._defined_terms(self.apex(len(base)) + SHARP * cone, -np.inf) / SHARP
+        peaks[told] = self.defined_terms(self.apex(len(base)) + SHARP * cone, -np.inf) / SHARP
         return np.where(np.isfinite(peaks), peaks, -IMPOSSIBLE * np.abs(evidence))
 
     def observations(self, prior: Array, rows: Rows) -> Array:
@@ -240,13 +240,14 @@ class Family(ABC):
 
     def _row_gains(self, rest: Array, own: Array) -> Array:
         sums = (rest[:, None, :] + own[None, :, :]).reshape(-1, own.shape[1])
-        return self._defined_terms(sums, np.nan).reshape(len(rest), len(own)) - self._row_constants(rest)[:, None]
+        return self.defined_terms(sums, np.nan).reshape(len(rest), len(own)) - self._row_constants(rest)[:, None]
 
     def _row_constants(self, rest: Array) -> Array:
         """What each row of `rest` has already; the rest may be outside the domain, and any constant is right then."""
-        return self._defined_terms(rest, 0.0)
+        return self.defined_terms(rest, 0.0)
 
-    def _defined_terms(self, natural: Array, otherwise: float) -> Array:
+    def defined_terms(self, natural: Array, otherwise: float = np.nan) -> Array:
+        """The row terms, and another value for rows outside the domain."""
         inside = self.contains_rows(natural)
         terms = np.full(len(natural), otherwise)
         terms[inside] = self.row_terms(natural[inside])

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from decbayes.families.examples import covariances, positive
 from decbayes.families.family import Family, block_width, split
 from decbayes.families.matrices import Array, Contribution, dense
+from decbayes.families.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,10 @@ class IsotropicGaussian(Family):
 
     def log_base_measure(self, width: int) -> float:
         return -0.5 * self.dimension(width) * log(2 * pi)
+
+    def observations(self, prior: Array, rows: Rows) -> Array:
+        """The precision tells: how many times the prior's."""
+        return np.asarray(rows.written_out()[:, -1] / prior[:, -1])
 
     def gain(self, rest: ArrayLike, own: Contribution) -> Array:
         start, added = np.asarray(rest, dtype=np.float64), dense(own)

@@ -5,11 +5,13 @@ from decbayes.merging.dendrogram import Tree, tree
 from decbayes.merging.exhaustive import Exhaustive
 from decbayes.merging.grouping import Grouping
 from decbayes.merging.hierarchical import Hierarchical
+from decbayes.merging.influence import Influence
 from decbayes.merging.lineage import Event, Lineage, follow
 from decbayes.merging.matching import Matching
 from decbayes.merging.padding import pad
 from decbayes.merging.products import product
 from decbayes.merging.quadratic import Quadratic
+from decbayes.merging.robust import Robust, RobustMerge, robust_merge
 from decbayes.merging.solving import align, merge, objective
 from decbayes.merging.swaps import Swaps
 from decbayes.merging.symmetrized import Symmetrized, symmetrize
@@ -20,9 +22,12 @@ __all__ = [
     "Exhaustive",
     "Grouping",
     "Hierarchical",
+    "Influence",
     "Lineage",
     "Matching",
     "Quadratic",
+    "Robust",
+    "RobustMerge",
     "Swaps",
     "Symmetrized",
     "Tree",
@@ -32,6 +37,7 @@ __all__ = [
     "objective",
     "pad",
     "product",
+    "robust_merge",
     "symmetrize",
     "tree",
 ]

@@ -12,6 +12,7 @@ from decbayes.families import Array
 from decbayes.merging.components import LEAST_EVIDENCE, Components
 from decbayes.merging.coupled import constant, coupled_problem, fitting
 from decbayes.merging.division import Division
+from decbayes.merging.influence import Influence, influence
 from decbayes.merging.lineage import Lineage, follow
 from decbayes.merging.margins import component_margins, upper_bound
 from decbayes.merging.problem import Optimality, Problem
@@ -130,6 +131,10 @@ class Alignment:
     def shared(self) -> Mapping[CoupledSet, Shared]:
         """Who has what: for each slot the sites that support it, with how much, and how far their versions differ."""
         return {coupled: shared_components(self, coupled) for coupled in self.structure.symmetry}
+
+    def influence(self) -> Influence:
+        """Who has how much to do with the merge, and how far each disagrees with all others, slot by slot."""
+        return influence(self)
 
     def bound(self) -> float:
         """A number that J cannot exceed whatever the permutations, so that no one-to-one alignment beats it.

@@ -19,6 +19,7 @@ from decbayes.merging.number import found_number
 from decbayes.merging.problem import STRENGTH, OnMatch, Problem, Solution, Solver
 from decbayes.merging.products import assigned_product
 from decbayes.merging.quadratic import Quadratic
+from decbayes.merging.robust import Robust, as_robust, robust_merge
 from decbayes.merging.sources import as_sequence, reordered
 from decbayes.merging.sums import Assignment
 from decbayes.posterior import Posterior
@@ -35,6 +36,7 @@ def merge(
     solver: Solver | None = None,
     since: Posterior | None = None,
     progress: OnMatch | None = None,
+    robust: Robust | bool = False,
 ) -> Posterior:
     """Combine posteriors of separate data into the posterior of all of it, whatever their labels.
 
@@ -48,8 +50,16 @@ def merge(
     `since` is an earlier merge whose components keep their ids and numbers (see `follow`); none of it is added. There
     are at least as many slots then as it has.
 
+    With `robust` a minority of faulty sites has little influence (see `Robust`); posteriors then have one structure.
+
     `progress` is called now and then while the solver works, from several threads at times.
     """
+    if robust is not False:
+        if components is not None or since is not None:
+            raise StructureMismatch(
+                "A robust merge has as many slots as the posteriors have components, and follows no earlier one."
+            )
+        return robust_merge(posteriors, as_robust(robust), solver=solver, progress=progress).posterior
     return align(posteriors, components=components, solver=solver, since=since, progress=progress).merged()
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from decbayes.arguments import Above, check_positive, check_whole
-from decbayes.families import Array, Beta, IsotropicGaussian
+from decbayes.families import Array, Beta, IsotropicGaussian, dense
 from decbayes.models.ascent import Ascent, Climb, Fit, OnPass, announce, best_climb, climb, fit_of
 from decbayes.models.feature_moves import exchangeable, repaired
 from decbayes.models.feature_prediction import Believed, assignments_given, held_log_densities, log_densities
@@ -17,6 +17,7 @@ from decbayes.models.feature_starts import starts
 from decbayes.models.feature_state import FeatureData, Span, State, believing, improved, state_of
 from decbayes.models.model import Model, Row, View
 from decbayes.models.points import as_numbers, as_points, check_fit, check_held, check_rounding, check_structure
+from decbayes.models.tally import Tally
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet
@@ -132,6 +133,12 @@ class LatentFeatures(Model):
         """Each feature and how often it occurs."""
         pairs = zip(posterior.mean("inclusion"), posterior.mean("features"), strict=True)
         return [{"feature": k, "how often": float(share), "mean": mean} for k, (share, mean) in enumerate(pairs)]
+
+    def tally(self, posterior: Posterior) -> Tally:
+        inclusion = dense(posterior.contribution["inclusion"])
+        told = -2.0 * self.variance * dense(posterior.contribution["features"])[:, -1]
+        # Every observation has each feature or has it not.
+        return Tally(inclusion.sum(axis=1), inclusion, {"features": told - inclusion[:, 0]})
 
     def _points(self, data: Any, *, unseen: bool = False) -> Array:
         points = as_points(flattened(data), self.dimension, unseen=unseen)

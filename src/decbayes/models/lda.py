@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from decbayes.arguments import Above, as_shape, check_positive, check_whole
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Dirichlet
-from decbayes.families.matrices import smallest
+from decbayes.families.matrices import smallest, stored
 from decbayes.inputs.documents import Documents, read_documents, read_vocabulary
 from decbayes.inputs.tables import Report
 from decbayes.models.ascent import Ascent, Fit, OnPass, fit_best, fit_of
@@ -20,6 +20,7 @@ from decbayes.models.counts import Counts, as_counts
 from decbayes.models.model import Model, Number, Row, View, ignore
 from decbayes.models.number import Search, check_number, known_number
 from decbayes.models.points import check_fit, check_structure
+from decbayes.models.tally import Tally
 from decbayes.models.topic_moves import ExpectedCounts, TopicMoves, Topics
 from decbayes.models.vocabulary import words_in_order
 from decbayes.posterior import Posterior
@@ -71,6 +72,7 @@ class LatentDirichletAllocation(Model):
     from_data: ClassVar[frozenset[str]] = frozenset({"vocabulary"})
     in_parts: ClassVar[bool] = True
     number: ClassVar[str] = "topics"
+    unit: ClassVar[str] = "word"
     view: ClassVar[View] = "words"
 
     def __post_init__(self) -> None:
@@ -193,6 +195,10 @@ class LatentDirichletAllocation(Model):
             {"topic": k, "words": round(float(added[k])), "most probable words": words[k] if added[k] else ()}
             for k in range(len(words))
         ]
+
+    def tally(self, posterior: Posterior) -> Tally:
+        counts = stored(posterior.contribution["topics"])
+        return Tally(counts.sum(), counts, slack=NEGLIGIBLE * posterior.structure.prior["topics"].size)
 
     @classmethod
     def from_file(

@@ -154,6 +154,24 @@ class FullCovariance:
         return np.asarray(mean + np.einsum("nij,nj->ni", roots, rng.standard_normal(mean.shape)))
 
 
+def counts_of(likelihood: Likelihood, contribution: Array, dimension: int) -> Array:
+    """(K, columns that count observations): how many observations each of them says there are."""
+    width = likelihood.features(np.zeros((1, dimension))).shape[1]
+    one, others = np.zeros((1, width)), np.ones((1, width))
+    one[0, -1], others[0, -1] = 1.0, 0.0
+    each = likelihood.contribution(one)[0]
+    counting = (each != 0) & (likelihood.contribution(others)[0] == 0)
+    return np.asarray(contribution[:, counting] / each[counting])
+
+
+def largest_contribution(likelihood: Likelihood, value: float, dimension: int) -> Array:
+    """(1, d): what one observation adds at most to each column, if all its numbers are within ±`value`.
+
+    Features are products of these numbers: none is larger than where all of them are as large as can be.
+    """
+    return np.abs(likelihood.contribution(likelihood.features(np.full((1, dimension), value))))
+
+
 def squared_distances(points: Array, centres: Array) -> Array:
     """(N, K): |x_n − m_k|², exact for near points as the expanded square is not."""
     if points.shape[1] * len(centres) <= 256:

@@ -7,11 +7,12 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from decbayes.arguments import Above, as_shape, check_positive, check_whole
-from decbayes.families import Array, IsotropicGaussian
+from decbayes.families import Array, IsotropicGaussian, dense
 from decbayes.models.ascent import Fit, OnPass, Pass
-from decbayes.models.likelihoods import KnownVariance
+from decbayes.models.likelihoods import KnownVariance, counts_of, largest_contribution
 from decbayes.models.model import Model, Row
 from decbayes.models.points import as_points, check_held, check_structure
+from decbayes.models.tally import Tally
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
@@ -62,8 +63,8 @@ class GaussianMean(Model):
         prior = prior or Posterior.of_prior(self.structure)
         check_structure(prior, self.structure, "prior")
         before = prior.natural["mean"]
-        likelihood = KnownVariance(float(self.variance))
-        after = before + likelihood.contribution(likelihood.features(points).sum(axis=0, keepdims=True))
+        sums = self._likelihood.features(points).sum(axis=0, keepdims=True)
+        after = before + self._likelihood.contribution(sums)
         bound = self._log_evidence(points, before)
         if progress is not None:
             progress(Pass(0, 1, bound))
@@ -76,7 +77,7 @@ class GaussianMean(Model):
         if held is not None:
             check_held(as_points(data, self.dimension, unseen=True), points)
         # Dimensions are independent: what is observed of the same point says nothing about the rest.
-        return KnownVariance(float(self.variance)).log_predictive(posterior.natural["mean"], points)[:, 0]
+        return self._likelihood.log_predictive(posterior.natural["mean"], points)[:, 0]
 
     def assign(self, posterior: Posterior, data: Any) -> Array:
         """There is one component, and it accounts for everything."""
@@ -92,6 +93,17 @@ class GaussianMean(Model):
         """The mean and its standard deviation."""
         prior = posterior.parameters("mean")
         return [{"component": 0, "mean": prior["mean"][0], "standard deviation": np.sqrt(prior["variance"])}]
+
+    def tally(self, posterior: Posterior) -> Tally:
+        counts = counts_of(self._likelihood, dense(posterior.contribution["mean"]), self.dimension)[:, 0]
+        return Tally(counts, counts)
+
+    def largest_contribution(self, value: float) -> Mapping[str, Array]:
+        return {"mean": largest_contribution(self._likelihood, value, self.dimension)}
+
+    @property
+    def _likelihood(self) -> KnownVariance:
+        return KnownVariance(float(self.variance))
 
     def _log_evidence(self, points: Array, before: Array) -> float:
         """log p(x), by deviations from the data's own mean: far from zero, squares of the points would cancel."""

@@ -15,6 +15,7 @@ from decbayes.families import Array
 from decbayes.inputs.tables import Report, read_points
 from decbayes.models.ascent import Ascent, Fit, OnPass
 from decbayes.models.shards import count, joined
+from decbayes.models.tally import Tally
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
@@ -66,6 +67,9 @@ class Model(ABC):
 
     number: ClassVar[str] = ""
     """The setting that says how many components there are, where a fit can find that: it may then be "auto"."""
+
+    unit: ClassVar[str] = "observation"
+    """What contributions count: observations, or parts of them such as words."""
 
     view: ClassVar[View] = "table"
     caption: ClassVar[str] = ""
@@ -196,6 +200,20 @@ class Model(ABC):
     def joined(self, shards: Sequence[Any]) -> Any:
         """The observations of several shards."""
         return joined(shards)
+
+    def tally(self, posterior: Posterior) -> Tally | None:
+        """How many observations the contribution holds, as its own numbers tell; None if the model cannot say.
+
+        Agents refuse a record that says otherwise of itself: nobody can claim more evidence than it states.
+        """
+        return None
+
+    def largest_contribution(self, value: float) -> Mapping[str, Array]:
+        """What one unit adds at most to each column of a factor, (1, d), if no number in the data is beyond ±`value`.
+
+        Factors of which the model knows no such bound are left out.
+        """
+        return {}
 
 
 def number_of(structure: Structure) -> int:

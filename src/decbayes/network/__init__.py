@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from decbayes.network.protocol.keys import agent_id as agent_id
     from decbayes.network.protocol.keys import short as short
     from decbayes.network.protocol.limits import Limits as Limits
+    from decbayes.network.protocol.limits import Rules as Rules
     from decbayes.network.protocol.messages import message_bytes as message_bytes
     from decbayes.network.protocol.pool import Change as Change
     from decbayes.network.protocol.pool import Entry as Entry
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from decbayes.network.protocol.record import Record as Record
     from decbayes.network.protocol.record import SignedHeader as SignedHeader
     from decbayes.network.protocol.record import sign_record as sign_record
+    from decbayes.network.protocol.roster import Roster as Roster
     from decbayes.network.protocol.validation import REASONS as REASONS
     from decbayes.network.protocol.validation import open_record as open_record
     from decbayes.network.protocol.validation import verify as verify
@@ -89,6 +91,8 @@ _HOME = {
     "REASONS": "protocol.validation",
     "Record": "protocol.record",
     "Report": "protocol.effects",
+    "Roster": "protocol.roster",
+    "Rules": "protocol.limits",
     "Saved": "protocol.effects",
     "Send": "protocol.effects",
     "SignedHeader": "protocol.record",

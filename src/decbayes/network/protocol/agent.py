@@ -6,25 +6,28 @@ The rules, all of them:
   agent thus learns its own highest version and goes above it. It goes a random distance above it, at each start and
   whenever it is reminded of a forgotten version, so that versions that nobody near remembers are not used again either.
 - A version is persisted, then counted, then sent. Never in another order.
+- Whoever sees that another agent has replaced a version of this very start falls silent: two agents share a key.
 - What is new is told to neighbours in short listings; they pull what they lack. Everything heard is relayed.
 - At every tick, and when a neighbour appears, one hash is compared; where it differs, so are the listings.
-- No clock is read. Ticks pace the talk and decide nothing.
+- No clock is read. Ticks pace the talk: what comes too fast waits, and nothing is decided by it.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from decbayes.errors import Refused
 from decbayes.network.protocol import messages
-from decbayes.network.protocol.budget import Budgets
-from decbayes.network.protocol.charter import Charter
+from decbayes.network.protocol.budget import Allowance
+from decbayes.network.protocol.charter import Charter, abbreviated
+from decbayes.network.protocol.contents import shard_id
 from decbayes.network.protocol.effects import Effect, Peer, Persist, Report, Saved, Send
-from decbayes.network.protocol.evidence import Evidence, Learned, learn, relearn, shard_id
-from decbayes.network.protocol.gossip import Gossip
-from decbayes.network.protocol.keys import Identity, short
+from decbayes.network.protocol.evidence import Evidence, Learned, correct, learn, relearn
+from decbayes.network.protocol.gossip import Gossip, Neighbour
+from decbayes.network.protocol.guests import Guests
+from decbayes.network.protocol.keys import AgentId, Identity, short
 from decbayes.network.protocol.messages import Batch, Digest, Listing, Pull
 from decbayes.network.protocol.pool import Change, Entry, Merged, Pool, Proof
 from decbayes.network.protocol.publisher import Publisher, Verify
@@ -37,7 +40,8 @@ class Agent:
     """A member of a group: observes data, talks to neighbours, and has the merged posterior whenever it is asked.
 
     `saved` is what its store holds from earlier starts. `verify` may be replaced by a function that remembers
-    its results, as the simulator does.
+    its results, as the simulator does. `software` is what neighbours are told about the program. `name` is what they
+    call this agent: with it neighbours must show that they are members, without it links are trusted.
     """
 
     def __init__(
@@ -48,17 +52,22 @@ class Agent:
         rng: np.random.Generator,
         saved: Iterable[Saved] = (),
         verify: Verify = verify,
+        software: str = "",
+        name: str | None = None,
     ) -> None:
-        self.charter, self.identity, self.rng = charter, identity, rng
+        self.charter, self.identity, self.rng, self.software = charter, identity, rng, software
         self.id = identity.id
-        self.pool = Pool(charter.structure)
+        self.pool = Pool(charter)
         self.refused: Counter[str] = Counter()
         self.trouble: str | None = None
         self.refinements = 0
         self._verify = verify
         self._shards: dict[str, Any] = {}
-        self._budgets = Budgets(charter.limits)
-        self._gossip = Gossip(charter, self.pool, rng)
+        limits = charter.limits
+        self._bodies, self._checks = Allowance(limits.tick_bytes), Allowance(limits.tick_messages)
+        self._versions = Allowance(1, limits.versions)
+        self._guests = Guests(charter, identity, name)
+        self._gossip = Gossip(charter, self.pool, rng, software, self._guests.introduce)
         self._unsaved: dict[bytes, Record | Proof] = {}
         self._publisher = Publisher(charter, identity, self.pool, rng, verify)
         self._restore(saved)
@@ -74,12 +83,30 @@ class Agent:
         return [] if learned is None else self.publish(learned)
 
     def learn(self, data: Any, *, shard: str | None = None, rng: np.random.Generator) -> Learned | None:
-        """Fit new data on top of own earlier data; None if it counts already. Publishes nothing."""
-        name = shard if shard is not None else shard_id(data)
+        """Fit new data on top of own earlier data; None if it counts already. Publishes nothing.
+
+        A shard has a name that only this site can make from its content. A name that is given is seen by all members.
+        """
+        name = shard if shard is not None else self.shard_id(data)
         self._shards[name] = data
-        if name in self.own.shards or name in self.charter.counted.get(self.id, ()):
+        if self.counts(name):
             return None
         return learn(self.charter, self.own, name, data, rng)
+
+    def hold(self, data: Any) -> str:
+        """Keep data at hand that does not count yet, and return its name."""
+        name = self.shard_id(data)
+        self._shards[name] = data
+        return name
+
+    def shard_id(self, data: Any) -> str:
+        """The site's name for data, under which it counts once."""
+        return shard_id(data, self.identity.secret)
+
+    def counts(self, shard: str) -> bool:
+        """Whether a shard of this site counts already, in its own evidence or in the epoch's prior."""
+        seat = self.pool.roster.seat(self.id)
+        return shard in self.own.shards or shard in self.charter.counted.get(seat, ())
 
     def refine(self, *, rng: np.random.Generator) -> list[Effect]:
         """Fit all own data again with everybody else's evidence as prior, and publish what that adds instead."""
@@ -94,13 +121,25 @@ class Agent:
         others = [r.posterior for r in self.pool.counted() if r.origin != self.id and r.posterior is not None]
         return relearn(self.charter, self.own, self._shards, others, rng)
 
+    def correct(self, shards: Iterable[str], *, rng: np.random.Generator) -> Learned:
+        """The evidence of these shards alone, fitted from the start: others are withdrawn without a trace."""
+        return correct(self.charter, self.own, self._shards, frozenset(shards), rng)
+
     def publish(self, learned: Learned) -> list[Effect]:
         """Replace the agent's evidence; it goes out as soon as it may."""
         if self.retracted:
             return [Report("not_published", {"why": "this agent has retracted its evidence for good"})]
         if learned.replaces != self.own.shards:
             return [Report("not_published", {"why": "the agent's evidence changed during the fit; fit again"})]
-        self._publisher.own = learned.evidence
+        self._publisher.learn(learned.evidence)
+        return self._publisher.publish()
+
+    def vote(self, member: AgentId, key: bytes | None) -> list[Effect]:
+        """Sign that a member should be removed (an empty key), or get another key; None takes the vote back."""
+        others = {subject: chosen for subject, chosen in self.votes.items() if subject != member}
+        votes = others if key is None else {**others, member: key}
+        if votes != self.votes:
+            self._publisher.vote(votes)
         return self._publisher.publish()
 
     def retract(self) -> list[Effect]:
@@ -119,16 +158,45 @@ class Agent:
     @property
     def own(self) -> Evidence:
         """What the agent's own data has to say, published or not."""
-        return self._publisher.own
+        return self._publisher.stand.evidence
+
+    @property
+    def votes(self) -> Mapping[AgentId, bytes]:
+        """Whom this agent wants removed (an empty key), or under another key."""
+        return self._publisher.stand.votes
 
     @property
     def retracted(self) -> bool:
-        return self._publisher.retracted
+        return self._publisher.stand.closed
+
+    @property
+    def twin(self) -> bool:
+        """Whether another agent was seen to run with the same key."""
+        return self._publisher.twin
 
     @property
     def peers(self) -> Sequence[Peer]:
         """The neighbours there are just now."""
         return tuple(self._gossip.peers)
+
+    @property
+    def neighbours(self) -> Mapping[Peer, Neighbour | None]:
+        """What the neighbours have said of themselves; None of those who have not spoken yet."""
+        return dict(self._gossip.peers)
+
+    @property
+    def guests(self) -> Mapping[Peer, AgentId]:
+        """The neighbours that have shown which member they are."""
+        return dict(self._guests.members)
+
+    @property
+    def ticks(self) -> int:
+        """How often it has ticked since its start."""
+        return self._gossip.ticks
+
+    def called(self, name: str) -> None:
+        """Take the name that the links have for this agent: from now on neighbours must show that they are members."""
+        self._guests.name = name
 
     @property
     def version(self) -> int:
@@ -149,11 +217,13 @@ class Agent:
     def on_disconnect(self, peer: Peer) -> list[Effect]:
         """A neighbour is gone. What it has said still counts."""
         self._gossip.disconnect(peer)
+        self._guests.forget(peer)
         return []
 
     def on_tick(self) -> list[Effect]:
         """Tell the news, compare hashes with one random neighbour, try again what has failed."""
-        self._budgets.refill()
+        for allowance in (self._bodies, self._checks, self._versions):
+            allowance.refill()
         again = [Persist(item) for item in self._unsaved.values()]
         self._unsaved.clear()
         return [*self._gossip.tick(), *again, *self._publisher.publish(), *self._report_overdue()]
@@ -161,8 +231,11 @@ class Agent:
     def on_bytes(self, peer: Peer, content: bytes) -> list[Effect]:
         """A message from a neighbour, whatever it holds."""
         try:
-            self._budgets.receive(peer, len(content))
             message = messages.decode(content, self.charter)
+            if isinstance(message, Digest):
+                self._guests.recognise(peer, message, self.pool.roster)
+            if isinstance(message, Pull):
+                self._guests.admit(peer)
         except Refused as error:
             return [self._refuse(peer, error)]
         match message:
@@ -173,15 +246,16 @@ class Agent:
             case Pull():
                 return self.on_pull(peer, message)
             case Batch():
-                proofs = [effect for pair in message.proofs for effect in self.on_proof(peer, pair)]
-                return proofs + [effect for record in message.records for effect in self.on_record(peer, record)]
+                return self.on_batch(peer, message)
 
     def on_digest(self, peer: Peer, message: Digest) -> list[Effect]:
         """A neighbour's hash of everything: if it equals ours, it knows no version of ours that we do not."""
+        changed = self._gossip.hear(peer, message)
+        told: list[Effect] = [self._compare_charters(peer, message)] if changed else []
         if message.root == self.pool.root:
-            return self._heard()
+            return told + self._heard()
         everything = self._gossip.list_all(peer)
-        return [everything] if self._budgets.spend(peer, len(everything.message)) else []
+        return told + ([everything] if self._bodies.spend(peer, len(everything.message)) else [])
 
     def on_listing(self, peer: Peer, message: Listing) -> list[Effect]:
         """What a neighbour holds: pull what we lack, tell what it lacks."""
@@ -191,18 +265,28 @@ class Agent:
 
     def on_pull(self, peer: Peer, message: Pull) -> list[Effect]:
         """Send bodies, as many as the neighbour's budget allows; it will ask for the rest again."""
-        affordable = [r for r in self._gossip.asked_for(message) if self._budgets.spend(peer, len(r.content))]
+        affordable = [r for r in self._gossip.asked_for(message) if self._bodies.spend(peer, len(r.content))]
         proofs = [self.pool.proofs[origin] for origin in set(message.origins) & self.pool.proofs.keys()]
         return [Send(peer, batch) for batch in messages.batches(affordable, proofs, self.charter)]
+
+    def on_batch(self, peer: Peer, message: Batch) -> list[Effect]:
+        """Records and proofs: as many as a neighbour may have checked."""
+        if not self._checks.spend(peer, len(message.records) + len(message.proofs)):
+            return [self._refuse(peer, Refused("budget", "more records in a tick than a neighbour may send."))]
+        effects = [effect for pair in message.proofs for effect in self.on_proof(peer, pair)]
+        return effects + [effect for record in message.records for effect in self.on_record(peer, record)]
 
     def on_record(self, peer: Peer, content: bytes) -> list[Effect]:
         """Check a record and take it in."""
         try:
-            sealed = open_record(content, self.charter)
+            sealed = open_record(content, self.charter, self.pool.roster)
             self._check_new(sealed)
             record = self._verify(sealed, self.charter)
         except Refused as error:
+            if error.entry is not None:
+                self._gossip.give_up(error.entry)
             return [self._refuse(peer, error)]
+        self._versions.spend(record.origin, 1)
         change = self.pool.add(record)
         if change is Change.EQUIVOCATION:
             return self._excluded(self.pool.proofs[record.origin])
@@ -211,14 +295,15 @@ class Agent:
         self._gossip.news.add(record.origin)
         taken: list[Effect] = [Persist(record), accepted(record)]
         if record.origin == self.id:
-            taken += [self._publisher.remind(record), *self._heard()]
+            taken += [*self._publisher.remind(record), *self._heard()]
         return taken
 
     def on_proof(self, peer: Peer, pair: tuple[messages.SignedBytes, messages.SignedBytes]) -> list[Effect]:
         """Check a proof of equivocation: two versions with one number, both signed by the same member."""
         try:
-            proof = Proof(*(open_header(signed.header, signed.signature, self.charter) for signed in pair))
-            check_proof(proof, self.charter)
+            roster = self.pool.roster
+            proof = Proof(*(open_header(signed.header, signed.signature, roster) for signed in pair))
+            check_proof(proof, roster)
         except Refused as error:
             return [self._refuse(peer, error)]
         return self._excluded(proof) if self.pool.exclude(proof) else []
@@ -230,7 +315,9 @@ class Agent:
         if published is None:
             return []
         self._gossip.news.add(self.id)
-        report = Report("published", {"version": published.version})
+        header = published.header
+        told = {"shards": len(header.shards), "observations": header.observations, "votes": len(header.votes)}
+        report = Report("published", {"version": published.version, **told})
         return [report, *self._gossip.tell_news(), *self._publisher.publish()]
 
     def on_persist_failed(self, item: Record | Proof, why: str) -> list[Effect]:
@@ -246,8 +333,10 @@ class Agent:
 
     def _restore(self, saved: Iterable[Saved]) -> None:
         self.pool.restore(saved)
-        if self.id in self.pool.records:
-            self._publisher.adopt(self.pool.records[self.id])
+        # What the site has said under a key that was replaced still stands, and is published under the new one.
+        held = [origin for origin in (self.id, self.pool.roster.seat(self.id)) if origin in self.pool.records]
+        if held:
+            self._publisher.adopt(self.pool.records[held[0]])
 
     def _heard(self) -> list[Effect]:
         """A neighbour has told what it holds, and we know all of it that is our own."""
@@ -259,13 +348,19 @@ class Agent:
         if signed.origin in self.pool.proofs:
             raise Refused("excluded", f"{short(signed.origin)} has signed two records under one version.")
         if self.pool.knows(signed.origin, signed.version, signed.digest):
-            raise Refused("replay", f"version {signed.version} of {short(signed.origin)} is known.")
-        if len(self.pool.history.get(signed.origin, ())) >= self.charter.limits.versions:
-            raise Refused("version", f"{short(signed.origin)} has used up its versions.")
+            newest = signed.version == self.pool.version(signed.origin)
+            raise Refused("replay" if newest else "stale", f"version {signed.version} of {short(signed.origin)}.")
+        if not self._versions.has(signed.origin):
+            raise Refused("pace", f"{short(signed.origin)} signs versions faster than they are taken.")
 
     def _excluded(self, proof: Proof) -> list[Effect]:
         self._gossip.news.add(proof.origin)
         return [Persist(proof), Report("excluded", {"origin": proof.origin.hex()})]
+
+    def _compare_charters(self, peer: Peer, message: Digest) -> Report:
+        same = message.charter.hex() == self.charter.fingerprint
+        told = {"charter": abbreviated(message.charter.hex()), "software": message.software}
+        return Report("linked" if same else "other_charter", {"peer": peer, **told})
 
     def _report_overdue(self) -> list[Effect]:
         """A transport may discard what is far too long before anybody can refuse it: then it is seen here."""
@@ -280,7 +375,8 @@ class Agent:
 
 
 def accepted(record: Record) -> Report:
-    return Report("accepted", {"origin": record.origin.hex(), "version": record.version})
+    told = {"version": record.version, "observations": record.header.observations}
+    return Report("accepted", {"origin": record.origin.hex(), **told})
 
 
 def overdue(entry: Entry, why: str) -> Report:

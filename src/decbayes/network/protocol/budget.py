@@ -1,33 +1,28 @@
-"""How much one neighbour may send, and have sent, between two ticks: a bound on what a bad one can cost."""
+"""How much others may ask for between two ticks: a bound on what a bad one can cost."""
 
-from collections import Counter
-
-from decbayes.errors import Refused
-from decbayes.network.protocol.limits import Limits
+from collections.abc import Hashable
 
 
-class Budgets:
-    """Bytes and messages of each neighbour since the last tick."""
+class Allowance:
+    """So much for everybody at every tick. A single thing may cost more than that; its owner then waits for longer."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._received: Counter[str] = Counter()
-        self._messages: Counter[str] = Counter()
-        self._sent: Counter[str] = Counter()
+    def __init__(self, each_tick: float, most: float | None = None) -> None:
+        self._each_tick, self._most = each_tick, each_tick if most is None else most
+        self._left: dict[Hashable, float] = {}
 
-    def receive(self, peer: str, size: int) -> None:
-        """Count a message in, or refuse it."""
-        self._messages[peer] += 1
-        self._received[peer] += size
-        if self._messages[peer] > self._limits.tick_messages or self._received[peer] > self._limits.tick_bytes:
-            raise Refused("budget", f"more than {self._limits.tick_messages:,} messages or too many bytes in one tick.")
+    def has(self, who: Hashable) -> bool:
+        """Whether anything is left."""
+        return self._left.get(who, self._most) > 0
 
-    def spend(self, peer: str, size: int) -> bool:
-        """Whether a body may still be sent to a neighbour in this tick; the first always may."""
-        allowed = not self._sent[peer] or self._sent[peer] + size <= self._limits.tick_bytes
-        self._sent[peer] += size if allowed else 0
-        return allowed
+    def spend(self, who: Hashable, amount: float) -> bool:
+        """Take so much, if anything is left; whether it was."""
+        left = self._left.get(who, self._most)
+        if left <= 0:
+            return False
+        self._left[who] = left - amount
+        return True
 
     def refill(self) -> None:
-        for counter in (self._received, self._messages, self._sent):
-            counter.clear()
+        """A tick has passed. Whoever has all of it back is forgotten."""
+        later = {who: left + self._each_tick for who, left in self._left.items()}
+        self._left = {who: left for who, left in later.items() if left < self._most}

@@ -17,20 +17,22 @@ from decbayes.files import to_bytes, write_whole
 from decbayes.models.model import Model
 from decbayes.models.registry import MODELS
 from decbayes.network.protocol.keys import PUBLIC_BYTES, AgentId, agent_id, public_key
-from decbayes.network.protocol.limits import Limits
+from decbayes.network.protocol.limits import Limits, Rules
 from decbayes.network.protocol.toml import CharterFile, read_epoch, read_tables, read_words, table_text, words_digest
 from decbayes.posterior import Posterior
 from decbayes.structure import EMPTY, Structure, canonical_json
 from decbayes.updates import Epoch, Update
 
-PROTOCOL = 1
+PROTOCOL = 2
+SECRET_BYTES = 32
 
 
 @dataclass(frozen=True)
 class Charter:
     """Group, model, members and limits. Two agents understand each other if their charters have one fingerprint.
 
-    The group's `id` is drawn once and stays when members are added, so that earlier records remain valid.
+    The group's `id` is drawn once and stays when members are added, so that earlier records remain valid. So is its
+    `secret`, under which members compare marks of their data: the charter is for members' eyes only.
     """
 
     group: str
@@ -41,6 +43,8 @@ class Charter:
     limits: Limits = field(default_factory=Limits)
     vocabulary: tuple[str, ...] = ()
     epoch: Epoch | None = None
+    rules: Rules = field(default_factory=Rules)
+    secret: bytes = field(default_factory=lambda: secrets.token_bytes(SECRET_BYTES), repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", MappingProxyType(dict(sorted(self.settings.items()))))
@@ -98,13 +102,15 @@ class Charter:
             "limits": msgspec.to_builtins(self.limits),
             "members": {name: public.hex() for name, public in self.members.items()},
             "model": [self.model_name, dict(self.settings)],
+            "rules": msgspec.to_builtins(self.rules),
+            "secret": hashlib.sha256(self.secret).hexdigest(),
         }
         return hashlib.sha256(canonical_json(content)).hexdigest()
 
     @property
     def short_fingerprint(self) -> str:
         """What people read to each other: 80 bits, in five groups."""
-        return "-".join(self.fingerprint[first : first + 4] for first in range(0, 20, 4))
+        return abbreviated(self.fingerprint)
 
     def next_epoch(self, merged: Posterior, counted: Mapping[AgentId, Iterable[str]]) -> "Charter":
         """The charter of the next epoch: what was merged in this one becomes its prior, and counts no more.
@@ -125,10 +131,13 @@ class Charter:
                 "id": self.id,
                 "protocol": PROTOCOL,
                 "structure": self.model.structure.fingerprint,
+                "secret": self.secret.hex(),
             },
             "model": {"name": self.model_name},
             "model.settings": self.settings,
-            "limits": msgspec.to_builtins(self.limits),
+            # What has no limit is left out.
+            "limits": {name: limit for name, limit in msgspec.to_builtins(self.limits).items() if limit is not None},
+            "rules": msgspec.to_builtins(self.rules),
             "members": {name: public.hex() for name, public in self.members.items()},
         }
         if self.vocabulary:
@@ -162,7 +171,10 @@ class Charter:
     @classmethod
     def from_tables(cls, content: CharterFile, words: tuple[str, ...], epoch: Epoch | None) -> "Charter":
         if content.group.protocol != PROTOCOL:
-            raise InvalidCharter(f"The charter is for protocol {content.group.protocol}; this is protocol {PROTOCOL}.")
+            raise InvalidCharter(
+                f"The charter is for protocol {content.group.protocol}; this decbayes speaks {PROTOCOL}. Write "
+                "a new one with `decbayes charter new`, and give each agent a new store."
+            )
         charter = cls(
             group=content.group.name,
             id=content.group.id,
@@ -170,8 +182,10 @@ class Charter:
             settings=content.model.settings,
             members={name: member_key(name, key) for name, key in content.members.items()},
             limits=content.limits,
+            rules=content.rules,
             vocabulary=words,
             epoch=epoch,
+            secret=group_secret(content.group.secret),
         )
         if charter.model.structure.fingerprint != content.group.structure:
             raise InvalidCharter(
@@ -179,6 +193,10 @@ class Charter:
                 f"{content.group.structure[:12]}: it was edited by hand, or the vocabulary or decbayes is another."
             )
         return charter
+
+
+def abbreviated(fingerprint: str) -> str:
+    return "-".join(fingerprint[first : first + 4] for first in range(0, 20, 4))
 
 
 def check(charter: Charter) -> None:
@@ -201,11 +219,22 @@ def check(charter: Charter) -> None:
             raise InvalidCharter(f"{text!r} is not a name: names are not empty and hold printable characters only.")
 
 
-def member_key(name: str, text: str) -> bytes:
+def group_secret(text: str) -> bytes:
+    secret = from_hex(text)
+    if len(secret) != SECRET_BYTES:
+        raise InvalidCharter(f"The group's secret is not {2 * SECRET_BYTES} hexadecimal digits.")
+    return secret
+
+
+def from_hex(text: str) -> bytes:
     try:
-        public = bytes.fromhex(text)
+        return bytes.fromhex(text)
     except ValueError:
-        public = b""
+        return b""
+
+
+def member_key(name: str, text: str) -> bytes:
+    public = from_hex(text)
     if len(public) != PUBLIC_BYTES:
         raise InvalidCharter(f"The key of '{name}' is not {2 * PUBLIC_BYTES} hexadecimal digits.")
     public_key(public)

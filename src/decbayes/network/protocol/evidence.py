@@ -1,27 +1,36 @@
 """What an agent's own data has to say: fitted shard by shard, refined against everybody else's evidence."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
 
 from decbayes.errors import InvalidData
 from decbayes.merging import align, merge
-from decbayes.models.points import as_numbers
 from decbayes.network.protocol.charter import Charter
+from decbayes.network.protocol.contents import mark
+from decbayes.network.protocol.record import Header
 from decbayes.posterior import Posterior
+
+Shards = Mapping[str, Any]
+"""Data by the shard's name."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """The posterior of some shards of an agent's data, under the group's prior."""
+    """The posterior of some shards of an agent's data, under the group's prior, and how much data that is."""
 
     posterior: Posterior
     shards: frozenset[str] = frozenset()
     observations: int = 0
+    units: int = 0
+    marks: frozenset[bytes] = frozenset()
+
+    @classmethod
+    def published(cls, header: Header, posterior: Posterior) -> "Evidence":
+        """The evidence that a record holds."""
+        return cls(posterior, frozenset(header.shards), header.observations, header.units, frozenset(header.marks))
 
 
 @dataclass(frozen=True)
@@ -32,24 +41,52 @@ class Learned:
     replaces: frozenset[str]
 
 
+def nothing(charter: Charter) -> Evidence:
+    return Evidence(charter.update.nothing)
+
+
 def learn(charter: Charter, own: Evidence, shard: str, data: Any, rng: np.random.Generator) -> Learned:
     """Fit a new shard on top of the agent's own earlier ones."""
     posterior = charter.update.learn(data, own.posterior, rng=rng)
-    evidence = Evidence(posterior, own.shards | {shard}, own.observations + charter.model.count(data))
-    return Learned(evidence, own.shards)
+    return Learned(enlarged(charter, own, shard, data, posterior), own.shards)
 
 
 def relearn(
-    charter: Charter, own: Evidence, shards: Mapping[str, Any], others: Sequence[Posterior], rng: np.random.Generator
+    charter: Charter, own: Evidence, shards: Shards, others: Sequence[Posterior], rng: np.random.Generator
 ) -> Learned:
     """Fit all own shards again, with everybody else's evidence as their prior."""
-    missing = sorted(own.shards - shards.keys())
-    if missing:
-        raise InvalidData(f"Refining needs the data of all own shards; observe these again first: {missing[:5]}.")
+    data = charter.model.joined(at_hand(shards, own.shards))
     alignment = align([own.posterior, *others])
-    data = charter.model.joined([shards[name] for name in sorted(own.shards)])
     posterior = charter.update.relearn(data, alignment.relabelled()[0], alignment.merged(), rng=rng)
-    return Learned(Evidence(posterior, own.shards, own.observations), own.shards)
+    return Learned(replace(own, posterior=posterior), own.shards)
+
+
+def correct(charter: Charter, own: Evidence, shards: Shards, kept: frozenset[str], rng: np.random.Generator) -> Learned:
+    """Fit some shards from the start, in the place of all evidence so far: what is left out leaves no trace."""
+    evidence = nothing(charter)
+    for name, data in zip(sorted(kept), at_hand(shards, kept), strict=True):
+        evidence = enlarged(charter, evidence, name, data, evidence.posterior)
+    if kept:
+        data = charter.model.joined(at_hand(shards, kept))
+        evidence = replace(evidence, posterior=charter.update.learn(data, charter.update.nothing, rng=rng))
+    return Learned(evidence, own.shards)
+
+
+def enlarged(charter: Charter, own: Evidence, shard: str, data: Any, posterior: Posterior) -> Evidence:
+    """The evidence with one more shard's data counted, and that posterior."""
+    observations = charter.model.count(data)
+    marks = {mark(data, charter.secret)} if observations >= charter.rules.compare else set()
+    units = round(float(np.sum(charter.model.units(data))))
+    return Evidence(
+        posterior, own.shards | {shard}, own.observations + observations, own.units + units, own.marks | marks
+    )
+
+
+def at_hand(shards: Shards, names: frozenset[str]) -> list[Any]:
+    missing = sorted(names - shards.keys())
+    if missing:
+        raise InvalidData(f"This needs the data of all own shards; observe these again first: {missing[:5]}.")
+    return [shards[name] for name in sorted(names)]
 
 
 def reconcile(own: Evidence, published: Evidence) -> Evidence:
@@ -61,28 +98,11 @@ def reconcile(own: Evidence, published: Evidence) -> Evidence:
     if own.shards <= published.shards:
         return published
     if published.shards and not own.shards & published.shards:
-        posterior = merge([own.posterior, published.posterior])
-        return Evidence(posterior, own.shards | published.shards, own.observations + published.observations)
+        return Evidence(
+            merge([own.posterior, published.posterior]),
+            own.shards | published.shards,
+            own.observations + published.observations,
+            own.units + published.units,
+            own.marks | published.marks,
+        )
     return own
-
-
-def dense_parts(data: Any) -> list[np.ndarray]:
-    values = as_numbers(data)
-    return [np.asarray(values.shape), values]
-
-
-def sparse_parts(data: Any) -> list[np.ndarray]:
-    """A sparse matrix in one form, whatever integers, order of entries or stored zeros it came with."""
-    matrix = csr_array(data, copy=True)
-    matrix.data = as_numbers(matrix.data)
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    return [np.asarray(part, dtype=np.int64) for part in (matrix.shape, matrix.indptr, matrix.indices)] + [matrix.data]
-
-
-def shard_id(data: Any) -> str:
-    """A name for data that is its content's hash: the same data twice is the same shard."""
-    digest = hashlib.sha256()
-    for part in sparse_parts(data) if issparse(data) else dense_parts(data):
-        digest.update(str(part.dtype).encode() + np.ascontiguousarray(part).tobytes())
-    return digest.hexdigest()[:32]

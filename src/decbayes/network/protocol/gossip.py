@@ -1,5 +1,8 @@
 """How news gets around: short listings are pushed, hashes are compared, and what is missing is pulled."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 
 from decbayes.network.protocol import messages
@@ -17,36 +20,57 @@ OVERDUE = 50
 # News goes to so many neighbours at once; the others hear of it from these, or by comparing hashes.
 FANOUT = 8
 
+Introduce = Callable[[Peer], tuple[bytes, bytes]]
+"""The member that we are, and our signature of the link to a neighbour."""
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """What a neighbour has said of itself, and at which tick."""
+
+    digest: Digest
+    tick: int
+
 
 class Gossip:
     """One agent's neighbours, what they have not been told yet, and what has been asked of them."""
 
-    def __init__(self, charter: Charter, pool: Pool, rng: np.random.Generator) -> None:
-        self.peers: list[Peer] = []
+    def __init__(
+        self, charter: Charter, pool: Pool, rng: np.random.Generator, software: str, introduce: Introduce
+    ) -> None:
+        self.peers: dict[Peer, Neighbour | None] = {}
         self.news: set[AgentId] = set()
-        self._charter, self._pool, self._rng = charter, pool, rng
+        self.ticks = 0
+        self._charter, self._pool, self._rng, self._software = charter, pool, rng, software
+        self._introduce = introduce
         # Versions that neighbours have listed and never sent.
         self.overdue: list[Entry] = []
         self._asked: dict[Entry, int] = {}
         self._vain: dict[AgentId, tuple[Entry, int]] = {}
-        self._tick = 0
+        self._hopeless: dict[AgentId, Entry] = {}
 
     def connect(self, peer: Peer) -> Send:
-        if peer not in self.peers:
-            self.peers.append(peer)
+        self.peers.setdefault(peer, None)
         return self._compare(peer)
 
     def disconnect(self, peer: Peer) -> None:
-        if peer in self.peers:
-            self.peers.remove(peer)
+        self.peers.pop(peer, None)
+
+    def hear(self, peer: Peer, digest: Digest) -> bool:
+        """Remember what a neighbour says of itself; whether it has another charter than when it last spoke."""
+        if peer not in self.peers:
+            return False
+        before, self.peers[peer] = self.peers[peer], Neighbour(digest, self.ticks)
+        return before is None or before.digest.charter != digest.charter
 
     def tick(self) -> list[Send]:
         """Tell the news, and compare hashes with one random neighbour."""
-        self._tick += 1
-        self._asked = {entry: tick for entry, tick in self._asked.items() if tick + PATIENCE > self._tick}
+        self.ticks += 1
+        self._asked = {entry: tick for entry, tick in self._asked.items() if tick + PATIENCE > self.ticks}
         if not self.peers:
             return []
-        return [*self.tell_news(), self._compare(self.peers[int(self._rng.integers(len(self.peers)))])]
+        peers = list(self.peers)
+        return [*self.tell_news(), self._compare(peers[int(self._rng.integers(len(peers)))])]
 
     def tell_news(self) -> list[Send]:
         """Push what has changed since the last time to a few neighbours."""
@@ -55,11 +79,11 @@ class Gossip:
         entries = [entry for entry in self._pool.entries() if entry[0] in self.news]
         news = messages.listing(entries, sorted(self.news & self._pool.proofs.keys()), complete=False)
         self.news.clear()
-        chosen = self._rng.permutation(len(self.peers))[:FANOUT]
-        return [Send(self.peers[index], news) for index in chosen]
+        peers = list(self.peers)
+        return [Send(peers[index], news) for index in self._rng.permutation(len(peers))[:FANOUT]]
 
     def list_all(self, peer: Peer) -> Send:
-        return Send(peer, messages.listing(self._pool.entries(), sorted(self._pool.proofs), complete=True))
+        return Send(peer, messages.listing(self._pool.entries(), self._pool.excluded(), complete=True))
 
     def answer(self, peer: Peer, theirs: Listing) -> list[Send]:
         """Pull what a neighbour has and we lack; if it has listed all it has, tell it what it lacks."""
@@ -75,24 +99,32 @@ class Gossip:
     def asked_for(self, message: Pull) -> list[Record]:
         return [self._pool.records[origin] for origin in dict.fromkeys(message.origins) if origin in self._pool.records]
 
+    def give_up(self, entry: Entry) -> None:
+        """Never ask for that version again: it is refused whoever sends it."""
+        self._hopeless[entry[0]] = entry
+        if len(self._hopeless) > 4 * self._charter.limits.members:
+            self._hopeless.clear()
+
     def _compare(self, peer: Peer) -> Send:
-        return Send(peer, messages.encode(Digest(self._pool.root)))
+        fingerprint = bytes.fromhex(self._charter.fingerprint)
+        member, proof = self._introduce(peer)
+        return Send(peer, messages.encode(Digest(self._pool.root, fingerprint, self._software, member, proof)))
 
     def _wants(self, entry: Entry) -> bool:
         """Whether a version is new to us, or contradicts one that we hold, and was not asked for just now."""
         origin, version, digest = entry
-        if origin not in self._charter.keys or self._pool.knows(origin, version, digest) or entry in self._asked:
+        if origin not in self._pool.roster.keys or entry in self._asked or self._hopeless.get(origin) == entry:
             return False
-        return version >= self._pool.version(origin)
+        return not self._pool.knows(origin, version, digest)
 
     def _unproven(self, origin: AgentId) -> bool:
-        return origin in self._charter.keys and origin not in self._pool.proofs
+        return origin in self._pool.roster.keys and origin not in self._pool.proofs
 
     def _remember(self, wanted: list[Entry]) -> None:
         # Neighbours who list versions that do not exist must not fill the memory; asking twice is harmless.
         if len(self._asked) > 4 * self._charter.limits.members:
             self._asked.clear()
-        self._asked |= dict.fromkeys(wanted, self._tick)
+        self._asked |= dict.fromkeys(wanted, self.ticks)
         for entry in wanted:
             last, times = self._vain.get(entry[0], (entry, 0))
             self._vain[entry[0]] = entry, times + 1 if last == entry else 1
@@ -102,7 +134,7 @@ class Gossip:
     def _tell_missing(self, peer: Peer, theirs: Listing) -> list[Send]:
         known = {origin: (version, digest) for origin, version, digest in theirs.entries}
         missing = [entry for entry in self._pool.entries() if lacks(known.get(entry[0]), entry)]
-        accused = sorted(self._pool.proofs.keys() - set(theirs.excluded))
+        accused = [origin for origin in self._pool.excluded() if origin not in theirs.excluded]
         return [Send(peer, messages.listing(missing, accused, complete=False))] if missing or accused else []
 
 

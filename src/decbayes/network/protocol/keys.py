@@ -1,8 +1,11 @@
 """Who an agent is: an Ed25519 key, and the hash of its public half as its id."""
 
+import base64
 import hashlib
+import hmac
 import os
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 
@@ -23,19 +26,31 @@ AgentId = bytes
 """SHA-256 of an agent's public key."""
 
 # A signature says what it signs, so that one made for another purpose can never pass for a record's.
-PURPOSE = b"decbayes record 1\0"
+PURPOSE = b"decbayes record 2\0"
+LINK = b"decbayes link 2\0"
 PUBLIC_BYTES = 32
+SECRET = re.compile(rb"-----BEGIN DECBAYES SITE SECRET-----\s+([A-Za-z0-9+/=]+)\s+-----END DECBAYES SITE SECRET-----")
 
 
 @dataclass(frozen=True)
 class Identity:
-    """An agent's private key. It never leaves the agent's machine."""
+    """An agent's private key, and the secret under which its site names its shards. Neither leaves the site's machine.
+
+    The secret follows from the first key, and stays when that is replaced: the same data keep their names.
+    """
 
     private: Ed25519PrivateKey
+    secret: bytes = field(default=b"", repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.secret:
+            own = self.private.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
+            object.__setattr__(self, "secret", keyed(own, b"decbayes site secret"))
 
     @classmethod
-    def generate(cls) -> "Identity":
-        return cls(Ed25519PrivateKey.generate())
+    def generate(cls, *, after: "Identity | None" = None) -> "Identity":
+        """A new key; of a site that had another one before, if that is given."""
+        return cls(Ed25519PrivateKey.generate(), b"" if after is None else after.secret)
 
     @classmethod
     def from_seed(cls, seed: bytes) -> "Identity":
@@ -45,17 +60,19 @@ class Identity:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Identity":
         """Read a key that `save` wrote."""
+        content = Path(path).read_bytes()
         try:
-            private = load_pem_private_key(Path(path).read_bytes(), password=None)
+            private = load_pem_private_key(content, password=None)
         except (ValueError, TypeError) as error:
             raise InvalidKey(f"{path} is not a private key in PEM form: {error}") from None
         if not isinstance(private, Ed25519PrivateKey):
             raise InvalidKey(f"{path} holds another kind of key; `decbayes keygen` makes Ed25519 keys.")
-        return cls(private)
+        found = SECRET.search(content)
+        return cls(private, b"" if found is None else base64.b64decode(found[1]))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the key, readable by its owner only; an existing file is never overwritten."""
-        write_new(Path(path), private_pem(self.private), private=True)
+        write_new(Path(path), private_pem(self.private) + secret_pem(self.secret), private=True)
 
     @cached_property
     def public(self) -> bytes:
@@ -66,8 +83,18 @@ class Identity:
     def id(self) -> AgentId:
         return agent_id(self.public)
 
-    def sign(self, digest: bytes) -> bytes:
-        return self.private.sign(PURPOSE + digest)
+    def sign(self, digest: bytes, purpose: bytes = PURPOSE) -> bytes:
+        return self.private.sign(purpose + digest)
+
+
+def keyed(secret: bytes, content: bytes) -> bytes:
+    """A digest that nobody can compute, or compare with guesses, without the secret."""
+    return hmac.digest(secret, content, "sha256")
+
+
+def secret_pem(secret: bytes) -> bytes:
+    text = base64.b64encode(secret)
+    return b"-----BEGIN DECBAYES SITE SECRET-----\n" + text + b"\n-----END DECBAYES SITE SECRET-----\n"
 
 
 def private_pem(key: PrivateKeyTypes) -> bytes:
@@ -96,10 +123,10 @@ def short(origin: AgentId) -> str:
     return origin.hex()[:8]
 
 
-def signed_by(public: bytes, digest: bytes, signature: bytes) -> bool:
+def signed_by(public: bytes, digest: bytes, signature: bytes, purpose: bytes = PURPOSE) -> bool:
     """Whether the holder of the key has signed the digest."""
     try:
-        public_key(public).verify(signature, PURPOSE + digest)
+        public_key(public).verify(signature, purpose + digest)
     except InvalidSignature:
         return False
     return True

@@ -1,6 +1,9 @@
-"""What one member may ask of the others."""
+"""What one member may ask of the others, and by which rules they count."""
+
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 # How long certificates are valid unless asked otherwise: those of a group's authority, and those of agents.
 AUTHORITY_DAYS, AGENT_DAYS = 3650, 825
@@ -10,21 +13,47 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """What one member may ask of the others. All members check the same limits, so that all accept the same records.
 
     `members` is the most agents there will ever be: a contribution must leave the merge proper even if all of them sent
-    it. `versions` bounds the signed headers that are kept of one agent, `refinements` the refits of one start of an
-    agent. The last two bound what one neighbour may send, or have sent, between two ticks.
+    it. `observations` is the most that one member may claim, `units` the most words (or other units) of one
+    observation, `value` the largest absolute number in the data, if there is one. `refinements` bounds the refits of
+    one start of an agent. Whoever signs versions faster than one per tick has `versions` of them to spare; the rest
+    waits. The last two bound what one neighbour may send, or have sent, between two ticks.
     """
 
     members: int = 1000
     record_bytes: int = 64 << 20
     observations: int = 10**12
+    units: int = 1_000_000
+    value: float | None = None
     magnitude: float = 1e15
     shards: int = 10_000
-    versions: int = 100_000
     refinements: int = 20
-    tick_bytes: int = 256 << 20
-    tick_messages: int = 10_000
+    versions: int = 20
+    tick_bytes: int = 64 << 20
+    tick_messages: int = 200
 
     def __post_init__(self) -> None:
-        low = [name for name in self.__struct_fields__ if not getattr(self, name) > 0]
+        low = [name for name in self.__struct_fields__ if not (getattr(self, name) or 0) > 0 and name != "value"]
+        if self.value is not None and not self.value > 0:
+            low.append("value")
         if low:
             raise ValueError(f"limits must be positive: {', '.join(low)}")
+
+
+Share = Annotated[float, Meta(gt=0.0, le=1.0)]
+
+
+class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """By which rules members count.
+
+    `agreement`: a member is removed, or its key replaced, when more than this share of the charter's members has signed
+    it. `least_observations`: evidence of fewer is neither published nor accepted. `share`: no member counts for more
+    than this share of all evidence; what it has beyond is scaled down. `compare`: data sets of at least so many
+    observations carry a mark, by which members notice that two of them hold the same data. `robust`: a minority of
+    faulty members has little influence on the merge, at a small price where there are none.
+    """
+
+    agreement: Annotated[float, Meta(ge=0.5, lt=1.0)] = 0.5
+    least_observations: Annotated[int, Meta(ge=1)] = 1
+    share: Share = 1.0
+    compare: Annotated[int, Meta(ge=10)] = 100
+    robust: bool = False

@@ -14,12 +14,21 @@ from decbayes.network.protocol.record import Hash, Record, Signature, SignedHead
 # Every entry of a listing costs about this many bytes; so do other things that are counted and not measured.
 ENTRY_BYTES = 128
 OVERHEAD = 4096
+# A member may have replaced its key, and then has a record under each.
+MOST_KEYS = 2
 
 
 class Digest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=1):
-    """“Do you hold what I hold?” One hash of everything."""
+    """“Do you hold what I hold?” One hash of everything, that of the sender's charter, and its decbayes.
+
+    `proof` is a member's signature of this link's two ends: whoever sends it holds that member's key.
+    """
 
     root: Hash
+    charter: Hash
+    software: Annotated[str, Meta(max_length=64)] = ""
+    member: Annotated[bytes, Meta(max_length=32)] = b""
+    proof: Annotated[bytes, Meta(max_length=64)] = b""
 
 
 class Listing(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=2):
@@ -63,9 +72,12 @@ def decode(content: bytes, charter: Charter) -> Message:
     if len(content) > most:
         raise Refused("size", f"a message of {len(content):,} bytes; at most {most:,} are read.")
     try:
-        return _decoder.decode(content)
+        message = _decoder.decode(content)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise Refused("envelope", f"not a message ({error}).") from None
+    if isinstance(message, Batch) and len(message.records) + len(message.proofs) > MOST_KEYS * charter.limits.members:
+        raise Refused("size", f"{len(message.records):,} records at once; each member has one.")
+    return message
 
 
 def message_bytes(charter: Charter) -> int:

@@ -1,23 +1,38 @@
 """What an agent has heard: the newest record of each origin, and proofs against those who signed two.
 
-The state is a growing set of signed headers; everything else follows from it. So a union of pools is commutative,
-associative, idempotent and monotone, whatever the origins do:
+The state is a join-semilattice, so a union of pools is commutative, associative, idempotent and monotone, and what is
+older than the newest version need not be kept:
 
-- the newest version of an origin counts, alone; its body replaces all earlier ones;
-- two headers of one origin with one version are a proof, and exclude the origin for good;
-- a retraction is an empty newest version, kept like any other.
+- of an origin the highest version counts, alone: it replaces all lower ones, whatever they said;
+- of one version there may be two headers, if the origin cheats: the two with the lowest digests stay, until a higher
+  version replaces them;
+- a proof is two such headers; it is never dropped, and excludes the origin for good.
+
+Who is a member (`roster`) and what counts follow from that state. Records of keys that are nobody's any more are held
+and neither listed nor counted.
+
+`union` joins two such states and infers nothing. `notice` draws the conclusion from two headers that are held: it adds
+a proof, which only grows the state. Agents do so at once, and proofs spread; whether a fork is caught that a higher
+version has replaced everywhere depends on who saw what when, but agents that have talked agree on it.
 """
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 
-from decbayes.merging import merge
+import numpy as np
+
+from decbayes.families import Array
+from decbayes.merging import Alignment, Influence, align, robust_merge
+from decbayes.merging.robust import scaled_by
+from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.keys import AgentId
 from decbayes.network.protocol.record import Record, SignedHeader
+from decbayes.network.protocol.roster import Roster, roster
 from decbayes.posterior import Posterior
-from decbayes.structure import Structure
 
 Entry = tuple[AgentId, int, bytes]
 """Origin, version and digest: how agents tell each other what they hold."""
@@ -47,6 +62,12 @@ class Merged:
     entries: tuple[Entry, ...]
     observations: int
     set_hash: str
+    alignment: Alignment | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def influence(self) -> Influence | None:
+        """How much each of the entries has to do with the merge, and who disagrees with all others."""
+        return None if self.alignment is None else self.alignment.influence()
 
 
 class Change(Enum):
@@ -62,70 +83,65 @@ class Change(Enum):
 class Pool:
     """Origin → newest valid record. Only validated records are ever added."""
 
-    def __init__(self, structure: Structure) -> None:
-        self.structure = structure
+    def __init__(self, charter: Charter) -> None:
+        self.charter = charter
         self.records: dict[AgentId, Record] = {}
-        self.history: dict[AgentId, dict[int, SignedHeader]] = {}
+        self.rivals: dict[AgentId, SignedHeader] = {}
         self.proofs: dict[AgentId, Proof] = {}
+        self._roster = Roster(charter)
         self._root: bytes | None = None
         self._merged: Merged | None = None
+
+    @property
+    def roster(self) -> Roster:
+        """Who is a member, by the charter and the votes in the records."""
+        return self._roster
 
     def add(self, record: Record) -> Change:
         """Take a record in."""
         if record.origin in self.proofs:
             return Change.EXCLUDED
-        if self.knows(record.origin, record.version, record.digest):
-            return Change.KNOWN
-        if self.see(record.signed):
-            return Change.EQUIVOCATION
-        newest = self.records.get(record.origin)
-        if newest is not None and newest.version > record.version:
-            return Change.STALE
-        self.records[record.origin] = record
-        self._root = None
-        return Change.NEWER
+        change = self._join(record)
+        return Change.EQUIVOCATION if self.notice() else change
 
     def exclude(self, proof: Proof) -> bool:
         """Take a proof in: its origin counts no more, here and, as the proof spreads, everywhere."""
         if proof.origin in self.proofs:
             return False
         self.proofs[proof.origin] = proof
-        self.records.pop(proof.origin, None)
-        self.history.pop(proof.origin, None)
-        self._root = None
+        self.rivals.pop(proof.origin, None)
+        self._changed(self.records.pop(proof.origin, None), None)
         return True
 
-    def see(self, signed: SignedHeader) -> bool:
-        """Keep a signed header; True if it contradicts one that is known, which excludes the origin."""
-        if signed.origin in self.proofs:
-            return False
-        known = self.history.setdefault(signed.origin, {}).setdefault(signed.version, signed)
-        return known.digest != signed.digest and self.exclude(Proof(known, signed))
+    def notice(self) -> list[Proof]:
+        """Exclude whoever is seen to have signed two records under one version."""
+        proofs = [Proof(self.records[origin].signed, rival) for origin, rival in self.rivals.items()]
+        return [proof for proof in proofs if self.exclude(proof)]
 
     def union(self, other: "Pool") -> None:
         """Take in all that another pool holds."""
         for proof in other.proofs.values():
             self.exclude(proof)
-        for record in other.records.values():
-            self.add(record)
-        for signed in [signed for versions in other.history.values() for signed in versions.values()]:
-            self.see(signed)
+        for origin, record in other.records.items():
+            if origin not in self.proofs:
+                self._join(record)
+                if origin in other.rivals:
+                    self._join_rival(other.rivals[origin])
 
-    def restore(self, saved: Iterable[Record | SignedHeader | Proof]) -> None:
+    def restore(self, saved: Iterable[Record | Proof]) -> None:
         """Take in what a store has kept."""
         for item in saved:
-            match item:
-                case Record():
-                    self.add(item)
-                case SignedHeader():
-                    self.see(item)
-                case Proof():
-                    self.exclude(item)
+            if isinstance(item, Proof):
+                self.exclude(item)
+            else:
+                self.add(item)
 
     def knows(self, origin: AgentId, version: int, digest: bytes) -> bool:
-        """Whether that very version has been seen, or can no longer matter."""
-        known = self.history.get(origin, {}).get(version)
-        return origin in self.proofs or (known is not None and known.digest == digest)
+        """Whether that very version is held, or can no longer matter."""
+        newest = self.records.get(origin)
+        if origin in self.proofs:
+            return True
+        return newest is not None and (version < newest.version or (newest.version, newest.digest) == (version, digest))
 
     def version(self, origin: AgentId) -> int:
         """The newest version of an origin; 0 if nothing has been heard of it."""
@@ -133,8 +149,13 @@ class Pool:
         return 0 if record is None else record.version
 
     def entries(self) -> list[Entry]:
-        """All newest versions, retractions included, in the order of origins."""
-        return [(origin, record.version, record.digest) for origin, record in sorted(self.records.items())]
+        """All newest versions, empty ones included, in the order of origins."""
+        keys = self.roster.keys
+        return [(origin, r.version, r.digest) for origin, r in sorted(self.records.items()) if origin in keys]
+
+    def excluded(self) -> list[AgentId]:
+        """Those against whom there is a proof, in order."""
+        return sorted(self.proofs.keys() & self.roster.keys.keys())
 
     @property
     def root(self) -> bytes:
@@ -143,42 +164,114 @@ class Pool:
             digest = hashlib.sha256()
             for origin, version, content in self.entries():
                 digest.update(origin + version.to_bytes(8, "little") + content)
-            for origin in sorted(self.proofs):
+            for origin in self.excluded():
                 digest.update(b"excluded" + origin)
             self._root = digest.digest()
         return self._root
 
     def counted(self) -> Iterator[Record]:
-        """The records that a merge counts, in the order of origins: each origin once, and no retractions."""
-        return (record for _, record in sorted(self.records.items()) if not record.retraction)
+        """The records that a merge counts, in the order of origins: each member once, and none that are empty."""
+        # Both in one step: another thread may ask while records come in.
+        records, now = dict(self.records), self.roster
+        for origin, record in sorted(records.items()):
+            if not record.empty and now.counts(origin, records):
+                yield record
 
     def merged(self) -> Merged:
         """Merge on demand, once for each set of records."""
         records = list(self.counted())
         set_hash = hashlib.sha256(b"".join(record.digest for record in records)).hexdigest()
         if self._merged is None or self._merged.set_hash != set_hash:
-            self._merged = merge_records(self.structure, records, set_hash)
+            self._merged = merge_records(self.charter, records, set_hash)
         return self._merged
+
+    def same_data(self) -> list[tuple[AgentId, ...]]:
+        """Members who hold the same data set, as its mark tells; nobody else can know which data it is."""
+        holders: dict[bytes, set[AgentId]] = defaultdict(set)
+        for record in self.counted():
+            for mark in record.header.marks:
+                holders[mark].add(record.origin)
+        return sorted({tuple(sorted(origins)) for origins in holders.values() if len(origins) > 1})
 
     def posterior(self) -> Posterior:
         """The posterior of everybody's data heard of so far."""
         return self.merged().posterior
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Pool) and (self.records, self._seen(), self.proofs.keys()) == (
+        return isinstance(other, Pool) and (self.records, self.rivals, self.proofs.keys()) == (
             other.records,
-            other._seen(),
+            other.rivals,
             other.proofs.keys(),
         )
 
     __hash__ = None  # type: ignore[assignment]
 
-    def _seen(self) -> set[tuple[AgentId, int]]:
-        return {(origin, version) for origin, versions in self.history.items() for version in versions}
+    def _join(self, record: Record) -> Change:
+        """The higher version; of one version the two lowest digests."""
+        held = self.records.get(record.origin)
+        if held is not None and record.version < held.version:
+            return Change.STALE
+        if held is not None and record.digest == held.digest:
+            return Change.KNOWN
+        if held is not None and record.version == held.version:
+            lower, higher = sorted((held, record), key=lambda each: each.digest)
+            self.records[record.origin] = lower
+            self._join_rival(higher.signed)
+            self._changed(held, lower)
+            return Change.EQUIVOCATION
+        self.records[record.origin] = record
+        self.rivals.pop(record.origin, None)
+        self._changed(held, record)
+        return Change.NEWER
+
+    def _join_rival(self, rival: SignedHeader) -> None:
+        held = self.records[rival.origin]
+        if rival.version != held.version or rival.digest == held.digest:
+            return
+        other = self.rivals.get(rival.origin)
+        self.rivals[rival.origin] = rival if other is None else min(rival, other, key=lambda each: each.digest)
+
+    def _changed(self, before: Record | None, after: Record | None) -> None:
+        """Count the votes anew if they have changed."""
+        self._root = None
+        votes = [record.header.votes if record is not None else () for record in (before, after)]
+        if votes[0] != votes[1]:
+            self._roster = roster(self.charter, (record.header for record in self.records.values()))
 
 
-def merge_records(structure: Structure, records: list[Record], set_hash: str) -> Merged:
-    posteriors = [record.posterior for record in records if record.posterior is not None]
-    merged = merge(posteriors) if posteriors else Posterior.of_prior(structure)
+def merge_records(charter: Charter, records: list[Record], set_hash: str) -> Merged:
+    """The merge by the charter's rules. Its bits follow from the set of records alone."""
     entries = tuple((record.origin, record.version, record.digest) for record in records)
-    return Merged(merged, entries, sum(record.header.observations for record in records), set_hash)
+    observations = sum(record.header.observations for record in records)
+    if not records:
+        return Merged(Posterior.of_prior(charter.structure), entries, observations, set_hash)
+    scales = within_share(np.array([record.header.units for record in records], dtype=float), charter.rules.share)
+    held = [scaled_by(evidence(record), float(scale)) for record, scale in zip(records, scales, strict=True)]
+    alignment = align(held)
+    posterior = robust_merge(held).posterior if charter.rules.robust else alignment.merged()
+    return Merged(posterior, entries, observations, set_hash, alignment)
+
+
+def evidence(record: Record) -> Posterior:
+    assert record.posterior is not None, "empty records are not counted"
+    return record.posterior
+
+
+def within_share(units: Array, share: float) -> Array:
+    """By how much each member's evidence is scaled down, so that none has more than its share of what then counts.
+
+    That is min(1, C / e) with the largest C ≤ share · Σ_j min(e_j, C). Of fewer members than 1 / share no such C holds;
+    then all count alike.
+    """
+    if share >= 1.0:
+        return np.ones(len(units))
+    rising = np.sort(units)
+    # With the largest m members capped, C = share · (C m + what the others have).
+    for capped in range(len(rising) + 1):
+        others = rising[: len(rising) - capped].sum()
+        if share * capped >= 1.0:
+            break
+        level = share * others / (1.0 - share * capped)
+        if capped == len(rising) or rising[-capped - 1] <= level:
+            return np.asarray(np.minimum(1.0, max(level, rising[0]) / np.maximum(units, 1.0)))
+    return np.asarray(np.minimum(1.0, rising[0] / np.maximum(units, 1.0)))

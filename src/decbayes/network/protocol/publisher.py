@@ -1,23 +1,36 @@
-"""An agent's own evidence on its way out: when it may go, and under which version."""
+"""An agent's own evidence and votes on their way out: when they may go, and under which version."""
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from decbayes.errors import Refused
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.effects import Effect, Persist, Report
-from decbayes.network.protocol.evidence import Evidence, reconcile
-from decbayes.network.protocol.keys import Identity
+from decbayes.network.protocol.evidence import Evidence, nothing, reconcile
+from decbayes.network.protocol.keys import AgentId, Identity
 from decbayes.network.protocol.pool import Change, Pool, Proof
-from decbayes.network.protocol.record import HIGHEST_VERSION, Record, sign_record
+from decbayes.network.protocol.record import HIGHEST_VERSION, NOTHING, Record, sign_record
 from decbayes.network.protocol.validation import Sealed, open_record
-from decbayes.posterior import Posterior
 
 # The first version of each start lies up to this far above the highest one known.
 LEAP = 1 << 32
+# Of so many own versions of this start it is remembered that they are ours.
+REMEMBERED = 256
+TWIN = "another agent runs with this agent's key: stop one of the two, then start the other again"
 
 Verify = Callable[[Sealed, Charter], Record]
+
+
+@dataclass(frozen=True)
+class Stand:
+    """What a member stands for: its evidence, its votes, and whether it has retracted its evidence for good."""
+
+    evidence: Evidence
+    votes: Mapping[AgentId, bytes] = field(default_factory=dict)
+    closed: bool = False
 
 
 class Publisher:
@@ -26,83 +39,132 @@ class Publisher:
     def __init__(
         self, charter: Charter, identity: Identity, pool: Pool, rng: np.random.Generator, verify: Verify
     ) -> None:
-        self.own = self.published = Evidence(Posterior.of_prior(charter.structure))
-        self.retracted = False
-        self.heard = False
+        self.stand = self.published = Stand(nothing(charter))
+        self.heard = self.twin = self._challenged = False
         self._charter, self._identity, self._pool, self._rng, self._verify = charter, identity, pool, rng, verify
-        self._pending: tuple[Record, Evidence] | None = None
-        self._refused: Evidence | None = None
+        self._pending: tuple[Record, Stand] | None = None
+        self._refused: Stand | None = None
+        self._told: Report | None = None
         self._highest = 0
+        self._made: deque[bytes] = deque(maxlen=REMEMBERED)
         self._step = self._leap()
 
     @property
     def waiting(self) -> bool:
-        return self.own is not self.published
+        return self.stand is not self.published
+
+    def learn(self, evidence: Evidence) -> None:
+        self.stand = replace(self.stand, evidence=evidence)
+
+    def vote(self, votes: Mapping[AgentId, bytes]) -> None:
+        self.stand = replace(self.stand, votes=dict(votes))
 
     def retract(self) -> None:
-        self.own, self.retracted = Evidence(Posterior.of_prior(self._charter.structure)), True
+        self.stand = replace(self.stand, evidence=nothing(self._charter), closed=True)
 
     def adopt(self, record: Record) -> None:
         """Take a published version of our own for what we stand for, together with what it lacks."""
-        posterior = record.posterior or Posterior.of_prior(self._charter.structure)
-        self.published = Evidence(posterior, frozenset(record.header.shards), record.header.observations)
-        if record.retraction:
-            self.own, self.retracted = self.published, True
-        elif not self.retracted:
-            self.own = reconcile(self.own, self.published)
+        posterior = record.posterior or self._charter.update.nothing
+        evidence = Evidence.published(record.header, posterior)
+        published = Stand(evidence, dict(record.header.votes), record.header.closed)
+        before, self.published = self.published, published if record.origin == self._identity.id else self.published
+        if published.closed:
+            self.stand = published
+        elif not self.stand.closed:
+            votes = published.votes if self.stand.votes == before.votes else self.stand.votes
+            both = Stand(reconcile(self.stand.evidence, evidence), votes)
+            self.stand = published if (both.evidence, both.votes) == (evidence, published.votes) else both
 
-    def remind(self, record: Record) -> Report:
-        """Others know a version of ours that we have forgotten: a lost disk, or an old copy of it.
+    def remind(self, record: Record) -> list[Effect]:
+        """Others know a version of ours that we have not made: a lost disk, an old copy of it, or a twin.
 
-        Versions just above it may have been used as well, though nobody near has heard of them: leap again.
+        Versions just above it may have been used as well, though nobody near has heard of them: leap again. A version
+        that replaces one of this very start was made by somebody else who is running now. One last version tells the
+        other the same, and both fall silent.
         """
+        known, self.twin = self.twin, self.twin or record.header.previous in self._made
         self.adopt(record)
         self._step = self._leap()
-        missing = [] if self.retracted else sorted(set(record.header.shards) - self.own.shards)
+        if self.twin:
+            return [] if known else [Report("twin", {"version": record.version, "why": TWIN})]
+        lost = [] if self.stand.closed else sorted(set(record.header.shards) - self.stand.evidence.shards)
         why = "the store was lost or is an old copy, or another agent uses this key"
-        return Report("remembered", {"version": record.version, "observe_again": missing, "why": why})
+        return [Report("remembered", {"version": record.version, "observe_again": lost, "why": why})]
 
     def publish(self) -> list[Effect]:
         """Sign the next version and have it persisted, unless there is nothing to say or it must wait."""
-        if not (self.waiting and self.heard) or self._pending is not None or self.own is self._refused:
+        if self._pending is not None or not self.heard:
             return []
-        if self._identity.id in self._pool.proofs:
-            return self._give_up("this agent's key has signed two records under one version; it needs a new key")
-        if max(self._highest, self._pool.version(self._identity.id)) + self._step > HIGHEST_VERSION:
-            return self._give_up("there are no higher versions; this agent needs a new key")
-        record = self._sign()
-        try:
-            # What everybody else would refuse must not count here either.
-            self._verify(open_record(record.content, self._charter), self._charter)
-        except Refused as error:
-            return self._give_up(f"the others would refuse it ({error})")
-        self._pending = record, self.own
-        return [Persist(record)]
+        if self.twin:
+            silent, self._challenged = self._challenged, True
+            return [] if silent else self._sign_next()
+        if not self.waiting or self.stand is self._refused:
+            return []
+        obstacle = self._obstacle()
+        told, self._told = self._told, obstacle
+        if obstacle is not None:
+            return [] if obstacle == told else [obstacle]
+        return self._sign_next()
 
     def persisted(self, item: Record | Proof) -> Record | None:
         """The item is durable; if it is the version that was waiting for that, it counts from now on."""
         if self._pending is None or item is not self._pending[0]:
             return None
-        (record, evidence), self._pending = self._pending, None
+        (record, stand), self._pending = self._pending, None
         if self._pool.add(record) is Change.NEWER:
-            self.published = evidence
+            self.published = stand
+            self._made.append(record.digest)
         return record
 
+    def _sign_next(self) -> list[Effect]:
+        record = self._sign()
+        try:
+            # What everybody else would refuse must not count here either.
+            self._verify(open_record(record.content, self._charter, self._pool.roster), self._charter)
+        except Refused as error:
+            self._refused = self.stand
+            return [Report("not_published", {"why": f"the others would refuse it ({error})"})]
+        self._pending = record, self.stand
+        return [Persist(record)]
+
     def _sign(self) -> Record:
-        self._highest = max(self._highest, self._pool.version(self._identity.id)) + self._step
+        held = self._pool.records.get(self._identity.id)
+        self._highest = max(self._highest, 0 if held is None else held.version) + self._step
         self._step = 1
+        evidence = self.stand.evidence
         return sign_record(
             self._charter,
             self._identity,
             self._highest,
-            posterior=None if self.retracted else self.own.posterior,
-            shards=self.own.shards,
-            observations=self.own.observations,
+            posterior=evidence.posterior if evidence.shards else None,
+            shards=evidence.shards,
+            observations=evidence.observations,
+            units=evidence.units,
+            marks=evidence.marks,
+            previous=NOTHING if held is None else held.digest,
+            votes=self.stand.votes,
+            closed=self.stand.closed,
         )
 
-    def _give_up(self, why: str) -> list[Effect]:
-        self._refused = self.own
-        return [Report("not_published", {"why": why})]
+    def _too_few(self) -> int:
+        """How many observations are to be held back: a version that differs by few would give them away."""
+        own, published, least = self.stand.evidence, self.published.evidence, self._charter.rules.least_observations
+        added = own.observations - published.observations if own.shards > published.shards else own.observations
+        return added if 0 < added < least and own.shards != published.shards else 0
+
+    def _obstacle(self) -> Report | None:
+        """Why nothing can be published just now."""
+        key, why = self._identity.id, ""
+        if key in self._pool.proofs:
+            why = "this agent's key has signed two records under one version; it needs a new key"
+        elif key not in self._pool.roster.keys:
+            why = "this agent's key is a member's no more"
+        elif max(self._highest, self._pool.version(key)) + self._step > HIGHEST_VERSION:
+            why = "there are no higher versions; this agent needs a new key"
+        elif too_few := self._too_few():
+            least = self._charter.rules.least_observations
+            return Report("held_back", {"observations": too_few, "least": least})
+        return Report("not_published", {"why": why}) if why else None
 
     def _leap(self) -> int:
         return int(self._rng.integers(1, LEAP))

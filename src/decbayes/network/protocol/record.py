@@ -1,18 +1,24 @@
 """A record: one version of what one agent's data has to say, signed, in canonical bytes.
 
     record  = msgpack [header, signature, body]
-    header  = msgpack [protocol, group, structure, prior, origin, version, shards, observations, body digest]
-    body    = safetensors of the contribution λ_i − λ0; empty in a retraction
+    header  = msgpack [protocol, group, structure, prior, origin, version, previous, shards, marks, observations, units,
+                       votes, closed, body digest]
+    body    = safetensors of the contribution λ_i − λ0; empty without shards
     digest  = SHA-256(header), which is what the signature covers
+
+`previous` is the digest of the version that this one replaces. `votes` is what the member has decided about others: to
+remove one (an empty key), or to replace its key. A `closed` record is a retraction for good.
 
 The header names the body by its hash, so two signed headers prove an equivocation without their bodies. The shapes in
 the body are the charter's, never the message's. Every value has one encoding; all others are refused.
 """
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated
+from types import MappingProxyType
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -25,12 +31,18 @@ from decbayes.posterior import Posterior
 Hash = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
 ShardId = Annotated[str, Meta(min_length=1, max_length=64)]
+Mark = Annotated[bytes, Meta(min_length=16, max_length=16)]
+Key = Annotated[bytes, Meta(max_length=32)]
 
+NOTHING = bytes(32)
+"""In the place of a digest: there is no previous version."""
+
+NO_VOTES: Mapping[AgentId, bytes] = MappingProxyType({})
 HIGHEST_VERSION = (1 << 63) - 1
 
 
 class Header(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a record says about itself. `shards` rise strictly, so that no shard is named twice."""
+    """What a record says about itself. `shards`, `marks` and `votes` rise strictly, so that nothing is named twice."""
 
     protocol: int
     group: Annotated[str, Meta(max_length=64)]
@@ -38,9 +50,24 @@ class Header(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     prior: Hash
     origin: Hash
     version: int
+    previous: Hash
     shards: tuple[ShardId, ...]
+    marks: tuple[Mark, ...]
     observations: int
+    units: int
+    votes: tuple[tuple[Hash, Key], ...]
+    closed: bool
     body: Hash
+
+    @property
+    def canonical(self) -> bool:
+        """Whether all lists rise strictly."""
+        subjects = tuple(subject for subject, _ in self.votes)
+        return rises(self.shards) and rises(self.marks) and rises(subjects)
+
+
+def rises(part: Sequence[Any]) -> bool:
+    return list(part) == sorted(set(part))
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -63,6 +90,11 @@ class SignedHeader:
     @property
     def version(self) -> int:
         return self.header.version
+
+    @property
+    def entry(self) -> tuple[AgentId, int, bytes]:
+        """Origin, version and digest: how agents tell each other what they hold."""
+        return self.header.origin, self.header.version, self.digest
 
     @cached_property
     def header_bytes(self) -> bytes:
@@ -98,8 +130,8 @@ class Record:
         return self.signed.digest
 
     @property
-    def retraction(self) -> bool:
-        """Whether it says: do not count me any more."""
+    def empty(self) -> bool:
+        """Whether there is no evidence in it: nothing yet, or nothing any more."""
         return not self.signed.header.shards
 
     @cached_property
@@ -122,8 +154,13 @@ def sign_record(
     posterior: Posterior | None,
     shards: frozenset[str],
     observations: int,
+    units: int | None = None,
+    marks: frozenset[bytes] = frozenset(),
+    previous: bytes = NOTHING,
+    votes: Mapping[AgentId, bytes] = NO_VOTES,
+    closed: bool = False,
 ) -> Record:
-    """A new version of an agent's contribution; without a posterior, its retraction."""
+    """A new version of what a member has to say. `units` are the observations unless told otherwise."""
     body = b"" if posterior is None else body_of(posterior)
     header = Header(
         protocol=PROTOCOL,
@@ -132,8 +169,13 @@ def sign_record(
         prior=bytes.fromhex(charter.structure.fingerprint),
         origin=identity.id,
         version=version,
+        previous=previous,
         shards=tuple(sorted(shards)),
+        marks=tuple(sorted(marks)),
         observations=observations,
+        units=observations if units is None else units,
+        votes=tuple(sorted(votes.items())),
+        closed=closed,
         body=hashlib.sha256(body).digest(),
     )
     digest = hashlib.sha256(msgspec.msgpack.encode(header)).digest()

@@ -12,7 +12,7 @@ import msgspec
 
 from decbayes.errors import InvalidCharter
 from decbayes.files import load
-from decbayes.network.protocol.limits import Limits
+from decbayes.network.protocol.limits import Limits, Rules
 from decbayes.updates import Epoch
 
 MOST_CHARTER_BYTES = 16 << 20
@@ -23,6 +23,7 @@ class GroupTable(msgspec.Struct, forbid_unknown_fields=True):
     id: str
     protocol: int
     structure: str
+    secret: str = ""
 
 
 class ModelTable(msgspec.Struct, forbid_unknown_fields=True):
@@ -48,6 +49,7 @@ class CharterFile(msgspec.Struct, forbid_unknown_fields=True):
     model: ModelTable
     members: dict[str, str]
     limits: Limits = Limits()
+    rules: Rules = Rules()
     vocabulary: VocabularyTable | None = None
     epoch: EpochTable | None = None
 

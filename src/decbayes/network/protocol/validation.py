@@ -1,8 +1,8 @@
 """What is done to bytes from the network before anything in them is used.
 
 In this order, so that the cheap tests come first and no work is done for strangers: size, envelope, group,
-fingerprint, membership, version (`open_record`); digest, signature, shape, finiteness, domain, evidence (`verify`).
-The first test that fails names the reason of the refusal.
+fingerprint, membership, version (`open_record`); digest, signature, evidence (what the charter lets a member claim),
+shape, finiteness, domain, consistency (`verify`). The first test that fails names the reason of the refusal.
 """
 
 import hashlib
@@ -16,10 +16,12 @@ from decbayes.errors import InvalidFile, InvalidPosterior, Refused
 from decbayes.families import Contribution, dense
 from decbayes.families.matrices import smallest, stored
 from decbayes.files import contribution_from, read_arrays
+from decbayes.models.tally import ABSOLUTE, RELATIVE
 from decbayes.network.protocol.charter import PROTOCOL, Charter
-from decbayes.network.protocol.keys import short, signed_by
+from decbayes.network.protocol.keys import PUBLIC_BYTES, AgentId, agent_id, short, signed_by
 from decbayes.network.protocol.pool import Proof
 from decbayes.network.protocol.record import HIGHEST_VERSION, Envelope, Header, Record, SignedHeader, body_of
+from decbayes.network.protocol.roster import Roster
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
@@ -32,10 +34,11 @@ REASONS = (
     "version",
     "digest",
     "signature",
+    "evidence",
     "shape",
     "finiteness",
     "domain",
-    "evidence",
+    "consistency",
 )
 
 _envelopes = msgspec.msgpack.Decoder(Envelope)
@@ -48,9 +51,12 @@ class Sealed:
 
     signed: SignedHeader
     body: bytes
+    public: bytes
+    seat: AgentId
+    """The key under which the charter lists the member."""
 
 
-def open_record(content: bytes, charter: Charter) -> Sealed:
+def open_record(content: bytes, charter: Charter, roster: Roster | None = None) -> Sealed:
     """Read a record's header: size, envelope, group, fingerprint, membership and version."""
     if len(content) > charter.limits.record_bytes:
         raise Refused("size", f"{len(content):,} bytes; a record has at most {charter.limits.record_bytes:,}.")
@@ -60,23 +66,31 @@ def open_record(content: bytes, charter: Charter) -> Sealed:
         raise Refused("envelope", f"not a record ({error}).") from None
     if msgspec.msgpack.encode(envelope) != content:
         raise Refused("envelope", "not the canonical bytes of a record.")
-    return Sealed(open_header(envelope.header, envelope.signature, charter), envelope.body)
+    known = roster or Roster(charter)
+    signed = open_header(envelope.header, envelope.signature, known)
+    return Sealed(signed, envelope.body, known.keys[signed.origin], known.seat(signed.origin))
 
 
-def open_header(content: bytes, signature: bytes, charter: Charter) -> SignedHeader:
+def open_header(content: bytes, signature: bytes, roster: Roster) -> SignedHeader:
     """Read a signed header; its signature is not yet checked."""
     try:
         header = _headers.decode(content)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise Refused("envelope", f"not a record's header ({error}).") from None
     signed = SignedHeader(header, signature)
-    if signed.header_bytes != content or list(header.shards) != sorted(set(header.shards)):
+    if signed.header_bytes != content or not header.canonical:
         raise Refused("envelope", "not the canonical bytes of a header.")
-    check_header(header, charter)
+    try:
+        check_header(header, roster)
+    except Refused as error:
+        # The same version will never do better, and need not be asked for again, unless its origin becomes a member.
+        error.entry = signed.entry if error.reason != "membership" else None
+        raise
     return signed
 
 
-def check_header(header: Header, charter: Charter) -> None:
+def check_header(header: Header, roster: Roster) -> None:
+    charter = roster.charter
     if header.protocol != PROTOCOL or header.group != charter.id:
         raise Refused("group", f"protocol {header.protocol}, group {header.group!r}: not ours.")
     agreed = bytes.fromhex(charter.model.structure.fingerprint)
@@ -84,29 +98,34 @@ def check_header(header: Header, charter: Charter) -> None:
         raise Refused("fingerprint", f"structure {header.structure.hex()[:12]} instead of {agreed.hex()[:12]}.")
     if header.prior != bytes.fromhex(charter.structure.fingerprint):
         raise Refused("fingerprint", f"prior {header.prior.hex()[:12]}: only records with one prior merge.")
-    if header.origin not in charter.keys:
+    if header.origin not in roster.keys:
         raise Refused("membership", f"{short(header.origin)} is not in the charter.")
     if not 1 <= header.version <= HIGHEST_VERSION:
         raise Refused("version", f"{header.version} is no version.")
 
 
 def verify(sealed: Sealed, charter: Charter) -> Record:
-    """Check a record's content: digest, signature, shape, finiteness, domain and evidence."""
+    """Check a record's content: digest, signature, evidence, shape, finiteness, domain and consistency."""
     header = sealed.signed.header
     if hashlib.sha256(sealed.body).digest() != header.body:
         raise Refused("digest", "the body is not the one that was signed.")
-    verify_signature(sealed.signed, charter)
-    posterior = None
-    if sealed.body:
-        posterior = read_body(sealed.body, charter)
-    if header.shards and posterior is None:
-        raise Refused("shape", "there are shards and no contribution.")
-    check_evidence(header, posterior, charter)
+    verify_signature(sealed.signed, sealed.public)
+    try:
+        check_evidence(header, sealed.seat, charter)
+        posterior = read_body(sealed.body, charter) if header.shards else None
+        if posterior is None and sealed.body:
+            raise Refused("shape", "there is a contribution of no shards.")
+        if posterior is not None:
+            check_consistency(header, posterior, charter)
+    except Refused as error:
+        # Its origin has signed it as it is: nobody has another record under this digest.
+        error.entry = sealed.signed.entry
+        raise
     return Record(sealed.signed, sealed.body, posterior)
 
 
-def verify_signature(signed: SignedHeader, charter: Charter) -> None:
-    if not signed_by(charter.keys[signed.origin], signed.digest, signed.signature):
+def verify_signature(signed: SignedHeader, public: bytes) -> None:
+    if not signed_by(public, signed.digest, signed.signature):
         raise Refused("signature", f"{short(signed.origin)} has not signed this.")
 
 
@@ -151,7 +170,8 @@ def check_domain(parts: Mapping[str, Contribution], charter: Charter) -> None:
     """Refuse a contribution that could make a merge improper.
 
     With N ≤ N_max agents the merge λ0 + Σ c_i is the average of the λ0 + N c_i, and each of these lies between λ0 and
-    λ0 + N_max c_i. Domains are convex: if all λ0 + N_max c_i are inside, so is every merge of every subset.
+    λ0 + N_max c_i. Domains are convex: if all λ0 + N_max c_i are inside, so is every merge of every subset. All of a
+    member's components may share one slot, so that N_max counts components where they are relabelled.
     """
     structure = charter.structure
     relabelled = {name for coupled in structure.symmetry for name in coupled.factors}
@@ -160,26 +180,58 @@ def check_domain(parts: Mapping[str, Contribution], charter: Charter) -> None:
         # A relabelled row may end up on the prior of any slot; mostly all slots have the same.
         slots = np.unique(prior, axis=0)[:, None, :] if name in relabelled else prior[None]
         with np.errstate(all="ignore"):
-            extreme = charter.limits.members * dense(parts[name])
+            most = charter.limits.members * (len(prior) if name in relabelled else 1)
+            extreme = most * dense(parts[name])
             inside = all(family.contains(slot + extreme) for slot in slots)
         if not inside:
             raise Refused("domain", f"'{name}' would leave {family.name} if all members contributed the same.")
 
 
-def check_evidence(header: Header, posterior: Posterior | None, charter: Charter) -> None:
-    limits = charter.limits
-    if not 0 <= header.observations <= limits.observations or len(header.shards) > limits.shards:
-        raise Refused("evidence", f"{header.observations:,} observations in {len(header.shards):,} shards.")
-    if charter.counted.get(header.origin, frozenset()).intersection(header.shards):
+def check_evidence(header: Header, seat: AgentId, charter: Charter) -> None:
+    """Refuse a header that claims more than the charter allows, or less."""
+    limits, rules = charter.limits, charter.rules
+    if len(header.shards) > limits.shards or len(header.marks) > len(header.shards):
+        raise Refused("evidence", f"{len(header.shards):,} shards and {len(header.marks):,} marks.")
+    if not header.shards and (header.observations or header.units or header.marks):
+        raise Refused("evidence", "observations of no shards.")
+    if header.shards and not rules.least_observations <= header.observations <= limits.observations:
+        raise Refused(
+            "evidence",
+            f"{header.observations:,} observations; the charter has a least of {rules.least_observations:,} and a most "
+            f"of {limits.observations:,}.",
+        )
+    least, most = (1, 1) if charter.model.unit == "observation" else (0, limits.units)
+    if not least * header.observations <= header.units <= most * header.observations:
+        raise Refused("evidence", f"{header.units:,} {charter.model.unit}s in {header.observations:,} observations.")
+    if charter.counted.get(seat, frozenset()).intersection(header.shards):
         raise Refused("evidence", "a shard that is in the epoch's prior already.")
-    if not header.shards and (header.observations or posterior is not None):
+    if header.closed and header.shards:
         raise Refused("evidence", "a retraction holds nothing.")
+    if len(header.votes) > len(charter.members) or not all(subject in charter.keys for subject, _ in header.votes):
+        raise Refused("evidence", "votes about somebody who is not in the charter.")
+    if any(key and (len(key) != PUBLIC_BYTES or agent_id(key) in charter.keys) for _, key in header.votes):
+        raise Refused("evidence", "votes for a key that is none, or is a member's already.")
 
 
-def check_proof(proof: Proof, charter: Charter) -> None:
+def check_consistency(header: Header, posterior: Posterior, charter: Charter) -> None:
+    """Refuse a contribution that holds other evidence than its header states, in total or in a component."""
+    tally = charter.model.tally(posterior)
+    if tally is None:
+        return
+    contradiction = tally.contradiction(header.units)
+    if contradiction is not None:
+        raise Refused("consistency", f"{contradiction} ({charter.model.unit}s).")
+    value = charter.limits.value
+    for name, most in ({} if value is None else charter.model.largest_contribution(value)).items():
+        room = (tally.parts.reshape(-1, 1) + ABSOLUTE) * most * (1 + RELATIVE)
+        if not (np.abs(dense(posterior.contribution[name])) <= room).all():
+            raise Refused("consistency", f"'{name}' is beyond what numbers within ±{value:g} can add to it.")
+
+
+def check_proof(proof: Proof, roster: Roster) -> None:
     """Refuse a pair of headers that does not prove an equivocation."""
     first, second = proof.first, proof.second
     if (first.origin, first.version) != (second.origin, second.version) or first.digest == second.digest:
         raise Refused("proof", "the two headers do not contradict each other.")
-    verify_signature(first, charter)
-    verify_signature(second, charter)
+    verify_signature(first, roster.keys[first.origin])
+    verify_signature(second, roster.keys[second.origin])

@@ -20,13 +20,16 @@ class Inquiry:
     """A session that asks one agent; it takes no part in the group's talk."""
 
     def __init__(self, charter: Charter, links: Links) -> None:
-        self._charter, self._endpoint = charter, links.connect[0]
+        self._charter, self._endpoint, self._tls = charter, links.connect[0], links.tls is not None
         self._session, _ = open_session(
             replace(links, listen=(), discovery="none"), most_bytes=MOST_BYTES, insist=False
         )
 
     def status(self, *, timeout: float = TIMEOUT_SECONDS) -> dict[str, Any]:
-        return self._ask("status", timeout)[1]
+        status = self._ask("status", timeout)[1]
+        if not is_status(status):
+            raise self._odd()
+        return status
 
     def posterior(self, *, timeout: float = TIMEOUT_SECONDS) -> Answer:
         payload, description = self._ask("posterior", timeout)
@@ -56,7 +59,10 @@ class Inquiry:
             if reply.err is not None:
                 raise TransportFailed(f"The agent at {self._endpoint} says: {printable(bytes(reply.err.payload))}")
         group = self._charter.group
-        raise TransportFailed(f"No agent of '{group}' answers at {self._endpoint}. Is it running, with this charter?")
+        hint = "" if self._tls else " If it has certificates, this needs some too: --tls-authority and the like."
+        raise TransportFailed(
+            f"No agent of '{group}' answers at {self._endpoint}. Is it running, with this charter?{hint}"
+        )
 
     def _described(self, attachment: bytes) -> dict[str, Any]:
         try:
@@ -75,7 +81,28 @@ class Inquiry:
 def is_description(description: dict[str, Any]) -> bool:
     """Whether it is of the form that `describe` gives."""
     kinds = {"counted": dict, "observations": int, "set": str}
-    return all(isinstance(description.get(name), kind) for name, kind in kinds.items())
+    return all(isinstance(description.get(name), kind) for name, kind in kinds.items()) and tells_members(description)
+
+
+def is_status(status: dict[str, Any]) -> bool:
+    """Whether it is of the form that an agent's status has."""
+    kinds = {"agent": str, "charter": str, "neighbours": list, "refused": dict, "root": str, "heard": dict}
+    named = all(isinstance(status.get(name), kind) for name, kind in kinds.items())
+    return named and all(isinstance(each, dict) for each in status["neighbours"]) and tells_members(status)
+
+
+def tells_members(told: dict[str, Any]) -> bool:
+    """Whether what is told of members, if anything, is of the form that is printed."""
+    members, same = told.get("members", {}), told.get("same_data", [])
+    if not isinstance(members, dict) or not isinstance(same, list) or not all(isinstance(each, list) for each in same):
+        return False
+    numbers = ("observations", "shards", "share", "log_bayes_factor", "apart")
+    return all(
+        isinstance(each, dict)
+        and isinstance(each.get("flags", []), list)
+        and all(isinstance(each.get(name, 0), int | float) for name in numbers)
+        for each in members.values()
+    )
 
 
 def printable(text: bytes) -> str:

@@ -64,3 +64,12 @@ def check_validity(certificate: x509.Certificate, path: Path) -> None:
             f"{path} is not valid before {begin:%Y-%m-%d %H:%M} UTC, and here it is {now:%Y-%m-%d %H:%M}: "
             "check this machine's clock."
         )
+
+
+def revoked_names(path: Path | None) -> frozenset[str]:
+    """The names of certificates that are no longer accepted, one per line; nobody's without a file."""
+    try:
+        text = "" if path is None else path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return frozenset()
+    return frozenset(line.strip() for line in text.splitlines() if line.strip())

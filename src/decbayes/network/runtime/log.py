@@ -32,8 +32,8 @@ class Log:
     """Lines to a stream. A stream that is full or gone loses lines, never the agent."""
 
     def __init__(self, stream: IO[str], names: Mapping[AgentId, str]) -> None:
-        self._stream, self._names = stream, names
-        self._repeated: Counter[str] = Counter()
+        self._stream, self.names = stream, names
+        self._repeated: Counter[tuple[str, str]] = Counter()
         # What zenoh says about links that it has refused, for the agent to count.
         self.warnings: deque[str] = deque(maxlen=MOST_WARNINGS)
         # Neighbours that do not answer, and why.
@@ -56,19 +56,23 @@ class Log:
 
     def __call__(self, event: str, **fields: Any) -> None:
         if event == "refused":
-            self._repeated[fields["reason"]] += 1
-            if self._repeated[fields["reason"]] > 1:
+            # What zenoh says of links is told once for each text: only that says what was wrong.
+            kind = fields["reason"], NUMBERS.sub("", fields["text"]) if fields["reason"] == "link" else ""
+            self._repeated[kind] += 1
+            if self._repeated[kind] > 1:
                 return
         if "origin" in fields:
-            fields["member"] = self._names.get(bytes.fromhex(fields["origin"]))
+            fields["member"] = self.names.get(bytes.fromhex(fields["origin"]))
         self._write({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **fields})
 
     def end_tick(self) -> None:
-        """Say how often a refusal was repeated since the last tick."""
-        more = {reason: count - 1 for reason, count in self._repeated.items() if count > 1}
+        """Say how often a refusal was repeated since the last time."""
+        more: Counter[str] = Counter()
+        for (reason, _), count in self._repeated.items():
+            more[reason] += count - 1
         self._repeated.clear()
-        if more:
-            self("refused_again", reasons=more)
+        if more.total():
+            self("refused_again", reasons=dict(+more))
 
     def _write(self, line: dict[str, Any]) -> None:
         try:

@@ -2,14 +2,13 @@
 
 from collections import Counter, deque
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
-from threading import Condition, Lock, Thread
+from threading import Condition, Thread
 from typing import Any
 
 from decbayes.network.protocol import messages
 
 # How every digest begins. Only the newest one is worth sending.
-DIGEST = messages.encode(messages.Digest(bytes(32)))[:2]
+DIGEST = messages.encode(messages.Digest(bytes(32), bytes(32)))[:2]
 
 # Even an empty message costs memory while it waits.
 CALL_BYTES = 1024
@@ -21,38 +20,56 @@ Call = Callable[[], Any]
 class Inbox:
     """Calls that wait for the agent's one thread.
 
-    What finds no room is dropped. One source may take a quarter of the room: a flood from one neighbour leaves the
-    others theirs. Calls without a source are our own and always find room.
+    Sources take turns: however much one neighbour sends, the others, and those who ask questions, wait for one call of
+    it at most. What finds no room is dropped, and counted by its source. One source may take a quarter of the room.
+    Calls without a source are our own and always find room.
     """
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes, self.dropped = most_bytes, 0
-        self._calls: SimpleQueue[tuple[Call, str, int]] = SimpleQueue()
+        self.dropped_of: Counter[str] = Counter()
+        self._waiting: dict[str, deque[tuple[Call, int]]] = {}
+        self._turns: deque[str] = deque()
         self._held: Counter[str] = Counter()
-        self._lock = Lock()
+        self._changed = Condition()
 
     def post(self, call: Call, *, source: str = "", size: int = 0) -> None:
         cost = size + CALL_BYTES if source else 0
-        with self._lock:
+        with self._changed:
             # A message that is too large for a quarter may still come when nothing else of its source waits.
             crowded = self._held[source] and self._held[source] + cost > self.most_bytes // SHARES
             if source and (crowded or self._held.total() + cost > self.most_bytes):
                 self.dropped += 1
+                self.dropped_of[source] += 1
                 return
             self._held[source] += cost
-        self._calls.put((call, source, cost))
+            if source not in self._waiting:
+                self._waiting[source] = deque()
+                self._turns.append(source)
+            self._waiting[source].append((call, cost))
+            self._changed.notify()
 
     def take(self, timeout: float) -> Call | None:
-        """The next call; None if there is none in time."""
-        try:
-            call, source, cost = self._calls.get(timeout=max(timeout, 0.0))
-        except Empty:
-            return None
-        with self._lock:
+        """The next call, of another source than the last one if there is any; None if there is none in time."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._turns, timeout=max(timeout, 0.0)):
+                return None
+            source = self._turns.popleft()
+            call, cost = self._waiting[source].popleft()
             self._held[source] -= cost
-            if not self._held[source]:
-                del self._held[source]
+            if self._waiting[source]:
+                self._turns.append(source)
+            else:
+                del self._waiting[source], self._held[source]
         return call
+
+    def forget(self, source: str) -> None:
+        """Drop all that waits of a source, and give its memory back."""
+        with self._changed:
+            self.dropped += len(self._waiting.pop(source, ()))
+            del self._held[source]
+            if source in self._turns:
+                self._turns.remove(source)
 
 
 class Outbox:

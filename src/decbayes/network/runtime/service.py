@@ -3,32 +3,44 @@
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Event, Thread
 from typing import Any
 
 import numpy as np
 
-from decbayes.errors import DecbayesError, InvalidData
+from decbayes.errors import DecbayesError, InvalidData, StoreFailed
 from decbayes.files import to_bytes
 from decbayes.network.protocol.agent import Agent
-from decbayes.network.protocol.effects import Effect, Send, Store, persist_first
+from decbayes.network.protocol.effects import Effect, Peer, Send, persist_first
 from decbayes.network.protocol.evidence import Learned
 from decbayes.network.protocol.messages import message_bytes
-from decbayes.network.protocol.pool import Entry
+from decbayes.network.protocol.pool import Entry, Merged
+from decbayes.network.runtime.credentials import revoked_names
 from decbayes.network.runtime.links import Links
 from decbayes.network.runtime.log import Log
+from decbayes.network.runtime.metrics import LOOPBACK, Metrics
+from decbayes.network.runtime.orders import withdrawn
+from decbayes.network.runtime.owner import Job, Outcome, Owner
 from decbayes.network.runtime.queues import SHARES, Inbox
+from decbayes.network.runtime.status import TICK_SECONDS, about_members, status_of
+from decbayes.network.runtime.store import SqliteStore
 from decbayes.network.runtime.stored import set_description
 from decbayes.network.runtime.transport import SLACK, Question, Transport
 
-TICK_SECONDS = 0.2
 # Refining waits for so long without news, but not longer than the second: in a large group there is always news.
 QUIET_TICKS, MOST_QUIET_TICKS = 15, 60
 # So long without a neighbour, and it is time to say so.
 ALONE_TICKS = 25
 ALONE = "No neighbour is there."
 MOST_QUESTIONS = 64
+# Of refusals of one kind the first is told, and the number of further ones every so many ticks.
+REFUSAL_TICKS = 50
+# Orders are looked for every so many ticks.
+ORDER_TICKS = 5
+# So many messages of one neighbour dropped between two ticks, and it is left alone.
+FLOOD = 1000
 
 Fit = Callable[[], Learned | None]
 
@@ -36,47 +48,71 @@ Fit = Callable[[], Learned | None]
 class Service:
     """Runs an agent until it is told to stop.
 
-    Fits run in a thread of their own, answers in another: messages are handled and relayed all the while.
+    Fits run in a thread of their own, merges and answers in others: messages are handled and relayed all the while.
     """
 
     def __init__(
-        self, agent: Agent, store: Store, links: Links, log: Log, *, rng: np.random.Generator, refinements: int = 0
+        self,
+        agent: Agent,
+        store: SqliteStore,
+        links: Links,
+        log: Log,
+        *,
+        rng: np.random.Generator,
+        refinements: int = 0,
+        metrics: Metrics | None = None,
+        revoked: Path | None = None,
     ) -> None:
         self.agent, self.log = agent, log
+        self._owner = Owner(agent, store, rng=rng)
+        self._withdrawn = withdrawn(store)
+        self._metrics, self._revoked = metrics, revoked
         self._store, self._rng, self._refinements = store, rng, refinements
         self._inbox = Inbox(SHARES * (message_bytes(agent.charter) + SLACK))
-        self._fits, self._answers = Worker(), Worker()
+        self._fits, self._answers, self._merges = Worker(), Worker(), Worker()
         self._failure: DecbayesError | None = None
         self._data: list[Any] = []
-        self._root = b""
+        self._root = self._looked_at = b""
+        self._looked: Merged | None = None
+        self._flags: dict[str, tuple[str, ...]] = {}
+        self._same_data: set[tuple[str, ...]] = set()
         self._refined_against: list[Entry] = []
         self._unreachable: dict[str, str] = {}
         self._quiet = self._ticks_due = self._ticks_alone = self._dropped = 0
         self.transport = Transport(agent, links, self._inbox, self._answer)
+        agent.called(self.transport.name)
         log(
             "listening",
-            agent=agent.charter.names[agent.id],
+            agent=agent.pool.roster.called(agent.id),
             id=agent.id.hex(),
             endpoints=self.transport.endpoints,
             charter=agent.charter.short_fingerprint,
             version=agent.version,
+            **({} if metrics is None else {"metrics": f"http://{LOOPBACK}:{metrics.port}/metrics"}),
             **({} if links.tls is None else {"certificate_until": f"{links.tls.until:%Y-%m-%d %H:%M} UTC"}),
         )
 
     def observe(self, data: Any) -> None:
-        """Fit data beside the talk, and publish the result."""
+        """Fit data beside the talk, and publish the result; what was withdrawn does not count again."""
+        shard = self.agent.shard_id(data)
+        if shard in self._withdrawn:
+            self.log("skipped", shard=shard, why="it was withdrawn; `decbayes tell … observe` has it count again")
+            return
+        if self.agent.counts(shard):
+            self.log("skipped", shard=shard, why="it counts already")
         self._data.append(data)
         self._fit(partial(self.agent.learn, data, rng=self._rng))
 
-    def run(self, stop: Event) -> None:
-        """Serve until `stop` is set; raise what made a fit impossible."""
-        due = time.monotonic() + TICK_SECONDS
-        while not stop.is_set() and self._failure is None:
+    def run(self, stop: Event, *, until: Callable[[], bool] = lambda: False) -> None:
+        """Serve until `stop` is set or `until` holds, which is asked every second; raise what made a fit impossible."""
+        due, over = time.monotonic() + TICK_SECONDS, False
+        while not (stop.is_set() or over) and self._failure is None:
             call = self._inbox.take(due - time.monotonic())
             if call is not None:
                 self._perform(call() or [])
             if time.monotonic() >= due:
                 self._tick()
+                over = self.agent.ticks % ORDER_TICKS == 0 and until()
                 due = time.monotonic() + TICK_SECONDS
         if self._failure is not None:
             raise self._failure
@@ -84,6 +120,8 @@ class Service:
     def close(self) -> None:
         """Leave: close the links. What was published still counts with the others."""
         self.transport.close()
+        for worker in (self._fits, self._answers, self._merges):
+            worker.close()
         self.log("stopped", version=self.agent.version)
 
     # In the agent's thread
@@ -103,26 +141,74 @@ class Service:
             self._fit(partial(self.agent.learn, data, rng=self._rng))
 
     def _tick(self) -> None:
-        if not (self._fits.alive and self._answers.alive):
+        if not (self._fits.alive and self._answers.alive and self._merges.alive):
             raise RuntimeError("A thread of this agent has failed; the traceback above says why.")
         self._perform(self.agent.on_tick())
+        self._obey()
+        if self._metrics is not None and self.agent.ticks % ORDER_TICKS == 0:
+            self._metrics.status = {
+                **status_of(self.agent, self.transport.address),
+                **about_members(self.agent.pool, self._looked),
+            }
         self._look_around()
         self._report_losses()
+        self._shut_out_floods()
+        self._shut_out_revoked()
         self._report_refusals()
         self._report_unreachable()
         if self._refinements and not self.agent.waiting:
             self._refine()
-        self.log.end_tick()
+        if self.agent.ticks % REFUSAL_TICKS == 0:
+            self.log.end_tick()
+
+    def _obey(self) -> None:
+        """Do what the owner has ordered since the last time; what takes long is done beside the talk."""
+        if self.agent.ticks % ORDER_TICKS:
+            return
+        try:
+            effects, jobs = self._owner.due()
+        except StoreFailed as error:
+            self.log("store_failed", why=str(error))
+            return
+        self._perform(effects)
+        for number, job in jobs:
+            self._fits.submit(partial(self._run_order, number, job))
+
+    def _finish_order(self, number: int, job: Job, outcome: Outcome, done: Event) -> list[Effect]:
+        learned = outcome.learned
+        try:
+            if learned is not None and learned.replaces != self.agent.own.shards:
+                self._fits.submit(partial(self._run_order, number, job))
+                return []
+            self.log("ordered", number=number, text=outcome.text)
+            return self._owner.finish(number, outcome)
+        finally:
+            done.set()
 
     def _look_around(self) -> None:
         root = self.agent.pool.root
         self._quiet = self._quiet + 1 if root == self._root else 0
         self._root = root
         self._ticks_alone = 0 if self.agent.peers else self._ticks_alone + 1
+        if self._quiet == QUIET_TICKS and self._looked_at != root:
+            self._looked_at = root
+            self._merges.submit(self._look_at_members)
         if self._ticks_alone == ALONE_TICKS:
             waiting = " Nothing is published before one answers." if self.agent.waiting else ""
             who = "Nobody who is linked is of this group: compare charters." if self.transport.linked else ALONE
             self.log("alone", text=f"{who}{waiting}")
+
+    def _report_flags(self, described: dict[str, Any]) -> None:
+        """Say what stands out, once for each time that it changes: nobody is dropped for it."""
+        flags = {name: tuple(told["flags"]) for name, told in described["members"].items() if told.get("flags")}
+        for name, texts in flags.items() - self._flags.items():
+            told = described["members"][name]
+            self.log("flagged", member=name, share=told["share"], apart=told["apart"], why="; ".join(texts))
+        self._flags = flags
+        same = {tuple(names) for names in described["same_data"]}
+        for names in same - self._same_data:
+            self.log("same_data", members=list(names), why="the same data set counts for each of them")
+        self._same_data = same
 
     def _refine(self) -> None:
         """Refit against the others' evidence, once for each time that it has changed."""
@@ -152,6 +238,25 @@ class Service:
             self.log("dropped", messages=dropped - self._dropped)
         self._dropped = dropped
 
+    def _shut_out_revoked(self) -> None:
+        """Leave neighbours whose certificates were revoked; the list is read again each time."""
+        names = revoked_names(self._revoked) if self.agent.ticks % ORDER_TICKS == 0 else frozenset()
+        for peer in self.agent.peers if names else ():
+            if self.transport.certificate(peer) in names:
+                self._shut_out(peer, "its certificate was revoked")
+
+    def _shut_out(self, peer: Peer, why: str) -> None:
+        who = self.agent.guests.get(peer)
+        name = self.agent.pool.roster.names.get(who) if who else None
+        self.log("shut_out", member=name, address=self.transport.shut_out(peer), why=why)
+
+    def _shut_out_floods(self) -> None:
+        """Leave a neighbour that sends far more than anybody could need: others have to be heard too."""
+        for source, count in list(self._inbox.dropped_of.items()):
+            if count >= FLOOD and source in self.agent.peers:
+                self._shut_out(source, f"a flood: {count:,} messages found no room")
+        self._inbox.dropped_of.clear()
+
     def _report_refusals(self) -> None:
         """Count what was refused before it came to the agent: links without a proper certificate."""
         while self.log.warnings:
@@ -170,31 +275,19 @@ class Service:
 
     def _answer(self, question: Question) -> None:
         """Answer a question: what is known at once, what must be computed beside the talk."""
-        if self._answers.waiting > MOST_QUESTIONS:
+        if max(self._answers.waiting, self._merges.waiting) > MOST_QUESTIONS:
             self.log("not_answered", question=question.text, why="too many questions")
             return
         match question.text:
             case "status":
-                self._answers.submit(partial(question.answer, b"", self._status()))
+                self._answers.submit(
+                    partial(self._answer_status, question, status_of(self.agent, self.transport.address))
+                )
             case "posterior":
                 # Safe beside the talk: the pool copies its records in one step before it merges them.
-                self._answers.submit(partial(self._answer_merged, question))
+                self._merges.submit(partial(self._answer_merged, question))
             case other:
                 self._answers.submit(partial(question.refuse, f"There is no question '{other}'."))
-
-    def _status(self) -> dict[str, Any]:
-        agent, names = self.agent, self.agent.charter.names
-        return {
-            "agent": names[agent.id],
-            "version": agent.version,
-            "waiting": agent.waiting,
-            "trouble": agent.trouble,
-            "neighbours": len(agent.peers),
-            "heard": {names[origin]: version for origin, version, _ in agent.pool.entries()},
-            "excluded": sorted(names[origin] for origin in agent.pool.proofs),
-            "refused": dict(agent.refused),
-            "root": agent.pool.root.hex(),
-        }
 
     # In the workers' threads
 
@@ -218,6 +311,31 @@ class Service:
             self._inbox.post(partial(self._publish, job, learned, done))
             done.wait()
 
+    def _run_order(self, number: int, job: Job) -> None:
+        try:
+            outcome = job()
+        except (DecbayesError, OSError, ValueError) as error:
+            self._inbox.post(partial(self._owner.answer, number, f"not done: {error}"))
+            return
+        done = Event()
+        self._inbox.post(partial(self._finish_order, number, job, outcome, done))
+        done.wait()
+
+    def _answer_status(self, question: Question, status: dict[str, Any]) -> None:
+        """Status with what the last merge has shown; a new merge may take long, and is made beside the talk."""
+        question.answer(b"", {**status, **about_members(self.agent.pool, self._looked)})
+
+    def _look_at_members(self) -> None:
+        """Merge what is held, and say who stands out in it."""
+        try:
+            merged = self.agent.merged()
+            described = set_description(merged, self.agent.pool)
+        except DecbayesError as error:
+            self._inbox.post(partial(self.log, "not_merged", why=str(error)))
+            return
+        self._looked = merged
+        self._inbox.post(partial(self._report_flags, described))
+
     def _answer_merged(self, question: Question) -> None:
         try:
             merged = self.agent.merged()
@@ -225,14 +343,14 @@ class Service:
             question.refuse(str(error))
         else:
             posterior = self.agent.charter.update.whole(merged.posterior)
-            question.answer(to_bytes(posterior), set_description(merged, self.agent.charter.names))
+            question.answer(to_bytes(posterior), set_description(merged, self.agent.pool))
 
 
 class Worker:
     """A thread that does one job after another. It ends with the process, in the middle of a job if need be."""
 
     def __init__(self) -> None:
-        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -247,6 +365,10 @@ class Worker:
     def submit(self, job: Callable[[], None]) -> None:
         self._jobs.put(job)
 
+    def close(self) -> None:
+        """End once all jobs are done."""
+        self._jobs.put(None)
+
     def _run(self) -> None:
-        while True:
-            self._jobs.get()()
+        while (job := self._jobs.get()) is not None:
+            job()

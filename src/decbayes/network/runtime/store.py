@@ -3,9 +3,8 @@
 import fcntl
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, TypeVar
@@ -16,28 +15,37 @@ from decbayes.errors import Refused, StoreFailed
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.effects import Saved
 from decbayes.network.protocol.pool import Proof
-from decbayes.network.protocol.record import Envelope, Record, SignedHeader
+from decbayes.network.protocol.record import Envelope, Record
+from decbayes.network.protocol.roster import Roster, roster
 from decbayes.network.protocol.validation import check_proof, open_header, open_record, verify
 
-# Raised whenever what is written changes, so that an older decbayes leaves a newer store alone.
-FORMAT = 1
+# Raised whenever what is written changes, so that no decbayes reads what it does not understand.
+FORMAT = 2
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS agreement (charter_group TEXT NOT NULL, structure TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS versions (
-    origin BLOB NOT NULL, version INTEGER NOT NULL, digest BLOB NOT NULL,
-    header BLOB NOT NULL, signature BLOB NOT NULL, body BLOB,
-    PRIMARY KEY (origin, version, digest)
-) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS records (
+    origin BLOB PRIMARY KEY, prior BLOB NOT NULL, version INTEGER NOT NULL,
+    header BLOB NOT NULL, signature BLOB NOT NULL, body BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS proofs (
+    origin BLOB PRIMARY KEY, prior BLOB NOT NULL,
+    header BLOB NOT NULL, signature BLOB NOT NULL, other_header BLOB NOT NULL, other_signature BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS shards (name TEXT PRIMARY KEY, shard TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS withdrawn (shard TEXT PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS orders (number INTEGER PRIMARY KEY, content TEXT NOT NULL, answer TEXT);
 """
+# One row per origin, whatever it has said before: a write costs the same after a thousand versions as after one.
 # What is there already is written over: the disk may have damaged it, and it counts as durable from now on.
-INSERT = """
-INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE
-SET header = excluded.header, signature = excluded.signature, body = coalesce(excluded.body, body)
+PUT_RECORD = """
+INSERT INTO records VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (origin) DO UPDATE
+SET prior = excluded.prior, version = excluded.version, header = excluded.header,
+    signature = excluded.signature, body = excluded.body
+WHERE excluded.version >= version OR excluded.prior <> prior OR typeof(version) <> 'integer'
 """
-DROP_OLD_BODIES = "UPDATE versions SET body = NULL WHERE origin = ? AND version < ? AND body IS NOT NULL"
-ROWS = "SELECT origin, version, header, signature, body, digest FROM versions ORDER BY origin, version, digest"
+PUT_PROOF = "INSERT OR REPLACE INTO proofs VALUES (?, ?, ?, ?, ?, ?)"
 
-Item = TypeVar("Item", bound=Saved)
+Item = TypeVar("Item")
 DAMAGED = (
     "It is damaged, or no decbayes store. If it is a store, move it away and start with a new one: the agent will hear "
     "from its neighbours what it has published, and all that they know."
@@ -55,40 +63,57 @@ REMEDIES = {
 }
 
 
+Row = tuple[Any, ...]
+Read = Callable[[Row, Roster], Item]
+
+
 class SqliteStore:
-    """One agent's records in a file. Of earlier versions only the signed headers are kept.
+    """One agent's records in a file: the newest of each origin, and proofs.
 
     A store belongs to one running agent; `read_only` opens it beside that agent. What is read is validated again, and
-    what does not pass is left out and counted in `damaged`: the agent hears of it anew from its neighbours.
+    what does not pass is left out and counted in `damaged`: the agent hears of it anew from its neighbours. Records of
+    another epoch stay until newer ones replace them.
     """
 
     def __init__(self, path: str | os.PathLike[str], charter: Charter, *, read_only: bool = False) -> None:
         self.path, self.charter, self.damaged = Path(path), charter, 0
         self._lock = None if read_only else locked(self.path)
-        with failures(self.path):
-            self._connection = sqlite3.connect(address(self.path, read_only), uri=True, isolation_level=None)
-            self._check_format()
-            if not read_only:
-                self._prepare()
-            self._check_agreement()
+        try:
+            with failures(self.path):
+                self.connection = sqlite3.connect(address(self.path, read_only), uri=True, isolation_level=None)
+                self._open(read_only)
+        except StoreFailed:
+            self.close()
+            raise
 
-    def put(self, item: Record | Proof) -> None:
-        """Make a record or a proof durable, or raise StoreFailed."""
-        with failures(self.path), self._transaction() as transaction:
-            if isinstance(item, Proof):
-                transaction.executemany(INSERT, [row(item.first), row(item.second)])
-            else:
-                transaction.execute(INSERT, row(item.signed, item.body))
-                transaction.execute(DROP_OLD_BODIES, (item.origin, item.version))
+    def put(self, items: Sequence[Saved]) -> None:
+        """Make records and proofs durable, all of them or none, or raise StoreFailed."""
+        with self.transaction() as transaction:
+            for item in items:
+                if isinstance(item, Proof):
+                    transaction.execute(PUT_PROOF, proof_row(item))
+                else:
+                    transaction.execute(PUT_RECORD, record_row(item))
 
     def load(self) -> list[Saved]:
-        """Everything that was put, for a new start of the agent."""
+        """Everything that counts under the charter, for a new start of the agent."""
+        self.damaged = 0
         with failures(self.path):
-            rows = self._connection.execute(ROWS).fetchall()
-        return [item for _, group in groupby(rows, key=lambda row: row[:2]) for item in self._read(list(group))]
+            rows = self.connection.execute("SELECT * FROM records ORDER BY origin").fetchall()
+            pairs = self.connection.execute("SELECT * FROM proofs ORDER BY origin").fetchall()
+        # Keys that have replaced others are known only once the votes of those in the charter are.
+        listed = self._sound(self._record, rows, Roster(self.charter))
+        members = roster(self.charter, (record.header for record in listed))
+        later = [row for row in rows if row[0] in members.earlier]
+        return [
+            *self._sound(self._proof, pairs, members),
+            *listed,
+            *self._sound(self._record, later, members),
+        ]
 
     def close(self) -> None:
-        self._connection.close()
+        if hasattr(self, "connection"):
+            self.connection.close()
         if self._lock is not None:
             self._lock.close()
 
@@ -100,10 +125,28 @@ class SqliteStore:
     ) -> None:
         self.close()
 
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        with failures(self.path):
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self.connection
+                self.connection.execute("COMMIT")
+            except BaseException:
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+                raise
+
+    def _open(self, read_only: bool) -> None:
+        self._check_format()
+        if not read_only:
+            self._prepare()
+        self._check_agreement()
+
     def _prepare(self) -> None:
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = FULL")
-        with self._transaction() as transaction:
+        self.connection.execute("PRAGMA journal_mode = WAL")
+        self.connection.execute("PRAGMA synchronous = FULL")
+        with self.transaction() as transaction:
             # A file that may not be written is found out now: this is the one statement that writes at every start.
             transaction.execute(f"PRAGMA user_version = {FORMAT}")
             for statement in filter(str.strip, SCHEMA.split(";")):
@@ -113,66 +156,67 @@ class SqliteStore:
 
     @property
     def _agreement(self) -> tuple[str, str]:
-        return self.charter.id, self.charter.structure.fingerprint
+        return self.charter.id, self.charter.model.structure.fingerprint
 
     def _check_format(self) -> None:
-        (found,) = self._connection.execute("PRAGMA user_version").fetchone()
+        (found,) = self.connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if found > FORMAT:
             raise StoreFailed(
                 f"{self.path} is of a newer decbayes (format {found}; this one knows {FORMAT}). Update decbayes."
             )
+        if found < FORMAT and tables:
+            raise StoreFailed(
+                f"{self.path} is of an older decbayes (format {found}; this one knows {FORMAT}), or no store at all. "
+                "Move it away and start with a new one."
+            )
 
     def _check_agreement(self) -> None:
-        seen = self._connection.execute("SELECT charter_group, structure FROM agreement").fetchone()
+        seen = self.connection.execute("SELECT charter_group, structure FROM agreement").fetchone()
         if seen != self._agreement:
             raise StoreFailed(f"{self.path} belongs to another charter. Each group and model needs a store of its own.")
 
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield self._connection
-            self._connection.execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
+    def _sound(self, read: Read[Item], rows: Sequence[Row], members: Roster) -> list[Item]:
+        """What can be read; what is damaged is counted, and what belongs to another epoch or to nobody is passed by."""
+        found = []
+        for row in rows:
+            try:
+                found.append(read(row, members))
+            except Refused as error:
+                self.damaged += error.reason not in ("fingerprint", "membership")
+        return found
 
-    def _read(self, rows: list[tuple[Any, ...]]) -> list[Saved]:
-        """The rows of one version: mostly one; two are a proof, unless one of them is damaged."""
-        sound = rows if len(rows) == 1 else [row for row in rows if self._unless_damaged(self._header, row)]
-        item = self._unless_damaged(self._proof if len(sound) > 1 else self._single, sound) if sound else None
-        return [] if item is None else [item]
-
-    def _unless_damaged(self, read: Callable[[Any], Item], rows: Any) -> Item | None:
-        try:
-            return read(rows)
-        except Refused:
-            self.damaged += 1
-            return None
-
-    def _single(self, rows: list[tuple[Any, ...]]) -> Record | SignedHeader:
-        return self._header(rows[0]) if rows[0][4] is None else self._record(rows[0])
-
-    def _header(self, row: tuple[Any, ...]) -> SignedHeader:
-        """A header of the past. Its signature was checked when it came in; there may be many thousands of them."""
-        signed = open_header(row[2], row[3], self.charter)
-        if signed.digest != row[5]:
+    def _record(self, row: Row, members: Roster) -> Record:
+        origin, _, version, *parts = row
+        check_blobs(origin, *parts)
+        content = msgspec.msgpack.encode(Envelope(*parts))
+        record = verify(open_record(content, self.charter, members), self.charter)
+        if (record.origin, record.version) != (origin, version):
             raise Refused("digest", "the row is damaged.")
-        return signed
+        return record
 
-    def _proof(self, rows: list[tuple[Any, ...]]) -> Proof:
-        proof = Proof(self._header(rows[0]), self._header(rows[1]))
-        check_proof(proof, self.charter)
+    def _proof(self, row: Row, members: Roster) -> Proof:
+        origin, _, *parts = row
+        check_blobs(origin, *parts)
+        header, signature, other_header, other_signature = parts
+        proof = Proof(open_header(header, signature, members), open_header(other_header, other_signature, members))
+        check_proof(proof, members)
         return proof
 
-    def _record(self, row: tuple[Any, ...]) -> Record:
-        content = msgspec.msgpack.encode(Envelope(row[2], row[3], row[4]))
-        return verify(open_record(content, self.charter), self.charter)
+
+def check_blobs(*parts: Any) -> None:
+    if not all(isinstance(part, bytes) for part in parts):
+        raise Refused("envelope", "the row is damaged.")
 
 
-def row(signed: SignedHeader, body: bytes | None = None) -> tuple[Any, ...]:
-    return signed.origin, signed.version, signed.digest, signed.header_bytes, signed.signature, body
+def record_row(record: Record) -> Row:
+    header = record.header
+    return header.origin, header.prior, header.version, record.signed.header_bytes, record.signed.signature, record.body
+
+
+def proof_row(proof: Proof) -> Row:
+    one, two = sorted((proof.first, proof.second), key=lambda signed: signed.digest)
+    return proof.origin, one.header.prior, one.header_bytes, one.signature, two.header_bytes, two.signature
 
 
 def locked(path: Path) -> IO[bytes]:
@@ -199,8 +243,10 @@ def failures(path: Path) -> Iterator[None]:
     """Turn what SQLite raises into one error that says which file is in trouble, and what to do."""
     try:
         yield
+    except UnicodeDecodeError:
+        raise StoreFailed(f"{path}: a text in it cannot be read. {DAMAGED}") from None
     except sqlite3.Error as error:
         # The lower byte is the kind of the error, the rest its details.
         kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-        remedy = REMEDIES.get(kind, "Check that the file is a decbayes store.")
+        remedy = REMEDIES.get(kind, DAMAGED)
         raise StoreFailed(f"{path}: {error}. {remedy}") from error

@@ -1,15 +1,15 @@
 """What an agent's store holds, read without an agent or a network."""
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from decbayes.errors import StoreFailed
 from decbayes.network.protocol.charter import Charter
-from decbayes.network.protocol.keys import AgentId
+from decbayes.network.protocol.keys import AgentId, agent_id
 from decbayes.network.protocol.pool import Merged, Pool
+from decbayes.network.protocol.record import Record
 from decbayes.network.runtime.store import SqliteStore
 from decbayes.posterior import Posterior
 
@@ -24,31 +24,78 @@ class Answer:
 
 def stored(path: str | os.PathLike[str], charter: Charter) -> Answer:
     """The merged posterior of what an agent's store holds, whether the agent runs or not."""
-    merged = stored_pool(path, charter).merged()
-    return Answer(charter.update.whole(merged.posterior), set_description(merged, charter.names))
+    pool = stored_pool(path, charter)
+    merged = pool.merged()
+    return Answer(charter.update.whole(merged.posterior), set_description(merged, pool))
 
 
 def stored_parts(path: str | os.PathLike[str], charter: Charter) -> dict[str, Posterior]:
     """What each member has contributed, by name, as an agent's store holds it."""
     if charter.epoch is not None:
         raise StoreFailed("A later epoch's parts lack the evidence of earlier ones; only the whole can be had.")
-    records = stored_pool(path, charter).counted()
-    return {charter.names[record.origin]: record.posterior for record in records if record.posterior is not None}
+    pool = stored_pool(path, charter)
+    records = pool.counted()
+    return {pool.roster.called(record.origin): record.posterior for record in records if record.posterior is not None}
 
 
 def stored_pool(path: str | os.PathLike[str], charter: Charter) -> Pool:
     if not Path(path).exists():
         raise StoreFailed(f"There is no store {path}.")
-    pool = Pool(charter.structure)
+    pool = Pool(charter)
     with SqliteStore(path, charter, read_only=True) as store:
         pool.restore(store.load())
     return pool
 
 
-def set_description(merged: Merged, names: Mapping[AgentId, str]) -> dict[str, Any]:
-    """Which set a merged posterior was made from."""
+def set_description(merged: Merged, pool: Pool) -> dict[str, Any]:
+    """Which set a merged posterior was made from, and what every member has to do with it."""
+    called = pool.roster.called
     return {
-        "counted": {names[origin]: version for origin, version, _ in merged.entries},
+        "counted": {called(origin): version for origin, version, _ in merged.entries},
         "observations": merged.observations,
         "set": merged.set_hash,
+        "members": members(pool, merged),
+        "same_data": [[called(origin) for origin in same] for same in pool.same_data()],
+    }
+
+
+def members(pool: Pool, merged: Merged | None) -> dict[str, dict[str, Any]]:
+    """What is known of each member: its state, how much it has published, and what stands out about it."""
+    return {name: member(pool, agent_id(public), merged) for name, public in pool.charter.members.items()}
+
+
+def member(pool: Pool, seat: AgentId, merged: Merged | None) -> dict[str, Any]:
+    record = pool.records.get(pool.roster.newest(seat)) or pool.records.get(seat)
+    told: dict[str, Any] = {"state": state(pool, seat, record)}
+    if record is not None:
+        header = record.header
+        told |= {"version": header.version, "observations": header.observations, "shards": len(header.shards)}
+    return told | (part_in(merged, record) if merged is not None and record is not None else {})
+
+
+def state(pool: Pool, seat: AgentId, record: Record | None) -> str:
+    """One word or two about a member."""
+    if pool.proofs.keys() & {seat, pool.roster.newest(seat)}:
+        return "excluded"
+    if seat in pool.roster.removed:
+        return "removed"
+    if record is not None and not record.empty:
+        return "counted"
+    if record is not None and record.header.closed:
+        return "retracted"
+    return "in the prior" if seat in pool.charter.counted else "no evidence" if record is not None else "not heard of"
+
+
+def part_in(merged: Merged, record: Record) -> dict[str, Any]:
+    """A member's share of the evidence, and how far it disagrees with everybody else."""
+    places = [place for place, entry in enumerate(merged.entries) if entry[2] == record.digest]
+    influence = merged.influence
+    if not places or influence is None:
+        return {}
+    (site,) = places
+    return {
+        "share": round(float(influence.share[site]), 4),
+        "log_bayes_factor": round(float(influence.log_bayes_factor[site].sum()), 2),
+        "apart": round(float(influence.apart[site]), 4),
+        "flags": list(influence.flags(site)),
     }

@@ -78,6 +78,7 @@ class Transport:
         limits = member.charter.limits
         self._most_peers, self._most_bytes = limits.members, limits.tick_bytes
         self._strangers = self._departed = 0
+        self._shut_out: set[Peer] = set()
         self.session, self.endpoints = open_session(links, most_bytes=message_bytes(member.charter) + SLACK)
         self.name = str(self.session.info.zid())
         self._root = root_key(member.charter)
@@ -94,6 +95,24 @@ class Transport:
         outbox = self._outboxes.get(peer)
         if outbox is not None:
             outbox.put(message)
+
+    def shut_out(self, peer: Peer) -> str:
+        """Neither hear nor send to a neighbour any more, as long as its session lasts; who it is, as the link tells."""
+        self._shut_out.add(peer)
+        who = self.address(peer)
+        self._leave(peer)
+        return who
+
+    def address(self, peer: Peer) -> str:
+        """A neighbour's address, and the name in its certificate where there is one."""
+        name = self.certificate(peer)
+        addresses = [str(link.dst) for link in self.session.info.links() if str(link.zid) == peer]
+        return (addresses or [peer])[0] + ("" if name is None else f" ({name})")
+
+    def certificate(self, peer: Peer) -> str | None:
+        """The name in a neighbour's certificate; None without one."""
+        names = [link.auth_identifier for link in self.session.info.links() if str(link.zid) == peer]
+        return next((str(name) for name in names if name), None)
 
     @property
     def dropped(self) -> int:
@@ -127,16 +146,24 @@ class Transport:
             return
         if sample.kind == zenoh.SampleKind.PUT:
             self._meet(peer)
-        elif peer in self._outboxes:
-            outbox = self._outboxes.pop(peer)
-            outbox.close()
-            self._departed += outbox.dropped
-            self._inbox.post(partial(self._member.on_disconnect, peer))
+        else:
+            self._shut_out.discard(peer)
+            self._leave(peer)
+
+    def _leave(self, peer: Peer) -> None:
+        outbox = self._outboxes.pop(peer, None)
+        if outbox is None:
+            return
+        outbox.close()
+        self._departed += outbox.dropped
+        self._inbox.forget(peer)
+        self._inbox.post(partial(self._member.on_disconnect, peer))
 
     def _meet(self, peer: Peer) -> None:
         # One session may show many tokens: only those count that bear the name of a session linked with ours.
         linked = peer in map(str, self.session.info.peers_zid())
-        if not linked or peer in self._outboxes or len(self._outboxes) >= self._most_peers:
+        full = len(self._outboxes) >= self._most_peers
+        if not linked or full or peer in self._outboxes or peer in self._shut_out:
             return
         self._outboxes[peer] = Outbox(partial(self._transmit, peer), self._most_bytes)
         self._inbox.post(partial(self._member.on_connect, peer))

@@ -1,6 +1,6 @@
 """What must hold in every simulated run, checked after every single event and at the end."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.keys import AgentId, short
-from decbayes.network.protocol.pool import Entry, Merged, Proof
+from decbayes.network.protocol.pool import Entry, Merged, Pool, Proof
 from decbayes.network.protocol.record import Record
 
 if TYPE_CHECKING:
@@ -51,9 +51,11 @@ class Ledger:
         self.traitors.add(record.origin)
         self._genuine.add((record.origin, record.version, record.digest))
 
-    def wiped(self, site: "Site") -> None:
-        """A site's disk is lost."""
-        self._written.pop(site.number, None)
+    def replaced(self, site: "Site", backup: Sequence[Record | Proof]) -> None:
+        """A site's disk is lost, or an old copy has taken its place."""
+        self._written[site.number] = Sight()
+        for item in backup:
+            self._written[site.number].add(item)
 
     def started(self, site: "Site") -> None:
         """A site starts: it must know again all that its disk had acknowledged."""
@@ -67,6 +69,8 @@ class Ledger:
         for origin, record in pool.records.items():
             if seen.newest.get(origin) is not record:
                 self._check_record(site, record, seen)
+        if site.agent.twin:
+            raise Violation(f"site {site.number} takes itself for two")
         if pool.proofs.keys() - self.traitors:
             raise Violation(f"site {site.number} has excluded an honest origin")
         if seen.excluded - pool.proofs.keys():
@@ -108,9 +112,11 @@ def check_agreement(sites: Sequence["Site"], everybody: Sequence["Site"], ledger
     if len({agent.merged().set_hash + agent.posterior().digest for agent in agents}) > 1:
         raise Violation("the same set was merged into different bits")
     honest = [site for site in sites if site.identity.id not in ledger.traitors]
+    pool = agents[0].pool
     for site in honest if len(sites) > 1 else ():
-        check_complete(site, agents[0].pool.records.get(site.identity.id))
-    counted = {record.origin: record for record in agents[0].pool.counted()}
+        check_complete(site, pool.records.get(site.identity.id))
+    counted = {record.origin: record for record in pool.counted()}
+    check_removed(pool, counted.keys(), sites, everybody)
     if not counted.keys() & ledger.traitors:
         check_batch(agents[0].merged(), counted, everybody)
 
@@ -122,19 +128,42 @@ def check_complete(site: "Site", record: Record | None) -> None:
         raise Violation(f"the newest durable version of site {site.number} is not what counts")
     if record is None and site.shards:
         raise Violation(f"site {site.number} has observed data that nobody has heard of")
-    if site.agent is not None and site.agent.retracted and not (record is not None and record.retraction):
+    if site.agent is not None and site.agent.retracted and not (record is not None and record.empty):
         raise Violation(f"site {site.number} has retracted its evidence, and it still counts")
-    if record is not None and not record.retraction and set(record.header.shards) != site.shards.keys():
+    if record is not None and not record.header.closed and set(record.header.shards) != site.shards.keys():
         raise Violation(f"site {site.number} counts {len(record.header.shards)} of {len(site.shards)} shards")
+
+
+def check_removed(pool: Pool, counted: Set[AgentId], sites: Sequence["Site"], everybody: Sequence["Site"]) -> None:
+    """Where all sites are connected: whom more than half of them want removed does not count, and nobody else is."""
+    excluded = pool.proofs.keys()
+    for subject in everybody if len(sites) == len(everybody) else ():
+        voters = sum(wants_removed(site, subject, pool) for site in sites if site.seat not in excluded)
+        counts = bool(subject.keys & counted)
+        if counts and 2 * voters > len(everybody):
+            raise Violation(f"site {subject.number} was removed by {voters} sites, and counts")
+        silent = not subject.shards or subject.agent is None or subject.agent.retracted or subject.keys & excluded
+        if not counts and not silent and 2 * voters <= len(everybody):
+            raise Violation(f"site {subject.number} does not count, though only {voters} want it removed")
+
+
+def wants_removed(site: "Site", subject: "Site", pool: Pool) -> bool:
+    """Whether a site votes for the removal; after its key was replaced, what it said under the old one stands."""
+    if site.identity is site.first:
+        return site.votes.get(subject.seat) == b""
+    said = pool.records.get(site.seat)
+    return said is not None and (subject.seat, b"") in said.header.votes
 
 
 def check_batch(merged: Merged, counted: dict[AgentId, Record], everybody: Sequence["Site"]) -> None:
     """For the conjugate Gaussian the merge is the posterior of all counted data at once, each shard once."""
+    if any(len(site.keys & counted.keys()) > 1 for site in everybody):
+        raise Violation("a site counts under two keys")
     points = [
-        np.ravel(site.shards[name])
+        np.ravel({**site.withdrawn, **site.shards}[name])
         for site in everybody
-        if site.identity.id in counted
-        for name in counted[site.identity.id].header.shards
+        for key in site.keys & counted.keys()
+        for name in counted[key].header.shards
     ]
     pooled = np.concatenate(points) if points else np.empty(0)
     if merged.observations != len(pooled):

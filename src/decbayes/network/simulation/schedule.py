@@ -5,20 +5,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from msgspec.structs import replace
 
+from decbayes.families import dense
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.keys import Identity
 from decbayes.network.protocol.limits import Limits
 from decbayes.network.protocol.messages import batches
-from decbayes.network.protocol.record import Record, sign_record
+from decbayes.network.protocol.record import Record, SignedHeader, sign_record
 from decbayes.network.simulation.ledger import Violation, check_agreement
 from decbayes.network.simulation.simulator import MakeAgent, Simulation, Site, Weather
 from decbayes.network.simulation.topology import TOPOLOGIES, groups
+from decbayes.posterior import Posterior
 
 # In so many rounds after the last fault everybody who is connected must agree: a line of eight needs about as many.
 ROUNDS_TO_AGREE = 40
 ROUGH = Weather(loss=0.1, duplication=0.2, delay=4)
+# How often a vote is for the removal, for the new key, and for neither; or the first two the other way round.
+HOW = np.array([0.8, 0.1, 0.1])
 SHARDS = 3
 POINTS = 4
 
@@ -34,6 +39,7 @@ class Plan:
     faults: bool = True
     traitors: bool = False
     heal: bool = True
+    removes: bool = True
 
 
 class History:
@@ -46,6 +52,9 @@ class History:
             simulated_charter(keys), keys, rng=self.rng, weather=plan.weather, make_agent=make_agent
         )
         self.last = "start"
+        # Whom some want removed, or whose key they want replaced.
+        self.accused = int(self.rng.integers(plan.agents))
+        self.new_keys = {key.id: key for key in simulated_identities(1, "new")}
         self._rewire()
         for site in self.simulation.sites[: max(2, plan.agents // 2)]:
             self.simulation.start(site)
@@ -66,6 +75,7 @@ class History:
         for number in np.flatnonzero(self.rng.random(len(sites)) < 0.2):
             self.simulation.tick(sites[number])
         self.simulation.advance()
+        self._rekey()
 
     def calm(self) -> None:
         """The faults end: disks have room, links are clean and, if the plan heals, everybody is back and connected."""
@@ -83,6 +93,7 @@ class History:
         rounds = 0
         while rounds < ROUNDS_TO_AGREE and not self._settled():
             self.simulation.round()
+            self._rekey()
             rounds += 1
         for group in self._groups():
             check_agreement(group, self.simulation.sites, self.simulation.ledger)
@@ -97,6 +108,14 @@ class History:
                 return False
         return True
 
+    def _rekey(self) -> None:
+        """Sites whose key the others have replaced go on with the new one."""
+        for site in self.simulation.running:
+            assert site.agent is not None
+            key = self.new_keys.get(site.agent.pool.roster.newest(site.seat), site.first)
+            if key.id != site.identity.id:
+                self.simulation.rekey(site, key)
+
     def _groups(self) -> list[list[Site]]:
         simulation = self.simulation
         numbers = groups([site.number for site in simulation.running], simulation.links)
@@ -106,7 +125,7 @@ class History:
         table = ACTIONS if self.plan.faults else PEACEFUL
         actions, ends = table
         chosen = actions[int(np.searchsorted(ends, self.rng.random() * ends[-1], side="right"))]
-        return observe if chosen is betray and not self.plan.traitors else chosen
+        return observe if chosen in (betray, exaggerate) and not self.plan.traitors else chosen
 
     def _rewire(self) -> None:
         kind = self.plan.topology
@@ -120,7 +139,10 @@ Action = Callable[[History, Site], None]
 
 def observe(history: History, site: Site) -> None:
     """New data, or data that was observed before and must not count again."""
-    shard = f"shard {int(history.rng.integers(SHARDS))}"
+    # What was withdrawn is not observed again: a later shard has another name, as it has other content.
+    shard = f"shard {int(history.rng.integers(SHARDS)) + len(site.withdrawn)}"
+    while shard in site.withdrawn:
+        shard += "'"
     data = site.shards.get(shard)
     history.simulation.observe(site, shard, history.rng.normal(size=POINTS) if data is None else data)
 
@@ -134,6 +156,39 @@ def refine(history: History, site: Site) -> None:
 def retract(history: History, site: Site) -> None:
     if site.agent is not None and site.shards and history.rng.random() < 0.2:
         history.simulation.perform(site, site.agent.retract())
+
+
+def withdraw(history: History, site: Site) -> None:
+    """A site takes one of its shards back."""
+    names = sorted(site.shards)
+    if site.agent is not None and site.agent.own.shards == site.shards.keys() and names and not site.agent.retracted:
+        name = names[int(history.rng.integers(len(names)))]
+        site.withdrawn[name] = site.shards.pop(name)
+        history.simulation.withdraw(site)
+
+
+def vote(history: History, site: Site) -> None:
+    """A site signs that one of them be removed or get another key, or takes that back."""
+    subject = history.simulation.sites[history.accused].seat
+    if site.agent is None or site.identity is not site.first:
+        return
+    (new,) = history.new_keys.values()
+    key = (b"", new.public, None)[int(history.rng.choice(3, p=HOW if history.plan.removes else HOW[[1, 0, 2]]))]
+    site.votes.pop(subject, None)
+    if key is not None:
+        site.votes[subject] = key
+    history.simulation.perform(site, site.agent.vote(subject, key))
+
+
+def back_up(history: History, site: Site) -> None:
+    site.backup = site.disk.load()
+
+
+def restore_backup(history: History, site: Site) -> None:
+    """The disk fails, and an old copy takes its place."""
+    if site.agent is not None and site.backup:
+        history.simulation.restore_backup(site)
+        history.simulation.start(site)
 
 
 def start(history: History, site: Site) -> None:
@@ -183,6 +238,23 @@ def forge(history: History, site: Site) -> None:
         history.simulation.inject(site, bytes(message))
 
 
+def tamper(history: History, site: Site) -> None:
+    """A version that its origin has not signed arrives at somebody who has not heard of it, or of its number, yet."""
+    own, running = site.disk.newest(), history.simulation.running
+    unaware = [other for other in running if own is not None and not knows(other, own)]
+    if own is not None and unaware:
+        signature = bytes(byte ^ 1 for byte in own.signed.signature)
+        header = replace(own.header, version=own.version + int(history.rng.integers(2)))
+        forged = Record(SignedHeader(header, signature), own.body, own.posterior)
+        message = batches([forged], [], history.simulation.charter)[0]
+        history.simulation.inject(unaware[int(history.rng.integers(len(unaware)))], message)
+
+
+def knows(site: Site, record: Record) -> bool:
+    assert site.agent is not None
+    return site.agent.pool.version(record.origin) >= record.version
+
+
 def betray(history: History, site: Site) -> None:
     """A traitor signs something else under a version that it has used, and tells it to somebody.
 
@@ -199,6 +271,27 @@ def betray(history: History, site: Site) -> None:
         simulation.ledger.betray(record)
         message = batches([record], [], simulation.charter)[0]
         simulation.inject(listeners[int(history.rng.integers(len(listeners)))], message)
+
+
+def exaggerate(history: History, site: Site) -> None:
+    """A liar signs a version that holds a thousand times what it states, and tells it to somebody."""
+    simulation, liar = history.simulation, history.simulation.sites[0]
+    own = liar.disk.newest()
+    if own is None or own.posterior is None or not simulation.running:
+        return
+    inflated = Posterior(own.posterior.structure, {"mean": 1000 * dense(own.posterior.contribution["mean"])})
+    simulation.ledger.traitors.add(own.origin)
+    lie = sign_record(
+        simulation.charter,
+        liar.identity,
+        own.version + int(history.rng.integers(1, 1 << 40)),
+        posterior=inflated,
+        shards=frozenset(own.header.shards),
+        observations=own.header.observations,
+    )
+    listeners = simulation.running
+    message = batches([lie], [], simulation.charter)[0]
+    simulation.inject(listeners[int(history.rng.integers(len(listeners)))], message)
 
 
 def another_record(simulation: Simulation, traitor: Site, own: Record) -> Record:
@@ -223,6 +316,10 @@ ACTIONS = weighted(
         observe: 6.0,
         refine: 1.0,
         retract: 0.3,
+        withdraw: 1.0,
+        vote: 4.0,
+        back_up: 0.5,
+        restore_backup: 0.5,
         start: 6.0,
         crash: 1.5,
         lose_disk: 0.7,
@@ -231,14 +328,16 @@ ACTIONS = weighted(
         heal: 1.5,
         replay: 2.0,
         forge: 2.0,
+        tamper: 1.0,
         betray: 1.0,
+        exaggerate: 0.5,
     }
 )
 
 
-def simulated_identities(count: int) -> list[Identity]:
+def simulated_identities(count: int, kind: str = "simulated") -> list[Identity]:
     """Keys that everybody knows: for simulations only."""
-    return [Identity.from_seed(hashlib.sha256(f"simulated {number}".encode()).digest()) for number in range(count)]
+    return [Identity.from_seed(hashlib.sha256(f"{kind} {number}".encode()).digest()) for number in range(count)]
 
 
 def simulated_charter(keys: list[Identity]) -> Charter:
@@ -246,10 +345,12 @@ def simulated_charter(keys: list[Identity]) -> Charter:
     return Charter(
         group="simulation",
         id="simulation",
+        secret=bytes(32),
         model_name="GaussianMean",
         settings={"variance": 0.5, "prior_mean": 1.0, "prior_variance": 10.0},
         members={f"site {number}": key.public for number, key in enumerate(keys)},
-        limits=Limits(members=max(2, len(keys))),
+        # Few versions to spare, so that whoever publishes often has to wait for others.
+        limits=Limits(members=max(2, len(keys)), versions=2),
     )
 
 
@@ -264,6 +365,7 @@ def plan_for(seed: int, *, agents: int = 8, steps: int = 200) -> Plan:
         weather=weathers[seed // 2 % len(weathers)],
         traitors=seed % 5 == 4,
         heal=seed % 7 != 6,
+        removes=seed % 3 != 2,
     )
 
 

@@ -6,7 +6,7 @@ without their disks; links are cut. A `Ledger` checks after every single event t
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -44,29 +44,40 @@ CALM = Weather()
 
 
 class Disk:
-    """A site's disk: keeps what was put, unless it is full or wiped."""
+    """A site's disk: keeps what is current, unless it is full or wiped."""
 
     def __init__(self, ledger: Ledger, site: int, owner: AgentId) -> None:
-        self.full = False
-        self._items: list[Saved] = []
-        self._ledger, self._site, self._owner = ledger, site, owner
+        self.full, self.owner = False, owner
+        self.records: dict[AgentId, Record] = {}
+        self.proofs: dict[AgentId, Proof] = {}
+        self._ledger, self._site = ledger, site
 
-    def put(self, item: Record | Proof) -> None:
+    def put(self, items: Sequence[Saved]) -> None:
         if self.full:
             raise StoreFailed("the simulated disk is full")
-        self._items.append(item)
-        self._ledger.written(self._site, self._owner, item)
+        for item in items:
+            if isinstance(item, Proof):
+                self.proofs[item.origin] = item
+            elif item.origin not in self.records or item.version > self.records[item.origin].version:
+                self.records[item.origin] = item
+            self._ledger.written(self._site, self.owner, item)
 
     def load(self) -> list[Saved]:
-        return list(self._items)
+        return [*self.proofs.values(), *self.records.values()]
 
     def newest(self) -> Record | None:
         """The owner's newest version."""
-        own = [item for item in self._items if isinstance(item, Record) and item.origin == self._owner]
-        return max(own, key=lambda record: record.version, default=None)
+        return self.records.get(self.owner)
 
     def wipe(self) -> None:
-        self._items.clear()
+        self.records.clear()
+        self.proofs.clear()
+
+    def replace(self, backup: Sequence[Saved]) -> None:
+        """An old copy takes the place of what was there."""
+        self.wipe()
+        self.proofs.update({item.origin: item for item in backup if isinstance(item, Proof)})
+        self.records.update({item.origin: item for item in backup if isinstance(item, Record)})
 
 
 @dataclass
@@ -76,13 +87,27 @@ class Site:
     number: int
     identity: Identity
     disk: Disk
+    first: Identity = field(init=False)
     shards: dict[str, Any] = field(default_factory=dict)
+    withdrawn: dict[str, Any] = field(default_factory=dict)
+    votes: dict[AgentId, bytes] = field(default_factory=dict)
+    backup: Sequence[Saved] = ()
     agent: Agent | None = None
     starts: int = 0
+    keys: set[AgentId] = field(default_factory=set)
+    """All that it has ever signed with."""
+
+    def __post_init__(self) -> None:
+        self.first = self.identity
 
     @property
     def name(self) -> str:
         return str(self.number)
+
+    @property
+    def seat(self) -> AgentId:
+        """The key under which the charter lists it."""
+        return self.first.id
 
 
 @dataclass
@@ -128,11 +153,33 @@ class Simulation:
             self.charter, site.identity, rng=self.rng, saved=site.disk.load(), verify=self._verify
         )
         site.starts += 1
+        site.keys.add(site.identity.id)
         self.ledger.started(site)
-        for name, data in site.shards.items():
-            self.perform(site, site.agent.observe(data, shard=name, rng=self.rng))
+        self.remember(site)
         for other in self.neighbours(site):
             self._meet(site, other)
+
+    def remember(self, site: Site) -> None:
+        """Have the agent stand for all of its site's data and votes, and for nothing else."""
+        agent = site.agent
+        assert agent is not None
+        for name, data in site.shards.items():
+            self.perform(site, agent.observe(data, shard=name, rng=self.rng))
+        if not agent.own.shards <= site.shards.keys() and agent.own.shards & site.shards.keys() == site.shards.keys():
+            self.withdraw(site)
+        for subject in {*agent.votes, *site.votes}:
+            self.perform(site, agent.vote(subject, site.votes.get(subject)))
+
+    def withdraw(self, site: Site) -> None:
+        """Have the agent stand for what its site has left."""
+        assert site.agent is not None
+        self.perform(site, site.agent.publish(site.agent.correct(site.shards.keys(), rng=self.rng)))
+
+    def rekey(self, site: Site, identity: Identity) -> None:
+        """A site's agent goes on with another key."""
+        self.stop(site)
+        site.identity, site.disk.owner = identity, identity.id
+        self.start(site)
 
     def stop(self, site: Site) -> None:
         """Stop it dead. What it has said still counts; what it had not said is on its disk, or lost."""
@@ -144,7 +191,12 @@ class Simulation:
     def lose_disk(self, site: Site) -> None:
         self.stop(site)
         site.disk.wipe()
-        self.ledger.wiped(site)
+        self.ledger.replaced(site, ())
+
+    def restore_backup(self, site: Site) -> None:
+        self.stop(site)
+        site.disk.replace(site.backup)
+        self.ledger.replaced(site, site.backup)
 
     def observe(self, site: Site, shard: str, data: Any) -> None:
         """New data at a site."""
@@ -197,12 +249,16 @@ class Simulation:
     def perform(self, site: Site, effects: list[Effect]) -> None:
         """Carry out an agent's effects, and check the agent."""
         assert site.agent is not None
+        remembered = False
         for effect in persist_first(site.agent, effects, site.disk):
             if isinstance(effect, Send):
                 self._transmit(site, effect)
             else:
                 self.reports.append((self.time, site.number, effect))
+                remembered |= effect.event == "remembered"
         self.ledger.check(site)
+        if remembered:
+            self.remember(site)
 
     # Who and where
 

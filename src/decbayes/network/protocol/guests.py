@@ -1,0 +1,58 @@
+"""Which member a neighbour is: it has signed the two ends of the link with that member's key."""
+
+import hashlib
+
+from decbayes.errors import Refused
+from decbayes.network.protocol.charter import Charter
+from decbayes.network.protocol.effects import Peer
+from decbayes.network.protocol.keys import LINK, AgentId, Identity, short, signed_by
+from decbayes.network.protocol.messages import Digest
+from decbayes.network.protocol.roster import Roster
+
+
+class Guests:
+    """The neighbours that have shown who they are. Only these are given records.
+
+    Others are heard all the same: what they bring is signed by its origin, and may be the votes that make them members.
+    A session's name is drawn at each start and belongs to one link, so that what was signed for one link proves nothing
+    on another. Without a `name` of our own links are trusted, as in simulations.
+    """
+
+    def __init__(self, charter: Charter, identity: Identity, name: str | None) -> None:
+        self.name = name
+        self.members: dict[Peer, AgentId] = {}
+        self._charter, self._identity = charter, identity
+        self._signed: dict[Peer, bytes] = {}
+        self._seen: dict[Peer, tuple[bytes, bytes]] = {}
+
+    def introduce(self, peer: Peer) -> tuple[AgentId, bytes]:
+        """Who we are, signed for that neighbour alone."""
+        if self.name is None:
+            return b"", b""
+        if peer not in self._signed:
+            self._signed[peer] = self._identity.sign(self._ends(self.name, peer), LINK)
+        return self._identity.id, self._signed[peer]
+
+    def recognise(self, peer: Peer, digest: Digest, roster: Roster) -> None:
+        """Take note of who a neighbour shows that it is."""
+        shown = digest.member, digest.proof
+        if self.name is None or self._seen.get(peer) == shown:
+            return
+        public = roster.keys.get(digest.member)
+        if public is None:
+            raise Refused("stranger", f"{short(digest.member) or 'nobody'} is not a member of the group.")
+        if not signed_by(public, self._ends(peer, self.name), digest.proof, LINK):
+            raise Refused("stranger", f"it has not shown that it is {short(digest.member)}.")
+        self._seen[peer], self.members[peer] = shown, digest.member
+
+    def admit(self, peer: Peer) -> None:
+        """Refuse whoever has not shown to be a member."""
+        if self.name is not None and peer not in self.members:
+            raise Refused("stranger", "it has not shown which member it is.")
+
+    def forget(self, peer: Peer) -> None:
+        for known in (self.members, self._signed, self._seen):
+            known.pop(peer, None)
+
+    def _ends(self, sender: str, receiver: str) -> bytes:
+        return hashlib.sha256("\0".join((self._charter.id, sender, receiver)).encode()).digest()

@@ -1,0 +1,102 @@
+"""An agent's state for monitoring: Prometheus text at /metrics and a word at /health, on this machine only."""
+
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+from decbayes.errors import TransportFailed
+
+Status = dict[str, Any]
+Values = list[tuple[dict[str, str], float]]
+LOOPBACK = "127.0.0.1"
+
+
+class Metrics:
+    """Serves the newest status that it was given."""
+
+    def __init__(self, port: int) -> None:
+        self.status: Status = {}
+        try:
+            self._server = ThreadingHTTPServer((LOOPBACK, port), handler(lambda: self.status))
+        except OSError as error:
+            raise TransportFailed(
+                f"Metrics cannot be served at {LOOPBACK}:{port}: {error.strerror or error}."
+            ) from None
+        self.port = int(self._server.server_address[1])
+        Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def handler(status: Callable[[], Status]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            told = status()
+            if self.path == "/metrics":
+                self._answer(200, metrics_text(told))
+            elif self.path == "/health":
+                wrong = troubles(told)
+                self._answer(503 if wrong else 200, (", ".join(wrong) or "well") + "\n")
+            else:
+                self._answer(404, "There are /metrics and /health.\n")
+
+        def _answer(self, code: int, text: str) -> None:
+            content = text.encode()
+            self.send_response(code)
+            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """The log has better things to say."""
+
+    return Handler
+
+
+def troubles(status: Status) -> list[str]:
+    """Why an agent does not do its work."""
+    reasons = {
+        "starting": not status,
+        "the store fails": status.get("trouble"),
+        "another agent runs with this key": status.get("twin"),
+        "no neighbour is linked": status and not status.get("neighbours"),
+    }
+    return [text for text, holds in reasons.items() if holds]
+
+
+def metrics_text(status: Status) -> str:
+    """The status as gauges and counters. Names of members are labels; nothing about data is."""
+    return "".join(f"{line}\n" for line in lines(status))
+
+
+def lines(status: Status) -> Iterator[str]:
+    members = status.get("members", {})
+    yield from gauge("decbayes_neighbours", "Neighbours that are linked.", [({}, len(status.get("neighbours", ())))])
+    behind = sum(bool(each.get("behind")) for each in status.get("neighbours", ()))
+    yield from gauge("decbayes_neighbours_behind", "Neighbours that hold another set.", [({}, behind)])
+    for name, about in (("waiting", "Own evidence is not published."), ("twin", "Another agent has this key.")):
+        yield from gauge(f"decbayes_{name}", about, [({}, int(bool(status.get(name))))])
+    yield from gauge("decbayes_store_failing", "The store fails.", [({}, int(bool(status.get("trouble"))))])
+    for key, about in (("observations", "What a member has published."), ("shards", "How many shards that is.")):
+        values = [({"member": name}, told[key]) for name, told in members.items() if key in told]
+        yield from gauge(f"decbayes_member_{key}", about, values)
+    flags: Values = [({"member": name}, len(told.get("flags", ()))) for name, told in members.items()]
+    yield from gauge("decbayes_member_flags", "What stands out about a member.", flags)
+    refused: Values = [({"reason": reason}, count) for reason, count in status.get("refused", {}).items()]
+    yield from gauge("decbayes_refused_total", "Messages and records that were refused.", refused, kind="counter")
+
+
+def gauge(name: str, about: str, values: Values, *, kind: str = "gauge") -> Iterator[str]:
+    yield f"# HELP {name} {about}"
+    yield f"# TYPE {name} {kind}"
+    for labels, value in values:
+        text = ",".join(f'{key}="{escaped(label)}"' for key, label in labels.items())
+        yield f"{name}{{{text}}} {value}" if text else f"{name} {value}"
+
+
+def escaped(label: str) -> str:
+    return label.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

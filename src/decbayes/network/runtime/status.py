@@ -1,0 +1,51 @@
+"""What an agent tells about itself, its neighbours and the members."""
+
+from collections.abc import Callable
+from typing import Any
+
+from decbayes.network.protocol.agent import Agent
+from decbayes.network.protocol.effects import Peer
+from decbayes.network.protocol.pool import Merged, Pool
+from decbayes.network.runtime.stored import members
+
+TICK_SECONDS = 0.2
+
+
+def status_of(agent: Agent, address: Callable[[Peer], str]) -> dict[str, Any]:
+    """What is known at once, without a merge."""
+    called = agent.pool.roster.called
+    return {
+        "agent": called(agent.id),
+        "software": agent.software,
+        "charter": agent.charter.short_fingerprint,
+        "version": agent.version,
+        "waiting": agent.waiting,
+        "trouble": agent.trouble,
+        "twin": agent.twin,
+        "neighbours": [neighbour_of(agent, peer, address(peer)) for peer in agent.peers],
+        "heard": {called(origin): version for origin, version, _ in agent.pool.entries()},
+        "refused": dict(agent.refused),
+        "root": agent.pool.root.hex(),
+    }
+
+
+def neighbour_of(agent: Agent, peer: Peer, address: str) -> dict[str, Any]:
+    """What is known of a neighbour: who it is, its charter and software, and whether it holds the same."""
+    said, who = agent.neighbours[peer], agent.guests.get(peer)
+    told: dict[str, Any] = {"member": agent.pool.roster.names.get(who) if who else None, "address": address}
+    if said is None:
+        return {**told, "silent": True}
+    return {
+        **told,
+        "software": said.digest.software,
+        "charter": "same" if said.digest.charter.hex() == agent.charter.fingerprint else "another",
+        "behind": said.digest.root != agent.pool.root,
+        "seconds_ago": round((agent.ticks - said.tick) * TICK_SECONDS, 1),
+    }
+
+
+def about_members(pool: Pool, merged: Merged | None) -> dict[str, Any]:
+    """What is known of each member, with what the last merge has shown; and who holds the same data."""
+    called = pool.roster.called
+    same = [[called(origin) for origin in origins] for origins in pool.same_data()]
+    return {"members": members(pool, merged), "same_data": same}

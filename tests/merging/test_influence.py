@@ -1,0 +1,126 @@
+"""How much a site has to do with a merge, how far it disagrees, and how little a few faulty ones can do if asked to."""
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+import decbayes as db
+from decbayes.errors import StructureMismatch
+from decbayes.merging import Robust, robust_merge
+from decbayes.posterior import Posterior
+
+VARIANCE, PRIOR_VARIANCE = 2.0, 9.0
+MEAN = db.GaussianMean(variance=VARIANCE, prior_mean=0.5, prior_variance=PRIOR_VARIANCE, dimension=1)
+CENTRES = np.array([[-9.0, 0.0], [0.0, 9.0], [9.0, 0.0]])
+MIXTURE = db.GaussianMixture(3, 2, variance=1.0, prior_variance=100.0)
+
+
+def log_evidence(points):
+    """log p(points) of the Gaussian mean model, by its joint normal distribution."""
+    covariance = VARIANCE * np.eye(len(points)) + PRIOR_VARIANCE
+    return multivariate_normal(np.full(len(points), 0.5), covariance).logpdf(points)
+
+
+def sites(rng, count=12, *, points=60, move=0.0, faulty=0):
+    posteriors = []
+    for site in range(count):
+        labels = rng.integers(3, size=points)
+        data = CENTRES[labels] + rng.normal(size=(points, 2))
+        if site < faulty:
+            data[labels == 0] += move
+        posteriors.append(MIXTURE.fit(data, rng=rng).posterior)
+    return posteriors
+
+
+def means(posterior):
+    """Component means in the order of the true centres."""
+    natural = posterior.natural["components"]
+    found = -0.5 * natural[:, :2] / natural[:, 2:]
+    return np.array([found[np.argmin(np.sum((found - centre) ** 2, axis=1))] for centre in CENTRES])
+
+
+def test_the_log_bayes_factor_is_that_of_the_data_themselves(rng):
+    shards = [rng.normal(mean, 1.4, size=5) for mean in (0.0, 0.2, 6.0)]
+    influence = db.align([MEAN.fit(shard[:, None]).posterior for shard in shards]).influence()
+    for site, own in enumerate(shards):
+        rest = np.concatenate([shard for other, shard in enumerate(shards) if other != site])
+        expected = log_evidence(np.concatenate([own, rest])) - log_evidence(own) - log_evidence(rest)
+        np.testing.assert_allclose(influence.log_bayes_factor[site].sum(), expected, rtol=1e-9)
+    np.testing.assert_allclose(influence.share, 1 / 3)
+    assert influence.disagreeing[2]
+    assert influence.against[2] == influence.against.max()
+
+
+def test_a_displaced_site_is_flagged_and_honest_ones_are_not(rng):
+    influence = db.align(sites(rng, faulty=1, move=4.0)).influence()
+    assert [bool(influence.flags(site)) for site in range(12)] == [True] + 11 * [False]
+    assert "disagrees" in influence.flags(0)[0]
+
+
+def test_a_site_with_most_of_the_evidence_is_flagged(rng):
+    posteriors = [*sites(rng, 5), *sites(rng, 1, points=900)]
+    influence = db.align(posteriors).influence()
+    np.testing.assert_allclose(influence.share[5], 900 / 1200, rtol=1e-6)
+    assert "75%" in influence.flags(5)[0]
+    assert not any(influence.flags(site) for site in range(5))
+
+
+def test_a_robust_merge_of_honest_sites_is_nearly_the_plain_one(rng):
+    posteriors = sites(rng)
+    robust = robust_merge(posteriors)
+    deviation = 1 / np.sqrt(12 * 60 / 3)
+    assert np.abs(means(robust.posterior) - means(db.merge(posteriors))).max() < 0.5 * deviation
+    assert np.median(robust.weights) == 1.0
+
+
+@pytest.mark.parametrize("move", [3.0, 6.0])
+def test_a_few_displaced_sites_move_a_robust_merge_less_than_a_plain_one(rng, move):
+    posteriors = sites(rng, faulty=3, move=move)
+    plain, robust = (
+        np.abs(means(merged) - CENTRES).max() for merged in (db.merge(posteriors), db.merge(posteriors, robust=True))
+    )
+    print(f"moved by {move}: plain {plain:.3f}, robust {robust:.3f}")
+    assert robust < 0.5 * plain
+
+
+def test_inflated_evidence_is_capped(rng):
+    posteriors = sites(rng, faulty=1, move=4.0)
+    liar = posteriors[0]
+    inflated = Posterior(liar.structure, {name: 1e9 * part for name, part in liar.contribution.items()})
+    merged = db.merge([inflated, *posteriors[1:]], robust=Robust(cap=1.5))
+    assert np.abs(means(merged) - CENTRES).max() < 0.6
+    assert np.abs(means(db.merge([inflated, *posteriors[1:]])) - CENTRES).max() > 3
+
+
+def test_copies_count_once_and_the_order_of_sites_changes_no_bit(rng):
+    posteriors = sites(rng, 6)
+    once, twice = (robust_merge(held).posterior for held in (posteriors, [*posteriors, *posteriors[:2]]))
+    np.testing.assert_allclose(means(twice), means(once), rtol=0, atol=1e-9)
+    assert robust_merge(posteriors[::-1]).posterior.digest == once.digest
+    np.testing.assert_array_equal(robust_merge(posteriors[::-1]).weights[::-1], robust_merge(posteriors).weights)
+
+
+def test_topics_of_a_few_random_sites_matter_less_in_a_robust_merge(rng):
+    vocabulary = tuple(map(str, range(30)))
+    model = db.LatentDirichletAllocation(3, vocabulary)
+    topics = rng.dirichlet(np.full(30, 0.1), size=3)
+    posteriors = []
+    for site in range(10):
+        own = rng.dirichlet(np.full(30, 0.1), size=3) if site < 2 else topics
+        mixes = rng.dirichlet(np.full(3, 0.3), size=60)
+        posteriors.append(model.fit(rng.poisson(50 * mixes @ own), rng=rng).posterior)
+
+    def distance(merged):
+        found = merged.mean("topics")
+        return max(np.abs(found - topic).sum(axis=1).min() for topic in topics)
+
+    plain, robust = distance(db.merge(posteriors)), distance(db.merge(posteriors, robust=True))
+    print(f"total variation: plain {plain:.3f}, robust {robust:.3f}")
+    assert robust < plain
+
+
+def test_a_robust_merge_says_what_it_cannot_do(rng):
+    with pytest.raises(StructureMismatch, match="as many slots"):
+        db.merge(sites(rng, 2), components=5, robust=True)
+    with pytest.raises(ValueError, match="cap"):
+        Robust(cap=0.5)

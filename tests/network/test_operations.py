@@ -1,0 +1,179 @@
+"""What operators do with running agents: look, add, correct, remove and replace keys, all without a restart."""
+
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from parties import Means
+
+from decbayes.network import Identity
+from decbayes.network.runtime.ask import Inquiry
+from decbayes.network.runtime.links import Links
+
+pytestmark = [pytest.mark.xdist_group("sockets"), pytest.mark.timeout(180)]
+
+SECONDS = 20.0
+ALL = ["agent 0", "agent 1", "agent 2"]
+
+
+def cli(*words, status=0):
+    done = subprocess.run(
+        [sys.executable, "-m", "decbayes", *map(str, words)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def until(condition, *, timeout=SECONDS):
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def line_of_three(party):
+    party.join("agent 0")
+    party.join("agent 1", neighbours=("agent 0",))
+    party.join("agent 2", neighbours=("agent 1",))
+    party.agreement(ALL, set(ALL), timeout=SECONDS)
+
+
+def inquiry(party, name):
+    return Inquiry(party.charter, Links(listen=(), connect=(party.agents[name].endpoint(),)))
+
+
+def test_data_is_added_corrected_and_withdrawn_while_the_agent_runs(tmp_path):
+    with Means(tmp_path, 3) as party:
+        line_of_three(party)
+        store, own = tmp_path / "agent 1.store", party.points["agent 1"]
+        more, better = tmp_path / "more.npy", tmp_path / "better.npy"
+        np.save(more, np.full((7, 3), 4.0))
+        np.save(better, np.full((5, 3), 3.0))
+
+        own.append(np.load(more))
+        assert "observed 7" in cli("tell", "observe", store, more)
+        party.agreement(ALL, set(ALL), timeout=SECONDS)
+        assert "count already" in cli("tell", "observe", store, more)
+        own[-1] = np.load(better)
+        assert "25 observations are left" in cli("tell", "replace", store, more, better)
+        party.agreement(ALL, set(ALL), timeout=SECONDS)
+        del own[0]
+        cli("tell", "withdraw", store, tmp_path / "agent 1-0.npy")
+        party.agreement(ALL, set(ALL), timeout=SECONDS)
+        assert "not in this agent's evidence" in cli("tell", "withdraw", store, more, status=1)
+
+        # The file that was withdrawn is still named, and what was told is not: neither changes what counts.
+        party.agents["agent 1"].stop()
+        links = ("--connect", party.agents["agent 0"].endpoint())
+        again = party.start("agent 1", "--data", str(tmp_path / "agent 1-0.npy"), *links)
+        party.agreement(["agent 0", "agent 1"], set(ALL), timeout=SECONDS)
+        assert "withdrawn" in str(again.events("skipped"))
+
+        assert "for good" in cli("tell", "retract", store, status=1)
+        cli("tell", "retract", store, "--for-good")
+        with inquiry(party, "agent 0") as ask:
+            assert until(lambda: ask.posterior().description["counted"].keys() == {"agent 0", "agent 2"})
+            assert ask.posterior().description["members"]["agent 1"]["state"] == "retracted"
+
+
+def test_members_are_removed_and_keep_their_seats_by_signed_votes(tmp_path):
+    with Means(tmp_path, 3) as party:
+        line_of_three(party)
+        assert "2 of 3" in cli("tell", "remove", tmp_path / "agent 0.store", "agent 2")
+        assert "no member" in cli("tell", "remove", tmp_path / "agent 0.store", "nobody", status=1)
+        with inquiry(party, "agent 1") as ask:
+            time.sleep(1)
+            assert "agent 2" in ask.posterior().description["counted"], "one vote is not enough"
+            cli("tell", "remove", tmp_path / "agent 1.store", "agent 2")
+            assert until(lambda: ask.posterior().description["counted"].keys() == {"agent 0", "agent 1"})
+            shown = cli("posterior", party.charter_file, "--agent", party.agents["agent 0"].endpoint())
+            assert "agent 2 (removed)" in shown
+        party.agents["agent 0"].stop()
+        party.check_batch(party.stored("agent 0"), {"agent 0", "agent 1"})
+        party.join("agent 0", shards=0, neighbours=("agent 1",))
+        party.agreement(["agent 0", "agent 1"], {"agent 0", "agent 1"}, timeout=SECONDS)
+        cli("tell", "keep", tmp_path / "agent 0.store", "agent 2")
+        party.agreement(["agent 0", "agent 1"], set(ALL), timeout=SECONDS)
+
+
+def test_a_key_is_replaced_and_its_evidence_counts_once(tmp_path):
+    with Means(tmp_path, 3) as party:
+        line_of_three(party)
+        public = cli("keygen", tmp_path / "new.key", "--after", tmp_path / "agent 2.key").strip()
+        assert Identity.load(tmp_path / "new.key").secret == party.identities["agent 2"].secret
+        for number in (0, 1):
+            cli("tell", "rekey", tmp_path / f"agent {number}.store", "agent 2", public)
+        # It has heard of the votes before it stops, and so its store says whose the new key is.
+        assert until(lambda: len(party.agents["agent 2"].events("accepted")) >= 4)
+        party.agents["agent 2"].stop()
+        (tmp_path / "agent 2.key").rename(tmp_path / "agent 2.old")
+        (tmp_path / "new.key").rename(tmp_path / "agent 2.key")
+        party.join("agent 2", neighbours=("agent 1",))
+        party.agreement(ALL, set(ALL), timeout=SECONDS)
+
+
+def test_status_names_neighbours_members_and_problems(tmp_path):
+    with Means(tmp_path, 3) as party:
+        alone = party.join("agent 0")
+        assert "no neighbour is linked" in cli("status", party.charter_file, alone.endpoint(), status=3)
+        party.join("agent 1", neighbours=("agent 0",))
+        party.agreement(["agent 0", "agent 1"], {"agent 0", "agent 1"}, timeout=SECONDS)
+        with inquiry(party, "agent 0") as ask:
+            assert until(lambda: ask.status()["neighbours"][0].get("member") == "agent 1")
+            assert until(lambda: not ask.status()["neighbours"][0]["behind"])
+            told = ask.status()
+        assert told["neighbours"][0]["charter"] == "same"
+        assert told["members"]["agent 2"]["state"] == "not heard of"
+        assert told["members"]["agent 1"]["observations"] == 20
+        shown = cli("status", party.charter_file, alone.endpoint())
+        assert "agent 1" in shown
+        assert "problems   none" in shown
+        assert '"problems": []' in cli("status", party.charter_file, alone.endpoint(), "--json")
+
+
+def test_metrics_and_health_are_served_on_this_machine(tmp_path):
+    with Means(tmp_path, 2) as party:
+        first = party.join("agent 0", "--metrics", "0")
+        first.endpoint()
+        (address,) = [line["metrics"] for line in first.events("listening")]
+        assert address.startswith("http://127.0.0.1:")
+        assert until(lambda: fetched(address.replace("/metrics", "/health"))[0] == 503), "nobody is linked"
+        party.join("agent 1", neighbours=("agent 0",))
+        party.agreement(["agent 0", "agent 1"], {"agent 0", "agent 1"}, timeout=SECONDS)
+        assert until(lambda: 'decbayes_member_observations{member="agent 1"} 20' in fetched(address)[1])
+        assert fetched(address.replace("/metrics", "/health")) == (200, "well\n")
+        assert fetched(address.replace("/metrics", "/else"))[0] == 404
+
+
+def fetched(address):
+    try:
+        with urllib.request.urlopen(address, timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_a_new_charter_takes_effect_without_a_restart(tmp_path):
+    with Means(tmp_path, 3) as party:
+        whole = party.charter
+        party.charter = replace(whole, members={name: whole.members[name] for name in ALL[:2]})
+        party.charter.save(party.charter_file)
+        first = party.join("agent 0")
+        party.join("agent 1", neighbours=("agent 0",))
+        party.agreement(ALL[:2], set(ALL[:2]), timeout=SECONDS)
+        party.charter_file.write_text("nonsense")
+        assert until(lambda: first.events("not_adopted"))
+        party.charter = whole
+        whole.save(party.charter_file)
+        assert until(lambda: all(len(party.agents[name].events("listening")) == 2 for name in ALL[:2]))
+        assert first.events("adopted")
+        party.join("agent 2", neighbours=("agent 0",))
+        party.agreement(ALL, set(ALL), timeout=SECONDS)
+        assert len({line["endpoints"][0] for line in first.events("listening")}) == 1
