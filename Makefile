@@ -30,9 +30,9 @@ $(STAMP): pyproject.toml requirements.txt
 	$(INSTALL) ".[$(EXTRAS)]"
 	@touch $(STAMP)
 
-# NumPyro brings JAX, hundreds of megabytes that nothing but its tests needs.
+# What nothing but tests needs: NumPyro brings JAX, hundreds of megabytes.
 $(TEST_STAMP): $(STAMP)
-	$(INSTALL) ".[numpyro]"
+	$(INSTALL) ".[numpyro,hmmlearn,stepmix]"
 	@touch $(TEST_STAMP)
 
 test: $(TEST_STAMP)
