@@ -1,7 +1,7 @@
 """What an agent's own data has to say: fitted shard by shard, refined against everybody else's evidence."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from decbayes.errors import InvalidData
+from decbayes.inputs.filed import FileMatrix
 from decbayes.merging import align, merge
 from decbayes.models.points import as_numbers
 from decbayes.network.protocol.charter import Charter
@@ -80,9 +81,25 @@ def sparse_parts(data: Any) -> list[np.ndarray]:
     return [np.asarray(part, dtype=np.int64) for part in (matrix.shape, matrix.indptr, matrix.indices)] + [matrix.data]
 
 
+def filed_parts(data: FileMatrix) -> Iterator[Iterable[np.ndarray]]:
+    """The same parts of a matrix in files, each some rows at a time."""
+    lengths = [np.diff(sparse_parts(rows)[1]) for rows in data]
+    yield [np.asarray(data.shape, dtype=np.int64)]
+    yield [np.cumsum(np.concatenate([np.zeros(1, dtype=np.int64), *lengths]))]
+    yield (sparse_parts(rows)[2] for rows in data)
+    yield (sparse_parts(rows)[3] for rows in data)
+
+
+def parts_of(data: Any) -> Iterable[Iterable[np.ndarray]]:
+    if isinstance(data, FileMatrix):
+        return filed_parts(data)
+    return ([part] for part in (sparse_parts(data) if issparse(data) else dense_parts(data)))
+
+
 def shard_id(data: Any) -> str:
     """A name for data that is its content's hash: the same data twice is the same shard."""
     digest = hashlib.sha256()
-    for part in sparse_parts(data) if issparse(data) else dense_parts(data):
-        digest.update(str(part.dtype).encode() + np.ascontiguousarray(part).tobytes())
+    for part in parts_of(data):
+        for place, some in enumerate(part):
+            digest.update((b"" if place else str(some.dtype).encode()) + np.ascontiguousarray(some).tobytes())
     return digest.hexdigest()[:32]
