@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from decbayes.devices import use_device as use_device
     from decbayes.errors import DecbayesError as DecbayesError
     from decbayes.files import Library as Library
     from decbayes.files import load as load
     from decbayes.files import save as save
+    from decbayes.inputs.chunks import Chunks as Chunks
     from decbayes.merging import Alignment as Alignment
     from decbayes.merging import Exhaustive as Exhaustive
     from decbayes.merging import Grouping as Grouping
@@ -68,6 +70,7 @@ _HOME = {
     "Ascent": "models.ascent",
     "BernoulliMixture": "models.simple_mixtures",
     "CategoricalMixture": "models.simple_mixtures",
+    "Chunks": "inputs.chunks",
     "CoupledSet": "symmetry",
     "DecbayesError": "errors",
     "Exhaustive": "merging",
@@ -125,6 +128,7 @@ _HOME = {
     "simulate": "models.simulation",
     "symmetrize": "merging",
     "tree": "merging",
+    "use_device": "devices",
 }
 
 __all__ = sorted(_HOME)

@@ -45,6 +45,10 @@ class MissingExtra(DecbayesError, ImportError):
     """A library that is only needed for this task and is not installed."""
 
 
+class MissingDevice(DecbayesError):
+    """A GPU that was asked for and is not there."""
+
+
 class InvalidKey(DecbayesError):
     """A key file or a public key that is no Ed25519 key."""
 

@@ -5,9 +5,10 @@ cores are used, as threads. No result depends on how many there are.
 """
 
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cache, partial
 from itertools import pairwise
 
 from joblib import cpu_count
@@ -25,18 +26,50 @@ def jobs() -> int:
     return -1 if configured is None else int(configured)
 
 
-def split_among_threads(work: Callable[[slice], None], size: int, *, cost: int) -> None:
+def split_among_threads(work: Callable[[slice], object], size: int, *, cost: int) -> None:
     """Call `work` on disjoint parts that cover range(size), at the same time where that pays."""
     threads = min(size, cost // WORTH_A_THREAD, thread_count()) if cost >= 2 * WORTH_A_THREAD else 1
     if threads < 2:
         work(slice(0, size))
         return
-    ends = [size * index // threads for index in range(threads + 1)]
-    parts = [slice(first, last) for first, last in pairwise(ends)]
-    waiting = [pool().submit(work, part) for part in parts[1:]]
-    work(parts[0])
-    for future in waiting:
-        future.result()
+    share_out(partial(work, part) for part in even_parts(size, threads))
+
+
+def even_parts(size: int, parts: int) -> list[slice]:
+    """range(size) in so many parts of equal size."""
+    ends = [size * index // parts for index in range(parts + 1)]
+    return [slice(first, last) for first, last in pairwise(ends)]
+
+
+def share_out(tasks: Iterable[Callable[[], object]]) -> None:
+    """Do all tasks, several at the same time; each thread takes the next one when it is free.
+
+    When one fails, or on Ctrl-C, those not yet begun are dropped and the others are waited for.
+    """
+    waiting = deque(tasks)
+
+    def work() -> None:
+        while waiting:
+            try:
+                task = waiting.popleft()
+            except IndexError:  # somebody was faster
+                return
+            try:
+                task()
+            except BaseException:
+                waiting.clear()
+                raise
+
+    helpers = [pool().submit(work) for _ in range(min(len(waiting), thread_count()) - 1)]
+    try:
+        work()
+    finally:
+        waiting.clear()
+        # One that has not begun is not needed any more, and may have to wait for somebody else's work.
+        begun = [helper for helper in helpers if not helper.cancel()]
+        wait(begun)
+    for helper in begun:
+        helper.result()
 
 
 def thread_count() -> int:

@@ -69,17 +69,21 @@ def test_flipping_takes_the_best_pair_of_each_row(shared):
     np.testing.assert_allclose(row_bounds(alone, overlap, z), np.max(candidates, axis=0))
 
 
-def test_flipping_in_blocks_changes_nothing(monkeypatch):
+@pytest.mark.parametrize("step", [sweep, flip_pairs])
+def test_observations_do_not_depend_on_each_other(step):
+    """Some tiles, the last of them short, and one observation at a time."""
     rng = np.random.default_rng(3)
     for shared in (True, False):
-        alone, overlap = pairwise_model(rng, shared=shared)
-        whole = rng.random((FEATURES, OBSERVATIONS))
-        blocks = whole.copy()
-        flip_pairs(alone, overlap, whole)
-        with monkeypatch.context() as patch:
-            patch.setattr("decbayes.models.assignments.BLOCK", 7 * FEATURES**2)
-            flip_pairs(alone, overlap, blocks)
-        np.testing.assert_array_equal(blocks, whole)
+        model = pairwise_model(rng, shared=shared)
+        alone, overlap = (np.tile(part, 10) if part.shape[-1] > 1 else part for part in model)
+        whole = rng.random(alone.shape)
+        single = whole.copy()
+        step(alone, overlap, whole)
+        for n in range(whole.shape[1]):
+            own = single[:, n : n + 1].copy()
+            step(alone[:, n : n + 1].copy(), overlap[:, :, n : n + 1].copy() if not shared else overlap, own)
+            single[:, n : n + 1] = own
+        np.testing.assert_allclose(single, whole, rtol=1e-14)
 
 
 @pytest.mark.parametrize("shared", [True, False])

@@ -10,7 +10,7 @@ from scipy.sparse import coo_array, csc_array, csr_array, vstack
 
 import decbayes as db
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
-from decbayes.models import lda
+from decbayes.models import topic_fit
 from decbayes.models.ascent import FitInterrupted
 
 TOPICS, WORDS = 4, 60
@@ -58,13 +58,13 @@ def test_every_token_is_counted_once(model, rng):
     counts = corpus(rng)
     contribution = model.fit(counts, rng=rng).posterior.contribution["topics"]
     # Each word loses at most a negligible part of each topic.
-    np.testing.assert_allclose(contribution.sum(axis=0), counts.sum(axis=0), atol=TOPICS * lda.NEGLIGIBLE)
+    np.testing.assert_allclose(contribution.sum(axis=0), counts.sum(axis=0), atol=TOPICS * topic_fit.NEGLIGIBLE)
 
 
 def test_leaving_out_negligible_counts_changes_nothing_that_matters(model, rng, monkeypatch):
     counts, (observed, held) = corpus(rng), db.hold_out(corpus(rng), rng=rng)
     sparse = model.fit(counts, rng=np.random.default_rng(0)).posterior
-    monkeypatch.setattr(lda, "NEGLIGIBLE", 0.0)
+    monkeypatch.setattr(topic_fit, "NEGLIGIBLE", 0.0)
     full = model.fit(counts, rng=np.random.default_rng(0)).posterior
     assert sparse.contribution["topics"].nnz < 0.9 * full.contribution["topics"].nnz
     scores = [model.score(posterior, observed, held) for posterior in (sparse, full)]

@@ -15,7 +15,8 @@ from cyclopts.types import NonNegativeInt
 
 import decbayes
 from decbayes.cli.linking import Authority, Certificate, CertificateKey, Plain, tls_of
-from decbayes.cli.terminal import messages
+from decbayes.cli.terminal import available, messages
+from decbayes.devices import DeviceName, use_device
 from decbayes.errors import InvalidCharter, TransportFailed
 from decbayes.extras import require_extra
 
@@ -52,6 +53,7 @@ def agent(
         Parameter(help="Serve /metrics and /health at this port of 127.0.0.1; 0 is any free one."),
     ] = None,
     seed: Annotated[NonNegativeInt, Parameter(help="Random seed of the fits.")] = 0,
+    device: Annotated[DeviceName, Parameter(help="Where to fit topics: cpu, cuda, or auto.")] = "cpu",
     stop_with_stdin: Annotated[bool, Parameter(help="Stop when standard input ends.", negative="")] = False,
 ) -> None:
     """Join a group: fit this site's data, publish the contribution, relay and merge those of all members."""
@@ -63,6 +65,7 @@ def agent(
     from decbayes.network.runtime.renewal import CharterFile
 
     check_streams(stop_with_stdin)
+    use_device(available(device))
     agreed, identity = Charter.load(charter), Identity.load(key)
     links = Links(listen, connect, discovery, tls_of(tls_authority, tls_certificate, tls_key), plain)
     shards = [agreed.model.read(path, report=messages().print) for path in data]

@@ -6,14 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 from cyclopts import App, Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 
 from decbayes.cli.options import KEYWORD, as_option, lacking, model_options
 from decbayes.cli.outputs import check_output
 from decbayes.cli.running import WrongArgument
-from decbayes.cli.terminal import fitting, messages
+from decbayes.cli.terminal import available, fitting, messages
+from decbayes.cli.unfinished import Counted, Unfinished, fit_on, named, note_of
+from decbayes.devices import DeviceName
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.files import load, save
 from decbayes.models.ascent import FitInterrupted
@@ -32,6 +33,10 @@ Restarts = Annotated[
     Parameter(help="Additional random starts; the best is kept.", show_default=False),
 ]
 Passes = Annotated[PositiveInt | None, Parameter(help="Maximum number of passes over the data.", show_default=False)]
+Batch = Annotated[
+    PositiveInt | None, Parameter(help="Documents in a batch of the first passes, for very many.", show_default=False)
+]
+Device = Annotated[DeviceName | None, Parameter(help="Where to fit: cpu, cuda, or auto.", show_default=False)]
 
 FIRST = (
     inspect.Parameter("data", inspect.Parameter.POSITIONAL_ONLY, annotation=Data),
@@ -43,6 +48,11 @@ LAST = (
     inspect.Parameter("passes", KEYWORD, default=None, annotation=Passes),
     inspect.Parameter("seed", KEYWORD, default=0, annotation=Seed),
 )
+# What only models that learn from batches, and on a GPU, can do.
+LARGE = (
+    inspect.Parameter("batch", KEYWORD, default=None, annotation=Batch),
+    inspect.Parameter("device", KEYWORD, default=None, annotation=Device),
+)
 
 
 def fit_command(kind: type[Model]) -> Callable[..., None]:
@@ -51,7 +61,8 @@ def fit_command(kind: type[Model]) -> Callable[..., None]:
     def command(*words: Any, **options: Any) -> None:
         fit(kind, *words, **options)
 
-    command.__signature__ = inspect.Signature([*FIRST, *model_options(kind), *LAST])  # type: ignore[attr-defined]
+    own = [*FIRST, *model_options(kind), *LAST, *(LARGE if kind.in_batches else ())]
+    command.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
     command.__doc__ = help_text(kind)
     return command
 
@@ -65,20 +76,35 @@ def fit(
     restarts: int | None = None,
     passes: int | None = None,
     seed: int = 0,
+    batch: int | None = None,
+    device: DeviceName | None = None,
     **settings: Any,
 ) -> None:
-    """Read the data, fit with a progress bar and write the posterior; on Ctrl-C the best state so far is written."""
+    """Read the data, fit with a progress bar and write the posterior.
+
+    On Ctrl-C the best state so far is written, and the same command goes on from there.
+    """
     check_output(output, data, like, *(value for value in settings.values() if isinstance(value, Path)))
+    options = {"like": like, "restarts": restarts, "passes": passes, "seed": seed, "batch": batch, **settings}
+    command = named(kind, data, options)
     model, observations = agreed(kind, data, like, settings) if like is not None else built(kind, data, settings)
-    chosen = {"restarts": restarts, "passes": passes}
+    chosen = {"restarts": restarts, "passes": passes, "batch": batch}
     ascent = replace(model.ascent, **{name: value for name, value in chosen.items() if value is not None})
     model = replace(model, ascent=ascent)
+    left = Unfinished.of(output, command)
+    if left is not None:
+        messages().print(f"Going on from pass {left.passes}, where {output} was interrupted.")
+    where = {"device": available(device)} if device is not None else {}
     try:
-        with fitting(ascent.restarts + 1) as report:
-            found = model.fit(observations, rng=np.random.default_rng(seed), progress=report)
+        with fitting(ascent.restarts + 1, ascent.passes) as bar:
+            report = Counted(bar, left.passes if left else 0)
+            found = fit_on(model, observations, left, seed, report, **where)
     except FitInterrupted as interruption:
-        save(interruption.fit.posterior, output)
-        messages().print(f"Interrupted; the best state so far is in {output}.")
+        reached = report.last
+        done = reached.number + (report.begun if not reached.restart else 0)
+        starts = (left.starts if left else 0) + reached.restart
+        Unfinished(interruption.fit.posterior, done, starts).save(output, command)
+        messages().print(f"Interrupted; the best state so far is in {output}. The same command goes on from there.")
         raise
     structure = found.posterior.structure
     if found.posterior == Posterior.of_prior(structure):
@@ -87,6 +113,7 @@ def fit(
             "Nothing was written."
         )
     save(found.posterior, output)
+    note_of(output).unlink(missing_ok=True)
     end = "converged" if found.converged else "not converged yet"
     number = f"{number_of(structure)} {model.number}, " if model.auto else ""
     messages().print(

@@ -1,12 +1,25 @@
 """What commands share of the terminal: two consoles, and bars for fits and alignments."""
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
+from time import monotonic
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
-from decbayes.models.ascent import OnPass, Pass
+from decbayes.devices import DeviceName, device_for
+from decbayes.models.ascent import Pass
 
 
 class Output(Console):
@@ -31,17 +44,40 @@ def plain(text: str) -> str:
     return text if text.isprintable() else ascii(text)
 
 
+def available(device: DeviceName) -> DeviceName:
+    """What "auto" means here; where there is no GPU, a line says so."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = device_for(device)
+    for warning in told:
+        messages().print(str(warning.message))
+    return "cpu" if found is None else "cuda"
+
+
+class FitBar:
+    """The start, the pass and the bound of a fit, how far the pass is, and the time that is left."""
+
+    def __init__(self, bar: Progress, starts: int, passes: int) -> None:
+        self._bar, self._starts, self._passes = bar, starts, passes
+        self._task, self._begun = bar.add_task("fitting", total=starts), monotonic()
+
+    def __call__(self, state: Pass) -> None:
+        now = monotonic()
+        most = timedelta(seconds=round((now - self._begun) * max(0, self._passes - state.number)))
+        text = f"start {state.restart + 1}, pass {state.number}, bound {state.bound:,.1f}, at most {most} left"
+        self._begun = now
+        self._bar.update(self._task, completed=min(state.restart, self._starts), total=self._starts, description=text)
+
+    def within(self, done: int, total: int) -> None:
+        """So many of all observations have been worked through in this pass."""
+        self._bar.update(self._task, completed=done, total=total)
+
+
 @contextmanager
-def fitting(starts: int) -> Iterator[OnPass]:
-    """A bar over the starts of a fit, which shows the pass and the bound; it is gone when the fit ends."""
-    with progress_bar() as bar:
-        task = bar.add_task("fitting", total=starts)
-
-        def report(state: Pass) -> None:
-            text = f"start {state.restart + 1}, pass {state.number}, bound {state.bound:,.1f}"
-            bar.update(task, completed=min(state.restart, starts), description=text)
-
-        yield report
+def fitting(starts: int, passes: int) -> Iterator[FitBar]:
+    """A bar of a fit; it is gone when the fit ends."""
+    with progress_bar(MofNCompleteColumn(), TimeRemainingColumn()) as bar:
+        yield FitBar(bar, starts, passes)
 
 
 @contextmanager
@@ -59,9 +95,9 @@ def aligning(sites: int) -> Iterator[Callable[[], None]]:
         yield report
 
 
-def progress_bar() -> Progress:
+def progress_bar(*further: ProgressColumn) -> Progress:
     """A bar on standard error that leaves nothing behind, and prints nothing where there is no terminal."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), *further, TimeElapsedColumn())
     console = messages()
     console.quiet = not console.is_terminal  # some versions of rich end a disabled bar with an empty line
     return Progress(*columns, console=console, transient=True, disable=console.quiet)

@@ -112,22 +112,23 @@ def places(names: Sequence[str], columns: Sequence[str]) -> list[int]:
     return [list(names).index(name) for name in columns]
 
 
-def same_width(rows: list[list[str]], width: int) -> list[list[str]]:
-    for number, row in enumerate(rows, start=1):
+def same_width(rows: list[list[str]], width: int, before: int = 0) -> list[list[str]]:
+    """The rows, if all have so many cells; `before` says how many others have been read before them."""
+    for number, row in enumerate(rows, start=before + 1):
         if len(row) != width:
             raise InvalidData(f"row {number} has {len(row)} columns, the first has {width}.")
     return rows
 
 
-def numbers(cells: list[list[str]], names: Sequence[str]) -> Any:
+def numbers(cells: list[list[str]], names: Sequence[str], before: int = 0) -> Any:
     try:
         return np.array(cells, dtype=np.float64)
     except ValueError:
         row, column = next((i, j) for i, line in enumerate(cells) for j, cell in enumerate(line) if not is_number(cell))
         where = f"'{names[column]}'" if names else f"number {column}"
         raise InvalidData(
-            f"column {where} is not a number in observation {row}. Fill in missing values, or choose the columns to "
-            "use (--columns)."
+            f"column {where} is not a number in observation {before + row}. Fill in missing values, or choose the "
+            "columns to use (--columns)."
         ) from None
 
 
@@ -148,10 +149,14 @@ def read_parquet(path: Path, columns: Sequence[str]) -> Observations:
     kept = places(table.column_names, columns) if columns else range(table.num_columns)
     names = tuple(table.column_names[place] for place in kept)
     parts = [table.column(place).to_numpy() for place in kept]
+    check_numeric(names, parts)
+    return Observations(np.column_stack([part.astype(np.float64) for part in parts]), names)
+
+
+def check_numeric(names: Sequence[str], parts: Sequence[Any]) -> None:
     wrong = [name for name, part in zip(names, parts, strict=True) if part.dtype.kind not in "buif"]
     if wrong:
         raise InvalidData(f"the columns {', '.join(wrong)} are not numbers. Choose others (--columns).")
-    return Observations(np.column_stack([part.astype(np.float64) for part in parts]), names)
 
 
 def read_array(path: Path, columns: Sequence[str]) -> Observations:
@@ -175,10 +180,15 @@ def read_arrays(path: Path, columns: Sequence[str]) -> Observations:
 
 
 def csr_from(stored: Mapping[str, Any]) -> csr_array:
-    if "format" in stored and bytes(stored["format"].item()).decode() != "csr":
-        raise InvalidData("the sparse matrix is not in CSR form; save matrix.tocsr().")
+    if "format" in stored:
+        check_csr(stored["format"])
     parts = stored["data"], stored["indices"], stored["indptr"]
     return csr_array(parts, shape=tuple(stored["shape"]))
+
+
+def check_csr(kind: Any) -> None:
+    if bytes(kind.item()).decode() != "csr":
+        raise InvalidData("the sparse matrix is not in CSR form; save matrix.tocsr().")
 
 
 def read_market(path: Path, columns: Sequence[str]) -> Observations:
@@ -202,19 +212,6 @@ READERS: dict[str, Callable[[Path, Sequence[str]], Observations]] = {
 }
 
 
-def read_points(path: Path, columns: Sequence[str] = (), agreed: Sequence[str] = ()) -> Observations:
-    """A table of points: images become rows, a single column stays one.
-
-    Where no columns are asked for, those that sites have agreed on are taken out of a file that names its columns.
-    """
-    table = read_table(path, columns or (agreed if agreed and has_names(path) else ()))
-    values = np.asarray(table.values.toarray() if issparse(table.values) else table.values)
-    if not values.size:
-        raise InvalidData(f"{path} holds no observations.")
-    rows = np.atleast_1d(values)
-    return Observations(rows.reshape(len(rows), -1), table.columns)
-
-
 def has_names(path: Path) -> bool:
     """Whether the file names its columns."""
     suffix = ending(path)
@@ -225,7 +222,10 @@ def has_names(path: Path) -> bool:
 
 
 def read_texts(path: Path) -> Iterator[str]:
-    """The texts of JSON lines (strings, or objects with a `text`), or the lines of a plain text file."""
+    """The texts of JSON lines (strings, or objects with a `text`), the lines of a plain text file, or a column."""
+    if ending(path) == "parquet":
+        yield from column_of_texts(path)
+        return
     plain = ending(path) == "txt"
     with reading(path, "text"), opened(path) as file:
         for number, line in enumerate(file, start=1):
@@ -245,7 +245,23 @@ def text_of(line: str, number: int) -> str:
 
 
 def is_text(path: Path) -> bool:
+    """Whether the file holds texts; a Parquet file does if its column `text` is one of strings."""
+    if ending(path) == "parquet":
+        return path.suffix != ".gz" and any(field.name == "text" for field in text_fields(path))
     return f".{ending(path)}" in TEXTS
+
+
+def text_fields(path: Path) -> list[Any]:
+    parquet = require("pyarrow.parquet", extra="parquet", task="Reading Parquet files")
+    with reading(path, ".parquet"):
+        return [field for field in parquet.read_schema(path) if str(field.type) in ("string", "large_string")]
+
+
+def column_of_texts(path: Path) -> Iterator[str]:
+    parquet = require("pyarrow.parquet", extra="parquet", task="Reading Parquet files")
+    with reading(path, ".parquet"), parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches(1 << 12, columns=["text"]):
+            yield from (text for text in batch.column("text").to_pylist() if text is not None and text.strip())
 
 
 @contextmanager

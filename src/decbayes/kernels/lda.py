@@ -52,9 +52,9 @@ def _divergence(after: Floats, before: Floats) -> float:
 
 
 @compiled
-def topic_bound(topics: Floats, totals: Floats, prior: Floats, prior_totals: Floats) -> float:
-    """E[log p(β)] − E[log q(β)], where the words left out have the same parameter in q and in the prior."""
-    return _divergence(topics.ravel(), prior.ravel()) - _divergence(totals, prior_totals)
+def divergence(after: Floats, before: Floats) -> float:
+    """Σ lnΓ(after) − lnΓ(before) − (after − before) ψ(after): −KL of Dirichlets but for the terms of their sums."""
+    return _divergence(after, before)
 
 
 @inlined_reordered
@@ -123,14 +123,6 @@ def _document_bound(counts: Floats, norm: Floats, prior: Floats, gamma: Floats) 
     return bound
 
 
-@inlined_reordered
-def _add_statistics(words: Integers, counts: Floats, norm: Floats, proportions: Floats, statistics: Floats) -> None:
-    for i in range(words.size):
-        ratio = counts[i] / norm[i]
-        for k in range(statistics.shape[1]):
-            statistics[words[i], k] += ratio * proportions[k]
-
-
 @compiled
 def update_documents(
     counts: Integers,
@@ -140,21 +132,23 @@ def update_documents(
     scales: Floats,
     prior: Floats,
     gamma: Floats,
-    statistics: Floats,
+    proportions: Floats,
+    ratios: Floats,
     bound: Floats,
     tolerance: float,
     most_steps: int,
 ) -> int:
-    """Update γ of the documents offsets[d]:offsets[d + 1] from where it is; add up statistics; return the steps taken.
+    """Update γ of the documents offsets[d]:offsets[d + 1] from where it is; returns the steps taken.
 
     A document stops when the mean absolute change of its γ is below `tolerance`, or after `most_steps` (one or more).
-    `statistics` gains Σ_d n_dw φ_dwk / weights_wk, and bound[d] is the document's part of the bound.
+    n_dw φ_dwk is then the entry's place in `ratios` times the document's row of `proportions` times weights_wk, and
+    bound[d] is the document's part of the bound.
     """
     documents, components = gamma.shape
     rows = (components + 3) // 4 * 4
     most = 8 * (longest(offsets[:-1], offsets[1:]) // 8 + 1)
     gathered, count_buffer, norm_buffer = np.empty(rows * most), np.empty(most), np.empty(most)
-    proportions, sums = np.zeros(rows), np.empty(rows)
+    shares, sums = np.zeros(rows), np.empty(rows)
     steps = 0
     for d in range(documents):
         start, size = offsets[d], offsets[d + 1] - offsets[d]
@@ -165,15 +159,82 @@ def update_documents(
         words = indices[start : start + size]
         _gather(counts[start : start + size], words, weights, n, local)
         for k in range(components):
-            proportions[k] = exp_digamma(gamma[d, k])
+            shares[k] = exp_digamma(gamma[d, k])
         for _ in range(most_steps):
             steps += 1
-            change = _update_document(n, local, prior, gamma[d], proportions, norm, sums)
+            change = _update_document(n, local, prior, gamma[d], shares, norm, sums)
             if change < tolerance * components:
                 break
-        _normalise(local, proportions, norm)
+        _normalise(local, shares, norm)
         bound[d] = _document_bound(n, norm, prior, gamma[d])
-        _add_statistics(words, n, norm, proportions, statistics)
         for i in range(size):
             bound[d] += n[i] * scales[words[i]]
+            ratios[start + i] = n[i] / norm[i]
+        proportions[d] = shares[:components]
     return steps
+
+
+@compiled
+def sort_by_word(
+    indices: Integers,
+    offsets: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    first: int,
+    entries: Integers,
+    documents: Integers,
+) -> None:
+    """Where each word from `first` on occurs: from starts[w] to starts[w + 1] its `entries` and their `documents`.
+
+    Both are in order. `starts` says how many words this call is about.
+    """
+    words, places = len(starts) - 1, starts.copy()
+    for document in range(len(offsets) - 1):
+        for entry in range(offsets[document], offsets[document + 1]):
+            word = indices[entry] - first
+            if 0 <= word < words:
+                entries[places[word]], documents[places[word]] = entry, document
+                places[word] += 1
+
+
+@compiled
+def add_statistics(
+    starts: NDArray[np.int64],
+    entries: Integers,
+    documents: Integers,
+    ratios: Floats,
+    proportions: Floats,
+    statistics: Floats,
+) -> None:
+    """statistics_wk += Σ_d n_dw φ_dwk / weights_wk, each word's documents one after the other.
+
+    A word's sum does not depend on which other words or documents are added in the same call.
+    """
+    for word in range(len(starts) - 1):
+        row = statistics[word]
+        for place in range(starts[word], starts[word + 1]):
+            ratio, shares = ratios[entries[place]], proportions[documents[place]]
+            for k in range(len(row)):
+                row[k] += ratio * shares[k]
+
+
+@compiled
+def keep_entries(statistics: Floats, least: float, indptr: NDArray[np.int64], indices: Integers, data: Floats) -> None:
+    """The entries of (words, topics) statistics above `least`, topic by topic: a CSR matrix of topics × words.
+
+    A first call with no room for entries finds `indptr`, a second one writes them.
+    """
+    words, topics = statistics.shape
+    counting = len(data) == 0
+    if counting:
+        indptr[:] = 0
+    places = indptr[:-1].copy()
+    for word in range(words):
+        for topic in range(topics):
+            value = statistics[word, topic]
+            if abs(value) > least:
+                if not counting:
+                    indices[places[topic]], data[places[topic]] = word, value
+                places[topic] += 1
+    if counting:
+        for topic in range(topics):
+            indptr[topic + 1] = indptr[topic] + places[topic]

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from decbayes.arguments import check_whole, is_number
+from decbayes.arguments import check_whole, given, is_number
 from decbayes.posterior import Posterior
 
 State = TypeVar("State")
@@ -33,6 +33,23 @@ class Pass:
 
 OnPass = Callable[[Pass], None]
 
+Watch = Callable[[int], None]
+"""Told how many observations a pass has worked through."""
+
+
+def inside(progress: OnPass | None, total: int) -> Watch | None:
+    """Whoever wants to know how far a pass is has a method `within(done, total)`."""
+    within = getattr(progress, "within", None)
+    return None if within is None else lambda done: within(done, total)
+
+
+class PassInterrupted(KeyboardInterrupt):
+    """Ctrl-C during a pass that had something to keep: its `state`."""
+
+    def __init__(self, state: Any) -> None:
+        super().__init__("The pass was interrupted; what it had reached is in the exception's `state`.")
+        self.state = state
+
 
 class FitInterrupted(KeyboardInterrupt):
     """Ctrl-C during a fit; `fit` is the best state reached so far."""
@@ -48,15 +65,19 @@ class Ascent:
 
     With `restarts` the fit begins again from so many further random starts; the best bound wins. The first `warm_up`
     passes are a search in which the bound may fall; the climb, and the test of whether it has ended, begin after them.
+    With `batch` the search of topics learns from so many documents at a time, which finds good topics in a few passes
+    over many documents, or in one. They should come in random order.
     """
 
     passes: int = 200
     tolerance: float = 1e-5
     restarts: int = 0
     warm_up: int = 0
+    batch: int | None = None
 
     def __post_init__(self) -> None:
         check_whole(0, passes=self.passes, restarts=self.restarts, warm_up=self.warm_up)
+        check_whole(1, **given(batch=self.batch))
         if not is_number(self.tolerance) or not self.tolerance >= 0:
             raise ValueError(f"tolerance must be a number of nats, at least 0; not {self.tolerance!r}.")
 
@@ -138,8 +159,9 @@ def climb(
             report(len(bound), value)
             if len(bound) > ascent.warm_up + 1 and abs(value - bound[-2]) <= ascent.tolerance * max(observations, 1):
                 return Climb(state, tuple(bound), converged=True)
-    except KeyboardInterrupt:
-        return Climb(state, tuple(bound), converged=False, interrupted=True)
+    except KeyboardInterrupt as interruption:
+        reached = getattr(interruption, "state", state)
+        return Climb(reached, tuple(bound), converged=False, interrupted=True)
     return Climb(state, tuple(bound), converged=False)
 
 

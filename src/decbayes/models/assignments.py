@@ -9,22 +9,24 @@ observation last: `alone` and `z` are (K, N); `overlap` is (K, K, N), or (K, K, 
 observations, with a zero diagonal.
 """
 
+from collections.abc import Callable
+
 import numpy as np
-from scipy.special import entr, expit
+from scipy.special import entr
 
 from decbayes.families import Array
+from decbayes.workers import split_among_threads
 
 CONVERGED = 1e-6
 MAXIMAL_SWEEPS = 100
 COOLING_SWEEPS = 20
-# Gains of all pairs are computed for so many observations × features² at a time (8 MiB).
-BLOCK = 1 << 20
 
 
 def sweep(alone: Array, overlap: Array, z: Array) -> None:
     """Set each q(z_k) to its optimum given the others, one after another, in place."""
-    for k in range(len(z)):
-        z[k] = expit(alone[k] - (overlap[k] * z).sum(axis=0))
+    from decbayes.kernels.assignments import sweep_tiles
+
+    by_observations(lambda first, last: sweep_tiles(alone, overlap, z, first, last), z)
 
 
 def flip_pairs(alone: Array, overlap: Array, z: Array) -> None:
@@ -35,23 +37,22 @@ def flip_pairs(alone: Array, overlap: Array, z: Array) -> None:
 
         s_i g_i + s_j g_j − s_i s_j overlap_ij,    s = 1 − 2z,  g = the log-odds given the others.
     """
-    if len(z) == 1:
-        return
-    step = max(1, BLOCK // len(z) ** 2)
-    for begin in range(0, z.shape[1], step):
-        part = slice(begin, begin + step)
-        flip_block(alone[:, part], overlap if overlap.shape[2] == 1 else overlap[:, :, part], z[:, part])
+    from decbayes.kernels.assignments import flip_tiles
+
+    by_observations(lambda first, last: flip_tiles(alone, overlap, z, first, last, CONVERGED), z)
 
 
-def flip_block(alone: Array, overlap: Array, z: Array) -> None:
-    first, second = np.triu_indices(len(z), 1)
-    sign = 1.0 - 2.0 * z
-    single = sign * (alone - np.einsum("ijn,jn->in", overlap, z))
-    gain = single[first] + single[second] - sign[first] * sign[second] * overlap[first, second]
-    best = gain.argmax(axis=0)
-    rows = np.flatnonzero(gain.max(axis=0) > CONVERGED)
-    for index in (first[best[rows]], second[best[rows]]):
-        z[index, rows] = 1.0 - z[index, rows]
+def by_observations(work: Callable[[int, int], None], z: Array) -> None:
+    """Do something for tiles of observations, some at the same time; tiles do not depend on how many."""
+    from decbayes.kernels.assignments import WIDTH
+
+    features, observations = z.shape
+    tiles = -(-observations // WIDTH)
+    split_among_threads(
+        lambda part: work(WIDTH * part.start, min(WIDTH * part.stop, observations)),
+        tiles,
+        cost=observations * features**2,
+    )
 
 
 def row_bounds(alone: Array, overlap: Array, z: Array) -> Array:

@@ -1,6 +1,7 @@
 """Word counts of documents: checked on the way in."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -10,48 +11,117 @@ from scipy.sparse import csr_array, issparse
 
 from decbayes.arguments import real_array
 from decbayes.errors import InvalidData
+from decbayes.inputs.chunks import is_chunked
+from decbayes.inputs.filed import FileArray, Folder
 
 LARGEST = np.iinfo(np.int32).max
+
+# What a pass works on at a time: between two blocks Ctrl-C is heard, and a block of files is read into memory.
+BLOCK_ENTRIES, BLOCK_DOCUMENTS = 1 << 19, 1 << 14
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Documents as a CSR matrix over the words that occur in them.
+    """Documents as a CSR matrix over the words that occur in them, in memory or in files.
 
     `words` are the vocabulary's numbers of these words: what a fit costs depends on its data, not on the vocabulary.
     """
 
-    data: NDArray[np.int32]
-    columns: NDArray[np.int32]
+    data: NDArray[np.int32] | FileArray
+    columns: NDArray[np.int32] | FileArray
     offsets: NDArray[np.int64]
     words: NDArray[np.int64]
+    folder: Folder | None = None
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    @cached_property
-    def tokens(self) -> int:
-        return int(self.data.sum(dtype=np.int64))
+    def part(self, span: slice) -> "Part":
+        """Some consecutive documents, in memory."""
+        offsets = self.offsets[span.start : span.stop + 1]
+        entries = slice(int(offsets[0]), int(offsets[-1]))
+        return Part(self.data[entries], self.columns[entries], offsets - offsets[0])
 
+    def loaded(self) -> "Counts":
+        """All documents in memory."""
+        return self if self.folder is None else self.span(slice(0, len(self)))
+
+    def span(self, span: slice) -> "Counts":
+        """Some consecutive documents as a corpus of their own, over the same words."""
+        part = self.part(span)
+        return replace(self, data=part.data, columns=part.columns, offsets=part.offsets, folder=None)
+
+    def blocks(self) -> Iterator[slice]:
+        """All documents in spans of at most BLOCK_ENTRIES entries and BLOCK_DOCUMENTS documents, at least one each."""
+        first = 0
+        while first < len(self):
+            within = int(np.searchsorted(self.offsets, self.offsets[first] + BLOCK_ENTRIES, side="right")) - 1
+            last = min(max(within, first + 1), first + BLOCK_DOCUMENTS, len(self))
+            yield slice(first, last)
+            first = last
+
+    @property
+    def tokens(self) -> int:
+        return int(self.frequencies.sum())
+
+    @cached_property
     def frequencies(self) -> NDArray[np.float64]:
         """How often each of the words occurs."""
-        return np.bincount(self.columns, weights=self.data, minlength=len(self.words)).astype(np.float64)
-
-    def document(self, number: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """The columns and the counts of one document."""
-        span = slice(self.offsets[number], self.offsets[number + 1])
-        return self.columns[span], self.data[span]
+        total = np.zeros(len(self.words))
+        for part in map(self.part, self.blocks()):
+            total += np.bincount(part.columns, weights=part.data, minlength=len(total))
+        return total
 
     def lengths(self) -> NDArray[np.int64]:
         """How many different words each document has."""
         return np.diff(self.offsets)
 
 
+@dataclass(frozen=True)
+class Part:
+    """Some of the documents, in memory: a CSR matrix over the same words."""
+
+    data: NDArray[np.int32]
+    columns: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def rows(self) -> NDArray[np.intp]:
+        """The document of each entry."""
+        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
+
+    def tokens(self) -> NDArray[np.float64]:
+        """How many words each document has."""
+        return np.bincount(self.rows(), self.data, minlength=len(self)).astype(np.float64)
+
+
 def as_counts(data: Any, vocabulary: int) -> Counts:
-    """Documents × words counts, sparse or dense, as `Counts`; refuses what no document can hold."""
+    """Documents × words counts, sparse or dense or in chunks, as `Counts`; refuses what no document can hold."""
+    if is_chunked(data):
+        return spooled(data, vocabulary)
     matrix = checked_matrix(data, vocabulary)
     words, columns = present_words(matrix.indices, vocabulary)
     return Counts(matrix.data.astype(np.int32, copy=False), columns, matrix.indptr.astype(np.int64), words)
+
+
+def spooled(chunks: Iterable[Any], vocabulary: int) -> Counts:
+    """Chunks of documents, each read and checked once and kept in files until the counts are not needed any more."""
+    folder = Folder()
+    data, columns = folder.array(np.int32), folder.array(np.int32)
+    lengths, occurs = [np.zeros(1, dtype=np.int64)], np.zeros(vocabulary, dtype=bool)
+    for chunk in chunks:
+        matrix = checked_matrix(chunk, vocabulary)
+        occurs[matrix.indices] = True
+        data.append(matrix.data)
+        columns.append(matrix.indices)
+        lengths.append(np.diff(matrix.indptr))
+    words, places = numbered(occurs)
+    for first in range(0, len(columns), BLOCK_ENTRIES):
+        span = slice(first, first + BLOCK_ENTRIES)
+        columns[span] = places[columns[span]]
+    return Counts(data, columns, np.cumsum(np.concatenate(lengths), dtype=np.int64), words, folder)
 
 
 def checked_matrix(data: Any, vocabulary: int) -> csr_array:
@@ -116,7 +186,13 @@ def present_words(indices: NDArray[Any], vocabulary: int) -> tuple[NDArray[np.in
     """The words that occur, in order, and each index's place among them."""
     occurs = np.zeros(vocabulary, dtype=bool)
     occurs[indices] = True
-    words = np.flatnonzero(occurs)
-    places = np.zeros(vocabulary, dtype=np.int32)
-    places[words] = np.arange(len(words), dtype=np.int32)
+    words, places = numbered(occurs)
     return words, places[indices]
+
+
+def numbered(occurs: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The words that occur, in order, and the place of each word of the vocabulary among them."""
+    words = np.flatnonzero(occurs)
+    places = np.zeros(len(occurs), dtype=np.int32)
+    places[words] = np.arange(len(words), dtype=np.int32)
+    return words, places

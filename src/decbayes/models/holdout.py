@@ -9,6 +9,7 @@ from scipy.sparse import csr_array, issparse
 from decbayes.arguments import check_kind, is_number
 from decbayes.errors import InvalidData
 from decbayes.families import Array
+from decbayes.inputs.filed import FileMatrix
 from decbayes.models.counts import checked_matrix
 from decbayes.models.points import as_numbers
 
@@ -27,7 +28,18 @@ def hold_out(data: Any, *, share: float = 0.1, rng: np.random.Generator) -> tupl
     check_kind(np.random.Generator, rng=rng)
     if not is_number(share) or not 0.0 < share < 1.0:
         raise ValueError(f"share is the part held out, between 0 and 1; not {share!r}.")
+    if isinstance(data, FileMatrix):
+        return hold_out_filed(data, share, rng)
     return hold_out_tokens(data, share, rng) if issparse(data) else hold_out_components(data, share, rng)
+
+
+def hold_out_filed(data: FileMatrix, share: float, rng: np.random.Generator) -> tuple[FileMatrix, FileMatrix]:
+    """Counts in files, of which both parts are in files too."""
+    both = FileMatrix(data.shape[1]), FileMatrix(data.shape[1])
+    for rows in data:
+        for matrix, part in zip(both, hold_out_tokens(rows, share, rng), strict=True):
+            matrix.append(part)
+    return both
 
 
 def hold_out_tokens(data: Any, share: float, rng: np.random.Generator) -> tuple[csr_array, csr_array]:

@@ -1,6 +1,6 @@
 """Latent Dirichlet allocation by batch variational Bayes (section 3.2)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -10,32 +10,25 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from decbayes.arguments import Above, as_shape, check_positive, check_whole
+from decbayes.devices import DeviceName, device_for
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Dirichlet
 from decbayes.families.matrices import smallest, stored
 from decbayes.inputs.documents import Documents, read_documents, read_vocabulary
 from decbayes.inputs.tables import Report
-from decbayes.models.ascent import Ascent, Fit, OnPass, fit_best, fit_of
+from decbayes.models.ascent import Ascent, Fit, OnPass, fit_best, fit_of, inside
 from decbayes.models.counts import Counts, as_counts
-from decbayes.models.model import Model, Number, Row, View, ignore
+from decbayes.models.model import Model, Number, Row, View, each, ignore
 from decbayes.models.number import Search, check_number, known_number
 from decbayes.models.points import check_fit, check_structure
 from decbayes.models.tally import Tally
-from decbayes.models.topic_moves import ExpectedCounts, TopicMoves, Topics
+from decbayes.models.topic_fit import NEGLIGIBLE, Site, document_topics, fit_sites, search_of, topics_at
+from decbayes.models.topic_moves import ExpectedCounts, TopicMoves
+from decbayes.models.topic_pass import Steps
 from decbayes.models.vocabulary import words_in_order
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet
-
-# Documents that one call of the kernel works through: between two calls Ctrl-C is heard.
-BLOCK = 4096
-
-# A start gives each topic the corpus's word frequencies and this share of one document's: enough to tell topics apart,
-# too little to tie them to that document.
-DISTINCTION = 0.1
-
-# Expected counts below this are left out of the posterior: a millionth of a word changes no prediction.
-NEGLIGIBLE = 1e-6
 
 # Predictions are made once and from few documents, so they can afford converged document topics.
 PREDICTION_TOLERANCE, PREDICTION_STEPS = 1e-4, 300
@@ -73,6 +66,7 @@ class LatentDirichletAllocation(Model):
     in_parts: ClassVar[bool] = True
     number: ClassVar[str] = "topics"
     unit: ClassVar[str] = "word"
+    in_batches: ClassVar[bool] = True
     view: ClassVar[View] = "words"
 
     def __post_init__(self) -> None:
@@ -113,42 +107,59 @@ class LatentDirichletAllocation(Model):
         prior: Posterior | None = None,
         start: Posterior | None = None,
         progress: OnPass | None = None,
+        device: DeviceName | None = None,
     ) -> Fit:
         """The posterior of the documents, on top of `prior` if given, starting from the topics of `start` if given.
 
-        Where the number of topics is "auto", a prior or a start of so many topics says it.
+        Where the number of topics is "auto", a prior or a start of so many topics says it. `device` is where: see
+        `use_device`, which holds if it is not given.
         """
         if (known := known_number(self, prior, start)) is not None:
-            return self.sized(known).fit(data, rng=rng, prior=prior, start=start, progress=progress)
+            sized = self.sized(known)
+            return sized.fit(data, rng=rng, prior=prior, start=start, progress=progress, device=device)
         check_fit(self.structure, rng, prior, start)
-        counts = as_counts(data, len(self.vocabulary))
-        prior = prior or Posterior.of_prior(self.structure)
-        if not counts.tokens:
-            return Fit(prior, (0.0,), True)
-        before = topics_at(prior, counts)
+        site = self._site(data, prior, start)
+        if not site.counts.tokens:
+            return Fit(site.prior, (0.0,), True)
         if self.auto:
-            moves = TopicMoves(self, counts, before, rng)
-            return fit_of(Search(moves, self.ascent, progress).run(), partial(self._of_any_number, counts))
-        if start is None:
-            begin, ascent = partial(self._begin, counts, rng), self.ascent
-        else:
-            begin, ascent = partial(self._resume, counts, before, start), replace(self.ascent, warm_up=0, restarts=0)
+            moves = TopicMoves(self, site.counts.loaded(), site.before, rng)
+            return fit_of(Search(moves, self.ascent, progress).run(), partial(self._of_any_number, site.counts))
+        ascent = self._climbing(start)
+        search = search_of(site, self._steps(), ascent, device_for(device), inside(progress, len(site.counts)))
         return fit_best(
-            begin,
-            partial(self._pass, counts, before, ascent.warm_up),
-            partial(self._posterior, counts, prior),
+            lambda: search.begin(site.first(rng)),
+            search.step,
+            lambda reached: site.posterior(search.statistics(reached)),
             ascent=ascent,
-            observations=counts.tokens,
+            observations=site.counts.tokens,
             progress=progress,
         )
+
+    def fit_many(
+        self,
+        shards: Sequence[Any],
+        *,
+        rng: np.random.Generator,
+        priors: Sequence[Posterior] | None = None,
+        starts: Sequence[Posterior] | None = None,
+        device: DeviceName | None = None,
+    ) -> list[Fit]:
+        """A fit of each shard; on a GPU all in the same launches."""
+        gpu = device_for(device)
+        if gpu is None or self.auto:
+            return super().fit_many(shards, rng=rng, priors=priors, starts=starts)
+        sites = [
+            self._site(shard, prior, start)
+            for shard, prior, start in zip(shards, each(priors, shards), each(starts, shards), strict=True)
+        ]
+        ascent = self._climbing(starts)
+        return fit_sites(sites, self._steps(), ascent, gpu, rng.spawn(len(sites)))
 
     def assign(self, posterior: Posterior, data: Any) -> Array:
         """(documents, topics): the expected share of each topic in each document, given the posterior's topics."""
         check_structure(posterior, self.structure_for(posterior), "posterior")
         counts = as_counts(data, len(self.vocabulary))
-        topics = topics_at(posterior, counts)
-        gamma = topics.fresh(counts)
-        self._update(counts, topics, gamma, PREDICTION_TOLERANCE, PREDICTION_STEPS)
+        gamma, _ = self._predict(posterior, counts)
         return np.asarray(gamma / gamma.sum(axis=1, keepdims=True))
 
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
@@ -164,18 +175,17 @@ class LatentDirichletAllocation(Model):
         if not counts.tokens:
             raise InvalidData("No words are held out, so there is nothing to predict.")
         topics = topics_at(posterior, counts)
-        means, rows = topics.alpha / topics.totals, np.repeat(np.arange(len(counts)), counts.lengths())
-        total = np.zeros(len(counts))
-        for block in blocks(len(rows)):
-            probability = np.sum(shares[rows[block]] * means[counts.columns[block]], axis=1)
-            total += np.bincount(rows[block], counts.data[block] * np.log(probability), minlength=len(counts))
+        means, total = topics.alpha / topics.totals, np.zeros(len(counts))
+        for span in counts.blocks():
+            part = counts.part(span)
+            probability = np.einsum("ij,ij->i", shares[span][part.rows()], means[part.columns])
+            total[span] = np.bincount(part.rows(), part.data * np.log(probability), minlength=len(part))
         return total
 
     def units(self, data: Any, held: Any = None) -> Array:
         """How many words each document has, or has held out."""
         counts = as_counts(data if held is None else held, len(self.vocabulary))
-        rows = np.repeat(np.arange(len(counts)), counts.lengths())
-        return np.bincount(rows, counts.data, minlength=len(counts)).astype(np.float64)
+        return np.concatenate([np.zeros(0), *(counts.part(span).tokens() for span in counts.blocks())])
 
     def draw(
         self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator, *, length: float = 100.0
@@ -232,103 +242,38 @@ class LatentDirichletAllocation(Model):
 
     def _document_bounds(self, posterior: Posterior, data: Any) -> Array:
         check_structure(posterior, self.structure_for(posterior), "posterior")
-        counts = as_counts(data, len(self.vocabulary))
-        topics, bounds = topics_at(posterior, counts), np.empty(len(counts))
-        self._update(counts, topics, topics.fresh(counts), PREDICTION_TOLERANCE, PREDICTION_STEPS, bounds)
-        return bounds
+        return self._predict(posterior, as_counts(data, len(self.vocabulary)))[1]
 
-    def _begin(self, counts: Counts, rng: np.random.Generator) -> ExpectedCounts:
-        """Smoothed statistics: each topic has the word frequencies of the corpus, and a little of one document."""
-        shared, topics = counts.frequencies(), self._count
-        statistics = np.repeat((1 - DISTINCTION) * shared[:, None] / topics, topics, axis=1)
-        candidates = np.flatnonzero(counts.lengths())
-        chosen = rng.choice(candidates, topics, replace=len(candidates) < topics)
-        for topic, number in enumerate(chosen):
-            columns, data = counts.document(number)
-            # Drawn around the document's frequencies: two topics that get the same document could not part otherwise.
-            statistics[columns, topic] += DISTINCTION * counts.tokens / topics * rng.dirichlet(10.0 * data)
-        return ExpectedCounts(statistics, np.ones((len(counts), topics)))
+    def _predict(self, posterior: Posterior, counts: Counts) -> tuple[Array, Array]:
+        """γ of each document and its part of the bound, given the posterior's topics."""
+        topics = topics_at(posterior, counts)
+        steps = Steps(self._document_prior(len(topics.totals)), PREDICTION_TOLERANCE, PREDICTION_STEPS)
+        return document_topics(counts, topics, steps, device_for())
 
-    def _resume(self, counts: Counts, before: Topics, start: Posterior) -> ExpectedCounts:
-        """The statistics that take the prior to the topics of `start`, as far as the words of the data go."""
-        return ExpectedCounts(topics_at(start, counts).alpha - before.alpha, before.fresh(counts))
+    def _site(self, data: Any, prior: Posterior | None, start: Posterior | None) -> Site:
+        counts = as_counts(self.opened(data), len(self.vocabulary))
+        return Site(counts, prior or Posterior.of_prior(self.structure), start)
+
+    def _climbing(self, start: Any) -> Ascent:
+        """From given topics there is nothing to search for."""
+        return self.ascent if start is None else replace(self.ascent, warm_up=0, restarts=0)
+
+    def _steps(self) -> Steps:
+        return Steps(self._document_prior(self._count), self.document_tolerance, self.document_steps)
+
+    def _document_prior(self, topics: int) -> Array:
+        return np.full(topics, float(self.document_prior))
 
     @property
     def _count(self) -> int:
         return 1 if self.topics == "auto" else self.topics
 
-    def _pass(
-        self, counts: Counts, before: Topics, warm_up: int, expected: ExpectedCounts
-    ) -> tuple[ExpectedCounts, float]:
-        """One pass over the documents; the bound is that of the topics given and the document topics found."""
-        from decbayes.kernels.lda import topic_bound
-
-        topics = before.plus(expected.statistics)
-        # Document topics carried over are updated in place: a pass that is interrupted loses them, never the topics.
-        gamma = topics.fresh(counts) if expected.passes < warm_up else expected.document_topics
-        statistics, bound = self._update(counts, topics, gamma, self.document_tolerance, self.document_steps)
-        bound += topic_bound(topics.alpha, topics.totals, before.alpha, before.totals)
-        return ExpectedCounts(statistics, gamma, expected.passes + 1), bound
-
-    def _update(
-        self,
-        counts: Counts,
-        topics: Topics,
-        gamma: Array,
-        tolerance: float,
-        steps: int,
-        bounds: Array | None = None,
-    ) -> tuple[Array, float]:
-        """Update document topics in place; returns the expected counts of each word in each topic, and the bound.
-
-        Each document's part of the bound is written into `bounds` if given.
-        """
-        from decbayes.kernels.lda import expect_topics, update_documents
-
-        weights, scales = np.empty_like(topics.alpha), np.empty(len(topics.alpha))
-        expect_topics(topics.alpha, topics.totals, weights, scales)
-        statistics, bound = np.zeros_like(weights), np.empty(len(counts)) if bounds is None else bounds
-        prior = np.full(gamma.shape[1], float(self.document_prior))
-        for block in blocks(len(counts)):
-            update_documents(
-                counts.data,
-                counts.columns,
-                counts.offsets[block.start : block.stop + 1],
-                weights,
-                scales,
-                prior,
-                gamma[block],
-                statistics,
-                bound[block],
-                tolerance,
-                steps,
-            )
-        statistics *= weights
-        return statistics, float(bound.sum())
-
     def _of_any_number(self, counts: Counts, expected: ExpectedCounts) -> Posterior:
-        sized = self.sized(expected.statistics.shape[1])
-        return sized._posterior(counts, Posterior.of_prior(sized.structure), expected)
-
-    def _posterior(self, counts: Counts, prior: Posterior, expected: ExpectedCounts) -> Posterior:
-        kept = csr_array(np.where(np.abs(expected.statistics) > NEGLIGIBLE, expected.statistics, 0.0).T)
-        shape = (self._count, len(self.vocabulary))
-        own = csr_array((kept.data, counts.words[kept.indices], kept.indptr), shape=shape)
-        return Posterior(self.structure, {"topics": prior.contribution["topics"] + own})
+        prior = Posterior.of_prior(self.sized(expected.statistics.shape[1]).structure)
+        return Site(counts, prior).posterior(expected.statistics)
 
 
 def report_unknown(documents: Documents, cause: str, report: Report) -> None:
     """Report how many words are ignored."""
     if documents.unknown:
         report(f"{documents.unknown:,} words of the documents are {cause} and are ignored.")
-
-
-def topics_at(posterior: Posterior, counts: Counts) -> Topics:
-    """The posterior's topics, for the words at hand."""
-    (alpha,) = Dirichlet().columns(posterior.natural["topics"])
-    return Topics(np.ascontiguousarray(alpha[:, counts.words].T), alpha.sum(axis=1))
-
-
-def blocks(size: int) -> Iterator[slice]:
-    """Consecutive spans of BLOCK, the last one shorter."""
-    return (slice(first, min(first + BLOCK, size)) for first in range(0, size, BLOCK))

@@ -12,7 +12,8 @@ import numpy as np
 from decbayes.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
-from decbayes.inputs.tables import Report, read_points
+from decbayes.inputs.points import read_points
+from decbayes.inputs.tables import Report
 from decbayes.models.ascent import Ascent, Fit, OnPass
 from decbayes.models.shards import count, joined
 from decbayes.models.tally import Tally
@@ -71,6 +72,9 @@ class Model(ABC):
     unit: ClassVar[str] = "observation"
     """What contributions count: observations, or parts of them such as words."""
 
+    in_batches: ClassVar[bool] = False
+    """Whether fits may learn from batches of observations, and on a GPU."""
+
     view: ClassVar[View] = "table"
     caption: ClassVar[str] = ""
     """The column of `describe` that tells components apart best; default: the last one."""
@@ -94,6 +98,23 @@ class Model(ABC):
         progress: OnPass | None = None,
     ) -> Fit:
         """The posterior of the data, on top of `prior` if given, starting from `start` if given."""
+
+    def fit_many(
+        self,
+        shards: Sequence[Any],
+        *,
+        rng: np.random.Generator,
+        priors: Sequence[Posterior] | None = None,
+        starts: Sequence[Posterior] | None = None,
+    ) -> list[Fit]:
+        """A fit of each shard, as many at a time as `joblib.parallel_config` says."""
+        from joblib import Parallel, delayed
+
+        from decbayes.workers import jobs
+
+        tasks = zip(shards, each(priors, shards), each(starts, shards), rng.spawn(len(shards)), strict=True)
+        fits = (delayed(self.fit)(shard, prior=prior, start=start, rng=own) for shard, prior, start, own in tasks)
+        return list(Parallel(n_jobs=jobs(), prefer="threads")(fits))
 
     @abstractmethod
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
@@ -193,6 +214,10 @@ class Model(ABC):
             )
         return table.values
 
+    def opened(self, data: Any) -> Any:
+        """Data, or those of the file that a path names."""
+        return self.read(data) if isinstance(data, Path) else data
+
     def count(self, data: Any) -> int:
         """How many observations there are."""
         return count(data)
@@ -223,3 +248,8 @@ def number_of(structure: Structure) -> int:
 
 def split_names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def each(values: Sequence[Posterior] | None, shards: Sequence[Any]) -> Sequence[Posterior | None]:
+    """One value per shard, or none at all."""
+    return [None] * len(shards) if values is None else values

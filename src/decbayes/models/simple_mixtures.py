@@ -9,7 +9,8 @@ import numpy as np
 
 from decbayes.arguments import Above, check_positive, check_whole
 from decbayes.families import Array
-from decbayes.inputs.tables import Report, read_points
+from decbayes.inputs.points import read_points
+from decbayes.inputs.tables import Report
 from decbayes.models.emissions import Emissions
 from decbayes.models.mixture import Mixture
 from decbayes.models.model import Columns as Names

@@ -12,6 +12,8 @@ from scipy.special import digamma, gammaln, softmax
 from decbayes.families import Array
 from decbayes.models.counts import Counts
 from decbayes.models.number import Moves
+from decbayes.models.topic_fit import random_statistics
+from decbayes.models.topic_pass import Fresh, Statistics, Steps, Topics, bound_of_topics
 
 if TYPE_CHECKING:
     from decbayes.models.lda import LatentDirichletAllocation
@@ -32,21 +34,6 @@ class ExpectedCounts:
     passes: int = 0
 
 
-@dataclass(frozen=True)
-class Topics:
-    """Dirichlet topics: α of the words at hand, (words, topics) as the kernels want it, and its sums over all words."""
-
-    alpha: Array
-    totals: Array
-
-    def plus(self, statistics: Array) -> "Topics":
-        return Topics(self.alpha + statistics, self.totals + statistics.sum(axis=0))
-
-    def fresh(self, counts: Counts) -> Array:
-        """Topics of documents of which nothing is known."""
-        return np.ones((len(counts), len(self.totals)))
-
-
 class TopicMoves(Moves[ExpectedCounts]):
     """The moves of topics that share a prior; `before` is that of one."""
 
@@ -58,12 +45,19 @@ class TopicMoves(Moves[ExpectedCounts]):
         self.observations, self.rows = counts.tokens, len(counts)
 
     def begin(self, count: int) -> ExpectedCounts:
-        return self._model.sized(count)._begin(self._counts, self._rng)
+        return ExpectedCounts(random_statistics(self._counts, count, self._rng), np.ones((self.rows, count)))
 
     def step(self, state: ExpectedCounts) -> tuple[ExpectedCounts, float]:
+        count = state.statistics.shape[1]
+        before, gamma = self._before(count), np.empty((self.rows, count))
+        topics = before.plus(state.statistics)
+        found = Statistics(topics)
+        steps = Steps(np.full(count, self._alpha), self._model.document_tolerance, self._model.document_steps)
         # States that a search has made have no warm-up before them.
-        warm_up = self._model.ascent.warm_up
-        return self._model._pass(self._counts, self._before(len(self.evidence(state))), warm_up, state)
+        searching = state.passes < self._model.ascent.warm_up
+        found.add(self._counts, steps, Fresh(count) if searching else state.document_topics, gamma)
+        bound = found.bound + bound_of_topics(topics, before)
+        return ExpectedCounts(found.finish(), gamma, state.passes + 1), bound
 
     def evidence(self, state: ExpectedCounts) -> Array:
         return np.asarray(state.statistics.sum(axis=0))

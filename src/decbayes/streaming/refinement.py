@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from decbayes.arguments import check_kind, check_whole, is_number
 from decbayes.errors import StructureMismatch
@@ -15,7 +14,6 @@ from decbayes.merging.problem import Solver
 from decbayes.models.model import Model
 from decbayes.posterior import Posterior
 from decbayes.updates import Update
-from decbayes.workers import jobs
 
 Schedule = Literal["sequential", "parallel", "asynchronous"]
 
@@ -109,13 +107,7 @@ def sequential_round(
 def parallel_round(
     update: Update, shards: Sequence[Any], own: list[Posterior], rng: np.random.Generator
 ) -> list[Posterior]:
-    merged = product(own)
-    tasks = zip(shards, own, rng.spawn(len(own)), strict=True)
-    return list(
-        Parallel(n_jobs=jobs(), prefer="threads")(
-            delayed(update.relearn)(shard, posterior, merged, rng=child) for shard, posterior, child in tasks
-        )
-    )
+    return update.relearn_all(shards, own, product(own), rng=rng)
 
 
 def asynchronous_round(

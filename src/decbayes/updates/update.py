@@ -3,6 +3,7 @@
 Contributions are counted from the epoch's prior; the model knows nothing of epochs and fits whole posteriors.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +56,15 @@ class Update:
         cavity = without(merged, own)
         fitted = self.model.fit(data, prior=self.whole(cavity), start=self.whole(merged), rng=rng).posterior
         return self._part_of_the_way(own, without(self.part(fitted), cavity))
+
+    def relearn_all(
+        self, shards: Sequence[Any], own: Sequence[Posterior], merged: Posterior, *, rng: np.random.Generator
+    ) -> list[Posterior]:
+        """What `relearn` does, for all sites at the same time: each against the same merged posterior."""
+        cavities = [without(merged, posterior) for posterior in own]
+        priors, starts = [self.whole(cavity) for cavity in cavities], [self.whole(merged)] * len(cavities)
+        fits = self.model.fit_many(shards, priors=priors, starts=starts, rng=rng)
+        return [without(self.part(fit.posterior), cavity) for fit, cavity in zip(fits, cavities, strict=True)]
 
     def whole(self, posterior: Posterior) -> Posterior:
         """A posterior as the model knows it: with the contributions of earlier epochs."""

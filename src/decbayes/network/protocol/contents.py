@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from decbayes.inputs.filed import FileMatrix
 from decbayes.models.points import as_numbers
 from decbayes.network.protocol.keys import keyed
 
@@ -27,9 +28,16 @@ def mark(data: Any, secret: bytes) -> bytes:
 def content_digest(data: Any) -> bytes:
     """SHA-256 of the observations, in an order that follows from what they are."""
     digest = hashlib.sha256(str(np.shape(data)[1:]).encode())
-    for row in sorted(sparse_rows(data) if issparse(data) else dense_rows(data)):
+    for row in sorted(rows_of(data)):
         digest.update(row)
     return digest.digest()
+
+
+def rows_of(data: Any) -> Iterator[bytes]:
+    """Each observation's bytes; those of a matrix in files are read some rows at a time."""
+    if isinstance(data, FileMatrix):
+        return (row for part in data for row in sparse_rows(part))
+    return sparse_rows(data) if issparse(data) else dense_rows(data)
 
 
 def dense_rows(data: Any) -> Iterator[bytes]:

@@ -1,0 +1,175 @@
+"""Topics on a GPU against the processor: the same data, scores and topics, and how long both take.
+
+    python benchmarks/gpu.py [--quick] [--only news,sites,pubmed]
+
+Needs a GPU and the extra `gpu`; elsewhere it says so and ends. `news` fits 20 Newsgroups on both; `sites` splits it
+over fifty sites, fits, merges and scores; `pubmed` makes a corpus of the size and the statistics of PubMed's abstracts
+(8.2 million documents, 141,043 words) on the GPU and fits 100 topics in 50 passes. Seconds are on the clock, after a
+first run that compiles. The last line is one JSON object.
+"""
+
+import argparse
+import json
+import time
+from dataclasses import replace
+
+import numpy as np
+from _workloads import news
+from scipy.optimize import linear_sum_assignment
+from scipy.sparse import csr_array, vstack
+
+import decbayes as db
+from decbayes.devices import gpu
+from decbayes.errors import MissingDevice, MissingExtra
+
+PUBMED = {"documents": 8_200_000, "words": 141_043, "length": 90, "topics": 100, "passes": 50}
+QUICK = {"documents": 100_000, "words": 20_000, "length": 90, "topics": 20, "passes": 10}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a small corpus in the place of PubMed's")
+    parser.add_argument("--only", default="news,sites,pubmed", help="what to run, separated by commas")
+    arguments = parser.parse_args()
+    try:
+        device = gpu()
+    except (MissingDevice, MissingExtra) as error:
+        print(error)
+        print(json.dumps({"benchmark": "gpu", "device": None}))
+        return
+    name = device.xp.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    print(f"{name}, CuPy {device.xp.__version__}", flush=True)
+    parts = {"news": newsgroups, "sites": fifty_sites, "pubmed": lambda: pubmed(device.xp, arguments.quick)}
+    results = {part: parts[part]() for part in arguments.only.split(",")}
+    print(json.dumps({"benchmark": "gpu", "device": name, "quick": arguments.quick, **results}))
+
+
+def timed(work):
+    begin = time.perf_counter()
+    result = work()
+    return result, time.perf_counter() - begin
+
+
+def split_news():
+    counts, vocabulary, _, held_out = news()
+    train = np.random.default_rng(0).permutation(np.flatnonzero(~held_out))
+    parts = db.hold_out(counts[np.flatnonzero(held_out)], rng=np.random.default_rng(0))
+    return counts[train], vocabulary, parts
+
+
+def newsgroups():
+    """Both devices, from the same starts, and the processor from another."""
+    counts, vocabulary, parts = split_news()
+    results = {}
+    for topics in (20, 100):
+        ascent = db.Ascent(passes=30, tolerance=0.0, warm_up=10)
+        model = db.LatentDirichletAllocation(topics, vocabulary, topic_prior=10 / len(vocabulary), ascent=ascent)
+        model.fit(counts, rng=np.random.default_rng(0), device="cuda")
+        fits = {}
+        for label, device, seed in (("gpu", "cuda", 0), ("processor", "cpu", 0), ("another seed", "cpu", 1)):
+            rng = np.random.default_rng(seed)
+            fit, seconds = timed(lambda: model.fit(counts, rng=rng, device=device))  # noqa: B023
+            fits[label] = {"seconds": seconds, "score": model.score(fit.posterior, *parts), "posterior": fit.posterior}
+            print(f"K = {topics:>3}, {label:12} {seconds:7.3f} s, held-out {fits[label]['score']:.4f}", flush=True)
+        reference = fits["processor"]["posterior"]
+        for label in ("gpu", "another seed"):
+            fits[label]["likeness"] = likeness(fits[label]["posterior"], reference)
+            print(f"K = {topics:>3}, topics of the {label} and the processor's: cosine {fits[label]['likeness']:.6f}")
+        results[topics] = {label: {k: v for k, v in fit.items() if k != "posterior"} for label, fit in fits.items()}
+    return results
+
+
+def likeness(first, second):
+    """The mean cosine of the best pairs of topics."""
+    ours, theirs = (each.mean("topics") for each in (first, second))
+    ours, theirs = (each / np.linalg.norm(each, axis=1, keepdims=True) for each in (ours, theirs))
+    cosines = ours @ theirs.T
+    return float(cosines[linear_sum_assignment(-cosines)].mean())
+
+
+def fifty_sites():
+    counts, vocabulary, parts = split_news()
+    ascent = db.Ascent(passes=30, tolerance=1e-3, warm_up=10)
+    model = db.LatentDirichletAllocation(20, vocabulary, topic_prior=10 / len(vocabulary), ascent=ascent)
+    shards = [counts[rows] for rows in np.array_split(np.arange(counts.shape[0]), 50)]
+    results = {}
+    for device in ("cuda", "cuda", "cpu"):
+        with db.use_device(device):
+            fits, fitted = timed(lambda: model.fit_many(shards, rng=np.random.default_rng(0)))
+            posteriors = [fit.posterior for fit in fits]
+            merged, aligned = timed(lambda: db.merge(posteriors))  # noqa: B023
+            one_to_one, matched = timed(lambda: db.merge(posteriors, solver=db.Matching(restarts=0)))  # noqa: B023
+            score, scored = timed(lambda: model.score(merged, *parts))  # noqa: B023
+            other = model.score(one_to_one, *parts)
+        results[device] = {
+            "fit": fitted, "merge": aligned, "score": scored, "held_out": score, "matching": matched,
+            "matching_held_out": other,
+        }  # fmt: skip
+        print(
+            f"50 sites, {device:4}: fits {fitted:.3f} s, merge {aligned:.3f} s (one to one {matched:.3f} s), "
+            f"score {scored:.3f} s; held-out {score:.4f} (one to one {other:.4f})",
+            flush=True,
+        )
+    return results
+
+
+def pubmed(xp, quick):
+    size = QUICK if quick else PUBMED
+    (counts, extra), made = timed(lambda: synthetic(xp, **{k: size[k] for k in ("documents", "words", "length")}))
+    xp.get_default_memory_pool().free_all_blocks()
+    print(f"{counts.shape[0]:,} documents, {counts.nnz:,} entries, {counts.shape[1]:,} words; made in {made:.1f} s")
+    ascent = db.Ascent(passes=size["passes"], tolerance=0.0, warm_up=10)
+    vocabulary = tuple(map(str, range(size["words"])))
+    model = db.LatentDirichletAllocation(size["topics"], vocabulary, topic_prior=0.01, ascent=ascent)
+    clock = []
+    small = replace(model, ascent=replace(ascent, passes=2))
+    small.fit(counts[:1000], rng=np.random.default_rng(0), device="cuda")  # compiles
+
+    def whole_fit():
+        watch = lambda reached: clock.append(time.perf_counter())  # noqa: E731
+        return model.fit(counts, rng=np.random.default_rng(0), device="cuda", progress=watch)
+
+    fit, seconds = timed(whole_fit)
+    each = float(np.median(np.diff(clock)))
+    used = xp.get_default_memory_pool().total_bytes() / 2**30
+    parts = db.hold_out(extra, rng=np.random.default_rng(0))
+    with db.use_device("cuda"):
+        score = model.score(fit.posterior, *parts)
+    on_processor = model.score(fit.posterior, *parts)
+    print(
+        f"K = {size['topics']}, {size['passes']} passes: {seconds:.1f} s in all, {each:.3f} s each, first after "
+        f"{clock[0] - (clock[-1] - seconds):.1f} s; {used:.0f} GiB of the GPU's memory; "
+        f"held-out {score:.4f}, scored by the processor {on_processor:.4f}",
+        flush=True,
+    )
+    entries = int(counts.nnz)
+    return {"seconds": seconds, "pass": each, "entries": entries, "score": score, "processor_score": on_processor}
+
+
+def synthetic(xp, documents, words, length, topics=100, held=2_000):
+    """(counts, counts of further documents): topics share Zipf's law, each with its own favourites."""
+    random = xp.random.default_rng(0)
+    base = (xp.arange(words) + 10.0) ** -1.1
+    favour = xp.exp(3.0 * random.standard_normal((topics, words)))
+    cumulated = xp.cumsum(base * favour, axis=1)
+    table = (cumulated / cumulated[:, -1:] + xp.arange(topics)[:, None]).ravel()
+    pieces = []
+    for first in range(0, documents + held, 500_000):
+        size = min(500_000, documents + held - first)
+        lengths = xp.maximum(1, random.poisson(length * random.gamma(4.0, 0.25, size))).astype(xp.int64)
+        ends = xp.cumsum(lengths)
+        owner = xp.searchsorted(ends, xp.arange(int(ends[-1])), side="right")
+        own = random.integers(0, topics, (size, 4))
+        which = xp.minimum(3, random.geometric(0.5, len(owner)) - 1)
+        word = xp.searchsorted(table, own[owner, which] + random.random(len(owner)), side="right")
+        word = xp.minimum(word % words, words - 1)
+        keys, times = xp.unique(owner * words + word, return_counts=True)
+        offsets = xp.searchsorted(keys, xp.arange(size + 1) * words)
+        parts = times.astype(xp.int32), (keys % words).astype(xp.int32), offsets.astype(xp.int64)
+        pieces.append(csr_array(tuple(part.get() for part in parts), shape=(size, words)))
+    counts = vstack(pieces, format="csr")
+    return counts[:documents], counts[documents:]
+
+
+if __name__ == "__main__":
+    main()

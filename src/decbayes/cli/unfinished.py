@@ -1,0 +1,84 @@
+"""Fits that were interrupted: a note beside the posterior says how far it is, and the same command goes on."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from decbayes.files import load, save
+from decbayes.models.ascent import Ascent, Fit, FitInterrupted, OnPass, Pass
+from decbayes.models.model import Model
+from decbayes.posterior import Posterior
+
+
+class Counted:
+    """Tells a bar of each pass, and remembers the last."""
+
+    def __init__(self, bar: OnPass, begun: int = 0) -> None:
+        self._bar, self.begun, self.last = bar, begun, Pass(0, 0, -np.inf)
+        self.within = getattr(bar, "within", lambda done, total: None)
+
+    def __call__(self, reached: Pass) -> None:
+        self.last = reached
+        self._bar(replace(reached, number=reached.number + (0 if reached.restart else self.begun)))
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """The state that a command had reached when it was interrupted."""
+
+    posterior: Posterior
+    passes: int
+    starts: int
+
+    @classmethod
+    def of(cls, output: Path, command: str) -> "Unfinished | None":
+        """What an earlier run of the same command has left, if nothing has changed it since."""
+        try:
+            note = json.loads(note_of(output).read_text(encoding="utf-8"))
+            left = cls(load(output), int(note["passes"]), int(note["starts"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return left if (note.get("command"), note.get("posterior")) == (command, left.posterior.digest) else None
+
+    def save(self, output: Path, command: str) -> None:
+        save(self.posterior, output)
+        said = {"command": command, "posterior": self.posterior.digest, "passes": self.passes, "starts": self.starts}
+        note_of(output).write_text(json.dumps(said), encoding="utf-8")
+
+
+def note_of(output: Path) -> Path:
+    return output.with_name(f"{output.name}.unfinished")
+
+
+def named(kind: type[Model], data: Path, options: Mapping[str, Any]) -> str:
+    """A name for a command: the same options and a file that has not been written since."""
+    state = data.stat()
+    said = [kind.__name__, str(data.resolve()), state.st_size, state.st_mtime_ns, sorted(map(repr, options.items()))]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+
+def fit_on(model: Model, observations: Any, left: Unfinished | None, seed: int, report: Counted, **where: Any) -> Fit:
+    """A fit; or the rest of one, and the starts that it had still to try."""
+    if left is None:
+        return model.fit(observations, rng=np.random.default_rng(seed), progress=report, **where)
+    ascent: Ascent = model.ascent
+    rest = replace(model, ascent=replace(ascent, passes=max(1, ascent.passes - left.passes)))
+    best = rest.fit(observations, rng=np.random.default_rng(seed), start=left.posterior, progress=report, **where)
+    further = ascent.restarts - left.starts
+    if further <= 0:
+        return best
+    others = replace(model, ascent=replace(ascent, restarts=further - 1))
+    try:
+        found = others.fit(observations, rng=np.random.default_rng([seed, left.starts]), progress=report, **where)
+    except FitInterrupted as interruption:
+        raise FitInterrupted(better(best, interruption.fit)) from None
+    return better(best, found)
+
+
+def better(first: Fit, second: Fit) -> Fit:
+    return second if second.bound and second.bound[-1] > first.bound[-1] else first

@@ -1,0 +1,77 @@
+"""Where heavy work is done: on the processor, or on a GPU where there is one.
+
+As with `joblib.parallel_config`, the caller decides for everything that follows, in all threads. What has no GPU path
+stays on the processor.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+
+from decbayes.errors import MissingDevice, MissingExtra
+from decbayes.extras import require
+
+if TYPE_CHECKING:
+    from decbayes.kernels.cuda.device import Device
+
+DeviceName = Literal["cpu", "cuda", "auto"]
+
+_used: DeviceName = "cpu"
+
+
+class use_device:
+    """Do what follows on the processor ("cpu"), on a GPU ("cuda"), or on a GPU if there is one ("auto").
+
+    db.use_device("cuda")  # from here on
+
+    with db.use_device("cuda"):  # or for a while
+        ...
+    """
+
+    def __init__(self, name: DeviceName) -> None:
+        global _used
+        self._before, _used = _used, checked(name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        global _used
+        _used = self._before
+
+
+def device_for(name: DeviceName | None = None) -> Device | None:
+    """The GPU to use, or None for the processor; a name that is not given is the one that was said last."""
+    wanted = _used if name is None else checked(name)
+    if wanted == "cpu":
+        return None
+    try:
+        return gpu()
+    except (MissingExtra, MissingDevice) as error:
+        if wanted == "cuda":
+            raise
+        warnings.warn(f"The processor is used. {error}", RuntimeWarning, stacklevel=2)
+        return None
+
+
+def checked(name: Any) -> DeviceName:
+    if name not in get_args(DeviceName):
+        raise ValueError(f"A device is one of {', '.join(get_args(DeviceName))}; not {name!r}.")
+    return name  # type: ignore[no-any-return]
+
+
+@cache
+def gpu() -> Device:
+    """The GPU that CuPy finds."""
+    from decbayes.kernels.cuda.device import CudaDevice
+
+    cupy = require("cupy", extra="gpu", task="A GPU")
+    try:
+        count = int(cupy.cuda.runtime.getDeviceCount())
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise MissingDevice(f"CuPy finds no GPU ({error}). `nvidia-smi` shows whether the driver does.") from None
+    if not count:
+        raise MissingDevice("CuPy finds no GPU. `nvidia-smi` shows whether the driver does.")
+    return CudaDevice(cupy)

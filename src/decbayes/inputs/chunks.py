@@ -1,0 +1,38 @@
+"""Data that comes a chunk at a time, because it is larger than memory or still being made."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from scipy.sparse import issparse
+
+from decbayes.inputs.filed import FileMatrix
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """Observations as one matrix after the other; `make` returns an iterator that begins with the first.
+
+        db.Chunks(lambda: (np.load(path) for path in sorted(folder.glob("*.npy"))))
+
+    The chunks need not be of the same size, and their sizes change no result.
+    """
+
+    make: Callable[[], Iterable[Any]]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.make())
+
+
+def is_chunked(data: Any) -> bool:
+    """Whether this is a sequence of matrices rather than one."""
+    several = isinstance(data, list | tuple) and len(data) > 0 and issparse(data[0])
+    return several or isinstance(data, Chunks | FileMatrix | Iterator)
+
+
+def in_batches(things: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    """So many at a time."""
+    iterator = iter(things)
+    while batch := list(islice(iterator, size)):
+        yield batch

@@ -1,0 +1,154 @@
+"""Arrays that lie in files: written at the end, read a slice at a time, never in memory as a whole."""
+
+from collections.abc import Iterable, Iterator
+from itertools import count
+from mmap import mmap
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from scipy.sparse import csr_array
+
+# Numbers of a sparse matrix that are read at a time.
+BLOCK_ENTRIES = 1 << 20
+
+
+class FileArray:
+    """Rows of numbers in a file. A slice is read when it is asked for, and written when it is assigned.
+
+    A memory map would do the same, but what it has touched counts as the process's own memory.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        dtype: DTypeLike,
+        row: tuple[int, ...] = (),
+        *,
+        length: int = 0,
+        offset: int = 0,
+        folder: "Folder | None" = None,
+    ) -> None:
+        self.path, self.dtype, self.row, self.offset = path, np.dtype(dtype), row, offset
+        self._folder = folder  # which is gone when nobody holds it any more
+        self._length, self._width = length, int(np.prod(row, dtype=np.int64))
+
+    @classmethod
+    def of_map(cls, mapped: np.memmap[Any, Any]) -> "FileArray | None":
+        """The file under a memory map, if its rows lie there one after the other."""
+        base: object = mapped.base
+        # A part of a map does not say where in the file it lies.
+        if not isinstance(base, mmap) or not mapped.flags.c_contiguous or not mapped.filename or not mapped.ndim:
+            return None
+        return cls(Path(mapped.filename), mapped.dtype, mapped.shape[1:], length=len(mapped), offset=mapped.offset)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._length, *self.row
+
+    @property
+    def bytes(self) -> int:
+        return self._place(self._length)
+
+    @property
+    def ndim(self) -> int:
+        return 1 + len(self.row)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        return self[:].astype(self.dtype if dtype is None else dtype, copy=False)
+
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        first, last, _ = rows.indices(self._length)
+        count = max(0, last - first) * self._width
+        values = np.fromfile(self.path, self.dtype, count, offset=self._place(first))
+        return values.reshape(-1, *self.row) if self.row else values
+
+    def __setitem__(self, rows: slice, values: NDArray[Any]) -> None:
+        first, last, _ = rows.indices(self._length)
+        if (last - first, *self.row) != values.shape:
+            raise ValueError(
+                f"rows {first} to {last} of shape {self.row} cannot hold an array of shape {values.shape}."
+            )
+        self._write(first, values)
+
+    def flattened(self) -> "FileArray":
+        """The same rows as vectors."""
+        return FileArray(
+            self.path, self.dtype, (self._width,), length=self._length, offset=self.offset, folder=self._folder
+        )
+
+    def append(self, values: NDArray[Any]) -> None:
+        """Write further rows behind the others."""
+        self._write(self._length, values)
+        self._length += len(values)
+
+    def _write(self, first: int, values: NDArray[Any]) -> None:
+        with self.path.open("r+b") as file:
+            file.seek(self._place(first))
+            file.write(np.ascontiguousarray(values, dtype=self.dtype).data)
+
+    def _place(self, row: int) -> int:
+        return self.offset + row * self._width * self.dtype.itemsize
+
+
+class Folder:
+    """A temporary folder for arrays; it is gone when nobody holds it any more."""
+
+    def __init__(self, parent: Path | None = None) -> None:
+        self._folder = TemporaryDirectory(prefix="decbayes-", dir=parent, ignore_cleanup_errors=True)
+        self._names = map(str, count())
+
+    def array(self, dtype: DTypeLike, row: tuple[int, ...] = (), *, length: int = 0) -> FileArray:
+        """A new array; what has not been written yet is zero."""
+        path = Path(self._folder.name) / next(self._names)
+        made = FileArray(path, dtype, row, length=length, folder=self)
+        with path.open("wb") as file:
+            file.truncate(made.bytes)
+        return made
+
+
+class FileMatrix:
+    """A CSR matrix in files. It is written some rows at a time, and iterating reads it so."""
+
+    def __init__(self, width: int) -> None:
+        folder = Folder()
+        self._width, self._data, self._indices = width, folder.array(np.float64), folder.array(np.int32)
+        self._lengths: list[NDArray[np.int64]] = []
+
+    @classmethod
+    def of(cls, width: int, pieces: Iterable[csr_array]) -> Self:
+        matrix = cls(width)
+        for piece in pieces:
+            matrix.append(piece)
+        return matrix
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return sum(map(len, self._lengths)), self._width
+
+    def append(self, rows: csr_array) -> None:
+        self._data.append(rows.data)
+        self._indices.append(rows.indices)
+        self._lengths.append(np.diff(rows.indptr).astype(np.int64))
+
+    def __iter__(self) -> Iterator[csr_array]:
+        lengths = np.concatenate([np.zeros(0, dtype=np.int64), *self._lengths])
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        for rows in spans_up_to(offsets, BLOCK_ENTRIES):
+            entries = slice(int(offsets[rows.start]), int(offsets[rows.stop]))
+            parts = self._data[entries], self._indices[entries], offsets[rows.start : rows.stop + 1] - entries.start
+            yield csr_array(parts, shape=(rows.stop - rows.start, self._width))
+
+
+def spans_up_to(offsets: NDArray[np.int64], most: int) -> Iterator[slice]:
+    """Consecutive rows with at most so many entries, at least one row each."""
+    first, size = 0, len(offsets) - 1
+    while first < size:
+        last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + most, side="right")) - 1)
+        yield slice(first, last)
+        first = last

@@ -1,0 +1,233 @@
+"""Files too large for memory, some rows at a time: the same numbers that `tables.py` reads at once."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+from zipfile import ZipFile
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+
+from decbayes.errors import InvalidData
+from decbayes.extras import require
+from decbayes.inputs.chunks import in_batches
+from decbayes.inputs.filed import BLOCK_ENTRIES, FileArray, FileMatrix, Folder, spans_up_to
+from decbayes.inputs.tables import (
+    BINARY,
+    READERS,
+    Observations,
+    check_csr,
+    check_numeric,
+    csv_rows,
+    ending,
+    is_number,
+    numbers,
+    opened,
+    places,
+    read_table,
+    reading,
+    same_width,
+)
+
+# Bytes from which on a file is not read at once, and how many times larger a compressed one is.
+LARGE, UNPACKED = 1 << 26, 4
+# Rows of a table that are read at a time.
+ROWS = 1 << 14
+
+
+class Pieces(NamedTuple):
+    """Rows of a table, some at a time, how many columns there are, and their names if the file gives them."""
+
+    width: int
+    columns: tuple[str, ...]
+    matrices: Iterator[Any]
+
+
+class InNoOrder(Exception):
+    """Entries of a sparse matrix that do not come row by row."""
+
+
+def is_large(path: Path) -> bool:
+    return path.stat().st_size * (UNPACKED if path.suffix == ".gz" else 1) > LARGE
+
+
+def read_any_table(path: Path, columns: Sequence[str] = ()) -> Observations:
+    """The numbers of a file: in memory, or in files of their own where they are many."""
+    suffix = ending(path)
+    if suffix not in LARGE_READERS or not is_large(path) or (path.suffix == ".gz" and suffix in BINARY):
+        return read_table(path, columns)
+    with reading(path, f".{suffix}"):
+        try:
+            return LARGE_READERS[suffix](path, columns)
+        except InNoOrder:
+            return READERS[suffix](path, columns)
+
+
+def spooled(pieces: Pieces) -> Observations:
+    """All pieces in files."""
+    first = next(pieces.matrices, None)
+    if first is None:
+        return Observations(np.zeros((0, pieces.width)), pieces.columns)
+    matrices = chain([first], pieces.matrices)
+    if issparse(first):
+        return Observations(FileMatrix.of(pieces.width, matrices), pieces.columns)
+    rows = Folder().array(np.float64, first.shape[1:])
+    for matrix in matrices:
+        rows.append(matrix)
+    return Observations(rows, pieces.columns)
+
+
+def large_csv(path: Path, columns: Sequence[str]) -> Observations:
+    rows = csv_rows(path)
+    first = [cell.strip() for cell in next(rows, [])]
+    if not first:
+        raise InvalidData("it holds blank lines only.")
+    names = () if all(map(is_number, first)) else tuple(first)
+    kept = places(names, columns) if columns else range(len(first))
+    chosen = tuple(names[place] for place in kept) if names else ()
+    blocks = in_batches(rows if names else chain([first], rows), ROWS)
+
+    def matrices() -> Iterator[Any]:
+        before = int(bool(names))
+        for block in blocks:
+            cells = [[row[place] for place in kept] for row in same_width(block, len(first), before)]
+            yield numbers(cells, chosen, before - bool(names))
+            before += len(block)
+
+    return spooled(Pieces(len(kept), chosen, matrices()))
+
+
+def large_parquet(path: Path, columns: Sequence[str]) -> Observations:
+    file = require("pyarrow.parquet", extra="parquet", task="Reading Parquet files").ParquetFile(path)
+    kept = places(file.schema_arrow.names, columns) if columns else range(len(file.schema_arrow.names))
+    names = tuple(file.schema_arrow.names[place] for place in kept)
+
+    def matrices() -> Iterator[Any]:
+        for batch in file.iter_batches(ROWS, columns=list(names)):
+            parts = [batch.column(name).to_numpy(zero_copy_only=False) for name in names]
+            check_numeric(names, parts)
+            yield np.column_stack([part.astype(np.float64) for part in parts])
+
+    return spooled(Pieces(len(names), names, matrices()))
+
+
+def large_array(path: Path, columns: Sequence[str]) -> Observations:
+    """The rows where they are; a copy is not needed."""
+    places((), columns)
+    mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+    rows = FileArray.of_map(mapped)
+    return Observations(mapped if rows is None else rows)
+
+
+def large_arrays(path: Path, columns: Sequence[str]) -> Observations:
+    places((), columns)
+    with ZipFile(path) as archive:
+        members = {name.removesuffix(".npy") for name in archive.namelist()}
+        names = tuple(map(str, whole(archive, "vocab"))) if "vocab" in members else ()
+        if "indptr" in members:
+            if "format" in members:
+                check_csr(whole(archive, "format"))
+            _, width = map(int, whole(archive, "shape"))
+            return spooled(Pieces(width, names, stored_rows(archive, width)))
+        arrays = members - {"vocab"}
+        if len(arrays) != 1:
+            raise InNoOrder
+        with archive.open(f"{arrays.pop()}.npy") as file:
+            return spooled(Pieces(0, names, stored_blocks(file)))
+
+
+def whole(archive: ZipFile, name: str) -> NDArray[Any]:
+    with archive.open(f"{name}.npy") as file:
+        return np.asarray(npy.read_array(file, allow_pickle=False))
+
+
+def stored_rows(archive: ZipFile, width: int) -> Iterator[csr_array]:
+    """A CSR matrix whose parts lie in the archive."""
+    offsets = whole(archive, "indptr").astype(np.int64)
+    with archive.open("data.npy") as data, archive.open("indices.npy") as indices:
+        (*_, value), (*_, index) = header(data), header(indices)
+        for rows in spans_up_to(offsets, BLOCK_ENTRIES):
+            own = offsets[rows.start : rows.stop + 1]
+            size = int(own[-1] - own[0])
+            parts = taken(data, value, size), taken(indices, index, size), own - own[0]
+            yield csr_array(parts, shape=(len(own) - 1, width))
+
+
+def stored_blocks(file: IO[bytes]) -> Iterator[NDArray[Any]]:
+    """Rows of a dense array."""
+    shape, by_column, kind = header(file)
+    if by_column:
+        raise InNoOrder
+    row = int(np.prod(shape[1:], dtype=np.int64))
+    for first in range(0, shape[0], ROWS):
+        size = min(ROWS, shape[0] - first)
+        yield taken(file, kind, size * row).reshape(size, *shape[1:])
+
+
+def header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = npy.read_magic(file)
+    shape, by_column, kind = (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(file)
+    if kind.hasobject:
+        raise InvalidData("it holds Python objects, which are not read.")
+    return shape, by_column, kind
+
+
+def taken(file: IO[bytes], kind: np.dtype[Any], size: int) -> NDArray[Any]:
+    content = file.read(size * kind.itemsize)
+    if len(content) != size * kind.itemsize:
+        raise InvalidData("it ends too early.")
+    return np.frombuffer(content, kind)
+
+
+def large_market(path: Path, columns: Sequence[str]) -> Observations:
+    places((), columns)
+    with opened(path) as file:
+        lines = iter(file)
+        words = next(lines).lower().split()
+        if words[:3] != ["%%matrixmarket", "matrix", "coordinate"] or words[-1] != "general":
+            raise InNoOrder
+        sizes = next(line for line in lines if line.strip() and not line.startswith("%"))
+        height, width, entries = map(int, sizes.split())
+        return spooled(Pieces(width, (), market_rows(lines, height, width, entries)))
+
+
+def market_rows(lines: Iterator[str], height: int, width: int, entries: int) -> Iterator[csr_array]:
+    """Entries that come row by row, as matrices of some rows each."""
+    begun, read, waiting = 0, 0, np.zeros((0, 3))
+    for block in in_batches(lines, BLOCK_ENTRIES):
+        found = np.loadtxt(block, ndmin=2, comments="%")
+        read += len(found)
+        values = found if found.shape[1] == 3 else np.column_stack([found, np.ones(len(found))])
+        waiting = np.concatenate([waiting, values])
+        if (np.diff(waiting[:, 0]) < 0).any():
+            raise InNoOrder
+        # The last row may go on in the next block.
+        whole = int(np.searchsorted(waiting[:, 0], waiting[-1, 0])) if len(waiting) else 0
+        if whole:
+            last = int(waiting[whole - 1, 0])
+            yield rows_of(waiting[:whole], begun, last, width)
+            begun, waiting = last, waiting[whole:]
+    if read != entries:
+        raise InvalidData(f"it ends after {read:,} entries; its first lines promise {entries:,}.")
+    yield rows_of(waiting, begun, height, width)
+
+
+def rows_of(entries: NDArray[Any], begun: int, last: int, width: int) -> csr_array:
+    """Rows `begun` to `last`, from entries that count rows and columns from one."""
+    rows, columns = entries[:, 0].astype(np.int64) - 1 - begun, entries[:, 1].astype(np.int64) - 1
+    if len(rows) and not (0 <= rows.min() <= rows.max() < last - begun and 0 <= columns.min() <= columns.max() < width):
+        raise InvalidData("an entry is outside the matrix that the first lines promise.")
+    return csr_array((entries[:, 2], (rows, columns)), shape=(last - begun, width))
+
+
+LARGE_READERS: dict[str, Callable[[Path, Sequence[str]], Observations]] = {
+    "csv": large_csv,
+    "tsv": large_csv,
+    "parquet": large_parquet,
+    "npy": large_array,
+    "npz": large_arrays,
+    "mtx": large_market,
+}

@@ -1,0 +1,77 @@
+"""Mean field of binary assignments: sweeps and flips, a tile of observations at a time.
+
+Arrays put the feature first and the observation last, so every loop runs over observations that lie next to each other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.kernels.compiled import compiled, inlined
+from decbayes.kernels.special import exp
+
+Floats = NDArray[np.float64]
+
+WIDTH = 256  # observations in a tile, whatever part of all of them a call is about
+
+
+@compiled
+def sweep_tiles(alone: Floats, overlap: Floats, z: Floats, first: int, last: int) -> None:
+    """Set each q(z_k) of observations `first` to `last` to its optimum given the others, one after another."""
+    odds = np.empty(WIDTH)
+    for begin in range(first, last, WIDTH):
+        size = min(WIDTH, last - begin)
+        for k in range(len(z)):
+            _log_odds(alone, overlap, z, k, begin, size, odds)
+            row = z[k]
+            for n in range(size):
+                row[begin + n] = 1.0 / (1.0 + exp(-odds[n]))
+
+
+@compiled
+def flip_tiles(alone: Floats, overlap: Floats, z: Floats, first: int, last: int, least: float) -> None:
+    """Complement the two assignments of each observation that raise its bound most, if by more than `least`."""
+    features = len(z)
+    single, sign, best = np.empty((features, WIDTH)), np.empty((features, WIDTH)), np.empty(WIDTH)
+    chosen = np.empty(WIDTH, dtype=np.int64)
+    same = overlap.shape[2] == 1
+    for begin in range(first, last, WIDTH):
+        size = min(WIDTH, last - begin)
+        for k in range(features):
+            _log_odds(alone, overlap, z, k, begin, size, single[k])
+            for n in range(size):
+                sign[k, n] = 1.0 - 2.0 * z[k, begin + n]
+                single[k, n] *= sign[k, n]
+        best[:] = least
+        chosen[:] = -1
+        for i in range(features):
+            for j in range(i + 1, features):
+                row = overlap[i, j]
+                for n in range(size):
+                    taken = row[0] if same else row[begin + n]
+                    gain = single[i, n] + single[j, n] - sign[i, n] * sign[j, n] * taken
+                    better = gain > best[n]
+                    best[n] = gain if better else best[n]
+                    chosen[n] = i * features + j if better else chosen[n]
+        for n in range(size):
+            if chosen[n] >= 0:
+                i, j = chosen[n] // features, chosen[n] % features
+                z[i, begin + n] = 1.0 - z[i, begin + n]
+                z[j, begin + n] = 1.0 - z[j, begin + n]
+
+
+@inlined
+def _log_odds(alone: Floats, overlap: Floats, z: Floats, k: int, begin: int, size: int, odds: Floats) -> None:
+    """The log-odds of feature k given the others."""
+    own = alone[k]
+    for n in range(size):
+        odds[n] = own[begin + n]
+    for j in range(len(z)):
+        row, other = overlap[k, j], z[j]
+        if len(row) == 1:
+            for n in range(size):
+                odds[n] -= row[0] * other[begin + n]
+        else:
+            for n in range(size):
+                odds[n] -= row[begin + n] * other[begin + n]

@@ -1,0 +1,69 @@
+"""The GPU's kernels on the processor: the same source, compiled by a C++ compiler with `emulated.h` in front of it."""
+
+import ctypes
+import hashlib
+import re
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from decbayes.kernels.cuda.device import source
+
+HEADER = Path(__file__).parent / "emulated.h"
+COMPILER = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
+KERNEL = re.compile(r'extern "C" __global__ void (\w+)\(([^)]*)\)')
+
+
+class EmulatedDevice:
+    """A GPU made of NumPy arrays and fibers: slow, and exact about who waits for whom."""
+
+    xp = np
+
+    def launch(self, name, blocks, threads, *arguments, topics, shared_bytes=0):
+        if not blocks:
+            return
+        values = [a.ctypes.data_as(ctypes.c_void_p) if isinstance(a, np.ndarray) else c_value(a) for a in arguments]
+        addresses = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
+        if not all(a.flags.c_contiguous for a in arguments if isinstance(a, np.ndarray)):
+            raise ValueError("kernels take contiguous arrays only")
+        getattr(library(topics), f"emulate_{name}")(int(blocks), int(threads), int(shared_bytes), addresses)
+
+    def to_host(self, array):
+        return np.array(array)
+
+    def free_bytes(self):
+        return 1 << 30
+
+
+def c_value(number):
+    return np.ctypeslib.as_ctypes_type(number.dtype)(number)
+
+
+@cache
+def library(topics):
+    text = f'#include "{HEADER}"\n{source()}\n' + "\n".join(map(entry, KERNEL.findall(source())))
+    name = hashlib.sha256((HEADER.read_text() + text + str(topics)).encode()).hexdigest()[:16]
+    folder = Path(tempfile.gettempdir()) / "decbayes-emulated"
+    path = folder / f"{name}.so"
+    if not path.exists():
+        folder.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as build:
+            code, built = Path(build) / "topics.cpp", Path(build) / "topics.so"
+            code.write_text(text)
+            flags = ["-std=c++17", "-O2", "-w", "-shared", "-fPIC", "-U_FORTIFY_SOURCE", f"-DTOPICS={topics}"]
+            subprocess.run([COMPILER, *flags, str(code), "-o", str(built)], check=True)
+            built.replace(path)
+    return ctypes.CDLL(str(path))
+
+
+def entry(kernel):
+    """A function that takes the addresses of a kernel's arguments."""
+    name, parameters = kernel
+    types = [re.sub(r"\w+\s*$", "", parameter).strip() for parameter in parameters.split(",")]
+    values = ", ".join(f"*({kind}*)arguments[{place}]" for place, kind in enumerate(types))
+    launch = f"emulation::launch(blocks, threads, shared_bytes, [=] {{ {name}({values}); }});"
+    return f'extern "C" void emulate_{name}(int blocks, int threads, int shared_bytes, void** arguments) {{ {launch} }}'

@@ -1,0 +1,48 @@
+"""Which device is used: as it was said last, with one line where there is no GPU."""
+
+import numpy as np
+import pytest
+
+import decbayes as db
+from decbayes import devices
+from decbayes.errors import MissingDevice
+
+MODEL = db.LatentDirichletAllocation(2, ("a", "b", "c"), ascent=db.Ascent(passes=2))
+COUNTS = np.array([[3, 1, 0], [0, 1, 4]])
+
+
+@pytest.fixture(autouse=True)
+def no_gpu(monkeypatch):
+    def missing():
+        raise MissingDevice("CuPy finds no GPU.")
+
+    monkeypatch.setattr(devices, "gpu", missing)
+
+
+def test_auto_falls_back_to_the_processor_and_says_so(rng):
+    expected = MODEL.fit(COUNTS, rng=np.random.default_rng(0))
+    with pytest.warns(RuntimeWarning, match="The processor is used. CuPy finds no GPU"):
+        found = MODEL.fit(COUNTS, rng=np.random.default_rng(0), device="auto")
+    assert found.posterior == expected.posterior
+
+
+def test_a_gpu_that_was_asked_for_must_be_there(rng):
+    with pytest.raises(MissingDevice):
+        MODEL.fit(COUNTS, rng=rng, device="cuda")
+    with db.use_device("cuda"), pytest.raises(MissingDevice):
+        MODEL.fit(COUNTS, rng=rng)
+    MODEL.fit(COUNTS, rng=rng)
+
+
+def test_what_was_said_for_one_fit_counts_more_than_what_was_said_for_all(rng):
+    with db.use_device("cuda"):
+        MODEL.fit(COUNTS, rng=rng, device="cpu")
+        with db.use_device("cpu"):
+            MODEL.fit(COUNTS, rng=rng)
+        with pytest.raises(MissingDevice):
+            MODEL.fit(COUNTS, rng=rng)
+
+
+def test_other_names_are_refused(rng):
+    with pytest.raises(ValueError, match="one of cpu, cuda, auto; not 'tpu'"):
+        db.use_device("tpu")
