@@ -111,10 +111,8 @@ def print_influence(found: Alignment, names: list[str]) -> None:
         flags = "; ".join(influence.flags(site)) or "–"
         table.add_row(plain(name), f"{influence.share[site]:.1%}", factor, f"{influence.apart[site]:.0%}", flags)
     output().print(table)
-    output().print(
-        "log BF: the nats by which a site's components and everybody else's are more likely of one thing than of two. "
-        "against: the share of its evidence that speaks against the others'."
-    )
+    output().print("log BF: nats for the site's components being the same things as the others'.")
+    output().print("against: the share of its evidence that speaks against the others'.")
 
 
 def slot_captions(merged: Posterior, coupled: CoupledSet) -> list[str]:
