@@ -32,7 +32,7 @@ $(STAMP): pyproject.toml requirements.txt
 
 # What nothing but tests needs: NumPyro brings JAX, hundreds of megabytes.
 $(TEST_STAMP): $(STAMP)
-	$(INSTALL) ".[numpyro,hmmlearn,stepmix]"
+	$(INSTALL) ".[numpyro]"
 	@touch $(TEST_STAMP)
 
 test: $(TEST_STAMP)
