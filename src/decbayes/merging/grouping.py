@@ -21,8 +21,9 @@ from decbayes.merging.search import Search, empty_slots
 LEAST_SHARE = 0.01
 # Entries of a sparse row that the first tree looks at. Moves look at all of them.
 SHORT = 100
-# Numbers in all rows together (about 300 MB) beyond which components are read some at a time, in so many rounds.
-MOST_LOADED, ROUNDS = 1 << 24, 4
+# Numbers in all rows together (about 300 MB), and components, beyond which sites are taken some at a time, in so many
+# rounds: a few thousand components are searched as a whole, more would take too long.
+MOST_LOADED, MOST_SEARCHED, ROUNDS = 1 << 24, 5_000, 4
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Grouping:
 
     def solve(self, problem: Problem) -> Solution:
         # Decided by size alone: files and memory must give the same result.
-        large = problem.numbers(most=MOST_LOADED) > MOST_LOADED
+        large = is_large(problem)
         problem = problem if large else problem.loaded()
         labels = streamed_labels(problem) if large else self._labels(problem)
         sites = split(labels, [contents[0].count for contents in problem.contents])
@@ -70,9 +71,29 @@ class Grouping:
         if len(components) > count:
             search.moves(announce=problem.announce)
             escape(search, self.escapes)
-        if not all(factor.family.countable for factor in problem.factors):
+        if not countable(problem):
             vacate(search)
         return search.labels
+
+
+def is_large(problem: Problem) -> bool:
+    """Whether there are more components, or more numbers in them, than are looked at together; read no further.
+
+    What starts from a prior's or an earlier merge's slots is quick, and is always looked at as a whole.
+    """
+    if not problem.exchangeable or problem.since is not None:
+        return False
+    components, numbers = 0, 0
+    for contents in problem.contents:
+        components, numbers = components + contents[0].count, numbers + sum(rows.size for rows in contents)
+        if numbers > MOST_LOADED or (components > MOST_SEARCHED and countable(problem)):
+            return True
+    return False
+
+
+def countable(problem: Problem) -> bool:
+    """Whether components are counts, of which every slot takes some; clusters may leave slots empty (`vacate`)."""
+    return all(factor.family.countable for factor in problem.factors)
 
 
 def anchored_labels(problem: Problem, components: Components, base: Sequence[Array]) -> Indices:
