@@ -12,7 +12,7 @@ from decbayes.inputs import filed
 from decbayes.inputs.filed import FileArray, FileMatrix, Folder
 from decbayes.models import counts as counting
 from decbayes.models.ascent import FitInterrupted
-from decbayes.network.protocol.evidence import shard_id
+from decbayes.network.protocol.contents import shard_id
 
 WORDS = 80
 MODEL = db.LatentDirichletAllocation(
@@ -118,7 +118,7 @@ def test_counts_in_files_are_the_same_shard_and_split_the_same_way(rng, monkeypa
     documents = corpus(rng)
     monkeypatch.setattr(filed, "BLOCK_ENTRIES", 100)
     there = FileMatrix.of(WORDS, cut(documents, [20]))
-    assert shard_id(there) == shard_id(documents)
+    assert shard_id(there, b"secret") == shard_id(documents, b"secret")
     assert MODEL.count(there) == 150
     parts = db.hold_out(documents, rng=np.random.default_rng(0))
     filed_parts = db.hold_out(there, rng=np.random.default_rng(0))
