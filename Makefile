@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TEST_STAMP := $(VENV)/.installed-for-tests
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint requirements.txt --editable
-EXTRAS := demo,paper,interop,stepmix,hmmlearn,gensim,tomotopy,parquet,dask,dev
+EXTRAS := demo,paper,interop,hmmlearn,gensim,tomotopy,parquet,dask,dev
 OLDEST := .venv-minimum
 
 .PHONY: help setup test check mutants minimum dist demo bench figures docs clean
@@ -30,9 +30,9 @@ $(STAMP): pyproject.toml requirements.txt
 	$(INSTALL) ".[$(EXTRAS)]"
 	@touch $(STAMP)
 
-# What nothing but tests needs: NumPyro brings JAX, hundreds of megabytes.
+# What nothing but tests needs: NumPyro brings JAX, hundreds of megabytes. StepMix needs a later scikit-learn than we do.
 $(TEST_STAMP): $(STAMP)
-	$(INSTALL) ".[numpyro]"
+	$(INSTALL) ".[numpyro,stepmix]"
 	@touch $(TEST_STAMP)
 
 test: $(TEST_STAMP)
