@@ -4,7 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array, random_array
+from scipy.sparse import csr_array
 
 import decbayes as db
 from decbayes.errors import InvalidData
@@ -66,7 +66,7 @@ def test_topics_of_chunks_need_the_memory_of_a_chunk(monkeypatch):
     monkeypatch.setattr(filed, "BLOCK_ENTRIES", 1 << 13)
 
     def chunk(number):
-        return csr_array(random_array((500, WORDS), density=0.5, rng=number, data_sampler=lambda size: np.ones(size)))
+        return csr_array((np.random.default_rng(number).random((500, WORDS)) < 0.5).astype(float))
 
     def peak(data):
         fitted(data())
