@@ -167,3 +167,17 @@ def test_a_shift_is_measured_in_standard_deviations(rng):
     )
     assert shift(before, after) == pytest.approx(np.sqrt(0.5**2 / 2), rel=1e-6)
     assert shift(after, after) == 0.0
+
+
+def test_refinement_begins_with_the_merge_whatever_the_labels():
+    """Each site has labels of its own: added up as they are, two clusters would become one in the middle."""
+    rng = np.random.default_rng(0)
+    model = db.GaussianMixture(components=2, variance=0.09, prior_variance=20.0)
+    shards = [rng.normal(np.repeat([-4.0, 4.0], 10), 0.3) for _ in range(2)]
+    first, second = (model.fit(shard, rng=rng).posterior for shard in shards)
+    means = [posterior.mean("components")[:, 0] for posterior in (first, second)]
+    if (np.sign(means[0]) == np.sign(means[1])).all():
+        second = db.Posterior(second.structure, {name: part[::-1] for name, part in second.contribution.items()})
+    refined = db.refine(model, shards, [first, second], rounds=0, rng=rng)
+    assert refined.rounds[0] == db.merge([first, second])
+    np.testing.assert_allclose(np.sort(refined.rounds[0].mean("components")[:, 0]), [-4.0, 4.0], atol=0.3)
