@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.cluster.hierarchy import fcluster, is_valid_linkage
 from scipy.sparse import csr_array
@@ -80,12 +81,37 @@ class TestFollow:
         halves = TRUTH[0] * np.array([[2.0] * 2 + [0.6] * 22, [1.0] * 24])
         split = db.Posterior(topics(3, 24), {"topics": csr_array(np.vstack([1000 * halves, 2000 * TRUTH[1]]))})
         (event,) = [event for event in db.follow(narrow, split).events if event.kind == "split"]
-        evidence = split.contribution["topics"].sum(axis=1)[:2]
-        assert event.share == pytest.approx(evidence.min() / evidence.sum(), abs=0.5)
+        found = db.follow(narrow, split).posterior
+        evidence = found.contribution["topics"].sum(axis=1)
+        halves = [k for k in range(3) if topic_of(found)[k] == 0]
+        new = found.ids.index(event.id)
+        assert new in halves
+        assert event.other == found.ids[next(k for k in halves if k != new)]
+        assert event.share == pytest.approx(evidence[new] / evidence[halves].sum())
         assert "split off" in str(event)
         back = db.follow(db.follow(narrow, split).posterior, merged_of(rng, (0, 1)))
         (event,) = [event for event in back.events if event.kind == "joined"]
-        assert 0.0 < event.share < 1.0
+        gone = found.ids.index(event.id)
+        assert gone in halves
+        assert event.share == pytest.approx(evidence[gone] / evidence[halves].sum())
+
+    def test_transitions_move_by_rows_and_columns(self, rng):
+        model = db.HiddenMarkov(states=3, columns={"c": db.columns.Categorical("a", "b", "c")})
+        walk = [rng.choice(3, p=[0.8, 0.15, 0.05])]
+        for _ in range(600):
+            walk.append(rng.choice(3, p=np.roll([0.8, 0.15, 0.05], walk[-1])))
+        said = [pd.DataFrame({"c": np.array(list("abc"))[walk]})]
+        posterior = model.fit(said, rng=rng).posterior
+        (coupled,) = model.structure.symmetry
+        order = np.array([2, 0, 1])
+        parts = {
+            name: model.structure.families[name].relabelled(posterior.contribution[name], order)
+            for name in coupled.factors
+        }
+        other = db.Posterior(model.structure, {**posterior.contribution, **parts})
+        followed = db.follow(posterior, other).posterior
+        for name, expected in posterior.contribution.items():
+            np.testing.assert_array_equal(followed.contribution[name], expected)
 
     def test_the_order_of_sites_changes_no_id(self, rng):
         before = merged_of(rng, (0, 1, 2))

@@ -16,15 +16,10 @@ from decbayes.families.rows import Rows, SparseRows, sparse_rows
 
 
 @dataclass(frozen=True)
-class Dirichlet(Family):
-    """One Dirichlet per row, over the columns. Columns: α − 1. T(θ) = log θ.
-
-    Rows are sparse ones in merges, whose gains and information cost what is not zero.
-    """
+class DirichletRows(Family):
+    """What families of Dirichlet rows share: one Dirichlet over all columns. Columns: α − 1. T(θ) = log θ."""
 
     parameter_names = ("alpha",)
-    exclusive = True
-    countable = True
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         return (np.asarray(natural, dtype=np.float64) + 1.0,)
@@ -40,11 +35,6 @@ class Dirichlet(Family):
     def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
         (alpha,) = self.columns(natural)
         return np.asarray((alpha > 0).all(axis=-1))
-
-    def contains_sum(self, prior: Array, rows: Rows) -> NDArray[np.bool_]:
-        if checked_sparse(rows).data.min(initial=0.0) < 0.0:
-            return super().contains_sum(prior, rows)
-        return np.ones(len(prior), dtype=np.bool_)
 
     def natural(self, *, alpha: ArrayLike) -> Array:
         return np.atleast_2d(np.asarray(alpha, dtype=np.float64)) - 1.0
@@ -67,7 +57,7 @@ class Dirichlet(Family):
 
     def dimension(self, width: int) -> int:
         if width < 1:
-            raise ValueError("Dirichlet rows need at least one column.")
+            raise ValueError(f"Rows of {self.name} need at least one column.")
         return width
 
     def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:
@@ -75,6 +65,22 @@ class Dirichlet(Family):
 
     def apex(self, width: int) -> Array:
         return np.full(width, -1.0)
+
+
+@dataclass(frozen=True)
+class Dirichlet(DirichletRows):
+    """One Dirichlet per row, over the columns.
+
+    Rows are sparse ones in merges, whose gains and information cost what is not zero.
+    """
+
+    exclusive = True
+    countable = True
+
+    def contains_sum(self, prior: Array, rows: Rows) -> NDArray[np.bool_]:
+        if checked_sparse(rows).data.min(initial=0.0) < 0.0:
+            return super().contains_sum(prior, rows)
+        return np.ones(len(prior), dtype=np.bool_)
 
     def rows(self, contribution: Contribution, order: Indices | None = None) -> SparseRows:
         return sparse_rows(contribution, order)

@@ -5,26 +5,23 @@ from functools import cached_property
 from itertools import accumulate, groupby
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import digamma, gammaln
 
-from decbayes.families.dirichlet import log_gamma_variates, share_deviation
+from decbayes.families.dirichlet import DirichletRows, log_gamma_variates, share_deviation
 from decbayes.families.examples import positive
-from decbayes.families.family import Family
 from decbayes.families.matrices import Array, Contribution, Indices, dense
 from decbayes.families.rows import Rows
 
 
 @dataclass(frozen=True)
-class Dirichlets(Family):
+class Dirichlets(DirichletRows):
     """Independent Dirichlets per row, over groups of `sizes` columns. Columns: α − 1. T(θ) = log θ.
 
     The sizes are a part of the name, "Dirichlets(2,3*4)" for 2, 3, 3, 3 and 3: a file says by it how to read its rows.
     """
 
     sizes: tuple[int, ...] = (2, 3)
-
-    parameter_names = ("alpha",)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sizes", tuple(map(int, self.sizes)))
@@ -50,9 +47,6 @@ class Dirichlets(Family):
         """The first column of each group."""
         return np.array([0, *accumulate(self.sizes[:-1])], dtype=np.intp)
 
-    def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
-        return (np.asarray(natural, dtype=np.float64) + 1.0,)
-
     def row_terms(self, natural: ArrayLike) -> Array:
         (alpha,) = self.columns(natural)
         return np.asarray(gammaln(alpha).sum(axis=-1) - gammaln(self.sums(alpha)).sum(axis=-1))
@@ -61,13 +55,6 @@ class Dirichlets(Family):
         (alpha,) = self.columns(natural)
         return np.asarray(digamma(alpha) - self.spread(digamma(self.sums(alpha))))
 
-    def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
-        (alpha,) = self.columns(natural)
-        return np.asarray((alpha > 0).all(axis=-1))
-
-    def natural(self, *, alpha: ArrayLike) -> Array:
-        return np.atleast_2d(np.asarray(alpha, dtype=np.float64)) - 1.0
-
     def expected(self, natural: ArrayLike) -> Array:
         (alpha,) = self.columns(natural)
         return np.asarray(alpha / self.spread(self.sums(alpha)))
@@ -75,9 +62,6 @@ class Dirichlets(Family):
     def deviation(self, natural: ArrayLike) -> Array:
         (alpha,) = self.columns(natural)
         return share_deviation(self.expected(natural), self.spread(self.sums(alpha)))
-
-    def statistics(self, value: ArrayLike) -> Array:
-        return np.asarray(np.log(value))
 
     def sample(self, natural: ArrayLike, size: int, rng: np.random.Generator) -> Array:
         (alpha,) = self.columns(natural)
@@ -91,9 +75,6 @@ class Dirichlets(Family):
 
     def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:
         return self.natural(alpha=positive(rng, components, sum(self.sizes)))
-
-    def apex(self, width: int) -> Array:
-        return np.full(width, -1.0)
 
     def observations(self, prior: Array, rows: Rows) -> Array:
         """The most that a column has: in the others some values may be missing."""
