@@ -12,7 +12,8 @@ publishes once; everything is merged into 20 slots. Scores are log-likelihoods p
 - merge, wide: `db.merge` of 20 or of 40 topics per site
 - refined: three rounds of refinement after the merge (`--refine`)
 
-The last line is one JSON object with medians and the seconds that merges took beside `Hierarchical`.
+Also how much larger wide posteriors are, how many slots `components="auto"` finds, and the processor time of a merge
+beside that of `Hierarchical`. The last line is one JSON object with the medians.
 """
 
 import argparse
@@ -28,6 +29,7 @@ from scipy.cluster.hierarchy import fcluster, ward
 from scipy.sparse import csr_array, vstack
 
 import decbayes as db
+from decbayes.files import to_bytes
 
 WIDE = 40
 SIMILAR = 0.7
@@ -104,6 +106,11 @@ def by_ensemble(posteriors):
     )
 
 
+def size(posterior):
+    """Bytes of a posterior's file."""
+    return len(to_bytes(posterior))
+
+
 def seconds(task):
     start = time.process_time()
     result = task()
@@ -124,6 +131,8 @@ def one_seed(sites, split, seed, options, score):
         "merge": score(merged),
         "wide": score(db.merge(wide, components=TOPICS)),
         "time beside one-to-one": fast / slow,
+        "bytes of wide beside own": sum(map(size, wide)) / sum(map(size, own)),
+        "slots by auto": len(db.merge(own, components="auto").structure.prior["topics"]),
     }
     similar = by_cosine(own)
     found["cosine 0.7"], found["cosine topics"] = score(similar), similar.structure.prior["topics"].shape[0]
