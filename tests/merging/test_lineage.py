@@ -133,6 +133,29 @@ class TestFollow:
             found.merged().contribution["topics"].toarray(),
         )
 
+    def test_what_an_earlier_merge_told_apart_stays_apart(self):
+        """Two slots are all there is, and something new has come: old slots share it, rather than give one up."""
+        old = 100.0 * TRUTH[:2]
+        sites = [posterior(np.vstack([0.1 * old, 60.0 * TRUTH[2:3]])), posterior(0.1 * old)]
+        plain = db.align(sites, components=2, solver=db.Grouping(passes=0)).assignments[0][COUPLED]
+        assert plain[0] == plain[1] != plain[2]
+        since = db.align(sites, components=2, since=posterior(old), solver=db.Grouping(passes=0))
+        assert [each[COUPLED].tolist()[:2] for each in since.assignments] == [[0, 1], [0, 1]]
+
+    def test_a_slot_more_is_for_what_is_new(self):
+        sites = [posterior(np.vstack([scale * TRUTH[:3]])) for scale in (40.0, 30.0)]
+        found = db.align([*sites, posterior(200.0 * TRUTH[:2])], components=3, since=posterior(100.0 * TRUTH[:2]))
+        assert [each[COUPLED].tolist() for each in found.assignments] == [[0, 1, 2], [0, 1, 2], [0, 1]]
+        assert [event.kind for event in found.lineage.events] == ["kept", "kept", "born"]
+
+    def test_words_are_divided_as_an_earlier_merge_has_them(self):
+        """Nobody here tells the two topics apart; the merge before them did."""
+        both = 50.0 * TRUTH[:1] + 50.0 * TRUTH[1:2]
+        sites = [posterior(np.vstack([both, 0.0 * both])) for _ in range(2)]
+        merged = db.merge(sites, since=posterior(100.0 * TRUTH[:2]))
+        shares = merged.contribution["topics"].toarray() @ TRUTH.T * 4.0
+        np.testing.assert_allclose(shares[:, :2], 100.0 * np.eye(2), atol=2.0)
+
     def test_fewer_slots_keep_what_can_be_kept(self, rng):
         before = db.follow(*[merged_of(rng, (0, 1, 2, 3))] * 2).posterior
         after = db.merge([drawn(rng, TRUTH, (3, 2), 500)], components=2, since=before)

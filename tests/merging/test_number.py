@@ -87,6 +87,16 @@ def test_where_it_cannot_be_told_the_largest_site_decides(answer, expected, rng,
     assert len(db.merge(posteriors, components="auto").natural["topics"]) == expected
 
 
+@pytest.mark.parametrize(
+    ("answer", "expected"), [((2, False, 3.9), 5), ((2, False, 4.1), 5), ((2, True, 4.1), 5), ((7, True, 4.1), 7)]
+)
+def test_an_earlier_merge_keeps_its_slots(answer, expected, rng, monkeypatch):
+    posteriors = topic_sites(rng, 4)
+    before = db.merge(posteriors, components=5)
+    monkeypatch.setattr(number, "descend", lambda components, start: answer)
+    assert len(db.merge(posteriors, components="auto", since=before).natural["topics"]) == expected
+
+
 def test_a_way_down_that_began_too_low_begins_again_twice_as_high(rng, monkeypatch):
     begun = []
 

@@ -73,6 +73,18 @@ def prior_components(factors: Sequence[Factor]) -> Components:
     return Components.of(factors, [tuple(contents)])
 
 
+def earlier_components(problem: Problem) -> Components | None:
+    """The components of the merge that this one follows, one for each slot, those that hold most if there are more.
+
+    They hold the slots' places, so that what a slot means does not drift from merge to merge; none of it is added.
+    """
+    if problem.since is None:
+        return None
+    earlier = Components.of(problem.factors, [problem.since])
+    most = earlier.order[: problem.components]
+    return earlier.taken(most).joined(np.arange(len(most)), problem.components)
+
+
 def bases(factors: Sequence[Factor], observations: float, slots: int) -> list[Array]:
     """What each observation brings along of the prior: all of it at the mean evidence of a slot."""
     share = slots / max(observations, 1.0)

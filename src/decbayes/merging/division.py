@@ -14,6 +14,7 @@ from scipy.sparse import csc_array, vstack
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
 from decbayes.families.rows import Rows, SparseRows
+from decbayes.merging.components import earlier_components
 from decbayes.merging.problem import Problem
 from decbayes.symmetry import identity
 
@@ -65,8 +66,7 @@ def divided(problem: Problem, labels: tuple[Indices, ...], passes: int, at_once:
     None where whole components are explained as well: copies of one posterior, say, have nothing to be divided. So
     many sites are in memory `at_once`.
     """
-    slots, (factor,) = problem.components, problem.factors
-    prior = np.ascontiguousarray((factor.prior - factor.family.apex(factor.prior.shape[1])).T)
+    slots, prior = problem.components, known_before(problem)
     total = whole(problem, labels)
     undivided = Division(tuple(np.eye(slots)[own] for own in labels), normalised(total + prior), identity(slots))
     shares = KEPT * np.eye(slots)[np.concatenate(labels)] + (1.0 - KEPT) / slots
@@ -78,6 +78,14 @@ def divided(problem: Problem, labels: tuple[Indices, ...], passes: int, at_once:
     ends = np.cumsum([len(own) for own in labels])[:-1]
     found = Division(tuple(np.split(pruned(shares), ends)), normalised(total + prior), identity(slots))
     return found if likelihood(problem, found) > likelihood(problem, undivided) else None
+
+
+def known_before(problem: Problem) -> Array:
+    """(columns, slots): counts of the prior, and of the earlier merge where there is one."""
+    (factor,) = problem.factors
+    counts = factor.prior - factor.family.apex(factor.prior.shape[1])
+    earlier = earlier_components(problem)
+    return np.ascontiguousarray((counts if earlier is None else counts + earlier.rows[0].written_out()).T)
 
 
 def blocks_of_columns(problem: Problem, at_once: int) -> Iterator[tuple[slice, csc_array]]:

@@ -10,7 +10,14 @@ from decbayes.arguments import check_whole
 from decbayes.families import Array
 from decbayes.families.groups import Groups
 from decbayes.families.matrices import Indices
-from decbayes.merging.components import LEAST_EVIDENCE, Components, bases, chunks, prior_components
+from decbayes.merging.components import (
+    LEAST_EVIDENCE,
+    Components,
+    bases,
+    chunks,
+    earlier_components,
+    prior_components,
+)
 from decbayes.merging.division import SITES_AT_A_TIME, divided, divisible
 from decbayes.merging.escapes import escape, vacate
 from decbayes.merging.joins import grown_labels
@@ -67,8 +74,11 @@ class Grouping:
         return attached(components, labels, base, count)
 
     def _searched(self, problem: Problem, components: Components, base: Sequence[Array], count: int) -> Indices:
-        search = Search(components, start_labels(problem, components, base, count), base, count)
-        if len(components) > count:
+        anchors = earlier_components(problem)
+        search = Search(components, start_labels(problem, components, base, count), base, count, anchors)
+        if anchors is not None:
+            begin_at(search, anchors)
+        if anchors is not None or len(components) > count:
             search.moves(announce=problem.announce)
             escape(search, self.escapes)
         if not countable(problem):
@@ -106,16 +116,23 @@ def anchored_labels(problem: Problem, components: Components, base: Sequence[Arr
 
 
 def start_labels(problem: Problem, components: Components, base: Sequence[Array], count: int) -> Indices:
-    """The groups of a tree; or, after an earlier merge, the components of that merge which each belongs to."""
+    """The groups of a tree; nowhere if they are to begin at an earlier merge."""
+    if problem.since is not None:
+        return np.full(len(components), -1, dtype=np.intp)
     if len(components) <= count:
         return np.arange(len(components), dtype=np.intp)
-    if problem.since is None:
-        return grown_labels(components.shortened(SHORT), base, count)
-    earlier = Components.of(problem.factors, [problem.since])
-    most = earlier.order[: min(count, int((earlier.evidence > 0.0).sum()))]
-    slots = Search(earlier.taken(most), np.arange(len(most)), base, len(most)).slots
-    nowhere = np.full(len(components), -1, dtype=np.intp)
-    return np.asarray(Search.among(components, nowhere, slots).gains(np.arange(len(components))).argmax(axis=1))
+    return grown_labels(components.shortened(SHORT), base, count)
+
+
+def begin_at(search: Search, anchors: Components) -> None:
+    """Each component to the slot of the earlier merge that it belongs to; new slots to those that fit there worst."""
+    everyone, taken = np.arange(len(search.labels)), anchors.evidence > 0.0
+    gains = np.where(taken, search.gains(everyone), -np.inf)
+    labels = gains.argmax(axis=1) if taken.any() else np.zeros(len(everyone), dtype=np.intp)
+    search.restart(labels)
+    for slot in np.flatnonzero(~taken):
+        lost = search.alone() - search.gains(everyone)[everyone, search.labels]
+        search.move(int(np.argmax(lost)), int(slot))
 
 
 def attached(components: Components, labels: Indices, base: Sequence[Array], count: int) -> Indices:

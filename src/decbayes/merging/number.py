@@ -43,14 +43,17 @@ class Look:
     known: bool
 
 
-def found_number(problem: Problem) -> int:
-    """The number of slots; the largest that a site has where costs rise too smoothly to tell."""
+def found_number(problem: Problem, before: int = 0) -> int:
+    """The number of slots; the largest that a site has where costs rise too smoothly to tell.
+
+    An earlier merge keeps its slots (`before`), empty where nothing goes into them; what is clearly new adds some.
+    """
     widest = max(contents[0].count for contents in problem.contents)
     components = Components.of(problem.factors, [*problem.contents])
     components = components.taken(np.flatnonzero(components.evidence >= LEAST_EVIDENCE))
     count = len(components)
     if count < 2:
-        return max(count, 1)
+        return max(count, before, 1)
     if count > MOST_COMPONENTS:
         base = bases(components.factors, float(components.evidence.sum()), MOST_COMPONENTS)
         components = components.joined(grown_labels(components, base, MOST_COMPONENTS), MOST_COMPONENTS)
@@ -59,9 +62,10 @@ def found_number(problem: Problem) -> int:
     while True:
         found, clear, last = descend(components, start)
         if found is not None:
-            return found if clear or last < SURE else min(widest, count)
+            told = clear or (not before and last < SURE)
+            return max(found, before) if told else before or min(widest, count)
         if start >= count:
-            return count
+            return max(count, before)
         start = min(count, 2 * start)
 
 

@@ -48,7 +48,7 @@ class Problem:
     `contents[i]` are site i's rows, one matrix per factor. They may be read from disk each time they are asked for.
     The paper's solvers put one component of each site into each slot, so that sites have as many as there are slots,
     and maximise J = Σ_j A_j(λ0_j + Σ_i P_i c_ij) over permutations P_i. Whoever waits may pass `progress`. `since` are
-    the rows of an earlier merge, from whose slots a search may start.
+    the rows of an earlier merge, whose slots a search keeps to.
     """
 
     factors: tuple[Factor, ...]

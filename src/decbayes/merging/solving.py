@@ -48,7 +48,7 @@ def merge(
     belongs to one component (mixtures, topics), `Matching` where it has several at once (features).
 
     `since` is an earlier merge whose components keep their ids and numbers (see `follow`); none of it is added. There
-    are at least as many slots then as it has.
+    are at least as many slots then as it has, and they keep to what they hold in it.
 
     With `robust` a minority of faulty sites has little influence (see `Robust`); posteriors then have one structure.
 
@@ -119,8 +119,12 @@ def merged_structure(
         coupled = largest.symmetry[0]
         contents = [readings[site].components[coupled] for site in order]
         problem = coupled_problem(reordered(posteriors, order), coupled, largest, contents)
-        return largest.with_components(found_number(problem))
+        return largest.with_components(found_number(problem, filled_components(since)))
     return largest.with_components(components)
+
+
+def filled_components(posterior: Posterior | None) -> int:
+    return 0 if posterior is None else int((~posterior.untouched(posterior.structure.symmetry[0])).sum())
 
 
 def most_components(structure: Structure) -> int:
