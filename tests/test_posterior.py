@@ -252,8 +252,35 @@ def test_a_summary_has_mean_and_deviation_of_every_quantity(rng):
         place = row["component"], ("height", "weight").index(row["entry"])
         for number, values in zip((row["mean"], row["deviation"]), expected[row["quantity"]], strict=True):
             assert number == pytest.approx(values[place])
+        assert row["lower"] == getattr(posterior.interval("factor").lower, row["quantity"])[place]
     plain = draw(single("Gamma", 2, 1), rng).summary()
     assert [(row["quantity"], row["entry"]) for row in plain] == [("value", "0")] * 2
+
+
+def test_an_interval_holds_so_much_of_the_samples_in_the_shape_of_the_mean(rng):
+    posterior = draw(single("NormalGamma", 2, 3), rng)
+    drawn = posterior.sample(20_000, rng)["factor"]
+    for level in (0.5, 0.9):
+        low, high = posterior.interval("factor", level)
+        for quantity, mean in posterior.mean("factor")._asdict().items():
+            lower, upper, values = (getattr(part, quantity) for part in (low, high, drawn))
+            assert lower.shape == mean.shape
+            # 20,000 draws: 0.0035 at most, four times.
+            np.testing.assert_allclose(((lower < values) & (values < upper)).mean(axis=0), level, atol=0.014)
+            np.testing.assert_allclose((values < lower).mean(axis=0), 0.5 - 0.5 * level, atol=0.014)
+    np.testing.assert_array_equal(posterior.deviation("factor").precision, drawn_deviation(posterior))
+    assert posterior.uncertainty == "mean-field, not calibrated"
+
+
+def drawn_deviation(posterior):
+    usual = posterior.parameters("factor")
+    return np.sqrt(usual["shape"]) / usual["rate"]
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 90, "0.9", None])
+def test_the_level_of_an_interval_is_a_probability(level, rng):
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        draw(single("Gamma", 2, 1), rng).interval("factor", level)
 
 
 def test_a_component_is_untouched_if_no_factor_has_evidence_for_it():

@@ -51,6 +51,11 @@ def check_positive(**settings: Any) -> None:
             raise ValueError(f"{name} must be a positive number, not {value!r}.")
 
 
+def check_level(level: float) -> None:
+    if not is_number(level) or not 0.0 < level < 1.0:
+        raise ValueError(f"level is the probability of an interval, between 0 and 1; not {level!r}.")
+
+
 def given(**settings: Any) -> dict[str, Any]:
     """The settings that are not None."""
     return {name: value for name, value in settings.items() if value is not None}

@@ -5,21 +5,29 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from decbayes.arguments import check_kind, check_whole, real_array
+from decbayes.arguments import check_kind, check_level, check_whole, real_array
 from decbayes.errors import InvalidPosterior, OutOfDomain
 from decbayes.families import Array, Contribution, dense
 from decbayes.families.matrices import is_sparse, stored
 from decbayes.structure import Structure, shape_text
-from decbayes.summary import factor_rows
+from decbayes.summary import value_rows
 from decbayes.symmetry import CoupledSet
 
 LONGEST_ID = 64
+MEAN_FIELD = "mean-field, not calibrated"
+
+
+class Interval(NamedTuple):
+    """Lower and upper bounds, each in the shape of the mean."""
+
+    lower: Any
+    upper: Any
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,6 +76,26 @@ class Posterior:
         natural = self.natural[factor]
         return self.structure.families[factor].expected(natural)
 
+    def deviation(self, factor: str) -> Any:
+        """The standard deviation of each entry of θ, in the shape of `mean(factor)`; see `uncertainty`."""
+        natural = self.natural[factor]
+        return self.structure.families[factor].deviation(natural)
+
+    def interval(self, factor: str, level: float = 0.9) -> Interval:
+        """Bounds between which each entry of θ lies with that probability, in the shape of `mean(factor)`.
+
+        Each entry by itself, with equal tails. Whether they can be believed is what `uncertainty` says.
+        """
+        check_level(level)
+        natural, family = self.natural[factor], self.structure.families[factor]
+        lower, upper = (family.quantile(natural, p) for p in (0.5 - 0.5 * level, 0.5 + 0.5 * level))
+        return Interval(lower, upper)
+
+    @property
+    def uncertainty(self) -> str:
+        """Where deviations and intervals come from, in words."""
+        return MEAN_FIELD
+
     def parameters(self, factor: str) -> dict[str, Array]:
         """The ordinary parameters of a factor: α, mean and variance, …"""
         natural = self.natural[factor]
@@ -79,17 +107,14 @@ class Posterior:
         check_whole(0, size=size)
         return {name: family.sample(self.natural[name], size, rng) for name, family in self.structure.families.items()}
 
-    def summary(self, *, top: int = 20) -> list[dict[str, Any]]:
-        """Mean and standard deviation of every parameter, as rows that `pandas.DataFrame` takes.
+    def summary(self, *, top: int = 20, level: float = 0.9) -> list[dict[str, Any]]:
+        """Mean, standard deviation and interval of every parameter, as rows that `pandas.DataFrame` takes.
 
-        Of a component with more than `top` columns (a topic, say) only the largest are listed.
+        Of a component with more than `top` columns (a topic, say) only the largest are listed. The last column says
+        where the intervals come from.
         """
         check_whole(1, top=top)
-        return [
-            row
-            for name, family in self.structure.families.items()
-            for row in factor_rows(name, family, self.natural[name], self.structure.labels.get(name, ()), top=top)
-        ]
+        return [row for name in self.structure.families for row in self._rows(name, top=top, level=level)]
 
     def untouched(self, coupled: CoupledSet) -> NDArray[np.bool_]:
         """Which components of the set are exactly the prior: empty slots, say.
@@ -127,6 +152,14 @@ class Posterior:
     def __repr__(self) -> str:
         lines = [self._factor_text(name) for name in self.structure.families]
         return f"Posterior({'; '.join(lines)}; structure {self.structure.fingerprint[:12]})"
+
+    def _rows(self, factor: str, *, top: int, level: float) -> Iterator[dict[str, Any]]:
+        lower, upper = self.interval(factor, level)
+        told = {"mean": self.mean(factor), "deviation": self.deviation(factor), "lower": lower, "upper": upper}
+        values = {name: self.structure.families[factor].quantities(value) for name, value in told.items()}
+        for component, quantity, entry, numbers in value_rows(values, self.structure.labels.get(factor, ()), top=top):
+            place = {"factor": factor, "component": component, "quantity": quantity, "entry": entry}
+            yield {**place, **numbers, "uncertainty": self.uncertainty}
 
     def _natural(self, name: str) -> Array:
         return self.structure.prior[name] + dense(self.contribution[name])

@@ -1,30 +1,27 @@
 """A posterior in numbers: one plain row for each parameter."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from decbayes.families import Array, Family
+from decbayes.families import Array
 
 Row = dict[str, Any]
 
 
-def factor_rows(factor: str, family: Family, natural: Array, labels: Sequence[str], *, top: int) -> Iterator[Row]:
-    """Mean and deviation of each entry of each component; of long rows only the largest `top` entries."""
-    deviations = family.quantities(family.deviation(natural))
-    for quantity, mean in family.quantities(family.expected(natural)).items():
-        deviation = deviations[quantity]
+def value_rows(
+    values: Mapping[str, Mapping[str, Array]], labels: Sequence[str], *, top: int
+) -> Iterator[tuple[int, str, str, Row]]:
+    """Each entry of each component, its quantity's name, its own, and its values: a mean, and whatever comes with it.
+
+    Of long rows only the entries with the largest `top` means.
+    """
+    for quantity, mean in values["mean"].items():
         for component in range(len(mean)):
             for entry in entries(mean[component], top):
-                yield {
-                    "factor": factor,
-                    "component": component,
-                    "quantity": quantity,
-                    "entry": entry_name(entry, labels),
-                    "mean": float(mean[component][entry]),
-                    "deviation": float(deviation[component][entry]),
-                }
+                numbers = {name: float(of[quantity][component][entry]) for name, of in values.items()}
+                yield component, quantity, entry_name(entry, labels), numbers
 
 
 def entries(values: Any, top: int) -> list[tuple[int, ...]]:

@@ -21,6 +21,7 @@ def test_a_tree_holds_every_factor_with_its_dimensions(mixture, rng):
     assert group["components_mean"].dims == ("chain", "draw", "components_component", "components_column_0")
     assert group["components_precision"].shape == (1, 4000, 2, 2, 2)
     assert list(group["components_column_0"].values) == ["x", "y"]
+    assert group.attrs["uncertainty"] == "mean-field, not calibrated"
     mean = group["weights"].mean(("chain", "draw")).values
     # 4,000 draws of a share: the mean is good to 0.5 / √4000 = 0.008 at worst.
     np.testing.assert_allclose(mean, mixture.mean("weights"), atol=0.03)
@@ -35,11 +36,23 @@ def test_words_are_the_labels_of_topics(rng):
 def test_a_summary_has_one_row_for_each_parameter(mixture):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(mixture.summary())
-    assert list(frame.columns) == ["factor", "component", "quantity", "entry", "mean", "deviation"]
+    assert list(frame.columns) == [
+        "factor",
+        "component",
+        "quantity",
+        "entry",
+        "mean",
+        "deviation",
+        "lower",
+        "upper",
+        "uncertainty",
+    ]
     assert len(frame) == 2 + 2 * 2 + 2 * 4
     row = frame.query("factor == 'components' and component == 1 and quantity == 'mean' and entry == 'y'")
     assert row["mean"].item() == mixture.mean("components").mean[1, 1]
     assert "x, y" in set(frame["entry"])
+    assert set(frame["uncertainty"]) == {"mean-field, not calibrated"}
+    assert ((frame["lower"] < frame["mean"]) & (frame["mean"] < frame["upper"])).all()
 
 
 def test_only_the_largest_entries_of_wide_components_are_listed(rng):

@@ -1,11 +1,13 @@
 """Distributions of probabilities that stand alone."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaln, digamma
 
+from decbayes.families import quantiles
 from decbayes.families.dirichlet import log_gamma_variates, share_deviation
 from decbayes.families.examples import positive
 from decbayes.families.family import Family, block_width, split
@@ -46,6 +48,10 @@ class Beta(Family):
     def deviation(self, natural: ArrayLike) -> Array:
         alpha, beta = self.columns(natural)
         return share_deviation(self.expected(natural), alpha + beta)
+
+    def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> Array:
+        alpha, beta = self.columns(natural)
+        return quantiles.beta(self.expected(natural), alpha + beta, probability, stretch)
 
     def statistics(self, value: ArrayLike) -> Array:
         share = np.asarray(value, dtype=np.float64)

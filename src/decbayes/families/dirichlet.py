@@ -1,12 +1,14 @@
 """Distributions over probabilities: Dirichlet rows, and the mixture weights."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.special import digamma, gammaln, logsumexp
 
+from decbayes.families import quantiles
 from decbayes.families.dirichlet_groups import DirichletGroups, DirichletJoins
 from decbayes.families.dirichlet_totals import DirichletTotals, checked_sparse
 from decbayes.families.examples import positive
@@ -46,6 +48,11 @@ class DirichletRows(Family):
     def deviation(self, natural: ArrayLike) -> Array:
         (alpha,) = self.columns(natural)
         return share_deviation(self.expected(natural), alpha.sum(axis=-1, keepdims=True))
+
+    def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> Array:
+        (alpha,) = self.columns(natural)
+        total = alpha.sum(axis=-1, keepdims=True)
+        return quantiles.beta(self.expected(natural), total, probability, stretch)
 
     def statistics(self, value: ArrayLike) -> Array:
         return np.asarray(np.log(value))
@@ -150,6 +157,10 @@ class Weights(Family):
 
     def deviation(self, natural: ArrayLike) -> Array:
         return share_deviation(self.expected(natural), self.columns(natural)[0].sum())
+
+    def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> Array:
+        total = self.columns(natural)[0].sum()
+        return quantiles.beta(self.expected(natural), total, probability, stretch)
 
     def statistics(self, value: ArrayLike) -> Array:
         return np.asarray(np.log(value))[..., None]

@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, groupby
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import digamma, gammaln
 
+from decbayes.families import quantiles
 from decbayes.families.dirichlet import DirichletRows, log_gamma_variates, share_deviation
 from decbayes.families.examples import positive
 from decbayes.families.matrices import Array, Contribution, Indices, dense
@@ -62,6 +64,11 @@ class Dirichlets(DirichletRows):
     def deviation(self, natural: ArrayLike) -> Array:
         (alpha,) = self.columns(natural)
         return share_deviation(self.expected(natural), self.spread(self.sums(alpha)))
+
+    def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> Array:
+        (alpha,) = self.columns(natural)
+        total = self.spread(self.sums(alpha))
+        return quantiles.beta(self.expected(natural), total, probability, stretch)
 
     def sample(self, natural: ArrayLike, size: int, rng: np.random.Generator) -> Array:
         (alpha,) = self.columns(natural)

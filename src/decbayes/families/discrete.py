@@ -1,6 +1,7 @@
 """Distributions of discrete latent variables, by their log-odds."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,6 +38,10 @@ class Bernoulli(Family):
     def deviation(self, natural: ArrayLike) -> Array:
         (probability,) = self.columns(natural)
         return np.sqrt(probability * (1.0 - probability))
+
+    def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> Array:
+        """Of a single coin, 0 or 1; there is nothing between them to stretch to."""
+        return np.asarray(self.expected(natural) > 1.0 - probability, dtype=np.float64)
 
     def statistics(self, value: ArrayLike) -> Array:
         return np.asarray(value, dtype=np.float64)[..., None]
@@ -81,6 +86,10 @@ class Categorical(Family):
     def deviation(self, natural: ArrayLike) -> Array:
         (probability,) = self.columns(natural)
         return np.sqrt(probability * (1.0 - probability))
+
+    def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> Array:
+        """Of a single coin, 0 or 1; there is nothing between them to stretch to."""
+        return np.asarray(self.expected(natural) > 1.0 - probability, dtype=np.float64)
 
     def statistics(self, value: ArrayLike) -> Array:
         return np.asarray(value, dtype=np.float64)

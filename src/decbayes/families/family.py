@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from decbayes.families.groups import Groups, Joins, PlainGroups, PlainJoins
 from decbayes.families.matrices import Array, Contribution, Indices, dense
+from decbayes.families.quantiles import around
 from decbayes.families.rows import DenseRows, Rows
 from decbayes.families.totals import PlainTotals, Totals
 
@@ -18,6 +19,8 @@ BLOCK = 1 << 20
 
 # Natural parameters are scaled up by this to find the maximum of a likelihood: what is left of the prior is rounding.
 SHARP = 1e6
+# Quantiles that a family has no formula for are those of so many samples.
+SAMPLES = 20_000
 # Nats per observation that a sum outside the domain is worse than any other.
 IMPOSSIBLE = 1e6
 
@@ -98,6 +101,29 @@ class Family(ABC):
     @abstractmethod
     def deviation(self, natural: ArrayLike) -> Any:
         """The standard deviation of θ, entry by entry, as `expected` gives its mean; infinite where there is none."""
+
+    def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> Any:
+        """The quantile of each entry of θ by itself, as `expected` gives its mean.
+
+        `stretch` is how many times wider each entry is than the family says: a number, or one per entry, as
+        `deviation` gives them. A family without a formula of its own takes the quantile of samples, always the same.
+        """
+        drawn = self.quantities(self.sample(natural, SAMPLES, np.random.default_rng(0)))
+        means, times = self.quantities(self.expected(natural)), self.stretches(natural, stretch)
+        return self.of_quantities(
+            {
+                name: around(means[name], np.quantile(values, probability, axis=0), times[name])
+                for name, values in drawn.items()
+            }
+        )
+
+    def stretches(self, natural: ArrayLike, stretch: Any = 1.0) -> dict[str, Array]:
+        """A stretch by what its parts are called."""
+        if not isinstance(stretch, float):
+            return self.quantities(stretch)
+        return {
+            name: np.full(np.shape(part), stretch) for name, part in self.quantities(self.expected(natural)).items()
+        }
 
     @abstractmethod
     def statistics(self, value: Any) -> Array:

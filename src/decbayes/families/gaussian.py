@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 from math import isqrt, log, pi
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from decbayes.families import quantiles
 from decbayes.families.examples import covariances, positive
 from decbayes.families.family import Family, block_width, split
 from decbayes.families.matrices import Array, Contribution, dense
@@ -47,6 +49,9 @@ class IsotropicGaussian(Family):
     def deviation(self, natural: ArrayLike) -> Array:
         mean, variance = self.columns(natural)
         return np.broadcast_to(np.sqrt(variance)[..., None], mean.shape)
+
+    def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> Array:
+        return quantiles.normal(self.expected(natural), self.deviation(natural), probability, stretch)
 
     def statistics(self, value: ArrayLike) -> Array:
         point = np.asarray(value, dtype=np.float64)
@@ -114,6 +119,9 @@ class DiagonalGaussian(Family):
     def deviation(self, natural: ArrayLike) -> Array:
         return np.sqrt(self.columns(natural)[1])
 
+    def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> Array:
+        return quantiles.normal(self.expected(natural), self.deviation(natural), probability, stretch)
+
     def statistics(self, value: ArrayLike) -> Array:
         point = np.asarray(value, dtype=np.float64)
         return np.concatenate([point, point**2], axis=-1)
@@ -172,6 +180,9 @@ class FullGaussian(Family):
 
     def deviation(self, natural: ArrayLike) -> Array:
         return np.sqrt(diagonal(self.columns(natural)[1]))
+
+    def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> Array:
+        return quantiles.normal(self.expected(natural), self.deviation(natural), probability, stretch)
 
     def statistics(self, value: ArrayLike) -> Array:
         point = np.asarray(value, dtype=np.float64)

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 from math import log, pi
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma, gammaln
 
+from decbayes.families import quantiles
 from decbayes.families.examples import covariances, positive
 from decbayes.families.family import Family
 from decbayes.families.gaussian import diagonal, flat, outer, positive_definite, square_side, symmetric
@@ -72,6 +74,15 @@ class GaussianGamma(Family):
         variance = diagonal(np.asarray(np.linalg.inv(weight))) * rate[..., None]
         centre = np.sqrt(over_positive(variance, np.broadcast_to(shape[..., None] - 1.0, variance.shape)))
         return MeanAndPrecision(centre, np.sqrt(shape) / rate)
+
+    def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> MeanAndPrecision:
+        mean, weight, shape, rate = self.columns(natural)
+        wider = self.stretches(natural, stretch)
+        scale = np.sqrt(diagonal(np.asarray(np.linalg.inv(weight))) * (rate / shape)[..., None])
+        return MeanAndPrecision(
+            quantiles.student(mean, scale, 2.0 * shape[..., None], probability, wider["mean"]),
+            quantiles.gamma(shape, rate, probability, wider["precision"]),
+        )
 
     def statistics(self, value: MeanAndPrecision) -> Array:
         beta, tau = value

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 from math import log, pi
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma, gammaln
 
+from decbayes.families import quantiles
 from decbayes.families.examples import positive
 from decbayes.families.family import Family
 from decbayes.families.matrices import Array
@@ -64,6 +66,15 @@ class IsotropicNormalGamma(Family):
         mean, strength, shape, rate = self.columns(natural)
         centre = np.sqrt(over_positive(rate, strength * (shape - 1.0)))
         return MeanAndPrecision(np.broadcast_to(centre[..., None], mean.shape), np.sqrt(shape) / rate)
+
+    def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> MeanAndPrecision:
+        mean, strength, shape, rate = self.columns(natural)
+        wider = self.stretches(natural, stretch)
+        scale = np.sqrt(rate / (strength * shape))[..., None]
+        return MeanAndPrecision(
+            quantiles.student(mean, scale, 2.0 * shape[..., None], probability, wider["mean"]),
+            quantiles.gamma(shape, rate, probability, wider["precision"]),
+        )
 
     def statistics(self, value: MeanAndPrecision) -> Array:
         mu, tau = value

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from math import log, pi
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma, gammaln, multigammaln
 
+from decbayes.families import quantiles
 from decbayes.families.examples import covariances, positive
 from decbayes.families.family import Family, block_width, split
 from decbayes.families.gaussian import diagonal, flat, outer, positive_definite, square_side, symmetric
@@ -55,6 +56,10 @@ class Gamma(Family):
     def deviation(self, natural: ArrayLike) -> Array:
         shape, rate = self.columns(natural)
         return np.asarray(np.sqrt(shape) / rate)
+
+    def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> Array:
+        shape, rate = self.columns(natural)
+        return quantiles.gamma(shape, rate, probability, stretch)
 
     def statistics(self, value: ArrayLike) -> Array:
         draw = np.asarray(value, dtype=np.float64)
@@ -116,6 +121,15 @@ class NormalGamma(Family):
     def deviation(self, natural: ArrayLike) -> MeanAndPrecision:
         _, strength, shape, rate = self.columns(natural)
         return MeanAndPrecision(np.sqrt(over_positive(rate, strength * (shape - 1.0))), np.sqrt(shape) / rate)
+
+    def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> MeanAndPrecision:
+        mean, strength, shape, rate = self.columns(natural)
+        wider = self.stretches(natural, stretch)
+        scale = np.sqrt(rate / (strength * shape))
+        return MeanAndPrecision(
+            quantiles.student(mean, scale, 2.0 * shape, probability, wider["mean"]),
+            quantiles.gamma(shape, rate, probability, wider["precision"]),
+        )
 
     def statistics(self, value: MeanAndPrecision) -> Array:
         mu, tau = value
@@ -206,6 +220,19 @@ class NormalWishart(Family):
         freedom = strength * (degrees - mean.shape[-1] - 1.0)
         centre = np.sqrt(over_positive(diagonal(inverse_scale), freedom[..., None]))
         return MeanAndPrecision(centre, np.sqrt(degrees[..., None, None] * squares))
+
+    def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> MeanAndPrecision:
+        mean, strength, degrees, inverse_scale = self.columns(natural)
+        wider = self.stretches(natural, stretch)
+        freedom = (degrees - mean.shape[-1] + 1.0)[..., None]
+        spread = np.sqrt(diagonal(inverse_scale) / (strength[..., None] * freedom))
+        scale = np.asarray(np.linalg.inv(inverse_scale), dtype=np.float64)
+        sides = np.sqrt(diagonal(scale)[..., :, None] * diagonal(scale)[..., None, :])
+        entries = quantiles.product(degrees[..., None, None], scale, sides, probability)
+        return MeanAndPrecision(
+            quantiles.student(mean, spread, freedom, probability, wider["mean"]),
+            quantiles.around(self.expected(natural).precision, entries, wider["precision"]),
+        )
 
     def statistics(self, value: MeanAndPrecision) -> Array:
         mu, precision = value

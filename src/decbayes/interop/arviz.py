@@ -15,7 +15,8 @@ def to_arviz(posterior: Posterior, *, draws: int = 1000, rng: np.random.Generato
     """Independent draws of every factor, as one chain of a DataTree's `posterior` group.
 
     Components are the first dimension of each variable; columns that have labels (words, say) carry them. A factor with
-    a mean and a precision becomes two variables, `components_mean` and `components_precision`.
+    a mean and a precision becomes two variables, `components_mean` and `components_precision`. The group's attribute
+    `uncertainty` says where the draws' spread comes from.
     """
     check_kind(Posterior, posterior=posterior)
     arviz = require("arviz_base", extra="interop", task="A DataTree")
@@ -26,7 +27,8 @@ def to_arviz(posterior: Posterior, *, draws: int = 1000, rng: np.random.Generato
         coords[dims[name][0]] = np.arange(values.shape[1])
         for dim, size in zip(dims[name][1:], values.shape[2:], strict=True):
             coords[dim] = column_names(posterior, factor, size)
-    return arviz.from_dict({"posterior": variables}, dims=dims, coords=coords)
+    told = {"posterior": {"uncertainty": posterior.uncertainty}}
+    return arviz.from_dict({"posterior": variables}, dims=dims, coords=coords, attrs=told)
 
 
 def variables_of(posterior: Posterior, samples: Mapping[str, Any]) -> Iterator[tuple[str, str, Array]]:

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
+from decbayes.arguments import check_level
 from decbayes.columns import Columns, decoded
 from decbayes.families import Array
 from decbayes.models.columnwise import Columnwise
 from decbayes.models.emissions import Emissions
-from decbayes.models.profiles import check_level, column_likelihood
+from decbayes.models.profiles import column_likelihood
 from decbayes.models.table_likelihoods import Categories, Counted, DiagonalCovariance
 from decbayes.posterior import Posterior
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.arguments import is_number
+from decbayes.arguments import check_level
 from decbayes.columns import Categorical, Columns, Gaussian, Poisson, YesNo
 from decbayes.families import Array
 from decbayes.models.columnwise import Columnwise
@@ -15,11 +15,6 @@ Row = dict[str, Any]
 
 # How many columns are named that set a component apart from the others.
 STANDING_OUT = 3
-
-
-def check_level(level: float) -> None:
-    if not is_number(level) or not 0.0 < level < 1.0:
-        raise ValueError(f"level is the probability of an interval, between 0 and 1; not {level!r}.")
 
 
 def column_likelihood(part: Part) -> Columnwise:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.arguments import Above, check_positive
+from decbayes.arguments import Above, check_level, check_positive
 from decbayes.columns import (
     Column,
     Gaussian,
@@ -32,7 +32,6 @@ from decbayes.models.design import Design, needed, parsed
 from decbayes.models.model import Columns as Names
 from decbayes.models.model import Model, Row, ignore, split_names
 from decbayes.models.points import as_points, check_structure
-from decbayes.models.profiles import check_level
 from decbayes.models.regression_data import complete, made_up, report_gaps
 from decbayes.models.tabular import Agreed, Kinds, columns_text, kinds_from, read_columns
 from decbayes.posterior import Posterior
