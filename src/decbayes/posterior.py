@@ -35,6 +35,7 @@ class Posterior:
     """What data has added to the prior: contributions λ − λ0 per factor, sparse where the structure says so.
 
     `ids` are names of the components that last from one merge to the next; `follow` and `merge(since=…)` give them.
+    Components of a site that are parts of one thing have one id.
     """
 
     structure: Structure
@@ -229,9 +230,8 @@ def checked_ids(ids: Any, structure: Structure) -> tuple[str, ...]:
     sets = structure.symmetry
     fits = len(sets) == 1 and len(given) == structure.components(sets[0])
     plain = all(isinstance(name, str) and name.isprintable() and len(name) <= LONGEST_ID for name in given)
-    named = [name for name in given if name]
-    if given and not (fits and plain and len(set(named)) == len(named)):
-        raise InvalidPosterior("ids must be distinct short strings, one for each component of the only coupled set.")
+    if given and not (fits and plain):
+        raise InvalidPosterior("ids must be short strings, one for each component of the only coupled set.")
     return given
 
 

@@ -9,7 +9,7 @@ from groups import digest, gaussian_charter, identities
 
 import decbayes as db
 from decbayes.errors import InvalidData, StoreFailed
-from decbayes.network import Agent, Charter, Limits, Persist, Report, Send, persist_first, sign_record
+from decbayes.network import Agent, Charter, Limits, Persist, Report, Rules, Send, persist_first, sign_record
 from decbayes.network.protocol import agent as agent_module
 from decbayes.network.protocol.contents import mark, shard_id
 from decbayes.network.protocol.gossip import OVERDUE
@@ -21,13 +21,14 @@ MEMBERS = identities(4)
 CENTRES = np.array([[-4.0, 0.0], [0.0, 4.0], [4.0, 0.0]])
 
 
-def mixture_group(rng) -> Simulation:
+def mixture_group(rng, components="model") -> Simulation:
     charter = Charter(
         group="clusters",
         model_name="GaussianMixture",
         settings={"components": 3, "dimension": 2, "variance": 0.5, "prior_variance": 20.0},
         members={f"site {index}": member.public for index, member in enumerate(MEMBERS)},
         limits=Limits(members=8, refinements=6),
+        rules=Rules(components=components),
     )
     simulation = Simulation(charter, MEMBERS, rng=rng, weather=CALM)
     simulation.links = clique(len(MEMBERS), rng)
@@ -44,6 +45,39 @@ def test_the_group_merges_what_merge_merges(rng):
     local = [site.agent.own.posterior for site in simulation.sites]
     for site in simulation.sites:
         assert site.agent.posterior() == db.merge(local)
+
+
+@pytest.mark.parametrize(("asked", "filled"), [("auto", 3), (2, 2), (5, 5)])
+def test_a_group_may_read_another_number_of_components_than_it_fits(asked, filled, rng):
+    simulation = mixture_group(rng, asked)
+    local = [site.agent.own.posterior for site in simulation.sites]
+    merged = simulation.sites[0].agent.posterior()
+    assert len(merged.natural["components"]) == filled
+    assert merged == db.merge(local, components=asked)
+    for site in simulation.sites:
+        simulation.perform(site, site.agent.refine(rng=rng))
+    simulation.round()
+    assert len({site.agent.posterior().digest for site in simulation.sites}) == 1
+    assert len(simulation.sites[0].agent.posterior().natural["components"]) == filled
+
+
+def test_components_keep_their_names_as_data_come_in_and_all_agents_agree_on_them(rng):
+    simulation, called = mixture_group(rng), []
+    for _ in range(4):
+        for site in simulation.sites:
+            labels = rng.integers(3, size=30)
+            more = CENTRES[labels] + rng.normal(size=(30, 2)) * 0.7
+            simulation.perform(site, site.agent.observe(more, rng=rng))
+            simulation.deliver()
+        simulation.round()
+        assert len({site.agent.posterior().digest for site in simulation.sites}) == 1
+        merged = simulation.sites[0].agent.posterior()
+        nearest = ((merged.mean("components")[:, None] - CENTRES) ** 2).sum(axis=2).argmin(axis=0)
+        called.append([merged.ids[slot] for slot in nearest])
+    assert len(set(called[-1])) == 3
+    assert called[1] == called[2] == called[3]
+    simulation.perform(simulation.sites[0], simulation.sites[0].agent.refine(rng=rng))
+    assert sorted(simulation.sites[0].agent.own.posterior.ids) == sorted(called[-1])
 
 
 def test_refining_over_the_network_leads_to_a_fixed_point_of_batch_inference(rng):

@@ -1,12 +1,14 @@
 """A charter says one thing to everybody who holds it, and refuses to be misread."""
 
 import tomllib
+from dataclasses import replace
 
 import pytest
 from groups import gaussian_charter, identities
 from hypothesis import given
 from hypothesis import strategies as st
 
+from decbayes import Posterior
 from decbayes.errors import DecbayesError, InvalidCharter, InvalidKey
 from decbayes.network import Charter, Identity, Limits, Rules, agent_id
 
@@ -28,7 +30,8 @@ def mixture_charter(**changes) -> Charter:
 
 
 def test_a_charter_comes_back_from_its_file(tmp_path):
-    for charter in (gaussian_charter(MEMBERS), mixture_charter()):
+    numbers = [mixture_charter(rules=Rules(components=number)) for number in (5, "auto")]
+    for charter in (gaussian_charter(MEMBERS), mixture_charter(), *numbers):
         charter.save(tmp_path / "charter.toml")
         back = Charter.load(tmp_path / "charter.toml")
         assert back == charter
@@ -58,6 +61,7 @@ def test_any_name_is_written_so_that_it_is_read_back_or_refused(name):
         {"members": {"north": MEMBERS[0].public, "süd": MEMBERS[2].public}},
         {"limits": Limits(members=11)},
         {"rules": Rules(share=0.5)},
+        {"rules": Rules(components=2)},
         {"secret": b"t" * 32},
     ],
 )
@@ -113,6 +117,16 @@ def test_a_changed_or_malformed_charter_is_refused(before, after, tmp_path):
 def test_a_group_agrees_on_a_number_of_components():
     with pytest.raises(InvalidCharter, match="the charter must say it, not 'auto'"):
         _ = mixture_charter(settings=MIXTURE | {"components": "auto"}).model
+
+
+def test_another_number_of_slots_needs_components_that_can_be_more_or_fewer():
+    with pytest.raises(InvalidCharter, match="GaussianMean has no components"):
+        replace(gaussian_charter(MEMBERS), rules=Rules(components="auto"))
+    with pytest.raises(InvalidCharter, match="robust"):
+        mixture_charter(rules=Rules(components=2, robust=True))
+    charter = mixture_charter(rules=Rules(components=2))
+    with pytest.raises(InvalidCharter, match="told the model's components apart"):
+        charter.next_epoch(Posterior.of_prior(charter.structure), {})
 
 
 def test_settings_that_toml_cannot_hold_are_refused():

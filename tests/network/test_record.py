@@ -232,5 +232,5 @@ def test_sparse_contributions_travel_sparse_and_non_canonical_ones_are_refused()
 def test_the_header_is_as_documented():
     assert Header.__struct_fields__ == (
         "protocol", "group", "structure", "prior", "origin", "version", "previous", "shards", "marks", "observations",
-        "units", "votes", "closed", "body",
+        "units", "votes", "closed", "ids", "body",
     )  # fmt: skip

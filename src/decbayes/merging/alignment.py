@@ -13,8 +13,9 @@ from decbayes.merging.components import LEAST_EVIDENCE, Components
 from decbayes.merging.coupled import constant, coupled_problem, fitting
 from decbayes.merging.division import Division
 from decbayes.merging.influence import Influence, influence
-from decbayes.merging.lineage import Lineage, follow
+from decbayes.merging.lineage import Lineage, follow, with_new_ids
 from decbayes.merging.margins import component_margins, upper_bound
+from decbayes.merging.names import inherited
 from decbayes.merging.problem import Optimality, Problem
 from decbayes.merging.products import assigned_product
 from decbayes.merging.shared import Shared, shared_components
@@ -35,7 +36,7 @@ class Alignment:
     evidence. `objective` is J as the solver raised it. `optimality` says what is proven: nothing ("none"), no exchange
     of two components of one posterior raises J ("swap"), no relabelling of one posterior does ("site"), no relabelling
     of all does ("global"). `divisions` says how counts of impure components are shared out among slots. `lineage` says
-    what became of the components of the merge that this one follows.
+    what became of the components of the merge that this one follows. `ids` are those that slots inherit.
     """
 
     assignments: Assignments
@@ -46,6 +47,7 @@ class Alignment:
     optimality: Optimality = "none"
     divisions: Mapping[CoupledSet, Division] = field(default_factory=dict, repr=False)
     lineage: Lineage | None = field(default=None, repr=False)
+    ids: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         check_assignments(self.assignments, len(self.posteriors), self.structure)
@@ -70,7 +72,17 @@ class Alignment:
         """λ0 + Σ_i (what posterior i has put into each slot)."""
         if self.lineage is not None:
             return self.lineage.posterior
-        return assigned_product(self.posteriors, self.assignments, self.order, self.structure, self.divisions)
+        merged = assigned_product(self.posteriors, self.assignments, self.order, self.structure, self.divisions)
+        return replace(merged, ids=with_new_ids(merged, self.ids)) if self.ids else merged
+
+    def named(self, ids: Sequence[Sequence[str]]) -> "Alignment":
+        """The same alignment with the ids that slots inherit from the sites' components."""
+        (coupled,) = self.structure.symmetry
+        problem = self._problem(coupled)
+        evidence = [Components.of(problem.factors, [contents]).evidence for contents in problem.contents]
+        slots = [own[coupled] for own in self.assignments]
+        names = inherited(ids, slots, np.concatenate(evidence), self.structure.components(coupled))
+        return replace(self, ids=names)
 
     def since(self, previous: Posterior) -> "Alignment":
         """The same alignment after an earlier merge, whose components keep their ids and, where possible, slots."""

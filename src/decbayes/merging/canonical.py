@@ -29,6 +29,7 @@ class Canonical:
     structure: Structure
     components: Mapping[CoupledSet, Permutation]
     rank: tuple[float, bytes, bytes]
+    ids: tuple[str, ...]
 
 
 def canonical_order(posteriors: Sequence[Posterior], *, strictly: bool = False) -> tuple[list[int], list[Canonical]]:
@@ -47,7 +48,7 @@ def canonical(posterior: Posterior) -> Canonical:
     components = {}
     for coupled in structure.symmetry:
         hashes = component_hashes(unlabelled(posterior, coupled))
-        components[coupled] = in_order(hashes)
+        components[coupled] = in_order(hashes, posterior.ids)
         digest.update(b"".join(sorted(hashes)))
         labelled.update(b"".join(hashes))
         for name in coupled.factors:
@@ -59,13 +60,14 @@ def canonical(posterior: Posterior) -> Canonical:
         if name not in relabelled:
             digest.update(content_hash(posterior.contribution[name], name))
     # Posteriors that differ in their labels alone are ordered by those: the first one names the slots.
+    labelled.update("\n".join(posterior.ids).encode())
     rank = -information(posterior, components), digest.digest(), labelled.digest()
-    return Canonical(structure, components, rank)
+    return Canonical(structure, components, rank, posterior.ids)
 
 
 def canonical_components(posterior: Posterior, coupled: CoupledSet) -> Permutation:
     """The components of a set, sorted by content."""
-    return in_order(component_hashes(unlabelled(posterior, coupled)))
+    return in_order(component_hashes(unlabelled(posterior, coupled)), posterior.ids)
 
 
 def unlabelled(posterior: Posterior, coupled: CoupledSet) -> list[Contribution]:
@@ -74,8 +76,9 @@ def unlabelled(posterior: Posterior, coupled: CoupledSet) -> list[Contribution]:
     return [families[name].unlabelled(posterior.contribution[name]) for name in coupled.factors]
 
 
-def in_order(hashes: Sequence[bytes]) -> Permutation:
-    return np.array(sorted(range(len(hashes)), key=hashes.__getitem__), dtype=np.intp)
+def in_order(hashes: Sequence[bytes], ids: Sequence[str]) -> Permutation:
+    names = ids or [""] * len(hashes)
+    return np.array(sorted(range(len(hashes)), key=lambda k: (hashes[k], names[k])), dtype=np.intp)
 
 
 def component_hashes(contents: Sequence[Contribution]) -> list[bytes]:

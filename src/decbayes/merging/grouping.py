@@ -21,6 +21,7 @@ from decbayes.merging.components import (
 from decbayes.merging.division import SITES_AT_A_TIME, divided, divisible
 from decbayes.merging.escapes import escape, vacate
 from decbayes.merging.joins import grown_labels
+from decbayes.merging.names import homes
 from decbayes.merging.problem import Problem, Solution
 from decbayes.merging.search import Search, empty_slots
 
@@ -68,17 +69,23 @@ class Grouping:
         if not problem.exchangeable:
             return anchored_labels(problem, components, [0.0 * each for each in base])
         main = np.flatnonzero(components.evidence > least_evidence(components.evidence))
-        labels = np.full(len(components), -1, dtype=np.intp)
+        labels, home = np.full(len(components), -1, dtype=np.intp), homes_of(problem, components)
         if len(main):
-            labels[main] = self._searched(problem, components.taken(main), base, count)
+            own = None if home is None else home[main]
+            labels[main] = self._searched(problem, components.taken(main), base, count, own)
         return attached(components, labels, base, count)
 
-    def _searched(self, problem: Problem, components: Components, base: Sequence[Array], count: int) -> Indices:
-        anchors = earlier_components(problem)
-        search = Search(components, start_labels(problem, components, base, count), base, count, anchors)
+    def _searched(
+        self, problem: Problem, components: Components, base: Sequence[Array], count: int, home: Indices | None
+    ) -> Indices:
+        anchors, fixed = earlier_components(problem), problem.since is not None or home is not None
+        start = home if home is not None else start_labels(problem, components, base, count)
+        search = Search(components, start, base, count, anchors, home)
         if anchors is not None:
-            begin_at(search, anchors)
-        if anchors is not None or len(components) > count:
+            begin_at(search, anchors.evidence)
+        elif home is not None:
+            begin_at(search, np.bincount(home[home >= 0], minlength=count).astype(float))
+        if fixed or len(components) > count:
             search.moves(announce=problem.announce)
             escape(search, self.escapes)
         if not countable(problem):
@@ -124,9 +131,17 @@ def start_labels(problem: Problem, components: Components, base: Sequence[Array]
     return grown_labels(components.shortened(SHORT), base, count)
 
 
-def begin_at(search: Search, anchors: Components) -> None:
-    """Each component to the slot of the earlier merge that it belongs to; new slots to those that fit there worst."""
-    everyone, taken = np.arange(len(search.labels)), anchors.evidence > 0.0
+def homes_of(problem: Problem, components: Components) -> Indices | None:
+    """The slots that components belong to by their ids; an earlier merge says it better."""
+    if problem.since is not None or not any(problem.ids):
+        return None
+    sizes = [contents[0].count for contents in problem.contents]
+    return homes(problem.ids, sizes, components.evidence, problem.components)
+
+
+def begin_at(search: Search, filled: Array) -> None:
+    """Each component to the slot, of those filled, that it gains most in; the others to what fits there worst."""
+    everyone, taken = np.arange(len(search.labels)), filled > 0.0
     gains = np.where(taken, search.gains(everyone), -np.inf)
     labels = gains.argmax(axis=1) if taken.any() else np.zeros(len(everyone), dtype=np.intp)
     search.restart(labels)

@@ -59,12 +59,25 @@ class Lineage:
 
 
 def ids_of(posterior: Posterior) -> tuple[str, ...]:
-    """The ids of the components; of a posterior that has none yet, made from their contents. Empty ones have none."""
-    if posterior.ids:
-        return posterior.ids
+    """The ids of the components, each once; of those that have none, made from their contents. Empty ones have none."""
+    return with_new_ids(posterior, posterior.ids)
+
+
+def with_ids(posterior: Posterior) -> Posterior:
+    """The same with an id for each component, where components can have ids."""
+    return replace(posterior, ids=ids_of(posterior)) if posterior.structure.resizable else posterior
+
+
+def with_new_ids(posterior: Posterior, ids: Sequence[str]) -> tuple[str, ...]:
+    """These ids, and new ones for filled components that have none, or one that another has already."""
     (coupled,) = posterior.structure.symmetry
-    empty = posterior.untouched(coupled)
-    return tuple("" if empty[k] else made_id(posterior, k, ()) for k in range(len(empty)))
+    names = ids or [""] * posterior.structure.components(coupled)
+    empty, given = posterior.untouched(coupled), []
+    for component, name in enumerate(names):
+        if not name or name in given:
+            name = "" if empty[component] else made_id(posterior, component, ids)
+        given.append(name)
+    return tuple(given)
 
 
 def made_id(posterior: Posterior, component: int, history: Sequence[str]) -> str:

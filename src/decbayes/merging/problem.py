@@ -48,13 +48,14 @@ class Problem:
     `contents[i]` are site i's rows, one matrix per factor. They may be read from disk each time they are asked for.
     The paper's solvers put one component of each site into each slot, so that sites have as many as there are slots,
     and maximise J = Σ_j A_j(λ0_j + Σ_i P_i c_ij) over permutations P_i. Whoever waits may pass `progress`. `since` are
-    the rows of an earlier merge, whose slots a search keeps to.
+    the rows of an earlier merge, whose slots a search keeps to; `ids[i]` the names that site i's components have.
     """
 
     factors: tuple[Factor, ...]
     contents: Sequence[tuple[Rows, ...]]
     progress: OnMatch | None = field(default=None, repr=False, compare=False)
     since: tuple[Rows, ...] | None = None
+    ids: tuple[tuple[str, ...], ...] = ()
 
     @property
     def sites(self) -> int:

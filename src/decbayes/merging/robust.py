@@ -189,7 +189,7 @@ def scaled_by(posterior: Posterior, scale: float) -> Posterior:
     if scale == 1.0:
         return posterior
     parts = {name: by_rows(part, np.full(part.shape[0], scale)) for name, part in posterior.contribution.items()}
-    return Posterior(posterior.structure, parts)
+    return replace(posterior, contribution=parts)
 
 
 def by_rows(part: Contribution, weights: Array) -> Contribution:

@@ -16,6 +16,8 @@ from decbayes.merging.problem import Factor
 
 # Nats per observation: components that fit their slots better than any other by more than this are visited less often.
 SURE = 0.05
+# Nats per observation that a component must gain to leave the slot that its id is of: names should not follow noise.
+STAYS = 0.2
 # Nats per observation that a move must gain: far above rounding, far below anything that matters.
 LEAST_GAIN = 1e-9
 # Full sweeps, and sweeps over unsure components between two of them. Moves gain, so they end by themselves.
@@ -39,9 +41,10 @@ class Search:
         bases: Sequence[Array],
         count: int,
         anchors: Components | None = None,
+        homes: Indices | None = None,
     ) -> None:
-        """`anchors` are one more component for each slot, which stay there."""
-        self.components, self.count, self.bases, self.anchors = components, count, bases, anchors
+        """`anchors` are one more component for each slot, which stay there; `homes` slots that components prefer."""
+        self.components, self.count, self.bases, self.anchors, self.homes = components, count, bases, anchors, homes
         self.slots = empty_slots(components.factors, bases, count)
         self.restart(labels)
 
@@ -49,7 +52,7 @@ class Search:
     def among(cls, components: Components, labels: Indices, slots: list[Groups]) -> "Search":
         """A search for some of the components that are in these slots already; the others stay where they are."""
         search = cls.__new__(cls)
-        search.components, search.count, search.slots = components, len(slots[0].values()), slots
+        search.components, search.count, search.slots, search.homes = components, len(slots[0].values()), slots, None
         search._begin(labels)
         return search
 
@@ -75,8 +78,10 @@ class Search:
             groups.update()
 
     def value(self) -> float:
-        """Σ_k F(S_k)."""
-        return float(sum(groups.values().sum() for groups in self.slots))
+        """Σ_k F(S_k), and what components gain that are at home."""
+        known = float(sum(groups.values().sum() for groups in self.slots))
+        at_home = 0.0 if self.homes is None else float(self.components.evidence[self.labels == self.homes].sum())
+        return known + STAYS * at_home
 
     def gains(self, chosen: Indices) -> Array:
         """(chosen, slots): what each slot gains from a component, or has gained from one that it holds."""
@@ -84,7 +89,9 @@ class Search:
         if stale.any():
             held, evidence = self.labels[chosen], self.components.evidence
             pairs = zip(self.slots, self.components.rows, strict=True)
-            fresh = sum(groups.gains(rows, chosen, held, evidence, stale) for groups, rows in pairs)
+            fresh = np.asarray(sum(groups.gains(rows, chosen, held, evidence, stale) for groups, rows in pairs))
+            if self.homes is not None:
+                fresh = fresh + STAYS * evidence[chosen, None] * (self.homes[chosen, None] == np.arange(self.count))
             self._gains[chosen] = np.where(stale, fresh, self._gains[chosen])
             self._seen[chosen] = self._versions
         return self._gains[chosen]

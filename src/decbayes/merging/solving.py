@@ -87,6 +87,8 @@ def align(
     weakest = STRENGTH[min(proven, default=-1)]
     found = Alignment(assignments, (), held, tuple(order), structure, weakest, divisions)
     found = replace(found, objective=traced(found, [solution.objective for solution in solutions.values()]))
+    if any(reading.ids for reading in readings):
+        found = found.named([reading.ids for reading in readings])
     return found if since is None else found.since(since)
 
 
@@ -161,7 +163,8 @@ def solve_canonically(
     """Solve one set in canonical order and labels; the answer is in the caller's order and everybody's own labels."""
     components, slots = [readings[site].components[coupled] for site in order], structure.components(coupled)
     held = reordered(posteriors, order)
-    problem = replace(coupled_problem(held, coupled, structure, components), progress=progress)
+    ids = tuple(named(readings[site].ids, own) for site, own in zip(order, components, strict=True))
+    problem = replace(coupled_problem(held, coupled, structure, components), progress=progress, ids=ids)
     if since is not None:
         problem = replace(problem, since=coupled_problem((since,), coupled, structure).contents[0])
     if problem.sites == 1 and len(components[0]) <= slots:
@@ -186,6 +189,10 @@ def solve_canonically(
     if division is not None:
         division = division.of_sites(division.shares[place] for place in back)
     return replace(solution, slots=sites, division=division)
+
+
+def named(ids: Sequence[str], components: Permutation) -> tuple[str, ...]:
+    return tuple(ids[component] for component in components) if ids else ()
 
 
 def solve_one_to_one(

@@ -91,7 +91,8 @@ class Agent:
         self._shards[name] = data
         if self.counts(name):
             return None
-        return learn(self.charter, self.own, name, data, rng)
+        ids = self.pool.merged().names(self.id) if self.own.shards else ()
+        return learn(self.charter, self.own, name, data, ids, rng)
 
     def hold(self, data: Any) -> str:
         """Keep data at hand that does not count yet, and return its name."""

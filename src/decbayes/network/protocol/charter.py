@@ -212,11 +212,26 @@ def check(charter: Charter) -> None:
         raise InvalidCharter("The epoch's prior is a posterior of another model.")
     if charter.epoch is not None and not charter.epoch.counted.keys() <= charter.members.keys():
         raise InvalidCharter("The epoch's prior counts shards of somebody who is not a member.")
+    if charter.rules.components != "model":
+        check_components(charter)
     if any("\n" in word for word in charter.vocabulary):
         raise InvalidCharter("The vocabulary holds words with line breaks; its file has one word a line.")
     for text in (charter.group, charter.id, *charter.members):
         if not text or not text.isprintable():
             raise InvalidCharter(f"{text!r} is not a name: names are not empty and hold printable characters only.")
+
+
+def check_components(charter: Charter) -> None:
+    """Refuse another number of slots where all slots must be the model's own."""
+    why = ""
+    if not charter.model.structure.resizable:
+        why = f"{charter.model_name} has no components whose number could be another"
+    elif charter.rules.robust:
+        why = "a robust merge has as many slots as the model has components"
+    elif charter.epoch is not None:
+        why = "after the first epoch the prior has told the model's components apart"
+    if why:
+        raise InvalidCharter(f'rules.components must be "model" here: {why}.')
 
 
 def group_secret(text: str) -> bytes:

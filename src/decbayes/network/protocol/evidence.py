@@ -8,6 +8,7 @@ import numpy as np
 
 from decbayes.errors import InvalidData
 from decbayes.merging import align, merge
+from decbayes.merging.lineage import with_ids
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.contents import mark
 from decbayes.network.protocol.record import Header
@@ -45,9 +46,11 @@ def nothing(charter: Charter) -> Evidence:
     return Evidence(charter.update.nothing)
 
 
-def learn(charter: Charter, own: Evidence, shard: str, data: Any, rng: np.random.Generator) -> Learned:
-    """Fit a new shard on top of the agent's own earlier ones."""
-    posterior = charter.update.learn(data, own.posterior, rng=rng)
+def learn(
+    charter: Charter, own: Evidence, shard: str, data: Any, ids: tuple[str, ...], rng: np.random.Generator
+) -> Learned:
+    """Fit a new shard on top of the agent's own earlier ones, whose components the merge knows by these ids."""
+    posterior = replace(charter.update.learn(data, own.posterior, rng=rng), ids=ids)
     return Learned(enlarged(charter, own, shard, data, posterior), own.shards)
 
 
@@ -57,8 +60,9 @@ def relearn(
     """Fit all own shards again, with everybody else's evidence as their prior."""
     data = charter.model.joined(at_hand(shards, own.shards))
     alignment = align([own.posterior, *others])
-    posterior = charter.update.relearn(data, alignment.relabelled()[0], alignment.merged(), rng=rng)
-    return Learned(replace(own, posterior=posterior), own.shards)
+    merged = with_ids(alignment.merged())
+    posterior = charter.update.relearn(data, alignment.relabelled()[0], merged, rng=rng)
+    return Learned(replace(own, posterior=replace(posterior, ids=merged.ids)), own.shards)
 
 
 def correct(charter: Charter, own: Evidence, shards: Shards, kept: frozenset[str], rng: np.random.Generator) -> Learned:

@@ -27,6 +27,7 @@ import numpy as np
 
 from decbayes.families import Array
 from decbayes.merging import Alignment, Influence, align, robust_merge
+from decbayes.merging.lineage import ids_of
 from decbayes.merging.robust import scaled_by
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.keys import AgentId
@@ -68,6 +69,15 @@ class Merged:
     def influence(self) -> Influence | None:
         """How much each of the entries has to do with the merge, and who disagrees with all others."""
         return None if self.alignment is None else self.alignment.influence()
+
+    def names(self, origin: AgentId) -> tuple[str, ...]:
+        """What the merge calls the components of a member's newest version; nothing if it is not in it."""
+        origins = [entry[0] for entry in self.entries]
+        if self.alignment is None or origin not in origins or not self.alignment.structure.resizable:
+            return ()
+        (coupled,) = self.alignment.structure.symmetry
+        ids = ids_of(self.alignment.merged())
+        return tuple(ids[slot] for slot in self.alignment.assignments[origins.index(origin)][coupled])
 
 
 class Change(Enum):
@@ -247,7 +257,8 @@ def merge_records(charter: Charter, records: list[Record], set_hash: str) -> Mer
         return Merged(Posterior.of_prior(charter.structure), entries, observations, set_hash)
     scales = within_share(np.array([record.header.units for record in records], dtype=float), charter.rules.share)
     held = [scaled_by(evidence(record), float(scale)) for record, scale in zip(records, scales, strict=True)]
-    alignment = align(held)
+    slots = charter.rules.components
+    alignment = align(held, components=None if slots == "model" else slots)
     posterior = robust_merge(held).posterior if charter.rules.robust else alignment.merged()
     return Merged(posterior, entries, observations, set_hash, alignment)
 

@@ -2,12 +2,13 @@
 
     record  = msgpack [header, signature, body]
     header  = msgpack [protocol, group, structure, prior, origin, version, previous, shards, marks, observations, units,
-                       votes, closed, body digest]
+                       votes, closed, ids, body digest]
     body    = safetensors of the contribution λ_i − λ0; empty without shards
     digest  = SHA-256(header), which is what the signature covers
 
 `previous` is the digest of the version that this one replaces. `votes` is what the member has decided about others: to
-remove one (an empty key), or to replace its key. A `closed` record is a retraction for good.
+remove one (an empty key), or to replace its key. A `closed` record is a retraction for good. `ids` are the names under
+which the origin knows its components, once it has seen a merge; what slots are called follows from them.
 
 The header names the body by its hash, so two signed headers prove an equivocation without their bodies. The shapes in
 the body are the charter's, never the message's. Every value has one encoding; all others are refused.
@@ -33,6 +34,7 @@ Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
 ShardId = Annotated[str, Meta(min_length=1, max_length=64)]
 Mark = Annotated[bytes, Meta(min_length=16, max_length=16)]
 Key = Annotated[bytes, Meta(max_length=32)]
+ComponentId = Annotated[str, Meta(max_length=16)]
 
 NOTHING = bytes(32)
 """In the place of a digest: there is no previous version."""
@@ -57,6 +59,7 @@ class Header(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     units: int
     votes: tuple[tuple[Hash, Key], ...]
     closed: bool
+    ids: tuple[ComponentId, ...]
     body: Hash
 
     @property
@@ -176,6 +179,7 @@ def sign_record(
         units=observations if units is None else units,
         votes=tuple(sorted(votes.items())),
         closed=closed,
+        ids=() if posterior is None else posterior.ids,
         body=hashlib.sha256(body).digest(),
     )
     digest = hashlib.sha256(msgspec.msgpack.encode(header)).digest()

@@ -7,7 +7,7 @@ shape, finiteness, domain, consistency (`verify`). The first test that fails nam
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
@@ -112,8 +112,8 @@ def verify(sealed: Sealed, charter: Charter) -> Record:
     verify_signature(sealed.signed, sealed.public)
     try:
         check_evidence(header, sealed.seat, charter)
-        posterior = read_body(sealed.body, charter) if header.shards else None
-        if posterior is None and sealed.body:
+        posterior = named(read_body(sealed.body, charter), header.ids) if header.shards else None
+        if posterior is None and (sealed.body or header.ids):
             raise Refused("shape", "there is a contribution of no shards.")
         if posterior is not None:
             check_consistency(header, posterior, charter)
@@ -127,6 +127,13 @@ def verify(sealed: Sealed, charter: Charter) -> Record:
 def verify_signature(signed: SignedHeader, public: bytes) -> None:
     if not signed_by(public, signed.digest, signed.signature):
         raise Refused("signature", f"{short(signed.origin)} has not signed this.")
+
+
+def named(posterior: Posterior, ids: tuple[str, ...]) -> Posterior:
+    try:
+        return replace(posterior, ids=ids)
+    except InvalidPosterior as error:
+        raise Refused("shape", str(error)) from None
 
 
 def read_body(body: bytes, charter: Charter) -> Posterior:
