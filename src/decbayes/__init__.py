@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from decbayes.files import load as load
     from decbayes.files import save as save
     from decbayes.inputs.chunks import Chunks as Chunks
+    from decbayes.inputs.recipes import Recipe as Recipe
     from decbayes.merging import Alignment as Alignment
     from decbayes.merging import Exhaustive as Exhaustive
     from decbayes.merging import Grouping as Grouping
@@ -95,6 +96,7 @@ _HOME = {
     "PoissonRegression": "models.poisson_regression",
     "Posterior": "posterior",
     "Quadratic": "merging",
+    "Recipe": "inputs.recipes",
     "Refinement": "streaming",
     "Robust": "merging",
     "Structure": "structure",

@@ -42,7 +42,8 @@ app.command(
     decbayes words letters.jsonl -o a.words
     ```
 
-    After that `sort -u a.words b.words > words.txt` makes the file for `decbayes fit topics --vocabulary`.""",
+    After that `decbayes words a.words b.words -o words.txt` makes the file for `decbayes fit topics --vocabulary`. How
+    texts became words is in the files, too: lists that were made in different ways are refused.""",
 )
 app.command(
     "decbayes.cli.merge:merge",

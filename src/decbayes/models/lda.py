@@ -1,6 +1,6 @@
 """Latent Dirichlet allocation by batch variational Bayes (section 3.2)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -14,17 +14,31 @@ from decbayes.devices import DeviceName, device_for
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Dirichlet
 from decbayes.families.matrices import smallest, stored
-from decbayes.inputs.documents import Documents, read_documents, read_vocabulary
+from decbayes.inputs.documents import Choice, Counting, read_documents
+from decbayes.inputs.recipes import USUAL, Recipe, trust
+from decbayes.inputs.stop_words import stop_words_of
 from decbayes.inputs.tables import Report
 from decbayes.models.ascent import Ascent, Fit, OnPass, fit_best, fit_of, inside
 from decbayes.models.counts import Counts, as_counts
-from decbayes.models.model import Model, Number, Row, View, each, ignore
+from decbayes.models.model import Model, Number, Row, View, each, ignore, split_names
 from decbayes.models.number import Search, check_number, known_number
 from decbayes.models.points import check_fit, check_structure
 from decbayes.models.tally import Tally
 from decbayes.models.topic_fit import NEGLIGIBLE, Site, document_topics, fit_sites, search_of, topics_at
 from decbayes.models.topic_moves import ExpectedCounts, TopicMoves
 from decbayes.models.topic_pass import Steps
+from decbayes.models.topic_sources import (
+    SOURCES,
+    Encoding,
+    Format,
+    Strict,
+    TextColumns,
+    Tokenizer,
+    Whole,
+    agreed_words,
+    report_reading,
+    text_source,
+)
 from decbayes.models.vocabulary import words_in_order
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
@@ -40,7 +54,8 @@ class LatentDirichletAllocation(Model):
 
     `topic_prior` is a number, one number per word, or a topics × words matrix. Data are sparse (or dense) documents ×
     words counts; empty documents are allowed and ignored. `vocabulary` is the words in the order of the columns, or
-    a mapping between words and columns, as a `CountVectorizer` or a gensim `Dictionary` has it.
+    a mapping between words and columns, as a `CountVectorizer` or a gensim `Dictionary` has it. `recipe` says how texts
+    become words, for `read` and `counted`; it is a part of what sites agree on.
 
     A fit begins with `ascent.warm_up` passes that start every document's topics afresh, which finds better optima than
     carrying them over from pass to pass; the passes after that carry them over, so that the bound rises to a fixed
@@ -57,11 +72,14 @@ class LatentDirichletAllocation(Model):
     topic_prior: Annotated[Any, "Dirichlet prior α of the words in a topic.", Above(0)] = 0.01
     document_steps: Annotated[int, "Maximum number of steps per document in each pass.", Above(0)] = 10
     document_tolerance: Annotated[float, "Stop a document below this change, in words per topic.", Above(0)] = 1e-3
+    recipe: Recipe = USUAL
     ascent: Ascent = field(default=Ascent(passes=100, tolerance=1e-3, warm_up=10), kw_only=True)
 
     about: ClassVar[str] = "Topics of documents: latent Dirichlet allocation of texts or of word counts."
     command: ClassVar[str] = "topics"
     example: ClassVar[str] = "letters.jsonl --vocabulary words.txt"
+    sources: ClassVar[frozenset[str]] = SOURCES
+    many_files: ClassVar[bool] = True
     from_data: ClassVar[frozenset[str]] = frozenset({"vocabulary"})
     in_parts: ClassVar[bool] = True
     number: ClassVar[str] = "topics"
@@ -71,6 +89,7 @@ class LatentDirichletAllocation(Model):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "vocabulary", words_in_order(self.vocabulary))
+        object.__setattr__(self, "recipe", Recipe.of(self.recipe))
         check_number(topics=self.topics)
         check_whole(1, document_steps=self.document_steps)
         check_positive(document_prior=self.document_prior)
@@ -87,7 +106,7 @@ class LatentDirichletAllocation(Model):
             symmetry=(CoupledSet(("topics",)),),
             labels={"topics": self.vocabulary},
             sparse=frozenset({"topics"}),
-            model={"name": "LatentDirichletAllocation", "document_prior": float(self.document_prior)},
+            model={"name": "LatentDirichletAllocation", "document_prior": float(self.document_prior), **self._made()},
         )
 
     @classmethod
@@ -213,32 +232,68 @@ class LatentDirichletAllocation(Model):
     @classmethod
     def from_file(
         cls,
-        path: Path,
+        path: Path | Sequence[Path],
         *,
         topics: Number = 20,
-        vocabulary: Annotated[Path | None, "The words that all sites count, one per line."] = None,
+        vocabulary: Annotated[Path | None, "The words that all sites count, one per line, and their recipe."] = None,
+        stop_words: Annotated[str, "Words to ignore: languages or files, separated by commas."] = "",
+        ngrams: Annotated[int, "Count pairs of neighbouring words (2), also three (3), and so on."] = 1,
+        tokens: Annotated[str, "What a word is: words, characters, or a regular expression."] = "words",
+        tokenizer: Tokenizer = "",
+        keep_case: Annotated[bool, "Do not turn texts into lower case."] = False,
         least_documents: Annotated[int, "Without a vocabulary: ignore words in fewer documents.", Above(0)] = 5,
         most_share: Annotated[float, "Without a vocabulary: ignore words in a larger share of them.", Above(0)] = 0.5,
+        most_words: Annotated[int, "Without a vocabulary: keep only the most frequent ones.", Above(0)] = 0,
+        columns: TextColumns = "",
+        format: Format = "",
+        encoding: Encoding = "utf-8",
+        whole: Whole = False,
+        strict: Strict = False,
         report: Report = ignore,
         **settings: Any,
     ) -> tuple[Self, Any]:
-        """Sites must count the same words: give all of them the same --vocabulary, or give the later ones --like with
-        the first site's posterior. Without either, the vocabulary is the words of the file, without the rarest words
-        and those that most documents contain. A smaller --most-share gives clearer topics.
-        """
-        words = read_vocabulary(vocabulary) if vocabulary is not None else ()
-        documents = read_documents(path, words, least_documents=least_documents, most_share=most_share)
-        rare = f"in fewer than {least_documents} documents or in more than {most_share:.0%} of them"
-        report_unknown(documents, "not in the vocabulary" if words else rare, report)
-        return cls(topics, documents.vocabulary, **settings), documents.counts
+        """Texts are read from .txt, .jsonl, .csv, .tsv and .parquet files, folders of them, and standard input (-).
 
-    def read(self, path: Path, *, columns: str = "", report: Report = ignore) -> Any:
-        """Counts of the model's own words."""
-        if columns:
-            raise InvalidData("Documents have no columns to choose from; their words are those of the vocabulary.")
-        documents = read_documents(path, self.vocabulary)
-        report_unknown(documents, "not in the vocabulary", report)
+        Sites must count the same words: give all of them the same --vocabulary, or give the later ones --like with
+        the first site's posterior. Without either, the vocabulary is the words of the file, without the rarest words
+        and those that most documents contain. --stop-words, or a smaller --most-share, gives clearer topics. How texts
+        become words (--tokens, --tokenizer, --ngrams, --keep-case) is kept with the words, for all who use them.
+        """
+        source = text_source(path, columns, format, encoding, whole, strict)
+        words, recipe = agreed_words(vocabulary, Recipe(tokens, trust(tokenizer), ngrams, not keep_case))
+        choice = Choice(least_documents, most_share, most_words, stop_words_of(split_names(stop_words), recipe))
+        documents = read_documents(source, words, recipe=recipe, choice=choice)
+        rare = f"in fewer than {least_documents} documents or in more than {most_share:.0%} of them"
+        also = ", stop words" if stop_words else ""
+        report_reading(documents, "not in the vocabulary" if words else rare + also, recipe, report)
+        return cls(topics, documents.vocabulary, recipe=recipe, **settings), documents.counts
+
+    def read(
+        self,
+        path: Path | Sequence[Path],
+        *,
+        columns: str = "",
+        format: str = "",
+        encoding: str = "utf-8",
+        whole: bool = False,
+        strict: bool = False,
+        tokenizer: str = "",
+        report: Report = ignore,
+    ) -> Any:
+        """Counts of the model's own words, made as the model's recipe says."""
+        trust(tokenizer)
+        source = text_source(path, columns, format, encoding, whole, strict)
+        documents = read_documents(source, self.vocabulary, recipe=self.recipe)
+        report_reading(documents, "not in the vocabulary", self.recipe, report)
         return documents.counts
+
+    def counted(self, texts: Iterable[str]) -> csr_array:
+        """(documents, words): how often each of the model's words occurs in texts that are in memory."""
+        return Counting(self.vocabulary)(list(self.recipe.all_words(texts)))[0]
+
+    def _made(self) -> dict[str, str]:
+        """The recipe, as the structure holds it: the usual one goes without saying."""
+        return {"recipe": str(self.recipe)} if str(self.recipe) else {}
 
     def _document_bounds(self, posterior: Posterior, data: Any) -> Array:
         check_structure(posterior, self.structure_for(posterior), "posterior")
@@ -271,9 +326,3 @@ class LatentDirichletAllocation(Model):
     def _of_any_number(self, counts: Counts, expected: ExpectedCounts) -> Posterior:
         prior = Posterior.of_prior(self.sized(expected.statistics.shape[1]).structure)
         return Site(counts, prior).posterior(expected.statistics)
-
-
-def report_unknown(documents: Documents, cause: str, report: Report) -> None:
-    """Report how many words are ignored."""
-    if documents.unknown:
-        report(f"{documents.unknown:,} words of the documents are {cause} and are ignored.")

@@ -72,6 +72,12 @@ class Model(ABC):
     unit: ClassVar[str] = "observation"
     """What contributions count: observations, or parts of them such as words."""
 
+    sources: ClassVar[frozenset[str]] = frozenset({"columns"})
+    """Options of `from_file` and `read` that say where in files observations are, and nothing about the model."""
+
+    many_files: ClassVar[bool] = False
+    """Whether observations may come from several files and folders."""
+
     in_batches: ClassVar[bool] = False
     """Whether fits may learn from batches of observations, and on a GPU."""
 
