@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from decbayes.models.simple_mixtures import CategoricalMixture as CategoricalMixture
     from decbayes.models.simple_mixtures import PoissonMixture as PoissonMixture
     from decbayes.models.simulation import simulate as simulate
+    from decbayes.models.transforms import transform as transform
     from decbayes.posterior import Posterior as Posterior
     from decbayes.streaming import Refinement as Refinement
     from decbayes.streaming import epochs as epochs
@@ -129,6 +130,7 @@ _HOME = {
     "sequential": "streaming",
     "simulate": "models.simulation",
     "symmetrize": "merging",
+    "transform": "models.transforms",
     "tree": "merging",
     "use_device": "devices",
 }

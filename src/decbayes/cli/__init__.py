@@ -70,6 +70,17 @@ app.command(
     ```""",
 )
 app.command(
+    "decbayes.cli.transform:transform",
+    name="transform",
+    help="""Topics, classes or states of new data: one row per document or observation, in their order.
+
+    For example:
+
+    ```sh
+    decbayes transform letters.jsonl merged.posterior -o topics.csv
+    ```""",
+)
+app.command(
     "decbayes.cli.score:score",
     name="score",
     help="""Score posteriors by their mean log predictive density of held-out data; higher is better.

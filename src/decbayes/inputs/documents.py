@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ from decbayes.inputs.tables import Observations, csv_rows, ending, is_compressed
 from decbayes.inputs.texts import FORMATS, LeftOut, Texts, text_columns, without_standard_input
 
 TEXT = "text"
+
+# What stands in the place of a column, and how many words that have none are remembered.
+UNKNOWN, NO_WORD, MOST_REMEMBERED = -1, -2, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -137,12 +141,13 @@ def counted_texts(texts: Texts, vocabulary: tuple[str, ...], recipe: Recipe, cho
     if not is_large(*(path for path, _ in texts.files(LeftOut()))):
         tokens = list(documents())
         words = vocabulary or choice.of(tokens)
-        return Documents(*Counting(words)(tokens), left_out)
+        counts, unknown = Counting(words, recipe).of_words(tokens)
+        return Documents(counts, words, unknown, left_out)
     words = vocabulary or choice.of(documents())
-    left_out, count = LeftOut(), Counting(words)
+    left_out, counting = LeftOut(), Counting(words, recipe)
     matrix, total = FileMatrix(len(words)), 0
     for batch in in_batches(documents(), ROWS):
-        counts, _, unknown = count(batch)
+        counts, unknown = counting.of_words(batch)
         matrix.append(counts)
         total += unknown
     return Documents(matrix, words, total, left_out)
@@ -183,19 +188,39 @@ def moved(counts: csr_array, places: NDArray[np.int64], width: int) -> tuple[csr
     return csr_array(kept, shape=(counts.shape[0], width)), int(entries.data[~known].sum())
 
 
+class Places(dict[str, int]):
+    """The column of each word; and of what is none of them whether it is a word at all, found once."""
+
+    def __init__(self, vocabulary: Sequence[str], recipe: Recipe) -> None:
+        super().__init__((word, place) for place, word in enumerate(vocabulary) if recipe.is_word(word))
+        self._most, self._recipe = len(vocabulary) + MOST_REMEMBERED, recipe
+
+    def __missing__(self, piece: str) -> int:
+        place = UNKNOWN if self._recipe.is_word(piece) else NO_WORD
+        if len(self) < self._most:
+            self[piece] = place
+        return place
+
+
 class Counting:
-    """Counts the words of a vocabulary."""
+    """Counts the words of a vocabulary in texts, as a recipe makes words of them."""
 
-    def __init__(self, vocabulary: Sequence[str]) -> None:
-        self.vocabulary = tuple(vocabulary)
-        self._places = {word: place for place, word in enumerate(vocabulary)}
+    def __init__(self, vocabulary: Sequence[str], recipe: Recipe) -> None:
+        self.vocabulary, self.recipe = tuple(vocabulary), recipe
+        self._places = Places(vocabulary, recipe)
 
-    def __call__(self, documents: Sequence[Sequence[str]]) -> tuple[csr_array, tuple[str, ...], int]:
-        """(documents, words) counts, the words, and how many tokens are none of them."""
-        get, size = self._places.get, sum(map(len, documents))
-        places = np.fromiter((get(word, -1) for document in documents for word in document), np.int32, size)
-        rows = np.repeat(np.arange(len(documents), dtype=np.int32), list(map(len, documents)))
+    def __call__(self, texts: Iterable[str]) -> tuple[csr_array, int]:
+        """(documents, words) counts, and how many tokens are none of the words."""
+        return self.of_words([*map(self.recipe.pieces, texts)])
+
+    def of_words(self, documents: Sequence[Sequence[str]]) -> tuple[csr_array, int]:
+        """The same, of documents that are words already."""
+        lengths = np.fromiter(map(len, documents), np.int64, len(documents))
+        found = map(self._places.__getitem__, chain.from_iterable(documents))
+        places = np.fromiter(found, np.int32, int(lengths.sum()))
         known = places >= 0
-        entries = np.ones(int(known.sum()), dtype=np.int32), (rows[known], places[known])
+        offsets = np.append(0, np.cumsum(known))[np.append(0, np.cumsum(lengths))]
+        entries = np.ones(int(offsets[-1]), dtype=np.int32), places[known], offsets
         counts = csr_array(entries, shape=(len(documents), len(self.vocabulary)))
-        return counts, self.vocabulary, size - len(entries[0])
+        counts.sum_duplicates()
+        return counts, int((places == UNKNOWN).sum())

@@ -20,6 +20,9 @@ NAMED = {
     # The same, but each character of a script without spaces is a word of its own.
     "characters": rf"[{UNSPACED}]|[^\W\d_{UNSPACED}][^\W_{UNSPACED}]+|\d+[^\W\d_{UNSPACED}][^\W_{UNSPACED}]*",
 }
+WORDS = re.compile(NAMED["words"])
+SEPARATED = "".join(chr(code) if chr(code).isalnum() else " " for code in range(128))
+LOWERED = SEPARATED.lower()
 LONGEST_EXPRESSION, MOST_NGRAMS = 500, 5
 
 # So many characters in a row are a sentence rather than a word; one such word in ten is a reason to say so.
@@ -76,6 +79,18 @@ class Recipe:
     def all_words(self, texts: Iterable[str]) -> Iterator[list[str]]:
         return map(self.words, texts)
 
+    @property
+    def pieces(self) -> Callable[[str], list[str]]:
+        """A function that cuts texts into words and, where that is faster, some pieces that `is_word` knows as none."""
+        return lowered_pieces if self._usual else self.words
+
+    def is_word(self, piece: str) -> bool:
+        return not self._usual or (len(piece) > 1 and not piece.isdigit())
+
+    @cached_property
+    def _usual(self) -> bool:
+        return self == USUAL
+
     @cached_property
     def cut(self) -> Callable[[str], list[str]]:
         """The function that cuts a text into single words."""
@@ -83,6 +98,8 @@ class Recipe:
         return lambda text: find(prepared(text))
 
     def _finder(self) -> Callable[[str], list[str]]:
+        if not self.tokenizer and self.tokens == "words":
+            return words_in
         if not self.tokenizer:
             return re.compile(NAMED.get(self.tokens, self.tokens)).findall
         function = trusted(str(self.tokenizer))
@@ -103,6 +120,18 @@ def lowered(text: str) -> str:
 
 def composed(text: str) -> str:
     return text if text.isascii() else normalize("NFC", text)
+
+
+def words_in(text: str) -> list[str]:
+    """What the expression for "words" finds, twice as fast in plain ASCII."""
+    if text.isascii():
+        return [word for word in text.translate(SEPARATED).split() if len(word) > 1 and not word.isdigit()]
+    return WORDS.findall(text)
+
+
+def lowered_pieces(text: str) -> list[str]:
+    """The words of a text, and single letters and numbers."""
+    return text.translate(LOWERED).split() if text.isascii() else WORDS.findall(lowered(text))
 
 
 def ngrams(words: Sequence[str], most: int) -> Iterator[str]:

@@ -1,7 +1,6 @@
 """Texts from files of any kind, folders and standard input. A document that cannot be read is counted, never quoted."""
 
 import csv
-import json
 import re
 import shutil
 import sys
@@ -11,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
+
+import msgspec
 
 from decbayes.errors import InvalidData
 from decbayes.extras import require
@@ -81,13 +82,13 @@ class Texts:
     def read(self, left_out: LeftOut) -> Iterator[Text]:
         """All documents in order; what is wrong with others is told to `left_out`."""
         for path, whole in self.files(left_out):
+            alone = self.paths == (path,)
             for place, text, reason in self._documents(path, whole):
-                named = place if len(self.paths) == 1 and path == self.paths[0] else f"{path}:{place}".rstrip(":")
                 if not reason and not text.isascii() and UNREADABLE.search(text):
                     reason = NOT_UTF8
                 if not reason:
                     left_out.documents += 1
-                    yield Text(named, text)
+                    yield Text(place if alone else f"{path}:{place}".rstrip(":"), text)
                 elif self.strict:
                     raise InvalidData(f"{said(path)}: {place or 'it'}: {reason}.")
                 else:
@@ -134,20 +135,22 @@ def lines(source: Texts, path: Path) -> Iterator[tuple[str, str, str]]:
 
 def json_lines(source: Texts, path: Path) -> Iterator[tuple[str, str, str]]:
     wanted = source.columns or ("text",)
+    wrong = f"neither a string nor an object with a string as its {' or '.join(map(repr, wanted))}"
     for number, line, _ in lines(source, path):
         text = text_of(line, wanted)
-        wrong = f"neither a string nor an object with a string as its {' or '.join(map(repr, wanted))}"
-        yield f"line {number}" if text is None else number, text or "", "" if text is not None else wrong
+        yield (f"line {number}", "", wrong) if text is None else (number, text, "")
 
 
 def text_of(line: str, columns: Sequence[str]) -> str | None:
     """The text of a JSON line; an object whose text is null is an empty document."""
     try:
-        value = json.loads(line)
+        value = msgspec.json.decode(line)
     except (ValueError, RecursionError):
         return None
     if isinstance(value, str):
         return value
+    if isinstance(value, dict) and len(columns) == 1 and isinstance(only := value.get(columns[0]), str):
+        return only
     found = [value[name] for name in columns if name in value] if isinstance(value, dict) else []
     if not found or not all(part is None or isinstance(part, str) for part in found):
         return None

@@ -1,10 +1,9 @@
 """Latent Dirichlet allocation by batch variational Bayes (section 3.2)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -14,31 +13,18 @@ from decbayes.devices import DeviceName, device_for
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Dirichlet
 from decbayes.families.matrices import smallest, stored
-from decbayes.inputs.documents import Choice, Counting, read_documents
-from decbayes.inputs.recipes import USUAL, Recipe, trust
-from decbayes.inputs.stop_words import stop_words_of
-from decbayes.inputs.tables import Report
+from decbayes.inputs.recipes import USUAL, Recipe
 from decbayes.models.ascent import Ascent, Fit, OnPass, fit_best, fit_of, inside
-from decbayes.models.counts import Counts, as_counts
-from decbayes.models.model import Model, Number, Row, View, each, ignore, split_names
+from decbayes.models.counts import Counts, as_counts, checked_matrix
+from decbayes.models.model import Number, Row, View, each
 from decbayes.models.number import Search, check_number, known_number
 from decbayes.models.points import check_fit, check_structure
 from decbayes.models.tally import Tally
 from decbayes.models.topic_fit import NEGLIGIBLE, Site, document_topics, fit_sites, search_of, topics_at
 from decbayes.models.topic_moves import ExpectedCounts, TopicMoves
-from decbayes.models.topic_pass import Steps
-from decbayes.models.topic_sources import (
-    SOURCES,
-    Encoding,
-    Format,
-    Strict,
-    TextColumns,
-    Tokenizer,
-    Whole,
-    agreed_words,
-    report_reading,
-    text_source,
-)
+from decbayes.models.topic_pass import Inference, Steps, Topics
+from decbayes.models.topic_sources import OfTexts, tokens_of
+from decbayes.models.transforms import Transform
 from decbayes.models.vocabulary import words_in_order
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
@@ -49,7 +35,7 @@ PREDICTION_TOLERANCE, PREDICTION_STEPS = 1e-4, 300
 
 
 @dataclass(frozen=True)
-class LatentDirichletAllocation(Model):
+class LatentDirichletAllocation(OfTexts):
     """Documents mix topics, θ_d ~ Dirichlet(document_prior); topics mix words, β_k ~ Dirichlet(topic_prior).
 
     `topic_prior` is a number, one number per word, or a topics × words matrix. Data are sparse (or dense) documents ×
@@ -78,8 +64,6 @@ class LatentDirichletAllocation(Model):
     about: ClassVar[str] = "Topics of documents: latent Dirichlet allocation of texts or of word counts."
     command: ClassVar[str] = "topics"
     example: ClassVar[str] = "letters.jsonl --vocabulary words.txt"
-    sources: ClassVar[frozenset[str]] = SOURCES
-    many_files: ClassVar[bool] = True
     from_data: ClassVar[frozenset[str]] = frozenset({"vocabulary"})
     in_parts: ClassVar[bool] = True
     number: ClassVar[str] = "topics"
@@ -106,7 +90,7 @@ class LatentDirichletAllocation(Model):
             symmetry=(CoupledSet(("topics",)),),
             labels={"topics": self.vocabulary},
             sparse=frozenset({"topics"}),
-            model={"name": "LatentDirichletAllocation", "document_prior": float(self.document_prior), **self._made()},
+            model={"name": "LatentDirichletAllocation", "document_prior": float(self.document_prior), **self.made()},
         )
 
     @classmethod
@@ -229,71 +213,15 @@ class LatentDirichletAllocation(Model):
         counts = stored(posterior.contribution["topics"])
         return Tally(counts.sum(), counts, slack=NEGLIGIBLE * posterior.structure.prior["topics"].size)
 
-    @classmethod
-    def from_file(
-        cls,
-        path: Path | Sequence[Path],
-        *,
-        topics: Number = 20,
-        vocabulary: Annotated[Path | None, "The words that all sites count, one per line, and their recipe."] = None,
-        stop_words: Annotated[str, "Words to ignore: languages or files, separated by commas."] = "",
-        ngrams: Annotated[int, "Count pairs of neighbouring words (2), also three (3), and so on."] = 1,
-        tokens: Annotated[str, "What a word is: words, characters, or a regular expression."] = "words",
-        tokenizer: Tokenizer = "",
-        keep_case: Annotated[bool, "Do not turn texts into lower case."] = False,
-        least_documents: Annotated[int, "Without a vocabulary: ignore words in fewer documents.", Above(0)] = 5,
-        most_share: Annotated[float, "Without a vocabulary: ignore words in a larger share of them.", Above(0)] = 0.5,
-        most_words: Annotated[int, "Without a vocabulary: keep only the most frequent ones.", Above(0)] = 0,
-        columns: TextColumns = "",
-        format: Format = "",
-        encoding: Encoding = "utf-8",
-        whole: Whole = False,
-        strict: Strict = False,
-        report: Report = ignore,
-        **settings: Any,
-    ) -> tuple[Self, Any]:
-        """Texts are read from .txt, .jsonl, .csv, .tsv and .parquet files, folders of them, and standard input (-).
-
-        Sites must count the same words: give all of them the same --vocabulary, or give the later ones --like with
-        the first site's posterior. Without either, the vocabulary is the words of the file, without the rarest words
-        and those that most documents contain. --stop-words, or a smaller --most-share, gives clearer topics. How texts
-        become words (--tokens, --tokenizer, --ngrams, --keep-case) is kept with the words, for all who use them.
-        """
-        source = text_source(path, columns, format, encoding, whole, strict)
-        words, recipe = agreed_words(vocabulary, Recipe(tokens, trust(tokenizer), ngrams, not keep_case))
-        choice = Choice(least_documents, most_share, most_words, stop_words_of(split_names(stop_words), recipe))
-        documents = read_documents(source, words, recipe=recipe, choice=choice)
-        rare = f"in fewer than {least_documents} documents or in more than {most_share:.0%} of them"
-        also = ", stop words" if stop_words else ""
-        report_reading(documents, "not in the vocabulary" if words else rare + also, recipe, report)
-        return cls(topics, documents.vocabulary, recipe=recipe, **settings), documents.counts
-
-    def read(
-        self,
-        path: Path | Sequence[Path],
-        *,
-        columns: str = "",
-        format: str = "",
-        encoding: str = "utf-8",
-        whole: bool = False,
-        strict: bool = False,
-        tokenizer: str = "",
-        report: Report = ignore,
-    ) -> Any:
-        """Counts of the model's own words, made as the model's recipe says."""
-        trust(tokenizer)
-        source = text_source(path, columns, format, encoding, whole, strict)
-        documents = read_documents(source, self.vocabulary, recipe=self.recipe)
-        report_reading(documents, "not in the vocabulary", self.recipe, report)
-        return documents.counts
-
-    def counted(self, texts: Iterable[str]) -> csr_array:
-        """(documents, words): how often each of the model's words occurs in texts that are in memory."""
-        return Counting(self.vocabulary)(list(self.recipe.all_words(texts)))[0]
-
-    def _made(self) -> dict[str, str]:
-        """The recipe, as the structure holds it: the usual one goes without saying."""
-        return {"recipe": str(self.recipe)} if str(self.recipe) else {}
+    def transform(self, posterior: Posterior) -> Transform:
+        """What documents need to know of the topics is found once."""
+        check_structure(posterior, self.structure_for(posterior), "posterior")
+        (alpha,) = Dirichlet().columns(posterior.natural["topics"])
+        prior, words = self._document_prior(len(alpha)), len(self.vocabulary)
+        steps = Steps(prior, PREDICTION_TOLERANCE, PREDICTION_STEPS)
+        infer = Inference(Topics(np.ascontiguousarray(alpha.T), alpha.sum(axis=1)), steps)
+        names = tuple(f"topic_{k}" for k in range(len(alpha)))
+        return Transform(names, lambda data: infer(checked_matrix(data, words)), known=tokens_of)
 
     def _document_bounds(self, posterior: Posterior, data: Any) -> Array:
         check_structure(posterior, self.structure_for(posterior), "posterior")
