@@ -81,6 +81,17 @@ app.command(
     ```""",
 )
 app.command(
+    "decbayes.cli.export:export",
+    name="export",
+    help="""Write a posterior's components as CSV, Parquet or JSON: probabilities and intervals, one row each.
+
+    For example:
+
+    ```sh
+    decbayes export merged.posterior -o topics.csv --top 50
+    ```""",
+)
+app.command(
     "decbayes.cli.score:score",
     name="score",
     help="""Score posteriors by their mean log predictive density of held-out data; higher is better.
