@@ -25,7 +25,7 @@ SUBSTITUTION = re.compile(r"\$\(decbayes ([^)]*)\)")
 PORT = "7447"
 
 # Libraries that make test does not install everywhere: blocks about them are left out where they are missing.
-OPTIONAL = ("gensim", "tomotopy", "numpyro", "hmmlearn", "stepmix")
+OPTIONAL = ("gensim", "tomotopy", "numpyro", "hmmlearn", "stepmix", "pyLDAvis")
 # Commands that take long or never end by themselves: they are parsed, not run.
 LONG = ("demo", "simulate")
 PATIENCE = 60.0  # seconds until agents must have heard of each other

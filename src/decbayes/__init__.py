@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from decbayes.files import load as load
     from decbayes.files import save as save
     from decbayes.inputs.chunks import Chunks as Chunks
+    from decbayes.inputs.recipes import Recipe as Recipe
     from decbayes.merging import Alignment as Alignment
     from decbayes.merging import Exhaustive as Exhaustive
     from decbayes.merging import Grouping as Grouping
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from decbayes.models.simple_mixtures import CategoricalMixture as CategoricalMixture
     from decbayes.models.simple_mixtures import PoissonMixture as PoissonMixture
     from decbayes.models.simulation import simulate as simulate
+    from decbayes.models.transforms import transform as transform
     from decbayes.posterior import Posterior as Posterior
     from decbayes.streaming import Refinement as Refinement
     from decbayes.streaming import epochs as epochs
@@ -95,6 +97,7 @@ _HOME = {
     "PoissonRegression": "models.poisson_regression",
     "Posterior": "posterior",
     "Quadratic": "merging",
+    "Recipe": "inputs.recipes",
     "Refinement": "streaming",
     "Robust": "merging",
     "Structure": "structure",
@@ -127,6 +130,7 @@ _HOME = {
     "sequential": "streaming",
     "simulate": "models.simulation",
     "symmetrize": "merging",
+    "transform": "models.transforms",
     "tree": "merging",
     "use_device": "devices",
 }

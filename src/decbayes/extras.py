@@ -14,6 +14,7 @@ EXTRAS = {
     "paper": ("matplotlib", "sklearn", "Stemmer"),
     "interop": ("sklearn", "arviz_base", "pandas"),
     "parquet": ("pyarrow",),
+    "texts": ("bm25s",),
     "gpu": ("cupy",),
 }
 

@@ -11,7 +11,7 @@ from scipy.sparse import csc_array, csr_array, csr_matrix, save_npz
 import decbayes as db
 from decbayes.errors import InvalidData
 from decbayes.inputs import chunks, documents, filed, large
-from decbayes.inputs.documents import read_documents
+from decbayes.inputs.documents import Choice, read_documents
 from decbayes.inputs.filed import FileArray, FileMatrix
 from decbayes.inputs.large import read_any_table
 from decbayes.inputs.points import read_points
@@ -133,9 +133,9 @@ def test_texts_are_counted_as_they_are_at_once(name, vocabulary, tmp_path, monke
     else:
         lines = TEXTS if name == "a.txt" else [json.dumps({"text": text}) for text in TEXTS]
         (tmp_path / name).write_text("\n".join(lines), encoding="utf-8")
-    found = read_documents(tmp_path / name, vocabulary, least_documents=2)
+    found = read_documents(tmp_path / name, vocabulary, choice=Choice(least_documents=2))
     monkeypatch.setattr(large, "LARGE", 1 << 40)
-    expected = read_documents(tmp_path / name, vocabulary, least_documents=2)
+    expected = read_documents(tmp_path / name, vocabulary, choice=Choice(least_documents=2))
     assert (found.vocabulary, found.unknown) == (expected.vocabulary, expected.unknown)
     assert isinstance(found.counts, FileMatrix)
     np.testing.assert_array_equal(np.concatenate([p.toarray() for p in found.counts]), expected.counts.toarray())

@@ -11,9 +11,10 @@ import pytest
 from pages import free_port
 from parties import Means
 
+import decbayes as db
 from decbayes.cli import main
 from decbayes.files import load
-from decbayes.inputs.documents import read_vocabulary
+from decbayes.inputs.vocabularies import read_vocabulary
 from decbayes.merging import merge
 from decbayes.network import Charter, SqliteStore
 
@@ -58,11 +59,13 @@ def test_a_group_is_founded_grows_and_shows_one_fingerprint(command, tmp_path):
 def test_a_charter_reads_the_same_vocabulary_as_a_fit(command, tmp_path):
     """A byte-order mark, blank lines and blanks at the ends of lines are no words."""
     words = tmp_path / "words.txt"
-    words.write_bytes("\ufeffapple\r\n\npear \n".encode())
+    words.write_bytes('\ufeffapple\r\n\npear \n# decbayes recipe {"ngrams": 2}\n'.encode())
     member = f"a={key(command, tmp_path / 'a.key')}"
     new = ("charter", "new", tmp_path / "group.toml", "--group", "g", "--model", "LatentDirichletAllocation")
     assert command(*new, "--set", "topics=2", "--vocabulary", words, "--member", member)[0] == 0
-    assert Charter.load(tmp_path / "group.toml").vocabulary == ("apple", "pear") == read_vocabulary(words)
+    charter = Charter.load(tmp_path / "group.toml")
+    assert charter.vocabulary == ("apple", "pear") == read_vocabulary(words).words
+    assert charter.model.recipe == read_vocabulary(words).recipe == db.Recipe(ngrams=2)
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,8 @@ app.command(
     decbayes words letters.jsonl -o a.words
     ```
 
-    After that `sort -u a.words b.words > words.txt` makes the file for `decbayes fit topics --vocabulary`.""",
+    After that `decbayes words a.words b.words -o words.txt` makes the file for `decbayes fit topics --vocabulary`. How
+    texts became words is in the files, too: lists that were made in different ways are refused.""",
 )
 app.command(
     "decbayes.cli.merge:merge",
@@ -66,6 +67,28 @@ app.command(
 
     ```sh
     decbayes show merged.posterior --top 15 --picture topics.png
+    ```""",
+)
+app.command(
+    "decbayes.cli.transform:transform",
+    name="transform",
+    help="""Topics, classes or states of new data: one row per document or observation, in their order.
+
+    For example:
+
+    ```sh
+    decbayes transform letters.jsonl merged.posterior -o topics.csv
+    ```""",
+)
+app.command(
+    "decbayes.cli.export:export",
+    name="export",
+    help="""Write a posterior's components as CSV, Parquet or JSON: probabilities and intervals, one row each.
+
+    For example:
+
+    ```sh
+    decbayes export merged.posterior -o topics.csv --top 50
     ```""",
 )
 app.command(

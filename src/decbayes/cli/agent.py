@@ -19,6 +19,7 @@ from decbayes.cli.terminal import available, messages
 from decbayes.devices import DeviceName, use_device
 from decbayes.errors import InvalidCharter, TransportFailed
 from decbayes.extras import require_extra
+from decbayes.inputs.recipes import trust
 
 if TYPE_CHECKING:
     from decbayes.network import Charter, Identity, SqliteStore
@@ -53,6 +54,9 @@ def agent(
         Parameter(help="Serve /metrics and /health at this port of 127.0.0.1; 0 is any free one."),
     ] = None,
     seed: Annotated[NonNegativeInt, Parameter(help="Random seed of the fits.")] = 0,
+    tokenizer: Annotated[
+        str, Parameter(help="MODULE:FUNCTION that cuts texts into words, if the charter names one.")
+    ] = "",
     device: Annotated[DeviceName, Parameter(help="Where to fit topics: cpu, cuda, or auto.")] = "cpu",
     stop_with_stdin: Annotated[bool, Parameter(help="Stop when standard input ends.", negative="")] = False,
 ) -> None:
@@ -66,6 +70,7 @@ def agent(
 
     check_streams(stop_with_stdin)
     use_device(available(device))
+    trust(tokenizer)
     agreed, identity = Charter.load(charter), Identity.load(key)
     links = Links(listen, connect, discovery, tls_of(tls_authority, tls_certificate, tls_key), plain)
     shards = [agreed.model.read(path, report=messages().print) for path in data]

@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 
 from decbayes.errors import InvalidCharter, StoreFailed
 from decbayes.extras import require_extra
-from decbayes.inputs.documents import read_vocabulary
+from decbayes.inputs.vocabularies import Vocabulary, read_vocabulary
 from decbayes.models.registry import MODELS
 from decbayes.network.protocol.limits import Limits, Rules
 
@@ -52,11 +52,12 @@ def new(
     from decbayes.network import Charter
 
     refuse_existing(file)
-    words = read_vocabulary(vocabulary) if vocabulary is not None else ()
+    words, recipe = read_vocabulary(vocabulary) if vocabulary is not None else Vocabulary(())
+    made = {"recipe": str(recipe)} if str(recipe) else {}
     charter = Charter(
         group=group,
         model_name=model,
-        settings=values(settings),
+        settings={**values(settings), **made},
         members=keys(members),
         limits=limits_from(values(limits)),
         rules=rules_from(values(rules)),

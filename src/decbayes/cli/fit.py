@@ -24,7 +24,10 @@ from decbayes.posterior import Posterior
 
 app = App(name="fit", help="Fit a model to one site's data and write its posterior.")
 
-Data = Annotated[Path, Parameter(help="A .csv, .tsv, .parquet, .npy, .npz or .mtx file; texts are .jsonl or .txt.")]
+Data = Annotated[Path, Parameter(help="A .csv, .tsv, .parquet, .npy, .npz or .mtx file.")]
+Sources = Annotated[
+    list[Path], Parameter(help="Files and folders of texts, - for standard input; or a file of counts.", negative="")
+]
 Output = Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the posterior.")]
 Like = Annotated[Path | None, Parameter(help="Use the model, prior and column names of another site's posterior.")]
 Seed = Annotated[NonNegativeInt, Parameter(help="Random seed: the same seed gives the same fit.")]
@@ -38,10 +41,7 @@ Batch = Annotated[
 ]
 Device = Annotated[DeviceName | None, Parameter(help="Where to fit: cpu, cuda, or auto.", show_default=False)]
 
-FIRST = (
-    inspect.Parameter("data", inspect.Parameter.POSITIONAL_ONLY, annotation=Data),
-    inspect.Parameter("output", KEYWORD, annotation=Output),
-)
+FIRST = (inspect.Parameter("output", KEYWORD, annotation=Output),)
 LAST = (
     inspect.Parameter("like", KEYWORD, default=None, annotation=Like),
     inspect.Parameter("restarts", KEYWORD, default=None, annotation=Restarts),
@@ -61,7 +61,9 @@ def fit_command(kind: type[Model]) -> Callable[..., None]:
     def command(*words: Any, **options: Any) -> None:
         fit(kind, *words, **options)
 
-    own = [*FIRST, *model_options(kind), *LAST, *(LARGE if kind.in_batches else ())]
+    data = Sources if kind.many_files else Data
+    where = inspect.Parameter("data", inspect.Parameter.POSITIONAL_ONLY, annotation=data)
+    own = [where, *FIRST, *model_options(kind), *LAST, *(LARGE if kind.in_batches else ())]
     command.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
     command.__doc__ = help_text(kind)
     return command
@@ -69,7 +71,7 @@ def fit_command(kind: type[Model]) -> Callable[..., None]:
 
 def fit(
     kind: type[Model],
-    data: Path,
+    data: Any,
     *,
     output: Path,
     like: Path | None = None,
@@ -84,9 +86,10 @@ def fit(
 
     On Ctrl-C the best state so far is written, and the same command goes on from there.
     """
-    check_output(output, data, like, *(value for value in settings.values() if isinstance(value, Path)))
+    files = [data] if isinstance(data, Path) else data
+    check_output(output, *files, like, *(value for value in settings.values() if isinstance(value, Path)))
     options = {"like": like, "restarts": restarts, "passes": passes, "seed": seed, "batch": batch, **settings}
-    command = named(kind, data, options)
+    command = named(kind, files, options)
     model, observations = agreed(kind, data, like, settings) if like is not None else built(kind, data, settings)
     chosen = {"restarts": restarts, "passes": passes, "batch": batch}
     ascent = replace(model.ascent, **{name: value for name, value in chosen.items() if value is not None})
@@ -108,8 +111,9 @@ def fit(
         raise
     structure = found.posterior.structure
     if found.posterior == Posterior.of_prior(structure):
+        names = ", ".join(map(str, files))
         raise InvalidData(
-            f"{data} holds nothing that the model can use: no word of its vocabulary, or only empty rows. "
+            f"{names} holds nothing that the model can use: no word of its vocabulary, or only empty rows. "
             "Nothing was written."
         )
     save(found.posterior, output)
@@ -122,7 +126,7 @@ def fit(
     )
 
 
-def built(kind: type[Model], data: Path, settings: dict[str, Any]) -> tuple[Model, Any]:
+def built(kind: type[Model], data: Any, settings: dict[str, Any]) -> tuple[Model, Any]:
     """A new model and the file's observations."""
     needed = lacking(kind, settings)
     if needed:
@@ -135,12 +139,13 @@ def built(kind: type[Model], data: Path, settings: dict[str, Any]) -> tuple[Mode
     return model, observations
 
 
-def agreed(kind: type[Model], data: Path, like: Path, settings: dict[str, Any]) -> tuple[Model, Any]:
+def agreed(kind: type[Model], data: Any, like: Path, settings: dict[str, Any]) -> tuple[Model, Any]:
     """The model of another site's posterior, and the file's observations as that model needs them.
 
     How many components the site looks for is its own affair: posteriors of different numbers merge.
     """
-    columns, number = str(settings.pop("columns", "")), settings.pop(kind.number, None)
+    sources = {name: settings.pop(name) for name in kind.sources & settings.keys()}
+    number = settings.pop(kind.number, None)
     if settings:
         names = ", ".join(map(as_option, settings))
         raise WrongArgument(f"{names} and --like {like} exclude each other: with --like they are those of that file.")
@@ -149,7 +154,7 @@ def agreed(kind: type[Model], data: Path, like: Path, settings: dict[str, Any]) 
         raise StructureMismatch(f"{like} is a posterior of {type(model).__name__}, not of {kind.__name__}.")
     if number is not None:
         model = model.sized(number)
-    return model, model.read(data, columns=columns, report=messages().print)
+    return model, model.read(data, **sources, report=messages().print)
 
 
 def help_text(kind: type[Model]) -> str:

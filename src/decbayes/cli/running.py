@@ -19,6 +19,7 @@ class WrongArgument(DecbayesError):
 # What a user can do something about is told in one line; anything else is a defect and shows its traceback.
 USER_ERRORS = (DecbayesError, OSError, MemoryError)
 INTERRUPTED = 130
+STANDARD_INPUT = "/dev/stdin"  # a lone hyphen would be taken for an option
 UNHEARD = 141  # as for a command that SIGPIPE ends
 
 
@@ -28,7 +29,9 @@ def run(app: App, arguments: Sequence[str], *, name: str) -> NoReturn:
     print_anything()
     try:
         ended = app(
-            [word for word in arguments if word != "--debug"], result_action="return_value", exit_on_error=False
+            [STANDARD_INPUT if word == "-" else word for word in arguments if word != "--debug"],
+            result_action="return_value",
+            exit_on_error=False,
         )
         sys.stdout.flush()
     except CycloptsError:  # which it has told itself

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 from rich.table import Table
 
+from decbayes.cli.reading import Reading
 from decbayes.cli.terminal import messages, output
 from decbayes.errors import InvalidData
 from decbayes.files import load
@@ -19,20 +20,20 @@ from decbayes.models.holdout import hold_out
 from decbayes.models.registry import model_for
 from decbayes.posterior import Posterior
 
+AS_THEY_ARE = Reading()
+
 
 def score(
     data: Annotated[Path, Parameter(help="Held-out data, in any format that `decbayes fit` reads.")],
     posteriors: Annotated[list[Path], Parameter(negative="", help="The posterior files to compare.")],
     /,
     *,
-    columns: Annotated[
-        str, Parameter(help="Columns to use, separated by commas; default: those of the posterior.")
-    ] = "",
     held_out: Annotated[float, Parameter(help="Topics and features: share of each observation to predict.")] = 0.1,
     seed: Annotated[NonNegativeInt, Parameter(help="Topics and features: random seed that chooses this share.")] = 0,
     labels: Annotated[
         str, Parameter(help="A column of labels: also print how well classes or clusters agree with them.")
     ] = "",
+    reading: Reading = AS_THEY_ARE,
 ) -> None:
     """Print each posterior's mean log predictive density of held-out data; higher is better."""
     if not posteriors:
@@ -44,23 +45,25 @@ def score(
     table = Table("posterior", "log predictive", *(["adjusted Rand"] if labels else []), box=None)
     for path, posterior in zip(posteriors, read, strict=True):
         with messages().status(f"scoring {path}"):
-            values = [predictive(posterior, data, columns, held_out, np.random.default_rng(seed))]
-            values += [agreement(posterior, data, columns, labels)] if labels else []
+            values = [predictive(posterior, data, reading, held_out, np.random.default_rng(seed))]
+            values += [agreement(posterior, data, reading, labels)] if labels else []
         table.add_row(str(path), *(f"{value:.4f}" for value in values))
     output().print(table)
 
 
-def agreement(posterior: Posterior, data: Path, columns: str, labels: str) -> float:
+def agreement(posterior: Posterior, data: Path, reading: Reading, labels: str) -> float:
     """How well a posterior's components agree with a column of labels."""
     model = model_for(posterior.structure)
     names = read_frame(data, [labels])[labels]
-    return adjusted_rand(names, model.assign(posterior, model.read(data, columns=columns, report=messages().print)))
+    return adjusted_rand(
+        names, model.assign(posterior, model.read(data, **reading.options(type(model)), report=messages().print))
+    )
 
 
-def predictive(posterior: Posterior, data: Path, columns: str, share: float, rng: np.random.Generator) -> float:
+def predictive(posterior: Posterior, data: Path, reading: Reading, share: float, rng: np.random.Generator) -> float:
     """The mean log predictive density of a file's observations, or of a part of each given the rest."""
     model = model_for(posterior.structure)
-    observations = model.read(data, columns=columns, report=messages().print)
+    observations = model.read(data, **reading.options(type(model)), report=messages().print)
     held = None
     if model.in_parts:
         observations, held = hold_out(observations, share=share, rng=rng)

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from decbayes.files import load, save
+from decbayes.inputs.texts import STANDARD_INPUT
 from decbayes.models.ascent import Ascent, Fit, FitInterrupted, OnPass, Pass
 from decbayes.models.model import Model
 from decbayes.posterior import Posterior
@@ -55,11 +57,19 @@ def note_of(output: Path) -> Path:
     return output.with_name(f"{output.name}.unfinished")
 
 
-def named(kind: type[Model], data: Path, options: Mapping[str, Any]) -> str:
-    """A name for a command: the same options and a file that has not been written since."""
-    state = data.stat()
-    said = [kind.__name__, str(data.resolve()), state.st_size, state.st_mtime_ns, sorted(map(repr, options.items()))]
+def named(kind: type[Model], data: Sequence[Path], options: Mapping[str, Any]) -> str:
+    """A name for a command: the same options and files that have not been written since."""
+    files = [[str(path.resolve()), *state_of(path)] for path in data]
+    said = [kind.__name__, files, sorted(map(repr, options.items()))]
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+
+def state_of(path: Path) -> list[int]:
+    """What changes when somebody writes to a file; nobody knows whether standard input has changed."""
+    if path == STANDARD_INPUT:
+        return [time.time_ns()]
+    state = path.stat()
+    return [state.st_size, state.st_mtime_ns]
 
 
 def fit_on(model: Model, observations: Any, left: Unfinished | None, seed: int, report: Counted, **where: Any) -> Fit:

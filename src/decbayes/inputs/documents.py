@@ -1,9 +1,9 @@
 """Word counts of documents, from texts or from counted tables."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,34 +12,113 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from decbayes.errors import InvalidData
+from decbayes.extras import require
 from decbayes.inputs.chunks import in_batches
 from decbayes.inputs.filed import FileArray, FileMatrix
 from decbayes.inputs.large import ROWS, is_large, read_any_table
-from decbayes.inputs.tables import TEXTS, Observations, is_text, opened, read_texts, reading
+from decbayes.inputs.recipes import UNSPACED_REMEDY, USUAL, Recipe, unspaced
+from decbayes.inputs.tables import Observations, csv_rows, ending, is_compressed, is_number, reading
+from decbayes.inputs.texts import FORMATS, LeftOut, Texts, text_columns, without_standard_input
 
-WORD = re.compile(r"[^\W\d_]{2,}")  # two letters or more, of any alphabet
+TEXT = "text"
+
+# What stands in the place of a column, and how many words that have none are remembered.
+UNKNOWN, NO_WORD, MOST_REMEMBERED = -1, -2, 1 << 20
 
 
 @dataclass(frozen=True)
 class Documents:
-    """Counts of words in documents, the words, and how many tokens of the texts are none of them."""
+    """Counts of words in documents, the words, how many tokens are none of them, and what could not be read."""
 
     counts: Any
     vocabulary: tuple[str, ...]
     unknown: int = 0
+    left_out: LeftOut = field(default_factory=LeftOut)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which words of texts count: those in enough documents, not in too large a share of them, and no stop words.
+
+    A pair of words, or more of them, is left out if it begins or ends with a stop word.
+    """
+
+    least_documents: int = 1
+    most_share: float = 1.0
+    most_words: int = 0
+    stop_words: frozenset[str] = frozenset()
+
+    def of(self, documents: Iterable[Sequence[str]]) -> tuple[str, ...]:
+        """The words that count, in alphabetical order."""
+        occurrences: Counter[str] = Counter()
+        size = 0
+        for document in documents:
+            occurrences.update(set(document))
+            size += 1
+        most = self.most_share * size
+        kept = {word: count for word, count in occurrences.items() if self.least_documents <= count <= most}
+        telling = [word for word in kept if not self.stops(word)]
+        if not telling:
+            remedy = UNSPACED_REMEDY if unspaced(occurrences) else "lower --least-documents or raise --most-share"
+            raise InvalidData(
+                f"No word occurs in {self.least_documents} documents or more and in at most {self.most_share:.0%} of "
+                f"the {size:,}; {remedy}."
+            )
+        if self.most_words:
+            telling = sorted(telling, key=lambda word: (-kept[word], word))[: self.most_words]
+        return tuple(sorted(telling))
+
+    def stops(self, word: str) -> bool:
+        parts = word.split(" ")
+        return word in self.stop_words or parts[0] in self.stop_words or parts[-1] in self.stop_words
+
+
+EVERYTHING = Choice()
 
 
 def read_documents(
-    path: Path, vocabulary: Sequence[str] = (), *, least_documents: int = 1, most_share: float = 1.0
+    source: Path | Texts, vocabulary: Sequence[str] = (), *, recipe: Recipe = USUAL, choice: Choice = EVERYTHING
 ) -> Documents:
-    """Documents of a file, over the given vocabulary or else over the file's own."""
-    if is_text(path):
-        return counted_texts(path, tuple(vocabulary), least_documents, most_share)
-    table = read_counts(path)
+    """Documents of files, over the given vocabulary or else over their own words."""
+    texts, _copy = without_standard_input(Texts((source,)) if isinstance(source, Path) else source)
+    if not holds_counts(texts):
+        return counted_texts(texts, tuple(vocabulary), recipe, choice)
+    table = read_counts(texts.paths[0])
     counts = as_matrix(table.values)
     if not vocabulary:
         return Documents(counts, table.columns or tuple(map(str, range(counts.shape[1]))))
     return in_order_of(vocabulary, counts, table.columns) if table.columns else Documents(counts, tuple(vocabulary))
+
+
+def holds_counts(texts: Texts) -> bool:
+    """Whether there is one file, and it holds counts rather than texts."""
+    (path, *others) = texts.paths
+    kind = texts.format or ending(path)
+    if others or path.is_dir() or texts.columns or texts.format:
+        return False
+    if kind in ("csv", "tsv"):
+        return not has_text_column(path)
+    if kind == "parquet":
+        return is_compressed(path) or TEXT not in parquet_strings(path)
+    return kind not in FORMATS
+
+
+def has_text_column(path: Path) -> bool:
+    """Whether a CSV file has a column `text` that holds texts: that word may as well be one whose counts are there."""
+    with reading(path, f".{ending(path)}"):
+        rows = csv_rows(path)
+        names, first = ([cell.strip() for cell in next(rows, [])] for _ in range(2))
+    if TEXT not in names or not first:
+        return False
+    (place,) = text_columns(names, ())
+    return place < len(first) and not is_number(first[place])
+
+
+def parquet_strings(path: Path) -> list[str]:
+    """The columns of strings."""
+    parquet = require("pyarrow.parquet", extra="parquet", task="Reading Parquet files")
+    with reading(path, ".parquet"):
+        return [field.name for field in parquet.read_schema(path) if str(field.type) in ("string", "large_string")]
 
 
 def as_matrix(values: Any) -> csr_array | FileMatrix:
@@ -52,29 +131,26 @@ def as_matrix(values: Any) -> csr_array | FileMatrix:
     return csr_array(values) if np.ndim(values) == 2 else csr_array((0, 0))
 
 
-def counted_texts(path: Path, vocabulary: tuple[str, ...], least: int, most_share: float) -> Documents:
-    """Texts of a large file are read twice where their words are to be chosen, and never held."""
-    if not is_large(path):
-        tokens = list(tokens_of(path))
-        words = vocabulary or telling_words(tokens, least, most_share)
-        return counted(tokens, words)
-    words = vocabulary or telling_words(tokens_of(path), least, most_share)
-    matrix, unknown = FileMatrix(len(words)), 0
-    for batch in in_batches(tokens_of(path), ROWS):
-        some = counted(batch, words)
-        matrix.append(some.counts)
-        unknown += some.unknown
-    return Documents(matrix, words, unknown)
+def counted_texts(texts: Texts, vocabulary: tuple[str, ...], recipe: Recipe, choice: Choice) -> Documents:
+    """Texts of large files are read twice where their words are to be chosen, and never held."""
 
+    def documents() -> Iterator[list[str]]:
+        return recipe.all_words(text for _, text in texts.read(left_out))
 
-def tokens_of(path: Path) -> Iterator[list[str]]:
-    """The words of each document; there is at least one."""
-    number = 0
-    for text in read_texts(path):
-        number += 1
-        yield WORD.findall(text.lower())
-    if not number:
-        raise InvalidData(f"{path} holds no documents.")
+    left_out = LeftOut()
+    if not is_large(*(path for path, _ in texts.files(LeftOut()))):
+        tokens = list(documents())
+        words = vocabulary or choice.of(tokens)
+        counts, unknown = Counting(words, recipe).of_words(tokens)
+        return Documents(counts, words, unknown, left_out)
+    words = vocabulary or choice.of(documents())
+    left_out, counting = LeftOut(), Counting(words, recipe)
+    matrix, total = FileMatrix(len(words)), 0
+    for batch in in_batches(documents(), ROWS):
+        counts, unknown = counting.of_words(batch)
+        matrix.append(counts)
+        total += unknown
+    return Documents(matrix, words, total, left_out)
 
 
 def read_counts(path: Path) -> Observations:
@@ -82,7 +158,10 @@ def read_counts(path: Path) -> Observations:
         return read_any_table(path)
     except InvalidData as error:
         cause = str(error).split(" Fill in missing")[0].rstrip(".")
-        raise InvalidData(f"{cause}. Word counts are expected; texts must be in {', '.join(TEXTS)} files.") from None
+        raise InvalidData(
+            f"{cause}. Word counts are expected; texts are in .txt or .jsonl files, or in columns of a table that you "
+            "name: --columns NAME."
+        ) from None
 
 
 def in_order_of(vocabulary: Sequence[str], counts: csr_array | FileMatrix, columns: Sequence[str]) -> Documents:
@@ -109,40 +188,39 @@ def moved(counts: csr_array, places: NDArray[np.int64], width: int) -> tuple[csr
     return csr_array(kept, shape=(counts.shape[0], width)), int(entries.data[~known].sum())
 
 
-def read_vocabulary(path: Path) -> tuple[str, ...]:
-    """One word per line."""
-    with reading(path, "text"), opened(path) as file:
-        words = tuple(line.strip() for line in file if line.strip())
-    if not words:
-        raise InvalidData(f"{path} holds no words; one per line is expected.")
-    if len(set(words)) != len(words):
-        twice = len(words) - len(set(words))
-        raise InvalidData(f"{path}: {twice:,} words are listed more than once; `sort -u` removes them.")
-    return words
+class Places(dict[str, int]):
+    """The column of each word; and of what is none of them whether it is a word at all, found once."""
+
+    def __init__(self, vocabulary: Sequence[str], recipe: Recipe) -> None:
+        super().__init__((word, place) for place, word in enumerate(vocabulary) if recipe.is_word(word))
+        self._most, self._recipe = len(vocabulary) + MOST_REMEMBERED, recipe
+
+    def __missing__(self, piece: str) -> int:
+        place = UNKNOWN if self._recipe.is_word(piece) else NO_WORD
+        if len(self) < self._most:
+            self[piece] = place
+        return place
 
 
-def telling_words(documents: Iterable[Sequence[str]], least: int, most_share: float) -> tuple[str, ...]:
-    """The words that occur in enough documents and not in too large a share of them, in alphabetical order."""
-    occurrences: Counter[str] = Counter()
-    size = 0
-    for document in documents:
-        occurrences.update(set(document))
-        size += 1
-    most = most_share * size
-    words = tuple(sorted(word for word, count in occurrences.items() if least <= count <= most))
-    if not words:
-        raise InvalidData(
-            f"No word occurs in {least} documents or more and in at most {most_share:.0%} of the {size:,}; "
-            "lower --least-documents or raise --most-share."
-        )
-    return words
+class Counting:
+    """Counts the words of a vocabulary in texts, as a recipe makes words of them."""
 
+    def __init__(self, vocabulary: Sequence[str], recipe: Recipe) -> None:
+        self.vocabulary, self.recipe = tuple(vocabulary), recipe
+        self._places = Places(vocabulary, recipe)
 
-def counted(documents: Sequence[Sequence[str]], vocabulary: tuple[str, ...]) -> Documents:
-    places = {word: place for place, word in enumerate(vocabulary)}
-    known = [[places[word] for word in document if word in places] for document in documents]
-    lengths = [len(document) for document in known]
-    columns = np.array([place for document in known for place in document], dtype=np.int32)
-    rows = np.repeat(np.arange(len(known)), lengths)
-    counts = csr_array((np.ones(len(columns), dtype=np.int32), (rows, columns)), shape=(len(known), len(vocabulary)))
-    return Documents(counts, vocabulary, sum(map(len, documents)) - len(columns))
+    def __call__(self, texts: Iterable[str]) -> tuple[csr_array, int]:
+        """(documents, words) counts, and how many tokens are none of the words."""
+        return self.of_words([*map(self.recipe.pieces, texts)])
+
+    def of_words(self, documents: Sequence[Sequence[str]]) -> tuple[csr_array, int]:
+        """The same, of documents that are words already."""
+        lengths = np.fromiter(map(len, documents), np.int64, len(documents))
+        found = map(self._places.__getitem__, chain.from_iterable(documents))
+        places = np.fromiter(found, np.int32, int(lengths.sum()))
+        known = places >= 0
+        offsets = np.append(0, np.cumsum(known))[np.append(0, np.cumsum(lengths))]
+        entries = np.ones(int(offsets[-1]), dtype=np.int32), places[known], offsets
+        counts = csr_array(entries, shape=(len(documents), len(self.vocabulary)))
+        counts.sum_duplicates()
+        return counts, int((places == UNKNOWN).sum())

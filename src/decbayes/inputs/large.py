@@ -23,6 +23,7 @@ from decbayes.inputs.tables import (
     check_numeric,
     csv_rows,
     ending,
+    is_compressed,
     is_number,
     numbers,
     opened,
@@ -50,14 +51,19 @@ class InNoOrder(Exception):
     """Entries of a sparse matrix that do not come row by row."""
 
 
-def is_large(path: Path) -> bool:
-    return path.stat().st_size * (UNPACKED if path.suffix == ".gz" else 1) > LARGE
+def is_large(*paths: Path) -> bool:
+    return sum(map(size_of, paths)) > LARGE
+
+
+def size_of(path: Path) -> int:
+    """Bytes, about as many as there are when a file is decompressed."""
+    return path.stat().st_size * (UNPACKED if is_compressed(path) else 1)
 
 
 def read_any_table(path: Path, columns: Sequence[str] = ()) -> Observations:
     """The numbers of a file: in memory, or in files of their own where they are many."""
     suffix = ending(path)
-    if suffix not in LARGE_READERS or not is_large(path) or (path.suffix == ".gz" and suffix in BINARY):
+    if suffix not in LARGE_READERS or not is_large(path) or (is_compressed(path) and suffix in BINARY):
         return read_table(path, columns)
     with reading(path, f".{suffix}"):
         try:

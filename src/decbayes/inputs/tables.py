@@ -1,11 +1,12 @@
-"""Observations from files: tables, arrays, sparse counts and texts, by the ending of the file's name.
+"""Observations from files: tables, arrays and sparse counts, by the ending of the file's name.
 
 Messages say where in a file something is wrong, and never quote what stands there: it is somebody's data.
 """
 
+import bz2
 import csv
 import gzip
-import json
+import lzma
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,11 +32,13 @@ DAMAGE = (
     BadZipFile,
     gzip.BadGzipFile,
     zlib.error,
+    lzma.LZMAError,
     csv.Error,
 )
 # Their libraries do not decompress these, and their errors speak of the format, not of what the file holds.
 BINARY = ("parquet", "npy", "npz")
-TEXTS = (".jsonl", ".ndjson", ".txt")
+# What decompresses a file, by how its name ends.
+OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 Report = Callable[[str], None]
 """Told what a reader did that its user should know, such as how many words were left out."""
@@ -51,7 +54,12 @@ class Observations:
 
 def ending(path: Path) -> str:
     """What kind of file it is by its name, "csv" of data.CSV.gz; nothing if the name does not say."""
-    return Path(path.name.removesuffix(".gz")).suffix.lower().removeprefix(".")
+    name = path.stem if is_compressed(path) else path.name
+    return Path(name).suffix.lower().removeprefix(".")
+
+
+def is_compressed(path: Path) -> bool:
+    return path.suffix.lower() in OPENERS
 
 
 def read_table(path: Path, columns: Sequence[str] = ()) -> Observations:
@@ -62,7 +70,7 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> Observations:
         raise InvalidData(f"{path}: files {unknown} are not supported; supported are .{', .'.join(READERS)}.")
     if not path.stat().st_size:
         raise InvalidData(f"{path} is empty.")
-    if path.suffix == ".gz" and suffix in BINARY:
+    if is_compressed(path) and suffix in BINARY:
         raise InvalidData(f"{path}: compressed .{suffix} files are not supported; decompress it with gunzip first.")
     with reading(path, f".{suffix}"):
         return READERS[suffix](path, columns)
@@ -97,9 +105,14 @@ def read_csv(path: Path, columns: Sequence[str]) -> Observations:
 def csv_rows(path: Path) -> Iterator[list[str]]:
     """Rows that are not blank; tabs part their cells if the first line has any."""
     with opened(path) as file:
-        delimiter = "\t" if "\t" in file.readline() else ","
-        file.seek(0)
-        yield from filter(None, csv.reader(file, delimiter=delimiter))
+        yield from filter(None, csv.reader(file, delimiter=delimiter_of(file)))
+
+
+def delimiter_of(file: TextIO) -> str:
+    """What parts the cells, by the first line of a file that has just been opened."""
+    delimiter = "\t" if "\t" in file.readline() else ","
+    file.seek(0)
+    return delimiter
 
 
 def places(names: Sequence[str], columns: Sequence[str]) -> list[int]:
@@ -221,52 +234,14 @@ def has_names(path: Path) -> bool:
         return not all(is_number(cell) for cell in next(csv_rows(path), []))
 
 
-def read_texts(path: Path) -> Iterator[str]:
-    """The texts of JSON lines (strings, or objects with a `text`), the lines of a plain text file, or a column."""
-    if ending(path) == "parquet":
-        yield from column_of_texts(path)
-        return
-    plain = ending(path) == "txt"
-    with reading(path, "text"), opened(path) as file:
-        for number, line in enumerate(file, start=1):
-            if line.strip():
-                yield line if plain else text_of(line, number)
-
-
-def text_of(line: str, number: int) -> str:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        value = None
-    text = value.get("text") if isinstance(value, dict) else value
-    if not isinstance(text, str):
-        raise InvalidData(f"line {number} is neither a string nor an object with a string as its 'text'.")
-    return text
-
-
-def is_text(path: Path) -> bool:
-    """Whether the file holds texts; a Parquet file does if its column `text` is one of strings."""
-    if ending(path) == "parquet":
-        return path.suffix != ".gz" and any(field.name == "text" for field in text_fields(path))
-    return f".{ending(path)}" in TEXTS
-
-
-def text_fields(path: Path) -> list[Any]:
-    parquet = require("pyarrow.parquet", extra="parquet", task="Reading Parquet files")
-    with reading(path, ".parquet"):
-        return [field for field in parquet.read_schema(path) if str(field.type) in ("string", "large_string")]
-
-
-def column_of_texts(path: Path) -> Iterator[str]:
-    parquet = require("pyarrow.parquet", extra="parquet", task="Reading Parquet files")
-    with reading(path, ".parquet"), parquet.ParquetFile(path) as file:
-        for batch in file.iter_batches(1 << 12, columns=["text"]):
-            yield from (text for text in batch.column("text").to_pylist() if text is not None and text.strip())
-
-
 @contextmanager
-def opened(path: Path) -> Iterator[TextIO]:
-    """A text file, decompressed if its name ends in .gz, without the byte-order mark that some programs write."""
-    opener: Callable[..., TextIO] = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
+def opened(path: Path, encoding: str = "utf-8", errors: str = "strict") -> Iterator[TextIO]:
+    """A text file, decompressed if its name says so, without the byte-order mark that some programs write."""
+    opener: Callable[..., TextIO] = OPENERS.get(path.suffix.lower(), open)
+    with opener(path, "rt", encoding=marked(encoding), errors=errors, newline="") as file:
         yield file
+
+
+def marked(encoding: str) -> str:
+    """The same encoding with or without a mark at the beginning."""
+    return "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding

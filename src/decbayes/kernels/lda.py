@@ -175,6 +175,38 @@ def update_documents(
 
 
 @compiled
+def infer_documents(
+    counts: Integers,
+    indices: Integers,
+    offsets: NDArray[np.int64],
+    weights: Floats,
+    prior: Floats,
+    gamma: Floats,
+    tolerance: float,
+    most_steps: int,
+) -> None:
+    """Update γ as `update_documents` does and write γ / Σγ in its place; nothing is kept for topics or bound."""
+    documents, components = gamma.shape
+    rows = (components + 3) // 4 * 4
+    most = 8 * (longest(offsets[:-1], offsets[1:]) // 8 + 1)
+    gathered, count_buffer, norm_buffer = np.empty(rows * most), np.empty(most), np.empty(most)
+    shares, sums = np.zeros(rows), np.empty(rows)
+    for d in range(documents):
+        start, size = offsets[d], offsets[d + 1] - offsets[d]
+        padded = (size + 7) // 8 * 8
+        local = gathered[: rows * padded].reshape((rows, padded))
+        n, norm = count_buffer[:padded], norm_buffer[:padded]
+        _gather(counts[start : start + size], indices[start : start + size], weights, n, local)
+        for k in range(components):
+            shares[k] = exp_digamma(gamma[d, k])
+        for _ in range(most_steps):
+            change = _update_document(n, local, prior, gamma[d], shares, norm, sums)
+            if change < tolerance * components:
+                break
+        gamma[d] /= gamma[d].sum()
+
+
+@compiled
 def sort_by_word(
     indices: Integers,
     offsets: NDArray[np.int64],

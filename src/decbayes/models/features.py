@@ -18,6 +18,7 @@ from decbayes.models.feature_state import FeatureData, Span, State, believing, i
 from decbayes.models.model import Model, Row, View
 from decbayes.models.points import as_numbers, as_points, check_fit, check_held, check_rounding, check_structure
 from decbayes.models.tally import Tally
+from decbayes.models.transforms import Transform
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet
@@ -106,6 +107,10 @@ class LatentFeatures(Model):
         """(N, K): the probability that each observation has each feature. Components that are NaN count as unseen."""
         check_structure(posterior, self.structure, "posterior")
         return assignments_given(self._believed(posterior), self._points(data, unseen=True))
+
+    def transform(self, posterior: Posterior) -> Transform:
+        """The features of an observation are no shares of it."""
+        return super().transform(posterior)._replace(shares=False)
 
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
         """Per observation the log density of the values held out, given the others of the same vector.

@@ -1,6 +1,6 @@
 """Hidden Markov models: sequences of rows whose state changes from step to step."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from decbayes.models.points import check_fit, check_structure
 from decbayes.models.profiles import class_summaries, profile_rows
 from decbayes.models.table_likelihoods import draw_categories
 from decbayes.models.tabular import Agreed, Kinds, Tabular, columns_text, kinds_from, read_columns
+from decbayes.models.transforms import Observed, Transform
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet
@@ -268,6 +269,16 @@ class HiddenMarkov(Tabular):
         frame = read_frame(path, [*self.columns, *split_names(columns)])
         return cut(self.points({name: frame[name] for name in self.columns}), frame.get(columns))
 
+    def stream(self, path: Any, *, columns: str = "", report: Report = ignore, **sources: Any) -> Iterator[Observed]:
+        """All sequences at once, and which row of the file each step is."""
+        frame = read_frame(Path(path), [*self.columns, *split_names(columns)])
+        points = self.points({name: frame[name] for name in self.columns})
+        rows = np.concatenate(cut(np.arange(len(points)), frame.get(columns)))
+        yield Observed(cut(points, frame.get(columns)), rows=rows, size=len(points))
+
+    def transform(self, posterior: Posterior) -> Transform:
+        return super().transform(posterior)._replace(names=tuple(f"state_{k}" for k in range(self.states)))
+
     def _expected(self, posterior: Posterior, data: Any) -> tuple[Steps, Array, Array, Array]:
         """Steps, expected log weights of states at each, and weights of first states and of moves."""
         check_structure(posterior, self.structure, "posterior")
@@ -329,7 +340,7 @@ def stationary(moves: Array) -> Array:
     return np.asarray(np.maximum(shares, 0.0) / np.maximum(shares, 0.0).sum())
 
 
-def cut(points: Array, names: Any) -> list[Array]:
+def cut(points: Any, names: Any) -> list[Any]:
     """The rows of each sequence, in their order; sequences in the order of their first rows."""
     if names is None:
         return [points]

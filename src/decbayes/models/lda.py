@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -14,17 +13,18 @@ from decbayes.devices import DeviceName, device_for
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Dirichlet
 from decbayes.families.matrices import smallest, stored
-from decbayes.inputs.documents import Documents, read_documents, read_vocabulary
-from decbayes.inputs.tables import Report
+from decbayes.inputs.recipes import USUAL, Recipe
 from decbayes.models.ascent import Ascent, Fit, OnPass, fit_best, fit_of, inside
-from decbayes.models.counts import Counts, as_counts
-from decbayes.models.model import Model, Number, Row, View, each, ignore
+from decbayes.models.counts import Counts, as_counts, checked_matrix
+from decbayes.models.model import Number, Row, View, each
 from decbayes.models.number import Search, check_number, known_number
 from decbayes.models.points import check_fit, check_structure
 from decbayes.models.tally import Tally
 from decbayes.models.topic_fit import NEGLIGIBLE, Site, document_topics, fit_sites, search_of, topics_at
 from decbayes.models.topic_moves import ExpectedCounts, TopicMoves
-from decbayes.models.topic_pass import Steps
+from decbayes.models.topic_pass import Inference, Steps, Topics
+from decbayes.models.topic_sources import OfTexts, tokens_of
+from decbayes.models.transforms import Transform
 from decbayes.models.vocabulary import words_in_order
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
@@ -35,12 +35,13 @@ PREDICTION_TOLERANCE, PREDICTION_STEPS = 1e-4, 300
 
 
 @dataclass(frozen=True)
-class LatentDirichletAllocation(Model):
+class LatentDirichletAllocation(OfTexts):
     """Documents mix topics, θ_d ~ Dirichlet(document_prior); topics mix words, β_k ~ Dirichlet(topic_prior).
 
     `topic_prior` is a number, one number per word, or a topics × words matrix. Data are sparse (or dense) documents ×
     words counts; empty documents are allowed and ignored. `vocabulary` is the words in the order of the columns, or
-    a mapping between words and columns, as a `CountVectorizer` or a gensim `Dictionary` has it.
+    a mapping between words and columns, as a `CountVectorizer` or a gensim `Dictionary` has it. `recipe` says how texts
+    become words, for `read` and `counted`; it is a part of what sites agree on.
 
     A fit begins with `ascent.warm_up` passes that start every document's topics afresh, which finds better optima than
     carrying them over from pass to pass; the passes after that carry them over, so that the bound rises to a fixed
@@ -57,6 +58,7 @@ class LatentDirichletAllocation(Model):
     topic_prior: Annotated[Any, "Dirichlet prior α of the words in a topic.", Above(0)] = 0.01
     document_steps: Annotated[int, "Maximum number of steps per document in each pass.", Above(0)] = 10
     document_tolerance: Annotated[float, "Stop a document below this change, in words per topic.", Above(0)] = 1e-3
+    recipe: Recipe = USUAL
     ascent: Ascent = field(default=Ascent(passes=100, tolerance=1e-3, warm_up=10), kw_only=True)
 
     about: ClassVar[str] = "Topics of documents: latent Dirichlet allocation of texts or of word counts."
@@ -71,6 +73,7 @@ class LatentDirichletAllocation(Model):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "vocabulary", words_in_order(self.vocabulary))
+        object.__setattr__(self, "recipe", Recipe.of(self.recipe))
         check_number(topics=self.topics)
         check_whole(1, document_steps=self.document_steps)
         check_positive(document_prior=self.document_prior)
@@ -87,7 +90,7 @@ class LatentDirichletAllocation(Model):
             symmetry=(CoupledSet(("topics",)),),
             labels={"topics": self.vocabulary},
             sparse=frozenset({"topics"}),
-            model={"name": "LatentDirichletAllocation", "document_prior": float(self.document_prior)},
+            model={"name": "LatentDirichletAllocation", "document_prior": float(self.document_prior), **self.made()},
         )
 
     @classmethod
@@ -210,35 +213,15 @@ class LatentDirichletAllocation(Model):
         counts = stored(posterior.contribution["topics"])
         return Tally(counts.sum(), counts, slack=NEGLIGIBLE * posterior.structure.prior["topics"].size)
 
-    @classmethod
-    def from_file(
-        cls,
-        path: Path,
-        *,
-        topics: Number = 20,
-        vocabulary: Annotated[Path | None, "The words that all sites count, one per line."] = None,
-        least_documents: Annotated[int, "Without a vocabulary: ignore words in fewer documents.", Above(0)] = 5,
-        most_share: Annotated[float, "Without a vocabulary: ignore words in a larger share of them.", Above(0)] = 0.5,
-        report: Report = ignore,
-        **settings: Any,
-    ) -> tuple[Self, Any]:
-        """Sites must count the same words: give all of them the same --vocabulary, or give the later ones --like with
-        the first site's posterior. Without either, the vocabulary is the words of the file, without the rarest words
-        and those that most documents contain. A smaller --most-share gives clearer topics.
-        """
-        words = read_vocabulary(vocabulary) if vocabulary is not None else ()
-        documents = read_documents(path, words, least_documents=least_documents, most_share=most_share)
-        rare = f"in fewer than {least_documents} documents or in more than {most_share:.0%} of them"
-        report_unknown(documents, "not in the vocabulary" if words else rare, report)
-        return cls(topics, documents.vocabulary, **settings), documents.counts
-
-    def read(self, path: Path, *, columns: str = "", report: Report = ignore) -> Any:
-        """Counts of the model's own words."""
-        if columns:
-            raise InvalidData("Documents have no columns to choose from; their words are those of the vocabulary.")
-        documents = read_documents(path, self.vocabulary)
-        report_unknown(documents, "not in the vocabulary", report)
-        return documents.counts
+    def transform(self, posterior: Posterior) -> Transform:
+        """What documents need to know of the topics is found once."""
+        check_structure(posterior, self.structure_for(posterior), "posterior")
+        (alpha,) = Dirichlet().columns(posterior.natural["topics"])
+        prior, words = self._document_prior(len(alpha)), len(self.vocabulary)
+        steps = Steps(prior, PREDICTION_TOLERANCE, PREDICTION_STEPS)
+        infer = Inference(Topics(np.ascontiguousarray(alpha.T), alpha.sum(axis=1)), steps)
+        names = tuple(f"topic_{k}" for k in range(len(alpha)))
+        return Transform(names, lambda data: infer(checked_matrix(data, words)), known=tokens_of)
 
     def _document_bounds(self, posterior: Posterior, data: Any) -> Array:
         check_structure(posterior, self.structure_for(posterior), "posterior")
@@ -271,9 +254,3 @@ class LatentDirichletAllocation(Model):
     def _of_any_number(self, counts: Counts, expected: ExpectedCounts) -> Posterior:
         prior = Posterior.of_prior(self.sized(expected.statistics.shape[1]).structure)
         return Site(counts, prior).posterior(expected.statistics)
-
-
-def report_unknown(documents: Documents, cause: str, report: Report) -> None:
-    """Report how many words are ignored."""
-    if documents.unknown:
-        report(f"{documents.unknown:,} words of the documents are {cause} and are ignored.")

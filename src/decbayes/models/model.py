@@ -1,9 +1,9 @@
 """What a model is: everything that streaming, the network, the command line and other libraries need of one."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -17,6 +17,7 @@ from decbayes.inputs.tables import Report
 from decbayes.models.ascent import Ascent, Fit, OnPass
 from decbayes.models.shards import count, joined
 from decbayes.models.tally import Tally
+from decbayes.models.transforms import Observed, Transform, in_slices
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
@@ -71,6 +72,12 @@ class Model(ABC):
 
     unit: ClassVar[str] = "observation"
     """What contributions count: observations, or parts of them such as words."""
+
+    sources: ClassVar[frozenset[str]] = frozenset({"columns"})
+    """Options of `from_file` and `read` that say where in files observations are, and nothing about the model."""
+
+    many_files: ClassVar[bool] = False
+    """Whether observations may come from several files and folders."""
 
     in_batches: ClassVar[bool] = False
     """Whether fits may learn from batches of observations, and on a GPU."""
@@ -213,6 +220,16 @@ class Model(ABC):
                 f"{path} has the columns {', '.join(table.columns)}; the model has {', '.join(agreed)}."
             )
         return table.values
+
+    def stream(self, path: Any, *, report: Report = ignore, **sources: Any) -> Iterator[Observed]:
+        """The observations of a file, some at a time; `sources` are those of `read`."""
+        return in_slices(self.read(path, report=report, **sources))
+
+    def transform(self, posterior: Posterior) -> Transform:
+        """What the posterior says of each observation, for `db.transform`: by default what `assign` does."""
+        first, *_ = self.describe(posterior, top=1)
+        names = tuple(f"{next(iter(first))}_{k}" for k in range(number_of(posterior.structure)))
+        return Transform(names, partial(self.assign, posterior))
 
     def opened(self, data: Any) -> Any:
         """Data, or those of the file that a path names."""

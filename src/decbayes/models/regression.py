@@ -1,7 +1,7 @@
 """What all regressions share: columns and a target, coefficients with intervals, files and frames."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -32,8 +32,9 @@ from decbayes.models.design import Design, needed, parsed
 from decbayes.models.model import Columns as Names
 from decbayes.models.model import Model, Row, ignore, split_names
 from decbayes.models.points import as_points, check_structure
-from decbayes.models.regression_data import complete, made_up, report_gaps
+from decbayes.models.regression_data import complete, made_up, predictors, report_gaps
 from decbayes.models.tabular import Agreed, Kinds, columns_text, kinds_from, read_columns
+from decbayes.models.transforms import Observed, Transform
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
@@ -301,6 +302,18 @@ class Regression(Model):
             agreed = {name: agreed[name] for name in needed(agreed, target, terms)}
         model = cls(target, columns=agreed, terms=terms, **settings)
         return model, model.read(path, report=report)
+
+    def stream(self, path: Any, *, columns: str = "", report: Report = ignore, **sources: Any) -> Iterator[Observed]:
+        """The predictors of a file; rows in which one is missing get no prediction."""
+        yield predictors(Path(path), [name for name in self.columns if name != self.target], report)
+
+    def transform(self, posterior: Posterior) -> Transform:
+        """The mean of the target and an interval of 90 %."""
+
+        def predicted(data: Any) -> Array:
+            return np.column_stack([*self.predict(posterior, data).values()])
+
+        return Transform(("mean", "low", "high"), predicted, shares=False)
 
     def read(self, path: Path, *, columns: str = "", report: Report = ignore) -> Any:
         """The agreed columns of a file, without rows in which something is missing."""

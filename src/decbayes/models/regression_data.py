@@ -11,8 +11,10 @@ from decbayes.columns import Categorical, Column, Gaussian, Poisson, YesNo
 from decbayes.columns.kinds import is_missing
 from decbayes.errors import InvalidData
 from decbayes.families import Array
+from decbayes.inputs.frames import read_frame
 from decbayes.inputs.tables import Report
 from decbayes.models.design import needed, parsed
+from decbayes.models.transforms import Observed
 
 Gaps = NDArray[np.bool_]
 
@@ -26,6 +28,15 @@ def complete(path: Path, frame: Mapping[str, Any], formula: str, report: Report)
     gaps: Gaps = np.any([[is_missing(value) for value in frame[name]] for name in names], axis=0)
     report_gaps(path, gaps, report)
     return {name: frame[name][~gaps] for name in names}
+
+
+def predictors(path: Path, names: list[str], report: Report) -> Observed:
+    """The complete rows of some columns of a file, and which rows these are."""
+    frame = read_frame(path, names)
+    gaps: Gaps = np.any([[is_missing(value) for value in frame[name]] for name in names], axis=0)
+    report_gaps(path, gaps, report)
+    whole = {name: values[~gaps] for name, values in frame.items()}
+    return Observed(whole, rows=np.flatnonzero(~gaps), size=len(gaps))
 
 
 def report_gaps(path: Path, gaps: Gaps, report: Report) -> None:

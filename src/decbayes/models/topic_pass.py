@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from decbayes.families import Array
 from decbayes.models.ascent import Watch
@@ -190,6 +191,28 @@ class Statistics:
 
         some = starts[words.start : words.stop + 1]
         add_statistics(some, entries, documents, ratios, proportions, self._sums[words])
+
+
+class Inference:
+    """The topics of documents, given topics that stay as they are: nothing is learned from these documents."""
+
+    def __init__(self, topics: Topics, steps: Steps) -> None:
+        self._weights, self._steps = Expected.of(topics).weights, steps
+
+    def __call__(self, counts: csr_array) -> Array:
+        """(documents, topics): expected shares."""
+        from decbayes.kernels.lda import infer_documents
+
+        data, columns = counts.data.astype(np.int32, copy=False), counts.indices.astype(np.int32, copy=False)
+        offsets, steps = counts.indptr.astype(np.int64, copy=False), self._steps
+        shares = np.ones((len(offsets) - 1, len(steps.prior)))
+
+        def some(span: slice) -> None:
+            rows = offsets[span.start : span.stop + 1]
+            infer_documents(data, columns, rows, self._weights, steps.prior, shares[span], steps.tolerance, steps.most)
+
+        split_among_threads(some, len(shares), cost=len(data) * len(steps.prior))
+        return shares
 
 
 def bound_of_topics(topics: Topics, prior: Topics) -> float:

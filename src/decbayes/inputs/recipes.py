@@ -1,0 +1,213 @@
+"""How texts become words: one small value that sites agree on, kept with their vocabulary."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+from unicodedata import normalize
+
+from decbayes.errors import InvalidData, InvalidStructure
+
+# Scripts that put no space between words: Chinese characters, kana, Thai.
+UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+
+NAMED = {
+    # Two letters or digits or more, of any alphabet, with at least one letter.
+    "words": r"[^\W\d_][^\W_]+|\d+[^\W\d_][^\W_]*",
+    # The same, but each character of a script without spaces is a word of its own.
+    "characters": rf"[{UNSPACED}]|[^\W\d_{UNSPACED}][^\W_{UNSPACED}]+|\d+[^\W\d_{UNSPACED}][^\W_{UNSPACED}]*",
+}
+WORDS = re.compile(NAMED["words"])
+SEPARATED = "".join(chr(code) if chr(code).isalnum() else " " for code in range(128))
+LOWERED = SEPARATED.lower()
+LONGEST_EXPRESSION, MOST_NGRAMS = 500, 5
+
+# So many characters in a row are a sentence rather than a word; one such word in ten is a reason to say so.
+SENTENCE, MANY = re.compile(f"[{UNSPACED}]{{5}}"), 0.1
+
+UNSPACED_REMEDY = "--tokens characters --ngrams 2, or a --tokenizer such as jieba:lcut, finds words in them"
+
+Tokenizer = Callable[[str], Iterable[str]]
+
+# Tokenizers that the user of this process has named: a file from elsewhere cannot make us run any other.
+_trusted: dict[str, Tokenizer] = {}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a text becomes words. Sites that count the same words must make them in the same way.
+
+    `tokens` is "words", "characters" (Chinese, Japanese and Thai without a tokenizer) or a regular expression that
+    matches one word; a `tokenizer`, a function or its name "module:function", takes its place. `ngrams=2` counts pairs
+    of neighbouring words, too. Texts are in lower case unless `lower` is false, and in Unicode's composed form (NFC).
+    """
+
+    tokens: str = "words"
+    tokenizer: str | Tokenizer = ""
+    ngrams: int = 1
+    lower: bool = True
+
+    def __post_init__(self) -> None:
+        if callable(self.tokenizer):
+            object.__setattr__(self, "tokenizer", trust(self.tokenizer))
+        check(self)
+
+    @classmethod
+    def of(cls, said: "str | Recipe") -> "Recipe":
+        """A recipe from its own text, as files hold it."""
+        if isinstance(said, Recipe):
+            return said
+        try:
+            return cls(**json.loads(said)) if said else cls()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidStructure(f"This is not a recipe for texts: {type(error).__name__}.") from None
+
+    def __str__(self) -> str:
+        """What differs from the ordinary recipe, as JSON; nothing if it is the ordinary one."""
+        usual = {field.name: field.default for field in fields(self)}
+        said = {name: value for name, value in asdict(self).items() if value != usual[name]}
+        return json.dumps(said, sort_keys=True, ensure_ascii=False) if said else ""
+
+    def words(self, text: str) -> list[str]:
+        """The words of a text, and its pairs of words and so on."""
+        words = self.cut(text)
+        return words if self.ngrams == 1 else [*words, *ngrams(words, self.ngrams)]
+
+    def all_words(self, texts: Iterable[str]) -> Iterator[list[str]]:
+        return map(self.words, texts)
+
+    @property
+    def pieces(self) -> Callable[[str], list[str]]:
+        """A function that cuts texts into words and, where that is faster, some pieces that `is_word` knows as none."""
+        return lowered_pieces if self._usual else self.words
+
+    def is_word(self, piece: str) -> bool:
+        return not self._usual or (len(piece) > 1 and not piece.isdigit())
+
+    @cached_property
+    def _usual(self) -> bool:
+        return self == USUAL
+
+    @cached_property
+    def cut(self) -> Callable[[str], list[str]]:
+        """The function that cuts a text into single words."""
+        find, prepared = self._finder(), lowered if self.lower else composed
+        return lambda text: find(prepared(text))
+
+    def _finder(self) -> Callable[[str], list[str]]:
+        if not self.tokenizer and self.tokens == "words":
+            return words_in
+        if not self.tokenizer:
+            return re.compile(NAMED.get(self.tokens, self.tokens)).findall
+        function = trusted(str(self.tokenizer))
+        return lambda text: [word for word in function(text) if word.strip()]
+
+    def allows(self, asked: "Recipe") -> bool:
+        """Whether whatever somebody asks for beyond the usual is what this recipe says."""
+        return all(getattr(asked, field.name) in (field.default, getattr(self, field.name)) for field in fields(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The function that cuts cannot be pickled, and is made again.
+        return Recipe, (self.tokens, self.tokenizer, self.ngrams, self.lower)
+
+
+def lowered(text: str) -> str:
+    return text.lower() if text.isascii() else normalize("NFC", text.lower())
+
+
+def composed(text: str) -> str:
+    return text if text.isascii() else normalize("NFC", text)
+
+
+def words_in(text: str) -> list[str]:
+    """What the expression for "words" finds, twice as fast in plain ASCII."""
+    if text.isascii():
+        return [word for word in text.translate(SEPARATED).split() if len(word) > 1 and not word.isdigit()]
+    return WORDS.findall(text)
+
+
+def lowered_pieces(text: str) -> list[str]:
+    """The words of a text, and single letters and numbers."""
+    return text.translate(LOWERED).split() if text.isascii() else WORDS.findall(lowered(text))
+
+
+def ngrams(words: Sequence[str], most: int) -> Iterator[str]:
+    """Two neighbouring words as one, three, and so on."""
+    for size in range(2, most + 1):
+        yield from map(" ".join, zip(*(words[first:] for first in range(size)), strict=False))
+
+
+def trust(tokenizer: Tokenizer | str) -> str:
+    """The name of a tokenizer that the user has chosen, which recipes in files may name from now on."""
+    if not tokenizer:
+        return ""
+    name = tokenizer if isinstance(tokenizer, str) else f"{tokenizer.__module__}:{tokenizer.__qualname__}"
+    _trusted[name] = loaded(name) if isinstance(tokenizer, str) else tokenizer
+    return name
+
+
+def trusted(name: str) -> Tokenizer:
+    """A tokenizer by name. What a file names is code, and is not run unless the user has named it, too."""
+    if name not in _trusted:
+        raise InvalidData(
+            f"These texts are cut into words by {name}, a function that a file names. If you trust it, name it "
+            f"yourself: --tokenizer {name} (in Python: db.Recipe(tokenizer=…))."
+        )
+    return _trusted[name]
+
+
+def loaded(name: str) -> Tokenizer:
+    module, _, attribute = name.partition(":")
+    try:
+        function = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError):
+        function = None
+    if not callable(function):
+        raise InvalidStructure(
+            f"There is no tokenizer {name}: give MODULE:FUNCTION, such as jieba:lcut, of something that is installed."
+        )
+    return function  # type: ignore[no-any-return]
+
+
+def unspaced(words: Iterable[str]) -> bool:
+    """Whether many words are sentences of a script that puts no space between words."""
+    found = [SENTENCE.search(word) is not None for word in words]
+    return sum(found) > MANY * len(found)
+
+
+def check(recipe: Recipe) -> None:
+    """Refuse what is no recipe; no tokenizer is loaded for it."""
+    kinds = {"tokens": str, "tokenizer": str, "ngrams": int, "lower": bool}
+    wrong = [name for name, kind in kinds.items() if not isinstance(getattr(recipe, name), kind)]
+    if wrong or isinstance(recipe.ngrams, bool) or not 1 <= recipe.ngrams <= MOST_NGRAMS:
+        raise InvalidStructure(
+            f"A recipe's {wrong[0] if wrong else 'ngrams'} is not right: ngrams are 1 to {MOST_NGRAMS}, tokens and "
+            "tokenizer are texts, lower is true or false."
+        )
+    if recipe.tokenizer and recipe.tokens != "words":
+        raise InvalidStructure("A tokenizer takes the place of an expression for tokens; give one of them.")
+    if recipe.tokenizer and not re.fullmatch(r"[\w.]+:[\w.<>]+", str(recipe.tokenizer)):
+        raise InvalidStructure("A tokenizer is named MODULE:FUNCTION, such as jieba:lcut.")
+    check_expression(NAMED.get(recipe.tokens, recipe.tokens))
+
+
+def check_expression(expression: str) -> None:
+    if len(expression) > LONGEST_EXPRESSION:
+        raise InvalidStructure(f"An expression for tokens has at most {LONGEST_EXPRESSION} characters.")
+    try:
+        compiled = re.compile(expression)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise InvalidStructure(
+            f"The expression for tokens is no regular expression ({error}); {', '.join(NAMED)} are names of ready ones."
+        ) from None
+    if compiled.groups > 1 or compiled.match("") is not None:
+        raise InvalidStructure(
+            "The expression for tokens must match one word or more characters, and hold one group at most; "
+            "(?:…) groups without counting."
+        )
+
+
+USUAL = Recipe()

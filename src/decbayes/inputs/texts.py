@@ -1,0 +1,232 @@
+"""Texts from files of any kind, folders and standard input. A document that cannot be read is counted, never quoted."""
+
+import csv
+import re
+import shutil
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import msgspec
+
+from decbayes.errors import InvalidData
+from decbayes.extras import require
+from decbayes.inputs.tables import delimiter_of, ending, opened, reading
+
+STANDARD_INPUT = Path("/dev/stdin")  # by this name on any system; "-" on a command line
+STANDARD = "standard input"
+FORMATS = ("txt", "jsonl", "ndjson", "csv", "tsv", "parquet")
+LONGEST_CELL = 1 << 30
+# So many places are named; how many there are is said anyway.
+NAMED_PLACES = 5
+
+UNREADABLE = re.compile("[\ud800-\udfff]")
+NOT_UTF8 = "not in this encoding; --encoding says another one"
+
+
+class Text(NamedTuple):
+    """A document, and where it stands: its line or row, or its file."""
+
+    place: str
+    text: str
+
+
+@dataclass
+class LeftOut:
+    """What was read, and what could not be: how often, for which reason, and where the first few are."""
+
+    documents: int = 0
+    reasons: dict[tuple[str, str], list[Any]] = field(default_factory=lambda: defaultdict(lambda: [0, []]))
+
+    def add(self, source: str, place: str, reason: str) -> None:
+        found = self.reasons[source, reason]
+        found[0] += 1
+        if len(found[1]) < NAMED_PLACES:
+            found[1].append(place)
+
+    def __iter__(self) -> Iterator[str]:
+        """One sentence for each file and reason."""
+        for (source, reason), (count, places) in self.reasons.items():
+            more = ", …" if count > len(places) else ""
+            yield f"{source}: {count:,} left out ({', '.join(places)}{more}): {reason}."
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Where a site's texts are, and how files are read.
+
+    Of a table the texts are in the `columns` (default: `text`), joined if there are several. A .txt file has one
+    document per line; in a folder, or if `whole` is true, it is one document. `format` says what files are whose names
+    do not: "txt", "jsonl", "csv", "parquet". What cannot be read is left out, or refused if `strict`.
+    """
+
+    paths: tuple[Path, ...]
+    columns: tuple[str, ...] = ()
+    format: str = ""
+    encoding: str = "utf-8"
+    whole: bool = False
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        if self.format and self.format not in FORMATS:
+            raise InvalidData(f"There is no format {self.format}; files are {', '.join(FORMATS)}.")
+        try:
+            "".encode(self.encoding)
+        except LookupError:
+            raise InvalidData(f"There is no encoding {self.encoding}; try utf-8, utf-16, cp1252 or latin-1.") from None
+
+    def read(self, left_out: LeftOut) -> Iterator[Text]:
+        """All documents in order; what is wrong with others is told to `left_out`."""
+        for path, whole in self.files(left_out):
+            alone = self.paths == (path,)
+            for place, text, reason in self._documents(path, whole):
+                if not reason and not text.isascii() and UNREADABLE.search(text):
+                    reason = NOT_UTF8
+                if not reason:
+                    left_out.documents += 1
+                    yield Text(place if alone else f"{path}:{place}".rstrip(":"), text)
+                elif self.strict:
+                    raise InvalidData(f"{said(path)}: {place or 'it'}: {reason}.")
+                else:
+                    left_out.add(said(path), place or "the whole file", reason)
+        if not left_out.documents:
+            names, why = ", ".join(map(said, self.paths)), "".join(f" {line}" for line in left_out)
+            raise InvalidData(f"{names} holds no documents.{why}")
+
+    def files(self, left_out: LeftOut) -> Iterator[tuple[Path, bool]]:
+        """Each file, and whether it is one document; folders in the order of their names."""
+        for path in self.paths:
+            if not path.is_dir():
+                yield path, self.whole
+                continue
+            for file in sorted(path.rglob("*")):
+                if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts):
+                    if self._kind(file) in FORMATS:
+                        yield file, self._kind(file) == "txt"
+                    else:
+                        left_out.add(str(path), file.name, "files that are no texts by their names; see --format")
+
+    def _kind(self, path: Path) -> str:
+        return self.format or ending(path)
+
+    def _documents(self, path: Path, whole: bool) -> Iterator[tuple[str, str, str]]:
+        """Where a document stands, its text, and what is wrong with it if anything is."""
+        kind = self._kind(path)
+        if kind not in FORMATS:
+            raise InvalidData(f"{path}: texts are in .{', .'.join(FORMATS)} files. --format says what other files are.")
+        with reading(path, "text" if kind in ("txt", "jsonl", "ndjson") else f".{kind}"):
+            if whole and kind == "txt":
+                with opened(path, self.encoding, "surrogateescape") as file:
+                    yield "", file.read(), ""
+            else:
+                yield from READERS[kind](self, path)
+
+
+def lines(source: Texts, path: Path) -> Iterator[tuple[str, str, str]]:
+    with opened(path, source.encoding, "surrogateescape") as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                yield str(number), line, ""
+
+
+def json_lines(source: Texts, path: Path) -> Iterator[tuple[str, str, str]]:
+    wanted = source.columns or ("text",)
+    wrong = f"neither a string nor an object with a string as its {' or '.join(map(repr, wanted))}"
+    for number, line, _ in lines(source, path):
+        text = text_of(line, wanted)
+        yield (f"line {number}", "", wrong) if text is None else (number, text, "")
+
+
+def text_of(line: str, columns: Sequence[str]) -> str | None:
+    """The text of a JSON line; an object whose text is null is an empty document."""
+    try:
+        value = msgspec.json.decode(line)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict) and len(columns) == 1 and isinstance(only := value.get(columns[0]), str):
+        return only
+    found = [value[name] for name in columns if name in value] if isinstance(value, dict) else []
+    if not found or not all(part is None or isinstance(part, str) for part in found):
+        return None
+    return "\n".join(filter(None, found))
+
+
+def csv_rows(source: Texts, path: Path) -> Iterator[tuple[str, str, str]]:
+    """Rows are counted from 1, without the names of the columns."""
+    limit = csv.field_size_limit(LONGEST_CELL)
+    try:
+        with opened(path, source.encoding, "surrogateescape") as file:
+            rows = filter(None, csv.reader(file, delimiter=delimiter_of(file)))
+            names = [cell.strip() for cell in next(rows, [])]
+            kept = text_columns(names, source.columns)
+            for number, row in enumerate(rows, start=1):
+                if len(row) != len(names):
+                    yield f"row {number}", "", "another number of cells than the first line"
+                else:
+                    yield str(number), "\n".join(filter(None, (row[place] for place in kept))), ""
+    finally:
+        csv.field_size_limit(limit)
+
+
+def parquet_rows(source: Texts, path: Path) -> Iterator[tuple[str, str, str]]:
+    parquet = require("pyarrow.parquet", extra="parquet", task="Reading Parquet files")
+    with parquet.ParquetFile(path) as file:
+        names = file.schema_arrow.names
+        chosen = [names[place] for place in text_columns(names, source.columns)]
+        number = 0
+        for batch in file.iter_batches(1 << 12, columns=chosen):
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                number += 1
+                fits = all(cell is None or isinstance(cell, str) for cell in row)
+                text = "\n".join(filter(None, row)) if fits else ""
+                yield (str(number), text, "") if fits else (f"row {number}", "", "not a string")
+
+
+def text_columns(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """Where the columns of texts are."""
+    missing = [name for name in wanted or ("text",) if name not in names]
+    if missing:
+        raise InvalidData(
+            f"there is no column {', '.join(missing)}; the columns are {', '.join(names) or 'none'}. "
+            "--columns names those with the texts."
+        )
+    return [list(names).index(name) for name in wanted or ("text",)]
+
+
+READERS: dict[str, Callable[[Texts, Path], Iterator[tuple[str, str, str]]]] = {
+    "txt": lines,
+    "jsonl": json_lines,
+    "ndjson": json_lines,
+    "csv": csv_rows,
+    "tsv": csv_rows,
+    "parquet": parquet_rows,
+}
+
+
+def said(path: Path) -> str:
+    """A file by name, and standard input not by that of its copy."""
+    return path.stem if path.stem == STANDARD else str(path)
+
+
+class StandardInput:
+    """Standard input as a file, since texts may be read twice; it is gone when nobody holds this any more."""
+
+    def __init__(self, format: str) -> None:
+        self._folder = TemporaryDirectory(prefix="decbayes-", ignore_cleanup_errors=True)
+        self.path = Path(self._folder.name) / f"{STANDARD}.{format or 'txt'}"
+        with self.path.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+
+
+def without_standard_input(texts: Texts) -> tuple[Texts, StandardInput | None]:
+    """The same texts, with a copy of standard input in its place."""
+    if STANDARD_INPUT not in texts.paths:
+        return texts, None
+    copied = StandardInput(texts.format)
+    return replace(texts, paths=tuple(copied.path if path == STANDARD_INPUT else path for path in texts.paths)), copied

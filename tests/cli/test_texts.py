@@ -1,0 +1,281 @@
+"""Texts as offices have them: folders, tables, compressed lines, standard input; and the recipe that sites share."""
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import lzma
+import pickle
+import sys
+import unicodedata
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.feature_extraction.text import CountVectorizer
+
+import decbayes as db
+from decbayes.errors import InvalidData, InvalidStructure, MissingExtra
+from decbayes.inputs import recipes
+from decbayes.inputs.documents import Choice, read_documents
+from decbayes.inputs.stop_words import languages
+from decbayes.inputs.texts import LeftOut, Texts
+
+LETTERS = ["The pear, the plum & COVID19", "a plum of pears", "5g plum pear in 2024", "snake_case pear"]
+WORDS = ("5g", "case", "covid19", "in", "of", "pear", "pears", "plum", "snake", "the")
+
+
+def write_folder(path):
+    (path / "2024").mkdir(parents=True)
+    for number, text in enumerate(LETTERS):
+        (path / "2024" / f"{number}.txt").write_text(text.replace(" ", "\n"), encoding="utf-8")
+
+
+def write_table(path):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["id", "text"], *enumerate(LETTERS)])
+
+
+def write_parquet(path):
+    pyarrow = pytest.importorskip("pyarrow", reason="needs the parquet extra")
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table({"id": list(range(4)), "text": LETTERS}), path)
+
+
+def write_lines(path):
+    openers = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    opener = openers.get(path.suffix, open)
+    with opener(path, "wt", encoding="utf-8") as file:
+        file.write("\n".join(LETTERS if ".txt" in path.name else [json.dumps({"text": text}) for text in LETTERS]))
+
+
+SOURCES = {
+    "letters": write_folder,
+    "a.csv": write_table,
+    "a.parquet": write_parquet,
+    "a.txt": write_lines,
+    "a.jsonl": write_lines,
+    "a.txt.xz": write_lines,
+    "a.jsonl.bz2": write_lines,
+    "a.ndjson.gz": write_lines,
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_the_same_texts_are_counted_alike_wherever_they_are(name, tmp_path):
+    SOURCES[name](tmp_path / name)
+    found = read_documents(tmp_path / name)
+    assert found.vocabulary == WORDS
+    counter = CountVectorizer(token_pattern=r"(?=[^\W_]*[^\W\d_])[^\W_]{2,}", vocabulary=WORDS)
+    np.testing.assert_array_equal(found.counts.toarray(), counter.transform(LETTERS).toarray())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("COVID19, 5G and 2024!", ["covid19", "5g", "and"]),
+        ("snake_case __x1__ a_b", ["snake", "case", "x1"]),
+        ("naïve Ärger straße", ["naïve", "ärger", "straße"]),
+        (unicodedata.normalize("NFD", "Café"), ["café"]),
+        ("", []),
+    ],
+)
+def test_words_are_two_letters_or_digits_with_a_letter(text, words):
+    assert db.Recipe().words(text) == words
+
+
+def test_recipes_say_how_texts_become_words():
+    assert db.Recipe(ngrams=3).words("red rose bloom") == [
+        "red",
+        "rose",
+        "bloom",
+        "red rose",
+        "rose bloom",
+        "red rose bloom",
+    ]
+    assert db.Recipe(lower=False).words("Red ROSE") == ["Red", "ROSE"]
+    assert db.Recipe(tokens=r"#\w+").words("see #Tag, and #two") == ["#tag", "#two"]
+    assert db.Recipe(tokens="characters").words("我喜欢covid19的") == ["我", "喜", "欢", "covid19", "的"]
+    for recipe in (db.Recipe(), db.Recipe(tokens="[a-z]+", ngrams=2, lower=False)):
+        assert db.Recipe.of(str(recipe)) == recipe == pickle.loads(pickle.dumps(recipe))
+    assert str(db.Recipe()) == ""
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"tokens": "("}, "no regular expression"),
+        ({"tokens": r"\w*"}, "must match one word"),
+        ({"tokens": "(a)(b)"}, "one group at most"),
+        ({"tokens": "a" * 501}, "at most 500"),
+        ({"ngrams": 0}, "ngrams are 1 to 5"),
+        ({"ngrams": True}, "ngrams are 1 to 5"),
+        ({"lower": "yes"}, "lower is true or false"),
+        ({"tokenizer": "nothing"}, "MODULE:FUNCTION"),
+        ({"tokenizer": "os:getcwd", "tokens": "a+"}, "give one of them"),
+    ],
+)
+def test_what_is_no_recipe_is_refused(settings, reason):
+    with pytest.raises(InvalidStructure, match=reason):
+        db.Recipe(**settings)
+    with pytest.raises(InvalidStructure):
+        db.LatentDirichletAllocation(2, ("a", "b"), recipe=json.dumps(settings))
+
+
+def test_code_that_a_file_names_is_not_run(tmp_path, monkeypatch):
+    called = []
+    module = ModuleType("own_tokenizer")
+    module.cut = lambda text: called.append(text) or text.split("|")
+    monkeypatch.setitem(sys.modules, "own_tokenizer", module)
+    monkeypatch.setattr(recipes, "_trusted", {})
+    model = db.LatentDirichletAllocation(2, ("red rose", "pear"), recipe='{"tokenizer": "own_tokenizer:cut"}')
+    again = db.model_for(model.structure)
+    (tmp_path / "a.txt").write_text("Red Rose|pear|\n", encoding="utf-8")
+    with pytest.raises(InvalidData, match="name it yourself: --tokenizer own_tokenizer:cut"):
+        again.read(tmp_path / "a.txt")
+    assert not called
+    assert again.read(tmp_path / "a.txt", tokenizer="own_tokenizer:cut").toarray().tolist() == [[1, 1]]
+    assert again.counted(["pear|pear"]).toarray().tolist() == [[0, 2]]
+
+
+def test_the_recipe_is_part_of_what_sites_agree_on():
+    pairs, single = (db.LatentDirichletAllocation(2, ("a", "b"), recipe=recipe) for recipe in ('{"ngrams": 2}', ""))
+    assert db.model_for(pairs.structure).recipe == db.Recipe(ngrams=2)
+    assert single.structure == db.LatentDirichletAllocation(2, ("a", "b")).structure
+    with pytest.raises(db.errors.StructureMismatch, match="recipe"):
+        db.merge([db.Posterior.of_prior(model.structure) for model in (pairs, single)])
+
+
+def test_words_that_count(tmp_path):
+    (tmp_path / "a.txt").write_text("red rose of may\nrose of red\nrose of rose\n", encoding="utf-8")
+    stop = Choice(stop_words=frozenset({"of"}))
+    pairs = db.Recipe(ngrams=3)
+    found = read_documents(tmp_path / "a.txt", recipe=pairs, choice=stop).vocabulary
+    assert found == ("may", "red", "red rose", "rose", "rose of may", "rose of red", "rose of rose")
+    most = Choice(most_words=2, stop_words=frozenset({"of"}))
+    assert read_documents(tmp_path / "a.txt", choice=most).vocabulary == ("red", "rose")
+    assert read_documents(tmp_path / "a.txt", choice=Choice(2, 0.7)).vocabulary == ("red",)
+
+
+def test_stop_words_come_by_language_and_hold_no_topics():
+    known = languages()
+    assert {"english", "german", "french", "spanish", "chinese"} <= known.keys()
+    assert {"the", "and", "of"} <= set(known["english"])
+    assert not {"computer", "system", "fire", "home"} & set(known["english"])
+
+
+def test_without_the_extra_the_remedy_is_named(monkeypatch):
+    monkeypatch.setattr("decbayes.inputs.stop_words.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"pip install 'decbayes\[texts\]'"):
+        languages()
+
+
+def test_what_is_no_document_is_counted_and_named_but_never_quoted(tmp_path):
+    (tmp_path / "a.csv").write_text("id,text\n1,pear\n2\n3,secret,more\n4,plum\n", encoding="utf-8")
+    (tmp_path / "b.txt").write_bytes(b"pear\n" + "secr\xe9t\n".encode("latin-1"))
+    (tmp_path / "c.jsonl").write_text("\n".join(['"pear"', *['{"secret": 1}'] * 7, '{"text": null}']), encoding="utf-8")
+    left_out = LeftOut()
+    texts = Texts(tuple(tmp_path / name for name in ("a.csv", "b.txt", "c.jsonl")))
+    read = list(texts.read(left_out))
+    assert [text for _, text in read] == ["pear", "plum", "pear\n", "pear", ""]
+    assert [place.rsplit("/", 1)[1] for place, _ in read] == ["a.csv:1", "a.csv:4", "b.txt:1", "c.jsonl:1", "c.jsonl:9"]
+    said = "\n".join(left_out)
+    assert "2 left out (row 2, row 3): another number of cells" in said
+    assert "b.txt: 1 left out (2): not in this encoding" in said
+    assert "7 left out (line 2, line 3, line 4, line 5, line 6, …): neither a string" in said
+    assert "secr" not in said
+    assert [text for _, text in Texts((tmp_path / "b.txt",), encoding="latin-1").read(LeftOut())][1] == "secrét\n"
+    with pytest.raises(InvalidData, match="row 2: another number of cells"):
+        list(Texts((tmp_path / "a.csv",), strict=True).read(LeftOut()))
+
+
+def test_folders_leave_out_what_is_no_text(tmp_path):
+    write_folder(tmp_path / "letters")
+    (tmp_path / "letters" / "scan.pdf").write_bytes(b"%PDF")
+    (tmp_path / "letters" / ".hidden.txt").write_text("secret", encoding="utf-8")
+    (tmp_path / "letters" / "bare").write_text("pear", encoding="utf-8")
+    left_out = LeftOut()
+    assert len(list(Texts((tmp_path / "letters",)).read(left_out))) == 4
+    assert "2 left out (bare, scan.pdf)" in next(iter(left_out))
+    assert len(list(Texts((tmp_path / "letters",), format="txt").read(LeftOut()))) == 6
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InvalidData, match="empty holds no documents"):
+        list(Texts((tmp_path / "empty",)).read(LeftOut()))
+
+
+def office(path, seed):
+    rng = np.random.default_rng(seed)
+    themes = ["vaccine dose ward nurse", "anchor mast tide crew"]
+    lines = [" the ".join(rng.choice(themes[rng.integers(2)].split(), 12)) for _ in range(30)]
+    path.write_text("\n".join(json.dumps({"body": line}) for line in lines), encoding="utf-8")
+
+
+def test_three_offices_share_words_and_recipe(run, tmp_path):
+    names = ("a", "b", "c")
+    for seed, name in enumerate(names):
+        office(tmp_path / f"{name}.jsonl", seed)
+        line = f"words {name}.jsonl --columns body --stop-words english --ngrams 2 --most-share 1 -o {name}.words"
+        assert run(line)[0] == 0
+    assert run("words a.words b.words c.words -o words.txt")[0] == 0
+    listed = (tmp_path / "words.txt").read_text(encoding="utf-8").splitlines()
+    assert listed[0] == '# decbayes recipe {"ngrams": 2}'
+    assert "the" not in listed
+    assert run("fit topics a.jsonl --columns body --topics 2 --vocabulary words.txt -o a.posterior")[0] == 0
+    for name in ("b", "c"):
+        assert run(f"fit topics {name}.jsonl --columns body --like a.posterior -o {name}.posterior")[0] == 0
+    assert run("merge a.posterior b.posterior c.posterior -o m.posterior")[0] == 0
+    assert run("score a.jsonl m.posterior --columns body")[0] == 0
+    merged = db.load(tmp_path / "m.posterior")
+    assert db.model_for(merged.structure).recipe == db.Recipe(ngrams=2)
+    assert merged.structure.labels["topics"] == tuple(listed[1:])
+    assert run("fit topics a.jsonl --columns body --topics 2 --ngrams 2 --vocabulary words.txt -o a.posterior")[0] == 0
+    status, _, errors = run("fit topics a.jsonl --columns body --keep-case --vocabulary words.txt -o no.posterior")
+    assert (status, "says how texts become words" in errors) == (1, True)
+    assert run("words b.jsonl --columns body -o other.words")[0] == 0
+    status, _, errors = run("words a.words other.words -o no.txt")
+    assert (status, "different recipes" in errors, (tmp_path / "no.txt").exists()) == (1, True, False)
+    both = "".join((tmp_path / name).read_text(encoding="utf-8") for name in ("a.words", "b.words"))
+    mixed = "\n".join(sorted({*both.splitlines(), '# decbayes recipe {"ngrams": 3}'}))
+    (tmp_path / "mixed.txt").write_text(mixed, encoding="utf-8")
+    status, _, errors = run("fit topics a.jsonl --columns body --vocabulary mixed.txt -o no.posterior")
+    assert (status, "different recipes" in errors) == (1, True)
+
+
+def test_standard_input_several_files_and_lines_that_are_none(run, tmp_path, monkeypatch):
+    office(tmp_path / "a.jsonl", 0)
+    content = (tmp_path / "a.jsonl").read_bytes()
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(content + b"\nsecret\n")))
+    status, _, errors = run("fit topics - --format jsonl --columns body --topics 2 --most-share 1 -o in.posterior")
+    assert (status, "standard input: 1 left out (line 31)" in errors, "secret" in errors) == (0, True, False)
+    assert run("fit topics a.jsonl --columns body --topics 2 --most-share 1 -o a.posterior")[0] == 0
+    assert (tmp_path / "in.posterior").read_bytes() == (tmp_path / "a.posterior").read_bytes()
+    (tmp_path / "b.jsonl").write_bytes(content)
+    status, _, errors = run("fit topics a.jsonl b.jsonl --columns body --topics 2 --most-share 1 -o ab.posterior")
+    assert (status, "60 observations" in errors) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("fit topics a.jsonl -o p", "object with a string as its 'text'"),
+        ("fit topics a.jsonl --columns body --stop-words klingon -o p", "no stop words for klingon. Name one of"),
+        ("fit topics a.jsonl --columns body --tokenizer os:nothing -o p", "no tokenizer os:nothing"),
+        ("fit topics a.jsonl --columns body --encoding nothing -o p", "no encoding nothing"),
+        ("fit topics a.jsonl --columns body --format pdf -o p", "no format pdf"),
+        ("fit topics zh.txt -o p", "--tokens characters --ngrams 2"),
+        ("fit topics counts.csv --columns text -o p", "there is no column text; the columns are x, y"),
+        ("words a.words a.jsonl -o p", "join lists, or list words of texts"),
+        ("score counts.csv points.posterior --strict", "--strict is about texts"),
+    ],
+)
+def test_bad_input_is_refused_in_a_line(run, tmp_path, line, reason):
+    office(tmp_path / "a.jsonl", 0)
+    (tmp_path / "a.words").write_text("pear\n", encoding="utf-8")
+    (tmp_path / "counts.csv").write_text("x,y\n1,2\n", encoding="utf-8")
+    (tmp_path / "zh.txt").write_text("我喜欢北京的天气\n我喜欢北京的公园\n", encoding="utf-8")
+    db.save(db.Posterior.of_prior(db.GaussianMean(dimension=2).structure), tmp_path / "points.posterior")
+    status, _, errors = run(line)
+    assert (status in (1, 2), reason in errors, errors.count("\n") <= 1) == (True, True, True), errors
+    assert not (tmp_path / "p").exists()
