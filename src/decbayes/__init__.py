@@ -126,6 +126,7 @@ _HOME = {
     "sda_bayes": "streaming",
     "sequential": "streaming",
     "simulate": "models.simulation",
+    "sklearn": "",
     "symmetrize": "merging",
     "tree": "merging",
     "use_device": "devices",
