@@ -234,7 +234,7 @@ class LatentClasses(Clusters):
         return self.model_.profiles(self.posterior_, level=level)
 
     def _read(self, X: Any, y: Any, *, reset: bool) -> Any:
-        if is_frame(X) and not issparse(X):  # SciPy's dictionaries of keys are mappings, too
+        if not issparse(X) and is_frame(X):  # SciPy has matrices that are mappings, too
             validate_data(self, X, skip_check_array=True, reset=reset)
             return X
         points = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)
