@@ -36,6 +36,7 @@ ALLOWED = {
     "streaming": FOUNDATION | {"merging", "models", "updates"},
     "network": FOUNDATION | {"extras", "files", "inputs", "merging", "models", "updates"},
     "interop": FOUNDATION | {"columns", "extras", "files", "merging", "models"},
+    "sklearn": FOUNDATION | {"columns", "extras", "merging", "models", "streaming"},
     "plot": FOUNDATION | {"columns", "extras", "merging", "models"},
 }
 

@@ -161,6 +161,14 @@ def other_libraries(reader):
     np.testing.assert_allclose(np.sort(shares[:, fruit].sum(axis=1)), [0.0, 1.0], atol=0.05)
 
 
+def estimators(reader):
+    names = reader.names
+    assert names["search"].best_params_ == {"gaussianmixture__n_components": 3}
+    assert list(names["growing"].posteriors_) == ["Bern", "Genf"]
+    assert names["both"].score(names["X"]) > names["there"].score(names["X"])
+    assert sorted(names["topics"].transform(["pear plum pear", "saw hammer"]).argmax(axis=1)) == [0, 1]
+
+
 def pictures(reader):
     """The page says that its own code has drawn what is on it."""
     page = (ROOT / "docs" / "plot.md").read_text(encoding="utf-8")
@@ -180,6 +188,7 @@ CLAIMS = {
     "topic-models.md": topic_models,
     "network.md": network,
     "other-libraries.md": other_libraries,
+    "scikit-learn.md": estimators,
     "streaming.md": streaming,
     "plot.md": pictures,
     "unknown-components.md": unknown_components,

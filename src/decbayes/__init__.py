@@ -129,6 +129,7 @@ _HOME = {
     "sda_bayes": "streaming",
     "sequential": "streaming",
     "simulate": "models.simulation",
+    "sklearn": "",
     "symmetrize": "merging",
     "transform": "models.transforms",
     "tree": "merging",

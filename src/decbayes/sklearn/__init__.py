@@ -1,0 +1,17 @@
+"""scikit-learn estimators whose rows belong to sites: each site is fitted on its own, and what they found is merged."""
+
+from decbayes.extras import require
+
+require("sklearn", extra="interop", task="Estimators")
+
+from decbayes.sklearn.components import GaussianMixture, LatentClasses, LatentDirichletAllocation  # noqa: E402
+from decbayes.sklearn.regressions import LinearRegression, LogisticRegression, PoissonRegression  # noqa: E402
+
+__all__ = [
+    "GaussianMixture",
+    "LatentClasses",
+    "LatentDirichletAllocation",
+    "LinearRegression",
+    "LogisticRegression",
+    "PoissonRegression",
+]

@@ -1,0 +1,259 @@
+"""Estimators of components: topics of documents, clusters of points, classes of the rows of a table."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
+from sklearn.utils.validation import check_non_negative, validate_data
+
+from decbayes.arguments import check_whole
+from decbayes.columns import is_frame
+from decbayes.families import Array
+from decbayes.models.ascent import Ascent
+from decbayes.models.gaussian_mixture import Covariance
+from decbayes.models.gaussian_mixture import GaussianMixture as PointModel
+from decbayes.models.latent_classes import LatentClasses as TableModel
+from decbayes.models.lda import LatentDirichletAllocation as TopicModel
+from decbayes.models.model import Model, Number, Row, number_of
+from decbayes.models.vocabulary import Vocabulary, words_in_order
+from decbayes.sklearn.sited import Sited
+
+
+class Components(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, Sited):  # type: ignore[misc]
+    """An estimator of components, of which each row has shares."""
+
+    n_components: Number
+    n_init: int
+
+    def transform(self, X: Any) -> Array:
+        """(rows, components): how much of each row each component accounts for."""
+        data = self._seen(X)
+        return self.model_.assign(self.posterior_, data)
+
+    def score_samples(self, X: Any) -> Array:
+        """The log predictive density of each row; of a document, a bound of it."""
+        data = self._seen(X)
+        return self.model_.log_predictive(self.posterior_, data)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The mean log predictive density per row; of documents, per word."""
+        data = self._seen(X)
+        return self.model_.score(self.posterior_, data)
+
+    @property
+    def _n_features_out(self) -> int:
+        return number_of(self.posterior_.structure)
+
+    def _ascent(self, **settings: Any) -> Ascent:
+        check_whole(1, n_init=self.n_init)
+        return super()._ascent(restarts=self.n_init - 1, **settings)
+
+
+class Clusters(Components):
+    """An estimator of components to one of which each row belongs."""
+
+    def predict_proba(self, X: Any) -> Array:
+        """(rows, components): the probability that each row belongs to each component."""
+        return Components.transform(self, X)
+
+    def predict(self, X: Any) -> Array:
+        """The most probable component of each row."""
+        return np.asarray(self.predict_proba(X).argmax(axis=1))
+
+    def fit_predict(self, X: Any, y: Any = None, sites: Any = None) -> Array:
+        """Fit, and the most probable component of each row."""
+        return self.fit(X, y, sites=sites).predict(X)
+
+    @property
+    def weights_(self) -> Array:
+        """The expected share of each component."""
+        return np.asarray(self.posterior_.mean("weights"))
+
+
+class LatentDirichletAllocation(Components):
+    """Topics of documents: rows are documents, columns are words, values are counts.
+
+    The columns are the words of `vocabulary`, or those of a data frame, or are numbered. See
+    `decbayes.LatentDirichletAllocation` for the other settings.
+    """
+
+    def __init__(
+        self,
+        n_components: Number = 10,
+        *,
+        document_prior: Any = 0.1,
+        topic_prior: Any = 0.01,
+        vocabulary: Vocabulary | None = None,
+        max_iter: int = 100,
+        tol: float = 1e-3,
+        n_init: int = 1,
+        rounds: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.document_prior = document_prior
+        self.topic_prior = topic_prior
+        self.vocabulary = vocabulary
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.rounds = rounds
+        self.random_state = random_state
+
+    @property
+    def components_(self) -> Array:
+        """(topics, words): α of each word in each topic, as scikit-learn's own estimator has it."""
+        return np.asarray(self.posterior_.natural["topics"] + 1.0)
+
+    def _read(self, X: Any, y: Any, *, reset: bool) -> Any:
+        counts = validate_data(self, X, accept_sparse="csr", reset=reset)
+        check_non_negative(counts, type(self).__name__)
+        return counts
+
+    def _described(self, given: Any) -> Model:
+        numbered = tuple(map(str, range(given.shape[1])))
+        words: Any = getattr(self, "feature_names_in_", numbered) if self.vocabulary is None else self.vocabulary
+        return TopicModel(
+            self.n_components,
+            words_in_order(words),
+            self.document_prior,
+            self.topic_prior,
+            ascent=self._ascent(warm_up=10),
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Whole numbers from 0 on, as `CategoricalNB` has them: weighted words are not counts.
+        tags.input_tags.positive_only = tags.input_tags.categorical = tags.input_tags.sparse = True
+        return tags
+
+
+class GaussianMixture(Clusters):
+    """Clusters of points: a Gaussian mixture.
+
+    `prior_mean` and `prior_scale` are mean and variance of the first data unless they are given. Estimators that are
+    fitted in different places merge only if they are given the same.
+    """
+
+    def __init__(
+        self,
+        n_components: Number = 2,
+        *,
+        covariance: Covariance = "full",
+        weight_prior: float = 1.0,
+        prior_mean: Any = None,
+        prior_strength: float = 0.01,
+        prior_degrees: float | None = None,
+        prior_scale: Any = None,
+        max_iter: int = 200,
+        tol: float = 1e-5,
+        n_init: int = 10,
+        rounds: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.covariance = covariance
+        self.weight_prior = weight_prior
+        self.prior_mean = prior_mean
+        self.prior_strength = prior_strength
+        self.prior_degrees = prior_degrees
+        self.prior_scale = prior_scale
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.rounds = rounds
+        self.random_state = random_state
+
+    @property
+    def means_(self) -> Array:
+        """(clusters, dimensions): the expected mean of each."""
+        return np.asarray(self.posterior_.mean("components").mean)
+
+    @property
+    def precisions_(self) -> Array:
+        """The expected precision of each: a number, one per dimension, or a matrix."""
+        return np.asarray(self.posterior_.mean("components").precision)
+
+    def _read(self, X: Any, y: Any, *, reset: bool) -> Any:
+        return validate_data(self, X, dtype=np.float64, reset=reset)
+
+    def _described(self, given: Any) -> Model:
+        variance = given.var(axis=0)
+        variance = np.where(variance > 0, variance, 1.0)
+        own = variance.mean() if self.covariance == "spherical" else variance
+        return PointModel(
+            self.n_components,
+            given.shape[1],
+            columns=tuple(map(str, getattr(self, "feature_names_in_", ()))),
+            covariance=self.covariance,
+            weight_prior=self.weight_prior,
+            prior_mean=given.mean(axis=0) if self.prior_mean is None else self.prior_mean,
+            prior_strength=self.prior_strength,
+            prior_degrees=self.prior_degrees,
+            prior_scale=own if self.prior_scale is None else self.prior_scale,
+            ascent=self._ascent(),
+        )
+
+
+class LatentClasses(Clusters):
+    """Classes of the rows of a table, with columns of any kind and values missing anywhere.
+
+    What columns hold is taken from the first data; `kinds` says where their values mislead, {"age": "real"}, and
+    `columns` what sites have agreed on, as `decbayes columns` lists it. Columns of an array are called x0, x1, …
+    """
+
+    model_: TableModel
+
+    def __init__(
+        self,
+        n_components: Number = 2,
+        *,
+        kinds: Mapping[str, str] | None = None,
+        columns: Mapping[str, Any] | None = None,
+        weight_prior: float = 1.0,
+        max_iter: int = 200,
+        tol: float = 1e-5,
+        n_init: int = 10,
+        rounds: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.kinds = kinds
+        self.columns = columns
+        self.weight_prior = weight_prior
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.rounds = rounds
+        self.random_state = random_state
+
+    def profiles(self, *, level: float = 0.9) -> list[Row]:
+        """What each class is like, with intervals: rows for a data frame."""
+        return self.model_.profiles(self.posterior_, level=level)
+
+    def _read(self, X: Any, y: Any, *, reset: bool) -> Any:
+        if not issparse(X) and is_frame(X):  # SciPy has matrices that are mappings, too
+            validate_data(self, X, skip_check_array=True, reset=reset)
+            return X
+        points = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)
+        return {f"x{place}": column for place, column in enumerate(points.T)}
+
+    def _described(self, given: Any) -> Model:
+        settings: dict[str, Any] = {
+            "components": self.n_components,
+            "weight_prior": self.weight_prior,
+            "ascent": self._ascent(),
+        }
+        if self.columns is not None:
+            return TableModel(columns=self.columns, **settings)
+        return TableModel.from_frame(given, kinds=self.kinds, **settings)
+
+    def _coded(self, given: Any) -> Any:
+        return self.model_.points(given)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.string = True
+        return tags

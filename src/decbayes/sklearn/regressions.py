@@ -1,0 +1,168 @@
+"""Estimators of regressions: a number, a yes or no, or a count, from other numbers."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import validate_data
+
+from decbayes.columns import Column, Gaussian, Poisson, YesNo
+from decbayes.families import Array
+from decbayes.models.design import zero_and_unit
+from decbayes.models.linear_regression import LinearRegression as LinearModel
+from decbayes.models.logistic_regression import LogisticRegression as LogisticModel
+from decbayes.models.model import Model
+from decbayes.models.poisson_regression import PoissonRegression as PoissonModel
+from decbayes.models.regression import Regression
+from decbayes.sklearn.sited import Sited
+
+TARGET = "target"
+
+
+class Regressing(Sited):
+    """An estimator of how a target depends on columns.
+
+    Columns are taken in units of their own, which are those of the first data unless `columns` says what sites have
+    agreed on. The target is called "target", and columns without names x0, x1, …
+    """
+
+    _model: ClassVar[type[Regression]]
+    _outcome: ClassVar[type[Column]]
+    _numeric: ClassVar[bool] = True
+    model_: Regression
+
+    def __init__(
+        self,
+        *,
+        prior_variance: float = 10.0,
+        fit_intercept: bool = True,
+        columns: Mapping[str, Any] | None = None,
+        max_iter: int = 100,
+        tol: float = 1e-10,
+        rounds: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.prior_variance = prior_variance
+        self.fit_intercept = fit_intercept
+        self.columns = columns
+        self.max_iter = max_iter
+        self.tol = tol
+        self.rounds = rounds
+        self.random_state = random_state
+
+    @property
+    def coef_(self) -> Array:
+        """What the target, or its logarithm or log-odds, changes by with one unit of each column."""
+        return np.array([row["mean"] for row in self._rows() if row["term"] != "intercept"])
+
+    @property
+    def intercept_(self) -> float:
+        """The target, or its logarithm or log-odds, where all columns are zero."""
+        centres = np.array([zero_and_unit(column)[0] for column in self.model_.design.columns.values()])
+        first = self._rows()[0]["mean"] if self.fit_intercept else self.model_.target_units()[1]
+        return float(first - centres @ self.coef_)
+
+    def coefficients(self, *, level: float = 0.9) -> list[dict[str, Any]]:
+        """Each coefficient with its interval: rows for a data frame. The intercept is at the columns' centres."""
+        return self.model_.coefficients(self.posterior_, level=level)
+
+    def interval(self, X: Any, *, level: float = 0.9) -> Array:
+        """(rows, 2): an interval of a new value; of a probability, how well it is known."""
+        found = self._predicted(X, level)
+        return np.column_stack([found["low"], found["high"]])
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return self.model_.coefficients(self.posterior_)
+
+    def _predicted(self, X: Any, level: float = 0.9) -> dict[str, Array]:
+        data = self._seen(X)
+        return self.model_.predict(self.posterior_, data, level=level)
+
+    def _read(self, X: Any, y: Any, *, reset: bool) -> Any:
+        """The columns, and the target as the last one; NaN where nobody knows it."""
+        if y is None and not reset:
+            rows = validate_data(self, X, dtype=np.float64, reset=False)
+            return np.column_stack([rows, np.full(len(rows), np.nan)])
+        rows, target = validate_data(self, X, y, dtype=np.float64, y_numeric=self._numeric, reset=reset)
+        return np.column_stack([rows, self._target(target, reset)])
+
+    def _target(self, target: Any, reset: bool) -> Array:
+        return np.asarray(target, dtype=np.float64)
+
+    def _described(self, given: Any) -> Model:
+        names = [*getattr(self, "feature_names_in_", (f"x{place}" for place in range(given.shape[1] - 1))), TARGET]
+        kinds: list[type[Column]] = [*[Gaussian] * (given.shape[1] - 1), self._outcome]
+        found = {str(name): kind.found_in(column) for name, kind, column in zip(names, kinds, given.T, strict=True)}
+        return self._model(
+            TARGET,
+            columns=found if self.columns is None else self.columns,
+            intercept=self.fit_intercept,
+            prior_variance=self.prior_variance,
+            ascent=self._ascent(),
+        )
+
+
+class LinearRegression(RegressorMixin, Regressing):  # type: ignore[misc]
+    """A number from other numbers, with noise of unknown size. Sites merge to the posterior of all rows, exactly."""
+
+    _model, _outcome = LinearModel, Gaussian
+
+    def predict(self, X: Any) -> Array:
+        """The expected target of each row."""
+        return self._predicted(X)["mean"]
+
+
+class PoissonRegression(RegressorMixin, Regressing):  # type: ignore[misc]
+    """How often something happens, from other numbers."""
+
+    _model, _outcome = PoissonModel, Poisson
+
+    def predict(self, X: Any) -> Array:
+        """The expected count of each row."""
+        return self._predicted(X)["mean"]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+
+class LogisticRegression(ClassifierMixin, Regressing):  # type: ignore[misc]
+    """One of two classes, from numbers."""
+
+    _model, _outcome, _numeric = LogisticModel, YesNo, False
+
+    def partial_fit(self, X: Any, y: Any = None, sites: Any = None, classes: Any = None) -> Self:
+        """Add rows; where the first have one class only, `classes` names both."""
+        if classes is not None and not hasattr(self, "classes_"):
+            self._named = np.unique(classes)
+        return super().partial_fit(X, y, sites)
+
+    def predict_proba(self, X: Any) -> Array:
+        """(rows, 2): the probability of each class."""
+        second = self._predicted(X)["mean"]
+        return np.column_stack([1.0 - second, second])
+
+    def predict(self, X: Any) -> Array:
+        """The more probable class of each row."""
+        likely = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[likely])
+
+    def _target(self, target: Any, reset: bool) -> Array:
+        check_classification_targets(target)
+        if reset:
+            self.classes_ = self.__dict__.pop("_named", np.unique(target))
+        if len(self.classes_) != 2 or not np.isin(target, self.classes_).all():
+            kind = type_of_target(target) if len(self.classes_) > 1 else "one class"
+            raise ValueError(
+                f"Only binary classification is supported. The type of the target is {kind}; "
+                "partial_fit(classes=…) names both classes where the first rows have one."
+            )
+        return np.asarray(target == self.classes_[1], dtype=np.float64)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags

@@ -1,0 +1,140 @@
+"""What all estimators share: rows go to their sites, sites are fitted on their own, and what they found is merged."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from decbayes.arguments import check_kind, check_whole
+from decbayes.errors import InvalidData
+from decbayes.merging import merge
+from decbayes.models.ascent import Ascent, Fit
+from decbayes.models.model import Model, Number
+from decbayes.models.points import check_structure
+from decbayes.posterior import Posterior
+from decbayes.streaming import refine
+
+ONE_SITE = "all"
+"""What the site of rows without a label is called."""
+
+
+class Sited(BaseEstimator, ABC):  # type: ignore[misc]
+    """An estimator of rows from several sites.
+
+    A subclass says how rows become the data of its model (`_read`), and which model that is (`_described`).
+
+    Fitted: `posterior_`, the merged posterior; `posteriors_`, that of each site by its label; `model_`, the model they
+    belong to; `n_iter_`, the most passes that a site took; `converged_`, whether all sites had converged.
+    """
+
+    max_iter: int
+    tol: float
+    rounds: int
+    random_state: Any
+    model_: Model
+
+    def fit(self, X: Any, y: Any = None, sites: Any = None) -> Self:
+        """Fit the rows of each site on their own, and merge what the sites found.
+
+        `sites` has a label per row, or one label for all of them; without it all rows are of one site. With `rounds`
+        each site is then fitted again, so many times, with what the others found as its prior.
+        """
+        check_whole(0, rounds=self.rounds)
+        given = self._read(X, y, reset=True)
+        self.model_ = self._described(given)
+        return self._learn(self._coded(given), sites, {})
+
+    def partial_fit(self, X: Any, y: Any = None, sites: Any = None) -> Self:
+        """Add rows: those of a label that is new as a new site, others to what their site has learned already.
+
+        Components keep their numbers, as far as they can be followed. Nothing is refined: earlier rows are not kept.
+        """
+        if not hasattr(self, "posteriors_"):
+            return self.fit(X, y, sites)
+        return self._learn(self._coded(self._read(X, y, reset=False)), sites, self.posteriors_)
+
+    def holding(self, posterior: Posterior) -> Self:
+        """A fitted copy with another posterior of the same model, such as a merge with those of other places."""
+        check_is_fitted(self)
+        check_kind(Posterior, posterior=posterior)
+        check_structure(posterior, self.model_.structure_for(posterior), "posterior")
+        other = copy(self)
+        other.posterior_, other.posteriors_ = posterior, {ONE_SITE: posterior}
+        return other
+
+    @abstractmethod
+    def _read(self, X: Any, y: Any, *, reset: bool) -> Any:
+        """Rows that are checked; with `reset` they say what later rows must look like."""
+
+    @abstractmethod
+    def _described(self, given: Any) -> Model:
+        """The model of rows like these."""
+
+    def _coded(self, given: Any) -> Any:
+        """Rows as `model_` takes them, one by one."""
+        return given
+
+    def _ascent(self, **settings: Any) -> Ascent:
+        return Ascent(self.max_iter, self.tol, **settings)
+
+    def _seen(self, X: Any) -> Any:
+        """New rows for a fitted model, whose target nobody knows."""
+        check_is_fitted(self)
+        return self._coded(self._read(X, None, reset=False))
+
+    def _learn(self, data: Any, sites: Any, earlier: Mapping[Any, Posterior]) -> Self:
+        shards, rng = by_site(data, sites), generator(self.random_state)
+        fits = fits_of(self.model_, shards, earlier, rng)
+        found = {**earlier, **{site: fit.posterior for site, fit in fits.items()}}
+        if self.rounds and not earlier:
+            found = dict(zip(found, self._refined(shards, list(found.values()), rng), strict=True))
+        self.posterior_ = self._merged(list(found.values()), getattr(self, "posterior_", None) if earlier else None)
+        self.posteriors_ = found
+        self.n_iter_ = max(len(fit.bound) for fit in fits.values())
+        self.converged_ = all(fit.converged for fit in fits.values())
+        return self
+
+    def _merged(self, posteriors: Sequence[Posterior], since: Posterior | None) -> Posterior:
+        components: Number | None = "auto" if self.model_.auto and len(posteriors) > 1 else None
+        return merge(posteriors, components=components, since=since if self.model_.structure.symmetry else None)
+
+    def _refined(
+        self, shards: Mapping[Any, Any], posteriors: Sequence[Posterior], rng: np.random.Generator
+    ) -> Sequence[Posterior]:
+        if len(posteriors) == 1:
+            return posteriors
+        return refine(self.model_, shards.values(), posteriors, rounds=self.rounds, rng=rng).posteriors
+
+
+def fits_of(
+    model: Model, shards: Mapping[Any, Any], earlier: Mapping[Any, Posterior], rng: np.random.Generator
+) -> dict[Any, Fit]:
+    """A fit of each site's rows, on top of what the site has learned before."""
+    new = [site for site in shards if site not in earlier]
+    fits = dict(zip(new, model.fit_many([shards[site] for site in new], rng=rng), strict=True))
+    for site in shards.keys() & earlier.keys():
+        fits[site] = model.fit(shards[site], prior=earlier[site], start=earlier[site], rng=rng)
+    return fits
+
+
+def by_site(data: Any, sites: Any) -> dict[Any, Any]:
+    """The rows of each label, in the order of the labels."""
+    count = data.shape[0]
+    if sites is None or np.ndim(sites) == 0:
+        return {ONE_SITE if sites is None else sites: data}
+    labels = column_or_1d(sites)
+    if len(labels) != count:
+        raise ValueError(f"There are {count} rows and {len(labels)} sites; each row needs the label of its site.")
+    if any(label != label for label in labels):
+        raise InvalidData("The sites of some rows are missing; each row needs the label of its site.")
+    return {label: data[np.flatnonzero(labels == label)] for label in np.unique(labels).tolist()}
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """NumPy's new generator, seeded by scikit-learn's idea of one."""
+    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4))
