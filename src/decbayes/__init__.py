@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from decbayes.models.simple_mixtures import PoissonMixture as PoissonMixture
     from decbayes.models.simulation import simulate as simulate
     from decbayes.posterior import Posterior as Posterior
+    from decbayes.reporting import report as report
     from decbayes.streaming import Refinement as Refinement
     from decbayes.streaming import epochs as epochs
     from decbayes.streaming import merge_batches as merge_batches
@@ -121,6 +122,7 @@ _HOME = {
     "refine": "streaming",
     "register": "models.registry",
     "relative_entropy": "models.comparison",
+    "report": "reporting",
     "robust_merge": "merging",
     "save": "files",
     "sda_bayes": "streaming",
