@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from decbayes.cli.describe import Shape
 from decbayes.cli.merge import Solvers, number_of, read_all, solver_named
 from decbayes.cli.outputs import check_output
-from decbayes.cli.terminal import aligning, messages
+from decbayes.cli.terminal import aligning, messages, progress_bar
 from decbayes.files import load
 from decbayes.merging import align
 from decbayes.merging.columns import same_columns
@@ -47,7 +47,9 @@ def report(
     options = {"--components": components, "--solver": solver, "--since": since and since.name}
     words = [word for option, value in options.items() if value is not None for word in (option, str(value))]
     command = join(["decbayes", "merge", *sorted(files), *words, "-o", "merged.posterior"])
-    write(found, output, names=names, title=title, shape=shape, command=command)
+    with progress_bar() as bar:
+        bar.add_task("writing the report", total=None)
+        write(found, output, names=names, title=title, shape=shape, command=command)
     messages().print(f"{output}: {len(read)} posteriors, {output.stat().st_size / 1000:,.0f} kB")
 
 

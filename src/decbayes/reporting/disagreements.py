@@ -19,7 +19,8 @@ MOST_SITES = 12  # whose versions are worth the time
 
 def disagreements(found: Findings) -> Markup | None:
     """The strongest disagreements of sites that stand out, in their own words and in everybody else's."""
-    flagged = [site for site in found.sites if len(found.sites) > 1 and found.influence.disagreeing[site]]
+    disagreeing = [site for site in found.sites if len(found.sites) > 1 and found.influence.disagreeing[site]]
+    flagged = sorted(disagreeing, key=lambda site: -found.influence.against[site])
     if not flagged or not found.sets:
         return None
     rows = sorted((row for site in flagged[:MOST_SITES] for row in rows_of(found, site)), key=lambda row: row[0])

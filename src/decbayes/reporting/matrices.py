@@ -24,7 +24,7 @@ def matrix(found: Findings, coupled: CoupledSet) -> Markup:
 
 
 def caption(found: Findings, coupled: CoupledSet, written: bool) -> list[str]:
-    shade = "The darker, the larger the share of the site's own evidence."
+    shade = "The stronger the blue, the larger the share of the site's own evidence."
     if not written:
         sites, slots = found.shared[coupled].evidence.shape
         return [f"{sites:,} sites from top to bottom, by name, {slots} components from left to right. {shade}"]

@@ -11,6 +11,11 @@ from decbayes.symmetry import CoupledSet
 
 # What rests on fewer observations may describe single ones: statistical offices seldom publish such cells.
 FEW = 5.0
+MOST_NAMED = 5  # sites that stand out
+ASK = (
+    "It may be right, or have seen other things: ask how its data were collected. "
+    "db.robust_merge limits what one site can do."
+)
 CHECKED = (
     "copies of one posterior, sites without data, sites that are much larger than the others or disagree with them, "
     "components that hold unlike things or are nearly the same, close calls, and components that rest on very little"
@@ -52,14 +57,14 @@ def idle(found: Findings) -> Iterator[Remark]:
 
 
 def influential(found: Findings) -> Iterator[Remark]:
-    """Sites that have very much to do with the merge, or say something else than the others."""
-    for site in found.sites if len(found.sites) > 1 else ():
-        for flag in found.influence.flags(site):
-            yield Remark(
-                f"{found.names[site]} {flag}.",
-                "It may be right, or have seen other things: ask how its data were collected. "
-                "db.robust_merge limits what one site can do.",
-            )
+    """Sites that have very much to do with the merge, or say something else than the others; the strongest by name."""
+    flags = {site: found.influence.flags(site) for site in found.sites if len(found.sites) > 1}
+    flagged = sorted((site for site, told in flags.items() if told), key=lambda site: -found.influence.against[site])
+    for site in flagged[:MOST_NAMED]:
+        yield Remark(f"{found.names[site]} {' and '.join(flags[site])}.", ASK)
+    if len(flagged) > MOST_NAMED:
+        more = len(flagged) - MOST_NAMED
+        yield Remark(f"{counted(more, 'further site')} stand out.", "They are marked under What was merged.")
 
 
 def in_slots(found: Findings, coupled: CoupledSet) -> Iterator[Remark]:

@@ -81,7 +81,7 @@ def head(title: str) -> Markup:
 def body(title: str, found: Findings, parts: dict[str, Any]) -> Markup:
     links = [tag("a", name, href=f"#{anchor(name)}") for name in parts]
     kind = type(found.model).__name__ if found.model is not None else "a model without a name"
-    told = f"{kind}, {found.merged.structure.fingerprint[: sections.DIGITS]}"
+    told = f"Model {kind}, structure {found.merged.structure.fingerprint[: sections.DIGITS]}"
     top = tag("header", tag("h1", title), tag("p", told, class_="note"), sections.figures(found), tag("nav", links))
     content = [tag("section", tag("h2", name, id=anchor(name)), part) for name, part in parts.items()]
     return tag("body", top, tag("main", content), tag("footer", FOOTER))
