@@ -11,6 +11,7 @@ from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.merging import Alignment
 from decbayes.merging.influence import Influence, groups_of
+from decbayes.merging.margins import CLOSE
 from decbayes.merging.shared import Shared
 from decbayes.merging.sources import reordered
 from decbayes.models.model import Model
@@ -20,8 +21,6 @@ from decbayes.plot._network import by_number
 from decbayes.posterior import Posterior
 from decbayes.reporting.words import captions
 from decbayes.symmetry import CoupledSet
-
-CLOSE = 3.0  # nats of the objective: below this, look at the match before relying on it
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ import numpy as np
 
 from decbayes.errors import StructureMismatch
 from decbayes.merging import Alignment, Tree
+from decbayes.merging.margins import CLOSE
 from decbayes.models.model import Model
 from decbayes.models.registry import model_for
 from decbayes.posterior import Posterior
-from decbayes.reporting.findings import CLOSE, sureness
+from decbayes.reporting.findings import sureness
 from decbayes.reporting.markup import Markup, tag
 from decbayes.reporting.words import captions, counted, listed, number
 from decbayes.streaming import Refinement

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decbayes.reporting.findings import CLOSE, Findings
+from decbayes.merging.margins import CLOSE
+from decbayes.reporting.findings import Findings
 from decbayes.reporting.words import counted, listed, number
 from decbayes.symmetry import CoupledSet
 

@@ -7,13 +7,14 @@ from shlex import join
 import numpy as np
 
 import decbayes
+from decbayes.merging.margins import CLOSE
 from decbayes.models.gaussian_mixture import GaussianMixture
 from decbayes.models.regression import Regression
 from decbayes.models.tabular import Tabular
 from decbayes.reporting.branches import dendrogram
 from decbayes.reporting.cards import Shape, cards, supported
 from decbayes.reporting.coefficients import coefficients, means_table
-from decbayes.reporting.findings import CLOSE, Findings
+from decbayes.reporting.findings import Findings
 from decbayes.reporting.markup import Markup, joined, lines_of, tag
 from decbayes.reporting.matrices import matrix
 from decbayes.reporting.mixtures import mixture
