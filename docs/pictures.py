@@ -90,7 +90,13 @@ def overlap() -> Figure:
             each.plot(GRID, theirs, color=colour(slot), lw=1.2, ls="--")
             each.fill_between(GRID, ours * theirs, color=colour(slot), alpha=0.5, lw=0)
             area = float(np.trapezoid(ours * theirs, GRID))
-            each.text(first[slot], -0.16, f"slot {slot}: {np.format_float_positional(area, 1, fractional=False)}", ha="center", color=colour(slot))
+            each.text(
+                first[slot],
+                -0.16,
+                f"slot {slot}: {np.format_float_positional(area, 1, fractional=False)}",
+                ha="center",
+                color=colour(slot),
+            )
         each.set(
             title=f"{title}: weight = product of the areas",
             xlim=(-3, 3),

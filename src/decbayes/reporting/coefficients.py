@@ -51,11 +51,21 @@ def notes(sites: int, terms: int) -> list[str]:
 
 
 def means_table(posterior: Posterior) -> Markup:
-    """Any posterior in numbers: mean and standard deviation of each parameter, the first ones."""
-    rows = posterior.summary(top=10)
+    """Any posterior in numbers: mean, deviation and interval of each parameter, the first ones."""
+    rows = posterior.summary(top=10, level=LEVEL)
     told = [
-        (row["factor"], row["component"], row["entry"] or "–", number(row["mean"]), number(row["deviation"]))
+        (
+            row["factor"],
+            row["component"],
+            row["entry"] or "–",
+            *map(number, (row["mean"], row["deviation"])),
+            bounds(row),
+        )
         for row in rows[:MOST_PARAMETERS]
     ]
-    head = ("factor", "component", "entry", "mean", "standard deviation")
-    return joined([table(head, told, right=(3, 4)), left_out(len(rows) - len(told), "further parameters are")])
+    head = ("factor", "component", "entry", "mean", "standard deviation", f"{LEVEL:.0%} interval")
+    return joined([table(head, told, right=(3, 4, 5)), left_out(len(rows) - len(told), "further parameters are")])
+
+
+def bounds(row: Row) -> str:
+    return f"{number(row['lower'])} to {number(row['upper'])}"

@@ -58,7 +58,7 @@ def page(
         "What was merged": sections.sites(found),
         "The model": sections.agreement(found),
         "How to get the same": sections.reproduction(found, command),
-        "How to read this": sections.reading(),
+        "How to read this": sections.reading(found),
     }
     kept = {name: content for name, content in parts.items() if content}
     heading = title or f"Merge of {counted(len(sites), 'posterior')}"

@@ -37,7 +37,7 @@ GLOSSARY = (
     "all sites that are the same thing share one number.",
     "margin: what the objective loses, in nats, if the match must go elsewhere. It is no probability.",
     "apart: nats per observation that a site's version of a component loses by the merge.",
-    "Intervals and standard deviations are those of variational Bayes. They are not calibrated, and often too narrow.",
+    "Intervals and standard deviations are those of variational Bayes ({uncertainty}), and often too narrow.",
     "This report shows nothing but what posterior files hold, and quotes no data. Still, a component that rests on "
     "very few observations may describe them closely.",
 )
@@ -184,9 +184,10 @@ def reproduction(found: Findings, command: str) -> Markup:
     return joined([tag("pre", lines_of([shown, "decbayes show merged.posterior"])), note(told)])
 
 
-def reading() -> Markup:
+def reading(found: Findings) -> Markup:
     """What the words mean, and what this report cannot say."""
-    return tag("ul", [tag("li", text) for text in GLOSSARY], class_="note")
+    texts = [text.format(uncertainty=found.merged.uncertainty) for text in GLOSSARY]
+    return tag("ul", [tag("li", text) for text in texts], class_="note")
 
 
 def tree(found: Findings) -> Markup | None:
