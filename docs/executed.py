@@ -1,8 +1,8 @@
 """Runs the notebooks of the documentation. They are kept as text, without results; `make docs` runs them for the site.
 
 A notebook is a Python file in docs/notebooks whose cells begin with `# %%`, or `# %% [markdown]` for words: Jupyter
-(with jupytext), VS Code and PyCharm open such files as notebooks. `python docs/executed.py NAME.py` writes NAME.ipynb, with
-what its cells have shown. MkDocs calls `on_files`, which makes a page of each, with the notebook to download.
+(with jupytext), VS Code and PyCharm open such files as notebooks. `python docs/executed.py NAME.py` writes NAME.ipynb,
+with what its cells have shown. MkDocs calls `on_files`, which makes a page of each, with the notebook to download.
 """
 
 import ast
@@ -85,7 +85,7 @@ def show(cell: Cell, value: Any) -> None:
             figure.savefig(file, format="png")
             cell.picture = file.getvalue()
     elif hasattr(value, "_repr_html_"):
-        cell.html = value._repr_html_()
+        cell.html = value._repr_html_().replace(' border="1"', "")  # which pandas thinks of as style
     else:
         cell.printed += f"{value!r}\n"
 
