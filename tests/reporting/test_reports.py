@@ -114,6 +114,15 @@ def test_the_same_set_gives_the_same_bytes_in_any_order(orchards):
     assert page(db.align(orchards), names=["north", "south", "wést"]) != first
 
 
+def test_so_it_is_where_counts_are_divided_among_components(orchards):
+    """The last site's first topic is half of each; its shares must stay with it in another order."""
+    held, order = [*orchards[:2], topics([[40.0, 8.0, 35.0], [0.0, 3.0, 50.0]])], [2, 0, 1]
+    found = db.align(held)
+    assert found.divisions
+    again = db.align([held[k] for k in order])
+    assert page(found, names=NAMES) == page(again, names=[NAMES[k] for k in order])
+
+
 def test_topics_are_shown_with_their_words_and_probabilities(orchards):
     found = db.align(orchards)
     shares = found.merged().mean("topics")
@@ -205,8 +214,10 @@ def test_many_components_stay_readable_and_small(rng):
     """Of 120 components the smallest have no card; what is left out is said."""
     words = tuple(f"word{number}" for number in range(240))
     base = np.kron(np.eye(120), np.ones((1, 2))) * 50.0
-    text = page(db.align([topics(base * rng.poisson(5, size=base.shape), words) for _ in range(3)]))
-    assert text.count('<article class="card"') == 100
+    found = db.align([topics(base * rng.poisson(5, size=base.shape), words) for _ in range(3)])
+    text, counts = page(found), found.merged().contribution["topics"].sum(axis=1)
+    shown = [int(slot) for slot in re.findall(r'class="card" id="component-(\d+)"', text)]
+    assert shown == sorted(np.argsort(-counts, kind="stable")[:100])
     assert "The other 20 components, which rest on less" in text
     assert "3 sites from top to bottom, by name, 120 components from left to right" in text
     assert Seen(text).tags.count("img") == 1
