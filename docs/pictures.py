@@ -1,9 +1,11 @@
 """Draws the pictures of the documentation into docs/pictures: `python docs/pictures.py [NAME …]`."""
 
 import re
+import subprocess
 from collections.abc import Callable
 from contextlib import chdir
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from failures import MEANS, MODEL, VARIANCE, WEIGHTS, draw, gaps, run_named, trial
@@ -174,6 +176,17 @@ def page() -> None:
         exec("".join(blocks), {"__name__": "__page__"})
 
 
+def report() -> None:
+    """The report of docs/reports.md, as a browser shows it: needs Debian's chromium, or another one of that name."""
+    page = (Path(__file__).parent / "reports.md").read_text(encoding="utf-8")
+    first, second, *_ = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    with TemporaryDirectory() as folder, chdir(folder):
+        exec(first + second, {"__name__": "__page__"})
+        look = ["--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1200,1500", "--screenshot=shot.png"]
+        subprocess.run(["chromium", *look, f"--user-data-dir={folder}/profile", "report.html"], check=True)
+        Path("shot.png").replace(FOLDER / "report.png")
+
+
 def drawn(picture: Callable[[], Figure]) -> Callable[[], None]:
     """Into a file of the function's name."""
 
@@ -185,7 +198,7 @@ def drawn(picture: Callable[[], Figure]) -> Callable[[], None]:
 
 
 FIGURES = (mixture, labels, overlap, gain, alignment, split, tail, simulated)
-PICTURES = {figure.__name__: drawn(figure) for figure in FIGURES} | {PAGE.stem: page}
+PICTURES = {figure.__name__: drawn(figure) for figure in FIGURES} | {PAGE.stem: page, "report": report}
 
 
 if __name__ == "__main__":
