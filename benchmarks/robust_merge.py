@@ -11,13 +11,15 @@ Each site fits a Gaussian mixture to its own points. Of f sites the posterior is
 Honest sites have all clusters alike ("like"), or mostly one or two of them ("unlike"). Printed per attack, f and rule:
 how far the merged means are from those of all honest data at once, in units of that posterior's deviation (the worst
 cluster, the median over seeds), and how much held-out log likelihood per point is lost against it. Run as
-`python benchmarks/robust_merge.py [--seeds 5] [--quick] [--picture FILE]`; the last line is one JSON object.
+`python benchmarks/robust_merge.py [--seeds 5] [--quick] [--picture FILE] [--again FILE]`; the last line is one JSON
+object, which `--again` takes to draw the picture without measuring again.
 """
 
 import argparse
 import json
 from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 
@@ -27,6 +29,7 @@ from decbayes.posterior import Posterior
 
 SITES, POINTS, CLUSTERS = 20, 150, 5
 FAULTY = (0, 1, 4, 9)
+LEAST_DRAWN = 0.05  # deviations: what is less is drawn there
 MODEL = db.GaussianMixture(CLUSTERS, 2, variance=1.0, prior_variance=100.0)
 RULES: dict[str, Callable[[list[Posterior]], Posterior]] = {
     "plain": db.merge,
@@ -107,7 +110,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="one seed, f = 4 only")
     parser.add_argument("--picture", help="draw the curves into this file")
+    parser.add_argument("--again", help="a file whose last line is that of an earlier run: only draw it")
     arguments = parser.parse_args()
+    if arguments.again:
+        told = Path(arguments.again).read_text(encoding="utf-8").splitlines()[-1]
+        picture(json.loads(told)["curves"], arguments.picture)
+        return
     seeds, counts = (1, (4,)) if arguments.quick else (arguments.seeds, FAULTY)
     curves = []
     print(f"{'sites':8}{'attack':12}{'f':>3}  " + "".join(f"{name + ': sd, nats':>26}" for name in RULES))
@@ -126,21 +134,29 @@ def main() -> None:
 
 def picture(curves: list[dict], path: str) -> None:
     """Deviation against the number of faulty sites, one panel per attack and kind of sites."""
-    import matplotlib.pyplot as plt
+    from decbayes.plot.style import AMPS, GREY, NAIVE, canvas, styled
+    from decbayes.plot.style import SITES as OCHRE
 
-    figure, panels = plt.subplots(2, len(ATTACKS), figsize=(14, 5.5), sharex=True, sharey=True, layout="constrained")
-    for (kind, attack), panel in zip(product(("like", "unlike"), ATTACKS), panels.ravel(), strict=True):
-        points = [each for each in curves if each["sites"] == kind and each["attack"] in (attack, "none")]
-        for rule, style in zip(RULES, ("-o", ":s", "-^"), strict=True):
-            panel.plot(
-                [each["faulty"] for each in points], [max(each[rule][0], 0.05) for each in points], style, label=rule
-            )
-        panel.set_yscale("log")
-        panel.set_title(f"{attack}, {kind} sites", fontsize=9)
-    panels[0, 0].legend(fontsize=8)
-    figure.supxlabel(f"faulty sites of {SITES}")
-    figure.supylabel("worst merged mean, in deviations of the batch posterior")
-    figure.savefig(path)
+    looks = {"plain": (NAIVE, "o"), "one-to-one": (OCHRE, "s"), "robust": (AMPS, "^")}
+    with styled():
+        figure = canvas(7.2, 3.5)
+        panels = figure.subplots(2, len(ATTACKS), sharex=True, sharey=True)
+        for (kind, attack), panel in zip(product(("like", "unlike"), ATTACKS), panels.ravel(), strict=True):
+            points = [each for each in curves if each["sites"] == kind and each["attack"] in (attack, "none")]
+            for rule, (colour, mark) in looks.items():
+                deviations = [max(each[rule][0], LEAST_DRAWN) for each in points]
+                panel.plot(
+                    [each["faulty"] for each in points], deviations, color=colour, marker=mark, ms=3.5, label=rule
+                )
+            panel.axhline(1.0, color=GREY, linewidth=0.6, linestyle=":")
+            panel.set(yscale="log", xticks=FAULTY)
+        for attack, panel in zip(ATTACKS, panels[0], strict=True):
+            panel.set_title(attack)
+        for kind, panel in zip(("like sites", "unlike sites"), panels[:, 0], strict=True):
+            panel.set_ylabel(f"{kind}\n(deviations)")
+        figure.supxlabel(f"faulty sites of {SITES}", fontsize=8)
+        figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+        figure.savefig(path)
 
 
 if __name__ == "__main__":

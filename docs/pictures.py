@@ -1,9 +1,11 @@
 """Draws the pictures of the documentation into docs/pictures: `python docs/pictures.py [NAME …]`."""
 
 import re
+import subprocess
 from collections.abc import Callable
 from contextlib import chdir
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from failures import MEANS, MODEL, VARIANCE, WEIGHTS, draw, gaps, run_named, trial
@@ -12,10 +14,10 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 import decbayes as db
-from decbayes.cli import simulate as simulation
+from decbayes.cli import simulation
 from decbayes.families import Array
 from decbayes.network.simulation.schedule import History, Plan
-from decbayes.plot.style import GREY, INK, PALE, bare, canvas, styled
+from decbayes.plot.style import GREY, INK, PALE, bare, canvas, colour, shades, styled
 
 FOLDER = Path(__file__).parent / "pictures"
 PAGE = Path(__file__).parent / "plot.md"
@@ -36,8 +38,8 @@ def draw_means(axes: Axes, posterior: db.Posterior, title: str) -> None:
     """What a posterior says of each cluster's mean, coloured by its label."""
     usual = posterior.parameters("components")
     for label, (mean, variance) in enumerate(zip(usual["mean"][:, 0], np.ravel(usual["variance"]), strict=True)):
-        axes.fill_between(GRID, bell(GRID, mean, variance), color=f"C{label}", alpha=0.35, lw=0)
-        axes.plot(GRID, bell(GRID, mean, variance), color=f"C{label}", lw=1.2, label=f"{label}")
+        axes.fill_between(GRID, bell(GRID, mean, variance), color=colour(label), alpha=0.35, lw=0)
+        axes.plot(GRID, bell(GRID, mean, variance), color=colour(label), lw=1.2, label=f"{label}")
     for mean in MEANS:
         axes.axvline(mean, color=GREY, lw=0.6, ls=":")
     axes.set(title=title, xlabel="cluster mean", yticks=[])
@@ -86,11 +88,17 @@ def overlap() -> Figure:
     for each, order, title in ((axes[0], [0, 1], "matched"), (axes[1], [1, 0], "crossed")):
         for slot in range(2):
             ours, theirs = bell(GRID, first[slot], variance), bell(GRID, second[order[slot]], variance)
-            each.plot(GRID, ours, color=f"C{slot}", lw=1.2)
-            each.plot(GRID, theirs, color=f"C{slot}", lw=1.2, ls="--")
-            each.fill_between(GRID, ours * theirs, color=f"C{slot}", alpha=0.5, lw=0)
+            each.plot(GRID, ours, color=colour(slot), lw=1.2)
+            each.plot(GRID, theirs, color=colour(slot), lw=1.2, ls="--")
+            each.fill_between(GRID, ours * theirs, color=colour(slot), alpha=0.5, lw=0)
             area = float(np.trapezoid(ours * theirs, GRID))
-            each.text(first[slot], -0.16, f"slot {slot}: {area:.1g}", ha="center", color=f"C{slot}")
+            each.text(
+                first[slot],
+                -0.16,
+                f"slot {slot}: {np.format_float_positional(area, 1, fractional=False)}",
+                ha="center",
+                color=colour(slot),
+            )
         each.set(
             title=f"{title}: weight = product of the areas",
             xlim=(-3, 3),
@@ -113,11 +121,11 @@ def gain() -> Figure:
     assignments = np.array([permutation[coupled] for permutation in alignment.permutations])
     values = Placement(coupled_problem(agents, coupled, MODEL.structure), assignments).gain(0)
     figure, (axes,) = panels(1, width=3.2, height=2.8)
-    axes.imshow(values - values.max(axis=1, keepdims=True), cmap="viridis", vmin=-30)
+    axes.imshow(values - values.max(axis=1, keepdims=True), cmap=shades(), vmin=-30)
     for slot, component in np.ndindex(values.shape):
         chosen = best_permutation(values)[slot] == component
         text = f"{values[slot, component] - values[slot].max():.1f}".replace("-", "−")
-        look = {"color": "black", "weight": "bold"} if chosen else {"color": "white"}
+        look = {"color": "white", "weight": "bold"} if chosen else {"color": INK}
         axes.text(component, slot, text, ha="center", va="center", **look)
     axes.set(xlabel="component of site 0", ylabel="slot", xticks=range(3), yticks=range(3))
     axes.set_title("gain in J, less the row's largest")
@@ -168,18 +176,29 @@ def page() -> None:
         exec("".join(blocks), {"__name__": "__page__"})
 
 
+def report() -> None:
+    """The report of docs/reports.md, as a browser shows it: needs Debian's chromium, or another one of that name."""
+    page = (Path(__file__).parent / "reports.md").read_text(encoding="utf-8")
+    first, second, *_ = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    with TemporaryDirectory() as folder, chdir(folder):
+        exec(first + second, {"__name__": "__page__"})
+        look = ["--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1200,1500", "--screenshot=shot.png"]
+        subprocess.run(["chromium", *look, f"--user-data-dir={folder}/profile", "report.html"], check=True)
+        Path("shot.png").replace(FOLDER / "report.png")
+
+
 def drawn(picture: Callable[[], Figure]) -> Callable[[], None]:
     """Into a file of the function's name."""
 
     def save() -> None:
         with styled():
-            picture().savefig(FOLDER / f"{picture.__name__}.png", dpi=150)
+            picture().savefig(FOLDER / f"{picture.__name__}.png")
 
     return save
 
 
 FIGURES = (mixture, labels, overlap, gain, alignment, split, tail, simulated)
-PICTURES = {figure.__name__: drawn(figure) for figure in FIGURES} | {PAGE.stem: page}
+PICTURES = {figure.__name__: drawn(figure) for figure in FIGURES} | {PAGE.stem: page, "report": report}
 
 
 if __name__ == "__main__":

@@ -14,10 +14,11 @@ import decbayes
 SOURCE = Path(decbayes.__file__).parent
 
 # Each part may import itself and what is listed; only the demonstration and the command line know everything.
-FOUNDATION = {"arguments", "errors", "workers", "kernels", "families", "symmetry", "structure", "posterior"}
+FOUNDATION = {"arguments", "display", "errors", "workers", "kernels", "families", "symmetry", "structure", "posterior"}
 ALLOWED = {
     "errors": set(),
     "arguments": {"errors"},
+    "display": set(),
     "extras": {"errors"},
     "kernels": set(),
     "workers": set(),
@@ -26,7 +27,7 @@ ALLOWED = {
     "symmetry": set(),
     "structure": {"arguments", "errors", "families", "symmetry"},
     "summary": {"families"},
-    "posterior": {"arguments", "errors", "families", "structure", "summary", "symmetry"},
+    "posterior": {"arguments", "display", "errors", "families", "structure", "summary", "symmetry"},
     "files": FOUNDATION,
     "merging": FOUNDATION | {"files"},
     "inputs": {"errors", "extras"},
@@ -38,6 +39,7 @@ ALLOWED = {
     "interop": FOUNDATION | {"columns", "extras", "files", "merging", "models"},
     "sklearn": FOUNDATION | {"columns", "extras", "merging", "models", "streaming"},
     "plot": FOUNDATION | {"columns", "extras", "merging", "models"},
+    "reporting": FOUNDATION | {"columns", "decbayes", "files", "merging", "models", "plot", "streaming"},
 }
 
 

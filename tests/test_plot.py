@@ -1,10 +1,15 @@
 """Pictures show what they say: the numbers on the axes are those of the posterior."""
 
+from importlib.resources import files
+from itertools import combinations, pairwise
+
 import numpy as np
 import pytest
 
 import decbayes as db
 from decbayes.errors import InvalidData, StructureMismatch
+from decbayes.merging.margins import CLOSE
+from decbayes.plot.style import AMPS, BATCH, COLOURS, NAIVE, SHADES, SITES
 
 pytest.importorskip("matplotlib", reason="needs the plot extra")
 STRUCTURE = db.GaussianMixture(3, 2, covariance="diagonal", columns=("width", "height")).structure
@@ -241,3 +246,60 @@ def test_a_picture_has_the_style_and_leaves_that_of_others_alone():
         axes = db.plot.mixture(db.Posterior.of_prior(STRUCTURE))
         assert (rcParams["axes.labelsize"], rcParams["axes.spines.top"]) == (20, True)
     assert (axes.xaxis.label.get_size(), axes.spines["top"].get_visible()) == (8, False)
+
+
+# Machado, Oliveira and Fernandes (2009): how colours look without one of the three kinds of cones, in linear light.
+EYES = {
+    "all cones": np.eye(3),
+    "no long": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "no middle": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "no short": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+
+
+def linear(colour):
+    values = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) / 255
+    return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+
+
+def lightness(light):
+    """CIE L*a*b*, in which distances are about those that people see; 2.3 is just noticed."""
+    white = np.array(
+        [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.072175], [0.0193339, 0.119192, 0.9503041]]
+    )
+    x, y, z = np.cbrt(np.maximum(white @ light / [0.95047, 1.0, 1.08883], 0.008856))
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("eyes", EYES)
+def test_colours_are_told_apart_by_eyes_of_every_kind(eyes):
+    for colours, least in ((COLOURS, 14.0), ((AMPS, BATCH, NAIVE, SITES), 22.0)):
+        seen = [lightness(np.clip(EYES[eyes] @ linear(colour), 0, 1)) for colour in colours]
+        apart = [np.linalg.norm(first - second) for first, second in combinations(seen, 2)]
+        assert min(apart) > least
+
+
+def test_the_more_the_darker():
+    light = [lightness(linear(shade))[0] for shade in SHADES]
+    assert all(first > second + 10 for first, second in pairwise(light))
+
+
+def test_reports_have_the_colours_of_pictures():
+    style = files("decbayes.reporting").joinpath("page.css").read_text(encoding="utf-8")
+    for number, colour in enumerate(COLOURS):
+        assert style.count(f"--c{number}: {colour};") == 2  # on screen, and on paper
+
+
+def test_close_calls_are_framed(sites):
+    """With a slot to spare every component could as well go there; with one too few, none could go elsewhere."""
+    (coupled,) = STRUCTURE.symmetry
+    for count, framed in ((2, 0), (4, 12)):
+        found = db.align(sites, components=count)
+        assert sum(int((own[coupled] < CLOSE).sum()) for own in found.margins()) == framed
+        assert len(db.plot.alignment(found).patches) == framed
+
+
+def test_pictures_are_large_enough_to_print(sites, tmp_path):
+    pillow = pytest.importorskip("PIL.Image")
+    db.plot.alignment(db.align(sites)).figure.savefig(tmp_path / "picture.png")
+    assert min(pillow.open(tmp_path / "picture.png").size) >= 350

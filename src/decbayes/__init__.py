@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from decbayes.models.simulation import simulate as simulate
     from decbayes.models.transforms import transform as transform
     from decbayes.posterior import Posterior as Posterior
+    from decbayes.reporting import report as report
     from decbayes.streaming import Refinement as Refinement
     from decbayes.streaming import epochs as epochs
     from decbayes.streaming import merge_batches as merge_batches
@@ -124,6 +125,7 @@ _HOME = {
     "refine": "streaming",
     "register": "models.registry",
     "relative_entropy": "models.comparison",
+    "report": "reporting",
     "robust_merge": "merging",
     "save": "files",
     "sda_bayes": "streaming",

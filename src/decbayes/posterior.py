@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from decbayes.arguments import check_kind, check_level, check_whole, real_array
+from decbayes.display import Displayed
 from decbayes.errors import InvalidPosterior, OutOfDomain
 from decbayes.families import Array, Contribution, dense
 from decbayes.families.matrices import is_sparse, stored
@@ -31,7 +32,7 @@ class Interval(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Posterior:
+class Posterior(Displayed):
     """What data has added to the prior: contributions λ − λ0 per factor, sparse where the structure says so.
 
     `ids` are names of the components that last from one merge to the next; `follow` and `merge(since=…)` give them.

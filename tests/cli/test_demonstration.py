@@ -8,7 +8,7 @@ from rich.console import Console
 
 from decbayes.demo.digits import SITES, Digits, Story
 from decbayes.demo.events import Events
-from decbayes.demo.picture import draw
+from decbayes.demo.picture import draw, together
 from decbayes.demo.view import plain_lines, table_of
 from decbayes.merging import merge
 
@@ -40,7 +40,7 @@ def test_each_site_has_its_own_images_and_the_rest_is_held_out():
 
 def test_merging_beats_every_site_and_the_naive_merge_and_comes_close_to_batch(story, tmp_path):
     scores = draw(story, tmp_path / "folder" / "digits.png")
-    assert list(scores) == ["best site alone", "naive merge", "AMPS", "all data in one place"]
+    assert list(scores) == ["best site alone", "naive merge", "AMPS", "AMPS, refined", "all data in one place"]
     assert scores["naive merge"] < scores["best site alone"] < scores["AMPS"] < scores["all data in one place"] + 0.5
     assert scores["all data in one place"] - scores["AMPS"] < 1.0
     assert (tmp_path / "folder" / "digits.png").read_bytes().startswith(b"\x89PNG")
@@ -66,3 +66,7 @@ def test_without_a_terminal_each_event_is_one_line(story):
     show()
     lines = console.file.getvalue().splitlines()
     assert [line.split("s  ", 1)[1] for line in lines] == ["site-4 is killed", "all agree"]
+
+
+def test_marks_that_would_overlap_share_one():
+    assert together([1.0, 1.5, 9.0], 1.0) == [([1, 2], 1.0), ([3], 9.0)]

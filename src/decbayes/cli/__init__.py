@@ -92,6 +92,19 @@ app.command(
     ```""",
 )
 app.command(
+    "decbayes.cli.report:report",
+    name="report",
+    help="""Write what a merge found as one page that anybody can open: components, sites, doubts, how to reproduce it.
+
+    The page is one HTML file. It loads nothing from elsewhere, quotes no data, and prints well.
+
+    For example:
+
+    ```sh
+    decbayes report a.posterior b.posterior -o report.html
+    ```""",
+)
+app.command(
     "decbayes.cli.score:score",
     name="score",
     help="""Score posteriors by their mean log predictive density of held-out data; higher is better.

@@ -43,6 +43,5 @@ def demo(
     console.print("\nLog density of a held-out image:")
     for name, score in scores.items():
         console.print(f"  {name:<22} {score:9.2f}")
-    assert story.agreed is not None
-    console.print(f"  {'AMPS, refined':<22} {digits.score(story.agreed):9.2f}   (what the sites agree on in the end)")
+    console.print("AMPS is the merge of the first broadcasts; refined is what the sites agree on in the end.")
     console.print(f"\nPicture: {target}")

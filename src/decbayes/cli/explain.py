@@ -13,11 +13,11 @@ from decbayes.cli.terminal import output, plain
 from decbayes.families import Array
 from decbayes.merging import Alignment
 from decbayes.merging.lineage import ids_of
+from decbayes.merging.margins import CLOSE
 from decbayes.merging.shared import Shared
 from decbayes.posterior import Posterior
 from decbayes.symmetry import CoupledSet
 
-CLOSE = 3.0  # nats of the objective: below this, look at the match before relying on it
 SPACES = 2  # around a column
 SHORTEST_CAPTION = 16  # what the last column is left with, on a narrow terminal
 

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
 from decbayes.cli.explain import print_alignment, print_influence, remarks, shared_rows
-from decbayes.cli.outputs import check_output, check_picture, save_picture
+from decbayes.cli.outputs import DPI, Dpi, check_output, check_picture, save_picture
 from decbayes.cli.running import WrongArgument
 from decbayes.cli.terminal import aligning, messages, plain, progress_bar
 from decbayes.errors import NothingToMerge, StructureMismatch
@@ -58,6 +58,7 @@ def merge(
     tree: Annotated[
         Path | None, Parameter(help="Draw the tree of all components into this file (.png, .svg, .pdf).")
     ] = None,
+    dpi: Dpi = DPI,
     as_json: Annotated[
         bool,
         Parameter(name="--json", negative="", help="Print which sites have which component as JSON, one object each."),
@@ -97,7 +98,7 @@ def merge(
         found = align(read, components=count, solver=solver_named(solver, restarts), since=earlier, progress=progress)
     save(found.merged(), output)
     names = [path.name.removesuffix(".posterior") for path in posteriors]
-    draw(found, names, picture, tree)
+    draw(found, names, picture, tree, dpi)
     if explain:
         print_alignment(found, found.merged(), names)
         print_influence(found, names)
@@ -115,13 +116,13 @@ def number_of(components: str | None) -> Number:
     return int(components)
 
 
-def draw(found: Alignment, names: list[str], picture: Path | None, branches: Path | None) -> None:
+def draw(found: Alignment, names: list[str], picture: Path | None, branches: Path | None, dpi: int) -> None:
     from decbayes import plot
 
     if picture is not None:
-        save_picture(plot.alignment(found, names=names).figure, picture)
+        save_picture(plot.alignment(found, names=names).figure, picture, dpi)
     if branches is not None:
-        save_picture(plot.tree(tree(found.posteriors), names=names).figure, branches)
+        save_picture(plot.tree(tree(found.posteriors), names=names).figure, branches, dpi)
 
 
 def report(found: Alignment, path: Path) -> None:

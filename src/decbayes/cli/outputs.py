@@ -2,10 +2,16 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.types import PositiveInt
 
 from decbayes.errors import DecbayesError
 from decbayes.extras import require_extra
+
+DPI = 200
+Dpi = Annotated[PositiveInt, Parameter(help="Dots per inch of pictures: 300 for a paper, 100 for a message.")]
 
 
 def check_output(output: Path | None, *inputs: Path | None) -> None:
@@ -29,8 +35,8 @@ def check_picture(picture: Path | None, *inputs: Path | None) -> None:
         require_extra("plot", task="A picture")
 
 
-def save_picture(figure: Any, path: Path) -> None:
+def save_picture(figure: Any, path: Path, dpi: int) -> None:
     try:
-        figure.savefig(path, dpi=150)
+        figure.savefig(path, dpi=dpi)
     except ValueError as error:
         raise DecbayesError(f"{path}: {error}") from None

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from cyclopts.types import PositiveInt
 
 from decbayes.cli.describe import SMALLEST_IMAGE, Shape, known_model, square, table_of
-from decbayes.cli.outputs import check_picture, save_picture
+from decbayes.cli.outputs import DPI, Dpi, check_picture, save_picture
 from decbayes.cli.terminal import output, plain
 from decbayes.errors import DecbayesError, InvalidData
 from decbayes.files import load
@@ -25,6 +25,7 @@ def show(
     *,
     top: Annotated[PositiveInt, Parameter(help="Number of words, or other entries, per component.")] = 10,
     picture: Annotated[Path | None, Parameter(help="Also draw it into this file (.png, .svg, .pdf).")] = None,
+    dpi: Dpi = DPI,
     shape: Annotated[
         Shape | None,
         Parameter(help="Height and width of images: show features, or the means of a mixture, as images.", negative=""),
@@ -37,7 +38,7 @@ def show(
     if shape is not None:
         check_images(read, shape)
     if picture is not None:
-        save_picture(draw(read, shape), picture)
+        save_picture(draw(read, shape), picture, dpi)
     if as_json:
         for row in read.summary(top=top):
             print(json.dumps(row))

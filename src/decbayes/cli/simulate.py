@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeFloat, NonNegativeInt, PositiveInt
 
-from decbayes.cli.outputs import check_output, save_picture
+from decbayes.cli.outputs import DPI, Dpi, check_output, save_picture
 from decbayes.cli.terminal import Output
 from decbayes.errors import DecbayesError
 from decbayes.extras import require_extra
@@ -31,6 +31,7 @@ def simulate(
     picture: Annotated[
         Path | None, Parameter(help="Draw the network at the end of the faults and when all agree into this file.")
     ] = None,
+    dpi: Dpi = DPI,
 ) -> None:
     """Watch simulated agents join, leave, crash and lose messages, and agree in the end."""
     wanted = ["net"] if picture is None else ["net", "plot"]
@@ -50,4 +51,4 @@ def simulate(
     plan = Plan(agents, steps, topology, weather, faults=not calm, traitors=traitors)
     moments = watch(History(plan, seed), pause, console)
     if picture is not None:
-        save_picture(draw(moments), picture)
+        save_picture(draw(moments), picture, dpi)

@@ -112,9 +112,11 @@ class Story:
     def results(self) -> dict[str, Posterior]:
         """The posteriors to compare, all from what the sites have said to each other, and the batch posterior."""
         first = [self.alone[site] for site in sorted(self.alone)]
+        refined = {} if self.agreed is None else {"AMPS, refined": self.agreed}
         return {
             "best site alone": max(first, key=self.digits.score),
             "naive merge": product(first),
             "AMPS": merge(first),
+            **refined,
             "all data in one place": self.digits.batch,
         }

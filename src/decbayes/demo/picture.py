@@ -8,17 +8,24 @@ import numpy as np
 from decbayes.demo.digits import SITES, Story
 from decbayes.families import Array
 from decbayes.plot import images
-from decbayes.plot.style import AMPS, BATCH, GREY, INK, NAIVE, styled
+from decbayes.plot.style import AMPS, BATCH, DPI, GREY, INK, NAIVE, styled
 from decbayes.plot.style import SITES as ALONE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLOURS = {"best site alone": ALONE, "naive merge": NAIVE, "AMPS": AMPS, "all data in one place": BATCH}
+COLOURS = {
+    "best site alone": ALONE,
+    "naive merge": NAIVE,
+    "AMPS": AMPS,
+    "AMPS, refined": AMPS,
+    "all data in one place": BATCH,
+}
 LABELS = {
     "best site alone": "best site\nalone",
     "naive merge": "naive\nmerge",
-    "AMPS": "AMPS",
+    "AMPS": "AMPS, one\nbroadcast",
+    "AMPS, refined": "AMPS,\nrefined",
     "all data in one place": "all data in\none place",
 }
 SHAPE, DARKNESS = (8, 8), (0.0, 16.0)
@@ -32,11 +39,11 @@ def draw(story: Story, target: Path) -> dict[str, float]:
     scores = {name: story.digits.score(posterior) for name, posterior in results.items()}
     clusters = {name: story.digits.clusters(posterior) for name, posterior in results.items()}
     with styled():
-        figure = Figure(figsize=(7.0, 2.0))
-        draw_clusters(figure.add_axes((0.115, 0.1, 0.465, 0.78)), clusters, scores)
-        draw_climb(figure.add_axes((0.725, 0.2, 0.26, 0.68)), story, scores)
+        figure = Figure(figsize=(7.2, 2.55), dpi=DPI)
+        draw_clusters(figure.add_axes((0.115, 0.08, 0.465, 0.82)), clusters, scores)
+        draw_climb(figure.add_axes((0.725, 0.27, 0.26, 0.63)), story, scores)
         target.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(target, dpi=220)
+        figure.savefig(target)
     return scores
 
 
@@ -72,20 +79,33 @@ def draw_climb(axes: "Axes", story: Story, scores: dict[str, float]) -> None:
 
 
 def label_climb(axes: "Axes", story: Story, batch: float) -> None:
-    """Names beside what they name, and marks where something went wrong or came late."""
+    """Names beside what they name, and numbers where something went wrong or came late."""
     low, _ = axes.get_ylim()
     height, end = batch - low, story.events[-1].seconds
-    axes.set_ylim(low - 0.26 * height, batch + 0.2 * height)
+    bottom = low - 0.16 * height
+    axes.set_ylim(bottom, batch + 0.2 * height)
     small: dict[str, Any] = {"fontsize": 7, "ha": "right"}
     axes.text(end, batch + 0.03 * height, "all data in one place", va="bottom", color=INK, **small)
-    axes.text(end, batch - 0.08 * height, "merged", va="top", color=COLOURS["AMPS"], **small)
+    axes.text(end, batch - 0.08 * height, "merged, then refined", va="top", color=COLOURS["AMPS"], **small)
     alone = float(np.mean([story.digits.score(posterior) for posterior in story.alone.values()]))
     axes.text(end, alone, "alone", va="center", color=COLOURS["best site alone"], **small)
     marked = [event for event in story.events if event.mark]
-    for row, event in enumerate(marked):
-        axes.vlines(event.seconds, low - 0.26 * height, batch, color=GREY, linewidth=0.5)
-        place = marked[-1].seconds + 0.02 * end, low - (0.04 + 0.1 * row) * height
-        axes.text(*place, event.mark, fontsize=6, color=GREY, va="bottom")
+    for numbers, seconds in together([event.seconds for event in marked], 0.06 * end):
+        axes.vlines(seconds, bottom, batch, color=GREY, linewidth=0.5)
+        axes.text(seconds + 0.015 * end, bottom + 0.03 * height, ", ".join(map(str, numbers)), fontsize=6.5, color=INK)
+    key = "   ".join(f"{number} {event.mark}" for number, event in enumerate(marked, start=1))
+    axes.text(1.0, -0.38, key, transform=axes.transAxes, fontsize=6.5, color=GREY, ha="right", va="top")
+
+
+def together(seconds: list[float], apart: float) -> list[tuple[list[int], float]]:
+    """Events by number, those that are too close to be told apart as one."""
+    groups: list[tuple[list[int], float]] = []
+    for number, when in enumerate(seconds, start=1):
+        if groups and when - groups[-1][1] < apart:
+            groups[-1][0].append(number)
+        else:
+            groups.append(([number], when))
+    return groups
 
 
 def number_text(value: float, *, digits: int = 1) -> str:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from decbayes.display import Displayed
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.merging.components import LEAST_EVIDENCE, Components
@@ -28,7 +29,7 @@ Assignments = tuple[Mapping[CoupledSet, Assignment], ...]
 
 
 @dataclass(frozen=True)
-class Alignment:
+class Alignment(Displayed):
     """Which slot each component of each posterior goes into, and J of the merge.
 
     `assignments[i][coupled][k]` is the slot of component k of posterior i. Several components may share a slot; where

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from decbayes.arguments import check_whole
+from decbayes.display import Displayed
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
@@ -41,7 +42,7 @@ class Branches:
 
 
 @dataclass(frozen=True)
-class Tree:
+class Tree(Displayed):
     """All components, joined two by two in the order that loses least, until one is left.
 
     `cut(components)` is the alignment with so many slots: nothing is solved again. What the tree joined stays joined,

@@ -14,6 +14,8 @@ from decbayes.merging.problem import Problem, best_permutation
 from decbayes.merging.search import Search
 from decbayes.symmetry import Permutation, identity, inverse
 
+CLOSE = 3.0  # nats of the objective: below this, look at the match before relying on it
+
 
 def component_margins(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
     """For each site and component, what is lost in the next best slot."""

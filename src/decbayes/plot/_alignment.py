@@ -10,7 +10,8 @@ from decbayes.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.merging import Alignment
-from decbayes.plot.style import PALE, bare, matplotlib, new_axes, styled
+from decbayes.merging.margins import CLOSE
+from decbayes.plot.style import NAIVE, NOTHING, bare, matplotlib, new_axes, shades, styled
 from decbayes.symmetry import CoupledSet
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def alignment(found: Alignment, *, names: Sequence[str] | None = None, axes: "Ax
     """Sites × slots: which components of each site went where, coloured by the margin.
 
     The margin is what the objective loses in the next best slot, in nats; of several components in one cell the
-    smallest counts. Dark cells are close calls; in grey ones a site has put nothing. Coupled sets stand side by side.
+    smallest counts. Framed cells are close calls; in grey ones a site has put nothing. Coupled sets stand side by side.
     """
     check_kind(Alignment, found=found)
     sets = found.posteriors[0].structure.symmetry
@@ -34,13 +35,18 @@ def alignment(found: Alignment, *, names: Sequence[str] | None = None, axes: "Ax
     labels = [cell_labels(found, coupled) for coupled in sets]
     filled = np.hstack(labels) != ""
     sureness = np.hstack([least_margins(found, coupled, margins) for coupled in sets])
-    axes = axes if axes is not None else new_axes(1.6 + 0.34 * sureness.shape[1], 0.7 + 0.26 * len(sureness))
+    axes = (
+        axes
+        if axes is not None
+        else new_axes(max(1.6 + 0.36 * sureness.shape[1], 3.0), max(0.7 + 0.26 * len(sureness), 1.8))
+    )
     shown = np.where(filled, finite(sureness), np.nan)
     scale = matplotlib("colors").LogNorm(LEAST_MARGIN, np.nanmax(shown, initial=2 * LEAST_MARGIN))
-    image = axes.imshow(shown, norm=scale, cmap="viridis", aspect="auto")
-    axes.set_facecolor(PALE)
+    image = axes.imshow(shown, norm=scale, cmap=shades(), aspect="auto")
+    axes.set_facecolor(NOTHING)
     entries = np.hstack(labels)
-    write_cells(axes, entries, light=np.asarray(scale(shown)) > 0.6)
+    write_cells(axes, entries, light=np.asarray(scale(shown)) < 0.55)
+    frame_cells(axes, shown < CLOSE)
     name_slots(axes, [each.shape[1] for each in labels])
     axes.set_yticks(range(len(shown)), names if names is not None else map(str, range(len(shown))))
     axes.set(xlabel="slot", ylabel="site")
@@ -69,6 +75,14 @@ def write_cells(axes: "Axes", entries: NDArray[Any], *, light: NDArray[np.bool_]
         ink = "black" if light[row, column] else "white"
         axes.text(column, row, str(entry), ha="center", va="center", color=ink)
     bare(axes)
+
+
+def frame_cells(axes: "Axes", framed: NDArray[np.bool_]) -> None:
+    """A frame just inside each of these cells, so that neighbours keep theirs."""
+    rectangle = matplotlib("patches").Rectangle
+    for row, column in np.argwhere(framed):
+        corner = (column - 0.46, row - 0.44)
+        axes.add_patch(rectangle(corner, 0.92, 0.88, fill=False, edgecolor=NAIVE, linewidth=1.4))
 
 
 def name_slots(axes: "Axes", sizes: Sequence[int]) -> None:

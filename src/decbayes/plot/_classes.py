@@ -7,7 +7,7 @@ import numpy as np
 from decbayes.arguments import check_kind
 from decbayes.columns import Categorical, YesNo
 from decbayes.errors import StructureMismatch
-from decbayes.plot.style import BLUE, GREY, grid, styled
+from decbayes.plot.style import BLUE, GREY, colour, grid, styled
 from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:
@@ -81,9 +81,7 @@ def draw_shares(axes: "Axes", rows: list[dict[str, Any]], column: Categorical, o
         left = 0.0
         for number, category in enumerate(column.categories):
             share = next(r["mean"] for r in rows if r["component"] == component and r["category"] == category)
-            axes.barh(
-                place, share, left=left, height=0.7, color=f"C{number % 10}", label=category if not place else None
-            )
+            axes.barh(place, share, left=left, height=0.7, color=colour(number), label=category if not place else None)
             left += share
     axes.set(xlim=(0.0, 1.0), xticks=[])
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, handlelength=0.8, columnspacing=0.8)

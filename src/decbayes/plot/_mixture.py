@@ -11,7 +11,7 @@ from decbayes.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.models.points import as_points
-from decbayes.plot.style import BLUE, GREY, INK, PALE, new_axes, styled
+from decbayes.plot.style import BLUE, GREY, INK, PALE, colour, new_axes, styled
 from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def draw_ellipses(axes: "Axes", weights: Array, means: Array, covariances: Array
     if points is not None:
         axes.scatter(points[:, 0], points[:, 1], s=5, color=GREY, alpha=0.5, linewidths=0)
     for number, (weight, mean, covariance) in enumerate(zip(weights, means, covariances, strict=True)):
-        axes.plot(*ellipse(mean, covariance).T, color=f"C{number % 10}", linewidth=0.5 + 3 * weight)
+        axes.plot(*ellipse(mean, covariance).T, color=colour(number), linewidth=0.5 + 3 * weight)
         axes.annotate(str(number), mean, ha="center", va="center", color=INK, weight="bold")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from decbayes.plot.style import BLUE, GREY, INK, PALE, matplotlib, new_axes, styled
+from decbayes.plot.style import BLUE, GREY, INK, new_axes, shades, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,7 +61,7 @@ def draw_agents(
         return axes.scatter(across, up, color=BLUE, **look)
     shown = np.array([values.get(agent, np.nan) for agent in place])
     low, high = limits if limits is not None else (None, None)
-    colours = matplotlib().colormaps["viridis"].with_extremes(bad=PALE)
+    colours = shades()
     return axes.scatter(across, up, c=shown, cmap=colours, vmin=low, vmax=high, plotnonfinite=True, **look)
 
 

@@ -9,13 +9,12 @@ from decbayes.arguments import check_kind
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
 from decbayes.merging import Tree
-from decbayes.plot.style import GREY, bare, matplotlib, new_axes, styled
+from decbayes.plot.style import COLOURS, GREY, bare, matplotlib, new_axes, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_NAMES = 12  # sites in the legend
-FEW_COLOURS = 10
 
 
 @styled()
@@ -74,10 +73,11 @@ def owners(linkage: Array, sites: Indices) -> list[int]:
 
 
 def site_colours(count: int) -> list[str]:
-    few = count <= FEW_COLOURS
-    colours = matplotlib().colormaps["tab10" if few else "turbo"]
-    places = range(count) if few else np.linspace(0.05, 0.95, count)
-    return [matplotlib("colors").to_hex(colours(place)) for place in places]
+    """Colours that eyes tell apart for a few sites; for more, a range of them."""
+    if count <= len(COLOURS):
+        return list(COLOURS[:count])
+    colours = matplotlib().colormaps["cividis"]
+    return [matplotlib("colors").to_hex(colours(place)) for place in np.linspace(0.0, 0.95, count)]
 
 
 def name_sites(axes: "Axes", colours: Sequence[str], names: Sequence[str] | None) -> None:

@@ -15,6 +15,14 @@ if TYPE_CHECKING:
 INK, GREY, PALE = "#222222", "#8a8a8a", "#d9d9d9"
 BLUE = "#1b6ca8"
 
+# Things that are told apart by colour. Eyes of every kind tell them apart: see tests/test_plot.py.
+COLOURS = ("#1b6ca8", "#d9603b", "#12a57b", "#c79fbf", "#c79100", "#74bdea", "#45237d", "#6b1740")
+# Numbers that are colours: the more, the darker.
+SHADES = ("#e3eef7", "#a9cbe6", "#5f9fd0", "#1b6ca8", "#0b3c63")
+NOTHING = "#d0d0d0"  # where there is no number
+
+DPI = 200  # of pictures, unless said otherwise
+
 # One colour per method, wherever methods are compared.
 AMPS, BATCH, NAIVE, SITES = BLUE, "#444444", "#c8553d", "#b08900"
 
@@ -35,6 +43,7 @@ SETTINGS = {
     "ytick.labelcolor": INK,
     "xtick.labelsize": 7.5,
     "ytick.labelsize": 7.5,
+    "axes.prop_cycle": f"cycler(color={list(COLOURS)!r})",
     "lines.linewidth": 1.2,
     "legend.fontsize": 7.5,
     "legend.title_fontsize": 7.5,
@@ -53,7 +62,7 @@ def styled() -> Iterator[None]:
 
 def canvas(width: float, height: float) -> "Figure":
     """A figure of so many inches that belongs to nobody else: pyplot's global state is left alone."""
-    figure: Figure = matplotlib("figure").Figure(figsize=(width, height), layout="constrained")
+    figure: Figure = matplotlib("figure").Figure(figsize=(width, height), dpi=DPI, layout="constrained")
     return figure
 
 
@@ -68,6 +77,16 @@ def grid(panels: int, across: int, *, width: float, height: float) -> "tuple[Fig
     rows = ceil(panels / columns)
     figure = canvas(width * columns, height * rows)
     return figure, [figure.add_subplot(rows, columns, number + 1) for number in range(panels)]
+
+
+def colour(number: int) -> str:
+    """The colour of one of several things; after eight they come again."""
+    return COLOURS[number % len(COLOURS)]
+
+
+def shades() -> Any:
+    """The colour map of numbers; where there is none, it is grey."""
+    return matplotlib("colors").LinearSegmentedColormap.from_list("decbayes", SHADES).with_extremes(bad=NOTHING)
 
 
 def bare(axes: "Axes") -> None:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from decbayes.arguments import check_kind, check_whole, is_number
+from decbayes.display import Displayed
 from decbayes.errors import StructureMismatch
 from decbayes.families import dense
 from decbayes.merging import align, product
@@ -19,7 +20,7 @@ Schedule = Literal["sequential", "parallel", "asynchronous"]
 
 
 @dataclass(frozen=True)
-class Refinement:
+class Refinement(Displayed):
     """Each site's newest contribution, in common slots, and the merged posterior before and after each round.
 
     `shifts[r]` is how far round r has moved the merged posterior: the root mean square shift of a parameter, in units

@@ -1,0 +1,65 @@
+"""`decbayes report`: a merge as one page that anybody can open."""
+
+from collections import Counter
+from pathlib import Path
+from shlex import join
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from decbayes.cli.describe import Shape
+from decbayes.cli.merge import Solvers, number_of, read_all, solver_named
+from decbayes.cli.outputs import check_output
+from decbayes.cli.terminal import aligning, messages, progress_bar
+from decbayes.files import load
+from decbayes.merging import align
+from decbayes.merging.columns import same_columns
+
+
+def report(
+    posteriors: Annotated[list[Path], Parameter(negative="", help="The posterior files of all sites.")],
+    /,
+    *,
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the page, an HTML file.")],
+    components: Annotated[
+        str | None, Parameter(help="Number of components of the merge, or 'auto' to find it; as for `merge`.")
+    ] = None,
+    since: Annotated[
+        Path | None, Parameter(help="An earlier merge: the report says what became of its components.")
+    ] = None,
+    solver: Annotated[Solvers | None, Parameter(help="How to align; as for `merge`.")] = None,
+    title: Annotated[str, Parameter(help="The page's title; default: how many posteriors were merged.")] = "",
+    shape: Annotated[
+        Shape | None, Parameter(help="Height and width of components that are images.", negative="")
+    ] = None,
+) -> None:
+    """Write what a merge found, who has it and what deserves a look as one page that anybody can open."""
+    from decbayes.reporting import report as write
+
+    check_output(output, *posteriors, since)
+    count, read, earlier = number_of(components), read_all(posteriors), None
+    if since is not None:
+        *read, earlier = same_columns([*read, load(since)])
+    with aligning(len(read)) as progress:
+        found = align(read, components=count, solver=solver_named(solver, None), since=earlier, progress=progress)
+    files = told_apart(posteriors)
+    names = [name.removesuffix(".posterior") for name in files]
+    options = {"--components": components, "--solver": solver, "--since": since and since.name}
+    words = [word for option, value in options.items() if value is not None for word in (option, str(value))]
+    command = join(["decbayes", "merge", *sorted(files), *words, "-o", "merged.posterior"])
+    with progress_bar() as bar:
+        bar.add_task("writing the report", total=None)
+        write(found, output, names=names, title=title, shape=shape, command=command)
+    messages().print(f"{output}: {len(read)} posteriors, {output.stat().st_size / 1000:,.0f} kB")
+
+
+def told_apart(paths: list[Path]) -> list[str]:
+    """The names of files; where two are the same, with their folders, or with a number."""
+    shared = Counter(path.name for path in paths)
+    names = [path.name if shared[path.name] == 1 else f"{path.parent.name}/{path.name}" for path in paths]
+    seen: Counter[str] = Counter()
+    for place, name in enumerate(names):
+        seen[name] += 1
+        if seen[name] > 1:
+            names[place] = f"{name.removesuffix('.posterior')} ({seen[name]}).posterior"
+    return names

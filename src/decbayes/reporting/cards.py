@@ -1,0 +1,176 @@
+"""Each component on a card: what it is, how much it rests on, and which sites have it."""
+
+from collections.abc import Callable, Mapping
+from math import isqrt
+from typing import Any
+
+import numpy as np
+
+from decbayes.families import Array
+from decbayes.models.model import Row
+from decbayes.plot._images import as_images, contrast
+from decbayes.reporting.findings import Findings
+from decbayes.reporting.markup import Markup, image, joined, tag
+from decbayes.reporting.tables import left_out, table
+from decbayes.reporting.words import counted, number, value_text
+from decbayes.symmetry import CoupledSet
+
+MOST_CARDS, MOST_SUPPORTERS, TOP = 100, 12, 10
+MOST_ENTRIES = 8  # of a component that is described in plain values
+SMALLEST_IMAGE, LARGEST_IMAGE = 16, 128 * 128
+NOUNS = {"words": "Topic", "images": "Feature", "classes": "Class", "states": "State"}
+BRIEF = ("weight", "share", "steps per visit", "stands out by")  # of components whose columns are drawn above the cards
+Shape = tuple[int, int]
+Body = Callable[[int], Markup]
+
+
+def cards(found: Findings, coupled: CoupledSet, shape: Shape | None) -> Markup:
+    """The components that rest on most evidence, each on a card; the others in one line each."""
+    evidence = found.shared[coupled].evidence.sum(axis=0)
+    largest = np.argsort(-evidence, kind="stable")[:MOST_CARDS]
+    body = body_of(found, coupled, shape)
+    shown = [card(found, coupled, int(slot), body(int(slot))) for slot in sorted(largest.tolist())]
+    others = sorted(set(range(len(evidence))) - set(largest.tolist()))
+    return joined([tag("div", shown, class_="cards"), remainder(found, coupled, others)])
+
+
+def card(found: Findings, coupled: CoupledSet, slot: int, body: Markup) -> Markup:
+    shared = found.shared[coupled]
+    support, total = shared.sites(slot), float(shared.evidence[:, slot].sum())
+    share = total / max(float(shared.evidence.sum()), 1e-300)
+    note = f"{support_text(found, support)} · {number(total)} {found.unit} · {share:.1%}"
+    return tag(
+        "article",
+        tag("h3", noun(found), " ", tag("span", slot, class_="no"), badge(found, coupled, slot)),
+        body,
+        tag("p", note, class_="note") if support else tag("p", "Nobody has put anything here.", class_="note"),
+        tag("div", tag("i", style=f"width:{100 * share:.1f}%"), class_="meter", aria_hidden="true"),
+        supporters(found, coupled, slot) if len(found.sites) > 1 and support else None,
+        class_="card",
+        id=f"component-{slot}",
+    )
+
+
+def noun(found: Findings) -> str:
+    """What a component is called where this model is at home."""
+    return NOUNS.get(found.model.view if found.model is not None else "table", "Component")
+
+
+def support_text(found: Findings, support: list[int]) -> str:
+    if len(found.sites) == 1:
+        return "1 site"
+    return f"only {found.names[support[0]]}" if len(support) == 1 else f"{len(support)} of {len(found.sites)} sites"
+
+
+def badge(found: Findings, coupled: CoupledSet, slot: int) -> list[Markup]:
+    """What deserves a look about a component, in a word."""
+    shared = found.shared[coupled]
+    texts = {
+        "unlike": slot in shared.unlike,
+        "duplicate": any(slot in pair for pair in shared.duplicates),
+        "one site": len(found.sites) > 1 and len(shared.sites(slot)) == 1,
+        "empty": not shared.sites(slot),
+    }
+    return [tag("span", text, class_="badge") for text, holds in texts.items() if holds]
+
+
+def supporters(found: Findings, coupled: CoupledSet, slot: int) -> Markup:
+    """Which sites have it, those with the most evidence first."""
+    shared, sure = found.shared[coupled], found.sureness[coupled]
+    support, measures = shared.sites(slot), (shared.evidence, sure.values, shared.apart)
+    rows = [(found.names[site], *(number(each[site, slot]) for each in measures)) for site in support[:MOST_SUPPORTERS]]
+    shown = table(("site", found.unit, "margin", "apart"), rows, right=(1, 2, 3))
+    more = left_out(len(support) - len(rows), "further sites with less are")
+    return tag("details", tag("summary", "Who has it"), shown, more)
+
+
+def remainder(found: Findings, coupled: CoupledSet, slots: list[int]) -> Markup | None:
+    """What has no card, in one line each."""
+    if not slots:
+        return None
+    shared, count = found.shared[coupled], found.shared[coupled].evidence.shape[1]
+    named = found.captions if len(found.captions) == count else [""] * count
+    rows = [(k, named[k], number(float(shared.evidence[:, k].sum())), len(shared.sites(k))) for k in slots]
+    summary = f"The other {len(slots)} components, which rest on less"
+    return tag(
+        "details", tag("summary", summary), table(("component", "what it is", found.unit, "sites"), rows, right=(2, 3))
+    )
+
+
+def body_of(found: Findings, coupled: CoupledSet, shape: Shape | None) -> Body:
+    """How one component is best looked at."""
+    model = found.model
+    if model is None or len(model.describe(found.merged)) != found.merged.structure.components(coupled):
+        return lambda slot: Markup("")
+    if model.view == "words":
+        return words(found)
+    rows = model.describe(found.merged, top=TOP)
+    form = shape or image_shape(rows[0].get("mean"), model.view == "images")
+    if form is not None:
+        return pictures(rows, form)
+    if model.view in ("classes", "states"):
+        return lambda slot: described({name: rows[slot][name] for name in BRIEF if name in rows[slot]})
+    return lambda slot: described(rows[slot])
+
+
+def words(found: Findings) -> Body:
+    """The most probable words of a topic, with bars on one scale for all topics."""
+    probability = found.merged.mean("topics")
+    vocabulary = found.merged.structure.labels["topics"]
+    longest = float(probability.max())
+
+    def body(slot: int) -> Markup:
+        best = np.argsort(-probability[slot], kind="stable")[:TOP]
+        return tag("ol", [bar(vocabulary[word], probability[slot, word], longest) for word in best], class_="bars")
+
+    return body
+
+
+def bar(word: str, share: float, longest: float) -> Markup:
+    size = f"width:{100 * share / longest:.1f}%"
+    return tag("li", tag("span", word), tag("b", tag("i", style=size)), tag("em", f"{share:.1%}"))
+
+
+def image_shape(mean: Any, images: bool) -> Shape | None:
+    """The shape of a square image, where a model's numbers are pixels and there are enough of them."""
+    pixels = np.size(mean) if images and isinstance(mean, np.ndarray) else 0
+    side = isqrt(pixels)
+    return (side, side) if side * side == pixels and SMALLEST_IMAGE <= pixels <= LARGEST_IMAGE else None
+
+
+def pictures(rows: list[Row], shape: Shape) -> Body:
+    """The mean of a component as a grey image; beside it how often it occurs."""
+    drawn = as_images(np.array([np.ravel(row["mean"]) for row in rows]), shape)
+    signed = bool((drawn < 0).any())
+
+    def body(slot: int) -> Markup:
+        address, others = image(greys(drawn[slot], signed)), {k: v for k, v in rows[slot].items() if k != "mean"}
+        return joined([tag("img", src=address, alt=f"component {slot}", class_="pixels"), described(others)])
+
+    return body
+
+
+def greys(picture: Array, signed: bool) -> Any:
+    low, high = contrast(picture, signed=signed)
+    return np.round(255 * (np.clip(picture, low, high) - low) / (high - low)).astype(np.uint8)[..., None]
+
+
+def described(row: Row) -> Markup:
+    """What the model says of a component, in plain values: the first few."""
+    told = [(name, value) for name, value in row.items() if name not in ("component", "feature", "topic")]
+    lines = [tag("div", tag("dt", name), tag("dd", plain_value(name, value))) for name, value in told[:MOST_ENTRIES]]
+    return joined([tag("dl", lines), left_out(len(told) - len(lines), "further values are")])
+
+
+def plain_value(name: str, value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {share:.0%}" for key, share in [*value.items()][:3])
+    return f"{value:.1%}" if name in ("weight", "share", "how often") else value_text(value)
+
+
+def supported(found: Findings, coupled: CoupledSet) -> str:
+    """How many components there are, and how many of them have seen data."""
+    evidence = found.shared[coupled].evidence.sum(axis=0)
+    filled = int((evidence > 0).sum())
+    empty = len(evidence) - filled
+    return counted(filled, "component") + (f", and {counted(empty, 'empty slot')}" if empty else "")

@@ -1,0 +1,81 @@
+"""HTML and SVG from values. Text is escaped unless it is markup already, so that no label can become markup."""
+
+import struct
+import zlib
+from base64 import b64encode
+from collections.abc import Iterable
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+VOID = frozenset({"br", "col", "hr", "img", "meta"})
+PNG_KINDS = {1: 0, 3: 2, 4: 6}  # by the number of channels
+
+
+class Markup(str):
+    """Text that is HTML already: only functions of this module make it from what others wrote."""
+
+    __slots__ = ()
+
+
+def tag(name: str, *children: Any, **attributes: Any) -> Markup:
+    """One element. Children are markup, text, numbers, or collections of them; what is None is left out.
+
+    `class_` is `class` and `stroke_width` is `stroke-width`.
+    """
+    opened = f"{name}{''.join(attribute(key, value) for key, value in attributes.items() if value is not None)}"
+    inner = joined(children)
+    if not inner and name in VOID:
+        return Markup(f"<{opened}>")
+    return Markup(f"<{opened}>{inner}</{name}>")
+
+
+def joined(children: Any) -> Markup:
+    """All children in a row, text escaped."""
+    if isinstance(children, Markup):
+        return children
+    if children is None:
+        return Markup("")
+    if isinstance(children, str) or not isinstance(children, Iterable):
+        return Markup(escape(readable(str(children))))
+    return Markup("".join(map(joined, children)))
+
+
+def attribute(key: str, value: Any) -> str:
+    text = coordinate(value) if isinstance(value, float) else str(value)
+    return f' {key.rstrip("_").replace("_", "-")}="{escape(readable(text))}"'
+
+
+def readable(text: str) -> str:
+    """Text from a file that somebody else wrote, without characters that nobody sees: they could turn words round."""
+    return text if text.isprintable() else ascii(text)[1:-1]
+
+
+def coordinate(value: float) -> str:
+    """A place in a drawing, to a tenth of a pixel."""
+    text = f"{value:.1f}".removesuffix(".0")
+    return "0" if text == "-0" else text
+
+
+def lines_of(texts: Iterable[str]) -> Markup:
+    """Lines for a `pre`: what is within a line is escaped, its end is not."""
+    return Markup("\n".join(joined(text) for text in texts))
+
+
+def image(pixels: NDArray[np.uint8]) -> str:
+    """(height, width, channels) as an address that holds the whole picture: a PNG, written by hand.
+
+    One channel is grey, three are colours, four are colours and how opaque they are.
+    """
+    height, width, channels = pixels.shape
+    raw = b"".join(b"\0" + row.tobytes() for row in np.ascontiguousarray(pixels))
+    header = struct.pack(">IIBBBBB", width, height, 8, PNG_KINDS[channels], 0, 0, 0)
+    parts = [(b"IHDR", header), (b"IDAT", zlib.compress(raw, 9)), (b"IEND", b"")]
+    content = b"\x89PNG\r\n\x1a\n" + b"".join(chunk(kind, data) for kind, data in parts)
+    return f"data:image/png;base64,{b64encode(content).decode()}"
+
+
+def chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -1,0 +1,134 @@
+"""Posteriors, alignments, trees and refinements as notebooks show them: small, and with colours of their own."""
+
+from collections.abc import Sequence
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from decbayes.errors import StructureMismatch
+from decbayes.merging import Alignment, Tree
+from decbayes.merging.margins import CLOSE
+from decbayes.models.model import Model
+from decbayes.models.registry import model_for
+from decbayes.posterior import Posterior
+from decbayes.reporting.findings import sureness
+from decbayes.reporting.markup import Markup, tag
+from decbayes.reporting.words import captions, counted, listed, number
+from decbayes.streaming import Refinement
+
+MOST_COMPONENTS, MOST_SITES, MOST_SLOTS, MOST_ROUNDS = 20, 20, 20, 12
+DIGITS = 12
+# Notebooks are light or dark: shades of one blue on whatever is behind, and the notebook's own ink.
+SHADE = "background:rgba(70,140,200,{:.2f})"
+
+
+@singledispatch
+def html_of(value: Any) -> str:
+    return tag("pre", repr(value))
+
+
+@html_of.register
+def of_posterior(value: Posterior) -> str:
+    """The model, the fingerprint, and each component with its evidence in a few words."""
+    model = known(value)
+    name = type(model).__name__ if model is not None else "a model without a name"
+    head = f"Posterior of {name}, {value.digest[:DIGITS]}"
+    if model is None:
+        return framed(head, table(["factor", "family", "shape"], map(factor_row, value.structure.families.items())))
+    texts = captions(value, model)
+    shares = weights(value, len(texts))
+    rows = [[k, *([f"{shares[k]:.1%}"] if shares is not None else []), text] for k, text in enumerate(texts)]
+    titles = ["", *(["share"] if shares is not None else []), "what it is"]
+    return framed(head, table(titles, rows[:MOST_COMPONENTS]), left_out(len(rows) - MOST_COMPONENTS, "component"))
+
+
+def factor_row(named: tuple[str, Any]) -> list[str]:
+    name, family = named
+    return [name, family.name, ""]
+
+
+def weights(value: Posterior, count: int) -> Any:
+    """The share of each component, where the model has such a factor."""
+    for name, family in value.structure.families.items():
+        if family.over_components and np.shape(value.mean(name)) == (count,):
+            return value.mean(name)
+    return None
+
+
+@html_of.register
+def of_alignment(value: Alignment) -> str:
+    """Sites × slots: which components went where, shaded by how sure that is."""
+    head = f"Alignment of {counted(len(value.posteriors), 'posterior')}, proven: {value.optimality}"
+    return framed(head, [matrix(value, coupled) for coupled in value.structure.symmetry])
+
+
+def matrix(value: Alignment, coupled: Any) -> list[Markup | None]:
+    sure, fillings = sureness(value, coupled), value.fillings(coupled)
+    slots = range(min(value.structure.components(coupled), MOST_SLOTS))
+    rows = [
+        [site, *(shaded("+".join(map(str, fillings[site][slot])), sure.values[site, slot]) for slot in slots)]
+        for site in range(min(len(fillings), MOST_SITES))
+    ]
+    close = f"{int(sure.close.sum())} close calls (under {CLOSE:g} nats); darker is surer"
+    more = value.structure.components(coupled) - len(slots)
+    return [
+        table(["site", *slots], rows),
+        note(close),
+        left_out(len(fillings) - MOST_SITES, "site"),
+        left_out(more, "component"),
+    ]
+
+
+def shaded(text: str, margin: float) -> Markup:
+    """Margins from 0 to 100 nats on a logarithmic scale; what could go nowhere else is as sure as can be."""
+    level = min(np.log10(1.0 + margin) / 2.0, 1.0) if text else 0.0
+    return tag("td", text, style=f"{SHADE.format(0.08 + 0.5 * level)};text-align:center" if text else None)
+
+
+@html_of.register
+def of_tree(value: Tree) -> str:
+    """What is lost by so many slots: the few numbers around which a cut is chosen."""
+    losses = value.losses()
+    rows = [[k + 1, number(float(loss))] for k, loss in enumerate(losses[:MOST_COMPONENTS])]
+    head = f"Tree of {counted(len(losses), 'component')} of {counted(len(value.posteriors), 'site')}"
+    return framed(head, table(["slots", "nats lost"], rows), left_out(len(losses) - MOST_COMPONENTS, "number"))
+
+
+@html_of.register
+def of_refinement(value: Refinement) -> str:
+    """How far each round has moved the merged posterior, and the merge."""
+    state = "converged" if value.converged else "not converged: more rounds would move it further"
+    head = f"Refinement of {counted(len(value.posteriors), 'site')}, {counted(len(value.shifts), 'round')}, {state}"
+    moved = listed([number(shift) for shift in value.shifts], MOST_ROUNDS)
+    told = note(f"moved by (standard deviations per round): {moved}") if value.shifts else None
+    return framed(head, told, Markup(of_posterior(value.merged)))
+
+
+def known(value: Posterior) -> Model | None:
+    try:
+        return model_for(value.structure)
+    except StructureMismatch:
+        return None
+
+
+def framed(head: str, *content: Any) -> Markup:
+    return tag("div", tag("p", tag("strong", head), style="margin:0 0 .3em"), content, style="overflow-x:auto")
+
+
+def table(titles: Sequence[Any], rows: Any) -> Markup:
+    heads = [tag("th", title, style="text-align:left") for title in titles]
+    body = [tag("tr", [each if isinstance(each, Markup) else cell(each) for each in row]) for row in rows]
+    return tag("table", tag("thead", tag("tr", heads)), tag("tbody", body))
+
+
+def cell(value: Any) -> Markup:
+    return tag("td", value, style="text-align:left")
+
+
+def note(text: str) -> Markup:
+    return tag("p", tag("small", text), style="margin:.2em 0")
+
+
+def left_out(count: int, thing: str) -> Markup | None:
+    return note(f"{counted(count, thing)} more") if count > 0 else None

@@ -1,0 +1,116 @@
+"""What deserves a look in a merge, each with what to do about it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from decbayes.merging.margins import CLOSE
+from decbayes.reporting.findings import Findings
+from decbayes.reporting.words import counted, listed, number
+from decbayes.symmetry import CoupledSet
+
+# What rests on fewer observations may describe single ones: statistical offices seldom publish such cells.
+FEW = 5.0
+MOST_NAMED = 5  # sites that stand out
+ASK = (
+    "It may be right, or have seen other things: ask how its data were collected. "
+    "db.robust_merge limits what one site can do."
+)
+CHECKED = (
+    "copies of one posterior, sites without data, sites that are much larger than the others or disagree with them, "
+    "components that hold unlike things or are nearly the same, close calls, and components that rest on very little"
+)
+
+
+@dataclass(frozen=True)
+class Remark:
+    """`serious` remarks may change what one reads out of the merge; the others are for the record."""
+
+    what: str
+    remedy: str
+    serious: bool = True
+
+
+def remarks(found: Findings) -> list[Remark]:
+    """Everything that stands out, the serious first."""
+    told = [*copies(found), *idle(found), *influential(found)]
+    for coupled in found.sets:
+        told += [*in_slots(found, coupled), *matches(found, coupled), *small(found, coupled)]
+    told += lineage(found)
+    return sorted(told, key=lambda remark: not remark.serious)
+
+
+def copies(found: Findings) -> Iterator[Remark]:
+    by_digest: dict[str, list[str]] = {}
+    for site in found.sites:
+        if found.evidence[site] > 0:
+            by_digest.setdefault(found.alignment.posteriors[site].digest, []).append(found.names[site])
+    for names in by_digest.values():
+        if len(names) > 1:
+            yield Remark(f"{listed(names)} are the same posterior.", "Its data count more than once. Keep one of them.")
+
+
+def idle(found: Findings) -> Iterator[Remark]:
+    names = [found.names[site] for site in found.sites if not found.evidence[site] > 0]
+    if names:
+        yield Remark(f"No data: {listed(names)}.", "The posterior is the prior. Was the right file fitted?")
+
+
+def influential(found: Findings) -> Iterator[Remark]:
+    """Sites that have very much to do with the merge, or say something else than the others; the strongest by name."""
+    flags = {site: found.influence.flags(site) for site in found.sites if len(found.sites) > 1}
+    flagged = sorted((site for site, told in flags.items() if told), key=lambda site: -found.influence.against[site])
+    for site in flagged[:MOST_NAMED]:
+        yield Remark(f"{found.names[site]} {' and '.join(flags[site])}.", ASK)
+    if len(flagged) > MOST_NAMED:
+        more = len(flagged) - MOST_NAMED
+        yield Remark(f"{counted(more, 'further site')} stand out.", "They are marked under What was merged.")
+
+
+def in_slots(found: Findings, coupled: CoupledSet) -> Iterator[Remark]:
+    shared = found.shared[coupled]
+    if shared.unlike:
+        yield Remark(
+            f"{counted(len(shared.unlike), 'component')} hold things that differ: {listed(shared.unlike)}.",
+            "Merge again with more components, or --components auto.",
+        )
+    if shared.duplicates:
+        pairs = [f"{first} and {second}" for first, second in shared.duplicates]
+        yield Remark(f"Nearly the same: {listed(pairs)}.", "Fewer components would merge them.")
+    if shared.private:
+        names = [f"{slot} ({found.names[site]})" for slot, site in shared.private]
+        yield Remark(
+            f"{counted(len(names), 'component')} found by one site only: {listed(names)}.",
+            "Nobody confirms them. Sites that see different things have such components.",
+            serious=False,
+        )
+
+
+def matches(found: Findings, coupled: CoupledSet) -> Iterator[Remark]:
+    sure = found.sureness[coupled]
+    close, all_ = int(sure.close.sum()), int(np.isfinite(sure.values).sum() + np.isinf(sure.values).sum())
+    if close:
+        yield Remark(
+            f"{number(close)} of {number(all_)} matches are close calls (under {CLOSE:g} nats).",
+            "Look at them before you rely on them; refinement settles most of them.",
+            serious=close > 0.1 * all_,
+        )
+
+
+def small(found: Findings, coupled: CoupledSet) -> Iterator[Remark]:
+    evidence = found.shared[coupled].evidence
+    few = np.flatnonzero((evidence.sum(axis=0) > 0) & (evidence.sum(axis=0) < FEW)).tolist()
+    if few:
+        yield Remark(
+            f"{counted(len(few), 'component')} rest on fewer than {FEW:g} {found.unit}: {listed(few)}.",
+            "They may describe single ones: think of it before you pass this report on.",
+        )
+
+
+def lineage(found: Findings) -> Iterator[Remark]:
+    events = found.alignment.lineage.events if found.alignment.lineage is not None else ()
+    changed = [str(event) for event in events if event.kind != "kept"]
+    if events:
+        kept = f"{len(events) - len(changed)} components kept their ids since the earlier merge."
+        yield Remark(kept, f"Changed: {listed(changed)}." if changed else "None has changed.", serious=False)

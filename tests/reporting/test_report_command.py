@@ -1,0 +1,69 @@
+"""`decbayes report`: files in, one page out."""
+
+import contextlib
+import io
+
+import numpy as np
+import pytest
+
+import decbayes as db
+from decbayes.cli import main
+from decbayes.cli.report import told_apart
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, rng):
+    monkeypatch.chdir(tmp_path)
+    model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    for name in ("a", "b"):
+        points = np.concatenate([rng.normal(-9, 1, 10), rng.normal(9, 1, 30)])
+        db.save(model.fit(points, rng=rng).posterior, f"{name}.posterior")
+    return tmp_path
+
+
+def called(*words):
+    with pytest.raises(SystemExit) as end, contextlib.redirect_stderr(io.StringIO()) as told:
+        main(["report", *words])
+    return end.value.code, told.getvalue()
+
+
+def test_a_report_names_files_and_says_how_to_get_the_same(folder):
+    code, told = called("b.posterior", "a.posterior", "-o", "report.html", "--components", "2", "--title", "Two labs")
+    assert not code
+    assert "report.html: 2 posteriors" in told
+    text = (folder / "report.html").read_text()
+    assert "<h1>Two labs</h1>" in text
+    assert "decbayes merge a.posterior b.posterior --components 2 -o merged.posterior" in text
+    # The command that the page names gives the posterior that it names.
+    with pytest.raises(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+        main(["merge", "a.posterior", "b.posterior", "--components", "2", "-o", "merged.posterior"])
+    assert db.load("merged.posterior").digest in text
+
+
+def test_the_order_of_files_does_not_matter(folder):
+    assert not called("a.posterior", "b.posterior", "-o", "one.html")[0]
+    assert not called("b.posterior", "a.posterior", "-o", "two.html")[0]
+    assert (folder / "one.html").read_bytes() == (folder / "two.html").read_bytes()
+
+
+def test_a_report_since_an_earlier_merge_says_what_became_of_it(folder):
+    db.save(db.load("a.posterior"), "earlier.posterior")
+    assert not called("a.posterior", "b.posterior", "--since", "earlier.posterior", "-o", "report.html")[0]
+    assert "2 components kept their ids since the earlier merge." in (folder / "report.html").read_text()
+
+
+def test_an_input_is_never_overwritten(folder):
+    before = (folder / "a.posterior").read_bytes()
+    code, _ = called("a.posterior", "b.posterior", "-o", "a.posterior")
+    assert "is an input of this command" in code
+    assert (folder / "a.posterior").read_bytes() == before
+    assert "not a folder" in called("a.posterior", "-o", "nowhere/report.html")[0]
+
+
+def test_files_of_one_name_are_told_apart(tmp_path):
+    paths = [tmp_path / "x" / "a.posterior", tmp_path / "y" / "a.posterior", tmp_path / "b.posterior"]
+    assert told_apart(paths) == ["x/a.posterior", "y/a.posterior", "b.posterior"]
+    assert told_apart([paths[2], paths[2]]) == [
+        f"{paths[2].parent.name}/b.posterior",
+        f"{paths[2].parent.name}/b (2).posterior",
+    ]
