@@ -34,8 +34,9 @@ ALLOWED = {
     "models": FOUNDATION | {"columns", "devices", "inputs"},
     "updates": FOUNDATION | {"merging", "models"},
     "streaming": FOUNDATION | {"merging", "models", "updates"},
-    "network": FOUNDATION | {"extras", "files", "inputs", "merging", "models", "updates"},
+    "network": FOUNDATION | {"extras", "files", "inputs", "merging", "models", "page", "updates"},
     "interop": FOUNDATION | {"columns", "extras", "files", "merging", "models"},
+    "page": FOUNDATION | {"merging", "models", "plot"},
     "plot": FOUNDATION | {"columns", "extras", "merging", "models"},
 }
 
