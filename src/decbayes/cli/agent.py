@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from decbayes.network.runtime.metrics import Metrics
     from decbayes.network.runtime.renewal import CharterFile
     from decbayes.network.runtime.watching import Score, Watcher
+    from decbayes.page import PageAddress
 
 
 def agent(
@@ -71,8 +72,7 @@ def agent(
     from decbayes.network.runtime.log import Log
     from decbayes.network.runtime.metrics import Metrics
     from decbayes.network.runtime.renewal import CharterFile
-    from decbayes.network.runtime.watching import Watcher
-    from decbayes.page import Page, PageAddress
+    from decbayes.page import PageAddress
 
     check_streams(stop_with_stdin)
     use_device(available(device))
@@ -86,9 +86,8 @@ def agent(
         check_member(identity, agreed, key, opened)
         shards += told_data(agreed, opened, data)
     stop, file = stopping(stop_with_stdin), CharterFile(charter, agreed, identity.id)
-    watcher = (
-        None if shown_at is None else Watcher(Page(shown_at), None if held is None else scorer(agreed, held, seed))
-    )
+    score = None if held is None else scorer(agreed, held, seed)
+    watcher = None if shown_at is None else watching(shown_at, score)
     log, served = Log.on_stdout(agreed.names), None if metrics is None else Metrics(metrics)
     if watcher is not None:
         log.listener = watcher.hear
@@ -117,6 +116,13 @@ class Beginning:
     watcher: "Watcher | None"
     refinements: int
     rng: np.random.Generator
+
+
+def watching(address: "PageAddress", score: "Score | None") -> "Watcher":
+    from decbayes.network.runtime.watching import Watcher
+    from decbayes.page import Page
+
+    return Watcher(Page(address), score)
 
 
 def scorer(charter: "Charter", path: Path, seed: int) -> "Score":

@@ -102,9 +102,11 @@ def match_strength(alignment: Alignment, coupled: CoupledSet) -> Array:
     A margin is no probability. Whatever is known better of matches belongs here.
     """
     strength = np.full((len(alignment.posteriors), alignment.structure.components(coupled)), np.nan)
-    for site, (margins, own) in enumerate(zip(alignment.margins(), alignment.assignments, strict=True)):
-        for slot, margin in zip(own[coupled].tolist(), margins[coupled].tolist(), strict=True):
-            strength[site, slot] = np.fmin(strength[site, slot], margin)
+    told = zip(alignment.margins(), alignment.assignments, alignment.seen(coupled), strict=True)
+    for site, (margins, own, seen) in enumerate(told):
+        for component in np.flatnonzero(seen):  # it does not matter where the others go
+            slot = own[coupled][component]
+            strength[site, slot] = np.fmin(strength[site, slot], margins[coupled][component])
     return strength
 
 

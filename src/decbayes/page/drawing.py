@@ -100,8 +100,8 @@ def profile_drawings(model: Tabular, posterior: Posterior) -> list[Drawing]:
 def column(name: str, rows: list[Row], limits: tuple[float, float]) -> Drawing:
     """One column of one class: an interval on a scale that all classes share, or shares of categories."""
     if len(rows) > 1:
-        shares = sorted(([str(row["category"]), rounded(row["mean"])] for row in rows), key=lambda pair: -pair[1])
-        return {"name": name, "shares": shares[:MOST_ENTRIES]}
+        ordered = sorted(rows, key=lambda row: -row["mean"])[:MOST_ENTRIES]
+        return {"name": name, "shares": [[str(row["category"]), rounded(row["mean"])] for row in ordered]}
     (row,) = rows
     return {
         "name": name,
@@ -112,7 +112,7 @@ def column(name: str, rows: list[Row], limits: tuple[float, float]) -> Drawing:
 
 def column_range(rows: list[Row]) -> tuple[float, float]:
     low, high = min(row["low"] for row in rows), max(row["high"] for row in rows)
-    return (0.0, 1.0) if 0.0 <= low and high <= 1.0 else (low, high)
+    return (0.0, 1.0) if low >= 0.0 and high <= 1.0 else (low, high)
 
 
 def entries(row: Row) -> list[list[str]]:

@@ -29,7 +29,7 @@ STREAMED = ("network", "history")
 ASKED_FOR = ("posterior",)
 HEADERS = {
     # Nothing is loaded from elsewhere, nothing is written into the page as code, nobody else may frame it.
-    "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",  # the address may hold the token

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +27,9 @@ from decbayes.network.runtime.status import TICK_SECONDS, about_members, status_
 from decbayes.network.runtime.store import SqliteStore
 from decbayes.network.runtime.stored import set_description
 from decbayes.network.runtime.transport import SLACK, Question, Transport
-from decbayes.network.runtime.watching import Watcher
+
+if TYPE_CHECKING:
+    from decbayes.network.runtime.watching import Watcher
 
 # Refining waits for so long without news, but not longer than the second: in a large group there is always news.
 QUIET_TICKS, MOST_QUIET_TICKS = 15, 60
@@ -61,7 +63,7 @@ class Service:
         rng: np.random.Generator,
         refinements: int = 0,
         metrics: Metrics | None = None,
-        watcher: Watcher | None = None,
+        watcher: "Watcher | None" = None,
         revoked: Path | None = None,
     ) -> None:
         self.agent, self.log = agent, log
