@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 SENTENCES = {
-    "listening": "this agent listens, with version {version}",
+    "listening": "this agent listens",
     "linked": "a neighbour with the same charter is linked",
     "other_charter": "a neighbour has another charter ({charter})",
-    "published": "this agent publishes version {version}: {observations:,} observations",
-    "accepted": "{member} has published version {version}: {observations:,} observations",
+    "published": "this agent publishes what {observations:,} observations say",
+    "accepted": "{member} has published what {observations:,} observations say",
     "excluded": "{member} has signed two records under one version, and is excluded",
     "flagged": "{member} {why}",
     "stopped": "this agent has stopped",

@@ -39,6 +39,7 @@ class Watcher:
         self._linked: set[str] = set()
         self._left: dict[str, float] = {}
         self._root, self._busy, self._next, self._lost = b"", False, 0.0, False
+        self._shown = False
 
     @property
     def url(self) -> str:
@@ -84,26 +85,28 @@ class Watcher:
 
     def merge(self, agent: Agent) -> None:
         """Merge what is held; it is then described elsewhere."""
-        self._busy, begin = True, time.monotonic()
+        self._busy, begin = True, time.thread_time()
         self._root = agent.pool.root
         try:
             merged = agent.merged()
         except DecbayesError as error:
             self.page.show("posterior", {"error": str(error)})
-            self._rest(begin)
+            self._rest(time.thread_time() - begin)
             return
-        self._describe.submit(partial(self._show, agent, merged, begin))
+        self._describe.submit(partial(self._show, agent, merged, time.thread_time() - begin))
 
     # In a thread of its own: should it fail, nothing else does
 
-    def _show(self, agent: Agent, merged: Merged, begin: float) -> None:
+    def _show(self, agent: Agent, merged: Merged, spent: float) -> None:
+        begin = time.thread_time()
         names = [agent.pool.roster.called(origin) for origin, _, _ in merged.entries]
         self._showing(agent.charter, merged, names)
-        self._rest(begin)
+        self._rest(spent + time.thread_time() - begin)
 
-    def _rest(self, begin: float) -> None:
-        now = time.monotonic()
-        self._next, self._busy = now + max(REST * (now - begin), LEAST_REST_SECONDS), False
+    def _rest(self, spent: float) -> None:
+        """Wait in proportion to the processor's time that was spent; the first time that is mostly spent on loading."""
+        rest = max(REST * spent, LEAST_REST_SECONDS) if self._shown else LEAST_REST_SECONDS
+        self._next, self._shown, self._busy = time.monotonic() + rest, True, False
 
 
 class Showing:

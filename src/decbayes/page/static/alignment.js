@@ -45,11 +45,11 @@ function row(posterior, site, total) {
     const cell = component.cells.find((each) => each.site === site);
     if (!cell) return el("td", { class: "none" }, "·");
     const part = total ? cell.evidence / total : 0;
-    const shade = 12 + 88 * Math.min(1, part * Math.max(2, posterior.components.length / 3));
+    const shade = 6 + 42 * Math.min(1, part * Math.max(1.5, posterior.components.length / 3));
     const close = isClose(cell);
     const match = cell.match === null ? "" : `; the next best slot is ${number(cell.match)} nats worse`;
     const title = `${posterior.sites[site]}, ${nameOf(posterior, component.slot)}: ${count(cell.evidence)} ${posterior.unit}s from its component ${cell.components.join(" and ")}${match}`;
-    return el("td", { class: `${close ? "weak" : ""}${shade > 55 ? " dark" : ""}`, style: { "--part": `${shade.toFixed(0)}%` }, title }, compact(cell.evidence) + (close ? " ?" : ""));
+    return el("td", { class: close ? "weak" : "", style: { "--part": `${shade.toFixed(0)}%` }, title }, compact(cell.evidence) + (close ? " ?" : ""));
   });
   return el("tr", {}, el("th", { scope: "row" }, posterior.sites[site]), ...cells);
 }

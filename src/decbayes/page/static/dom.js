@@ -47,7 +47,7 @@ export function setText(node, text) {
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 export const count = (value) => (value === undefined || value === null ? "–" : whole.format(value));
-export const compact = (value) => (value > 0 && value < 1 ? "<1" : short.format(value));
+export const compact = (value) => (value > 0 && value < 1 ? "<1" : value < 1000 ? whole.format(value) : short.format(value));
 export const number = (value) => (Math.abs(value) >= 1000 ? whole.format(value) : String(Number(value.toPrecision(3)))).replace("-", "−");
 export const percent = (value) => (value === undefined ? "–" : `${(100 * value).toFixed(value < 0.1 ? 1 : 0)} %`);
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;

@@ -7,6 +7,7 @@ const MOST_TRAVELLERS = 24;
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 let places = new Map();
+let margin = 0; // room for the longest name
 let shown = null;
 
 export function drawNetwork(network) {
@@ -42,6 +43,7 @@ function drawGraph(network, kinds) {
   const graph = byId("graph");
   const dense = network.members.length > FEW;
   const [width, height] = dense ? [600, 600] : [640, 440];
+  margin = 30 + 6.6 * Math.min(22, Math.max(...network.members.map((member) => member.name.length), 0));
   graph.setAttribute("viewBox", `0 0 ${width} ${height}`);
   places = placed(network, width, height, dense);
   for (const id of ["orbits", "links", "nodes", "travellers"]) {
@@ -63,7 +65,7 @@ function drawGraph(network, kinds) {
 const linkKey = ([a, b]) => [a, b].sort().join("\n");
 
 function radii(width, height, dense) {
-  return dense ? [width / 2 - 120, height / 2 - 120] : [width / 2 - 130, height / 2 - 60];
+  return dense ? [width / 2 - margin, height / 2 - margin] : [width / 2 - margin - 10, height / 2 - 50];
 }
 
 // The one who tells is in the middle; where somebody looks from outside, all are on the ring.
@@ -94,7 +96,8 @@ function placeNode(node, { member, kind }, dense) {
   body.setAttribute("r", size);
   setText(name, member.name.length > 22 ? `${member.name.slice(0, 21)}…` : member.name);
   setText(mark, kind === "excluded" ? "✕" : "⚑");
-  mark.setAttribute("y", kind === "excluded" ? 5 : -size - 5);
+  const inward = place.angle === null || kind === "excluded" ? null : [-Math.cos(place.angle), -Math.sin(place.angle)];
+  set(mark, inward ? { x: (size + 9) * inward[0], y: (size + 9) * inward[1] + 5 } : { x: 0, y: kind === "excluded" ? 5 : -size - 5 });
   label(name, place.angle, size + 8, dense);
 }
 
@@ -115,6 +118,9 @@ function set(node, attributes) {
   for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
 }
 
+// Versions begin anywhere: after a lost disk none must be used twice. Their last digits tell them apart.
+const shortVersion = (version) => (version === undefined ? "–" : version > 9999 ? `…${String(version).slice(-4)}` : String(version));
+
 const WORDS = { self: "this agent", up: "linked", silent: "linked, silent", gone: "gone", known: "heard of through others", unheard: "not heard of", excluded: "excluded" };
 
 function drawTable(members, kinds) {
@@ -134,7 +140,8 @@ function drawTable(members, kinds) {
       state.dataset.told = told + flags;
       state.replaceChildren(told, ...flags.map((flag) => el("span", { class: "flag" }, `⚑ ${flag}`)));
     }
-    setText(version, count(member.version));
+    setText(version, shortVersion(member.version));
+    version.title = member.version ?? "";
     setText(observations, count(member.observations));
     setText(share, percent(member.share));
     setText(heard, kind === "self" ? "–" : ago(member.seconds_ago));

@@ -96,7 +96,7 @@ function siteCard(posterior, component, cell, drawing, all) {
   return el(
     "li", {},
     el("b", {}, posterior.sites[cell.site]),
-    el("div", { class: "bar", style: { "--part": `${(100 * cell.evidence) / component.evidence}%` } }),
+    el("div", { class: "bar", style: { "--part": `${(100 * cell.evidence) / component.cells[0].evidence}%` } }),
     el("span", {}, `${count(cell.evidence)} ${posterior.unit}s, ${percent(cell.evidence / component.evidence)}`),
     drawing ? drawn(drawing, all) : el("p", { class: "hidden" }, "not drawn: others have more"),
     el("span", { class: "facts" }, `its component ${labels}; ${match}; ${number(cell.apart)} nats per ${posterior.unit} from the merge`),
