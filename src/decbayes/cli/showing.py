@@ -1,8 +1,16 @@
-"""The option of commands that can show themselves on a page."""
+"""What commands share that can show themselves on a page."""
 
-from typing import Annotated
+import select
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from decbayes.page import Page
 
 PageOption = Annotated[
     list[str] | None,
@@ -12,3 +20,34 @@ PageOption = Annotated[
         negative="",
     ),
 ]
+
+
+@contextmanager
+def showing(words: list[str] | None, console: Console) -> "Iterator[Page | None]":
+    """A page, if one is asked for; says where it is."""
+    from decbayes.page import Page, PageAddress
+
+    if words is None:
+        yield None
+        return
+    page = Page(PageAddress.parse(words))
+    console.print(f"Page: {page.url}")
+    try:
+        yield page
+    finally:
+        page.close()
+
+
+def both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+    def called() -> None:
+        first()
+        second()
+
+    return called
+
+
+def linger(show: Callable[[], None], console: Console) -> None:
+    """Go on showing how things are until somebody presses Enter."""
+    console.print("The page stays until you press Enter.")
+    while not select.select([sys.stdin], [], [], 1.0)[0]:
+        show()

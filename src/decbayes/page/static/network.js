@@ -121,7 +121,7 @@ function set(node, attributes) {
 // Versions begin anywhere: after a lost disk none must be used twice. Their last digits tell them apart.
 const shortVersion = (version) => (version === undefined ? "–" : version > 9999 ? `…${String(version).slice(-4)}` : String(version));
 
-const WORDS = { self: "this agent", up: "linked", silent: "linked, silent", gone: "gone", known: "heard of through others", unheard: "not heard of", excluded: "excluded" };
+const WORDS = { self: "this agent", up: "up", silent: "linked, silent", gone: "gone", known: "heard of through others", unheard: "not heard of", excluded: "excluded" };
 
 function drawTable(members, kinds) {
   const pairs = members.map((member, index) => ({ member, kind: kinds[index] }));
@@ -153,7 +153,6 @@ export function travel(event) {
   if (!shown || still.matches || document.hidden) return;
   const me = event.to ?? shown.viewpoint;
   if (event.event === "accepted" && event.through) run(event.through, me);
-  else if (event.event === "accepted" && event.to) run(event.member, me);
   else if (event.event === "published") for (const [a, b] of shown.links) if (a === me || b === me) run(me, a === me ? b : a);
 }
 

@@ -45,7 +45,6 @@ export function drawFailure(why) {
 function drawOverview(components) {
   const overview = byId("overview");
   const points = components.filter((component) => component.drawing.kind === "point");
-  overview.hidden = true;
   overview.toggleAttribute("hidden", points.length < 2);
   if (points.length < 2) return;
   const names = points[0].drawing.names;
