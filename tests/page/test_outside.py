@@ -31,7 +31,7 @@ class Shown:
 
 
 def test_a_record_comes_through_a_neighbour_that_has_it():
-    arrivals, links = Arrivals(), [("a", "b"), ("b", "c")]
+    arrivals, links = Arrivals(), [("c", "d"), ("a", "b"), ("b", "c")]
     assert [event["event"] for event in arrivals.news({"a": {"a": 5}, "b": {}, "c": {}}, links)] == ["published"]
     (first,) = arrivals.news({"a": {"a": 5}, "b": {"a": 5}, "c": {}}, links)
     assert (first["member"], first["through"], first["to"]) == ("a", "a", "b")

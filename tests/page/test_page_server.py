@@ -116,7 +116,8 @@ def test_whoever_is_shown_never_waits(serve):
             begin = time.thread_time()
             for number in range(300):
                 page.show("posterior", {"number": number, "much": "x" * 100_000})
-                page.tell({"event": "accepted", "text": str(number)})
+                for _ in range(10):
+                    page.tell({"event": "accepted", "text": str(number)})
             # In processor time: on a busy machine other threads may come first.
             assert time.thread_time() - begin < 0.5
             assert len(page._values) <= 1

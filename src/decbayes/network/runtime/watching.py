@@ -1,12 +1,13 @@
 """What an agent shows on its page. The agent hands over what it knows anyway; whatever costs time has a thread here."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from decbayes.errors import DecbayesError
 from decbayes.merging import Alignment
+from decbayes.merging.lineage import ids_of
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.pool import Merged
@@ -18,8 +19,8 @@ from decbayes.page import Page
 from decbayes.page.describing import described
 from decbayes.posterior import Posterior
 
-# After a description nothing is described for so many times as long: the page costs the agent a twentieth at most.
-REST = 19.0
+# After a description nothing is described for so many times as long: the page costs the agent a few hundredths at most.
+REST = 32.0
 LEAST_REST_SECONDS = 0.4
 # A neighbour that has said nothing for so long may be in trouble.
 SILENT_SECONDS = 5.0
@@ -133,11 +134,25 @@ class Showing:
             return merged.posterior, alignment
         if before is not None:
             alignment = alignment.since(before)
-            for event in [] if alignment.lineage is None else alignment.lineage.events:
-                if event.kind != "kept":
-                    self._page.tell({"event": event.kind, "member": None, "text": f"component {event}"})
+            for kind, text in changes(before, alignment):
+                self._page.tell({"event": kind, "member": None, "text": text})
         self._before = alignment.merged()
         return self._before, alignment
+
+
+def changes(before: Posterior, alignment: Alignment) -> Iterator[tuple[str, str]]:
+    """What has become of components since an earlier merge, by their numbers."""
+    if alignment.lineage is None:
+        return
+    names = [*enumerate(ids_of(before)), *enumerate(ids_of(alignment.merged()))]
+    numbers = {id: number for number, id in names}
+    for event in alignment.lineage.events:
+        own, other = numbers.get(event.id), numbers.get(event.other)
+        if event.kind in ("split", "joined"):
+            how = "split off" if event.kind == "split" else "joined"
+            yield event.kind, f"component {own} has {how} component {other} ({event.share:.0%} of it)"
+        elif event.kind != "kept":
+            yield event.kind, f"component {own} is {'new' if event.kind == 'born' else 'gone'}"
 
 
 def network_view(charter: Charter, status: Mapping[str, Any], left: Mapping[str, float]) -> dict[str, Any]:

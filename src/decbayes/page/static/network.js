@@ -8,6 +8,7 @@ const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 let places = new Map();
 let margin = 0; // room for the longest name
+let letters = 22; // longer names are cut
 let shown = null;
 
 export function drawNetwork(network) {
@@ -27,6 +28,8 @@ export function drawNetwork(network) {
   drawTable(members, kinds);
 }
 
+addEventListener("resize", () => shown && drawNetwork(shown));
+
 export function kindOf(member) {
   if (["excluded", "removed"].includes(member.state)) return "excluded";
   if (member.link === "none") return member.version === undefined ? "unheard" : "known";
@@ -42,8 +45,10 @@ function drawProblems(problems) {
 function drawGraph(network, kinds) {
   const graph = byId("graph");
   const dense = network.members.length > FEW;
-  const [width, height] = dense ? [600, 600] : [640, 440];
-  margin = 30 + 6.6 * Math.min(22, Math.max(...network.members.map((member) => member.name.length), 0));
+  const narrow = graph.clientWidth < 480;
+  const [width, height] = dense ? [600, 600] : narrow ? [420, 360] : [640, 440];
+  letters = narrow && !dense ? 13 : 22;
+  margin = 30 + 6.6 * Math.min(letters, Math.max(...network.members.map((member) => member.name.length), 0));
   graph.setAttribute("viewBox", `0 0 ${width} ${height}`);
   places = placed(network, width, height, dense);
   for (const id of ["orbits", "links", "nodes", "travellers"]) {
@@ -94,10 +99,12 @@ function placeNode(node, { member, kind }, dense) {
   const [ring, body, name, mark] = node.children;
   ring.setAttribute("r", size + 4);
   body.setAttribute("r", size);
-  setText(name, member.name.length > 22 ? `${member.name.slice(0, 21)}…` : member.name);
+  setText(name, member.name.length > letters ? `${member.name.slice(0, letters - 1)}…` : member.name);
   setText(mark, kind === "excluded" ? "✕" : "⚑");
-  const inward = place.angle === null || kind === "excluded" ? null : [-Math.cos(place.angle), -Math.sin(place.angle)];
-  set(mark, inward ? { x: (size + 9) * inward[0], y: (size + 9) * inward[1] + 5 } : { x: 0, y: kind === "excluded" ? 5 : -size - 5 });
+  const inward = dense && place.angle !== null;
+  if (kind === "excluded") set(mark, { x: 0, y: 5 });
+  else if (inward) set(mark, { x: -(size + 10) * Math.cos(place.angle), y: 5 - (size + 10) * Math.sin(place.angle) });
+  else set(mark, { x: size, y: -size });
   label(name, place.angle, size + 8, dense);
 }
 
