@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TEST_STAMP := $(VENV)/.installed-for-tests
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint requirements.txt --editable
-EXTRAS := demo,paper,interop,hmmlearn,gensim,tomotopy,parquet,texts,dask,dev
+EXTRAS := demo,page,paper,interop,hmmlearn,gensim,tomotopy,parquet,texts,dask,dev
 OLDEST := .venv-minimum
 
 .PHONY: help setup test check mutants minimum dist demo bench figures docs clean

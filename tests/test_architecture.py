@@ -35,9 +35,10 @@ ALLOWED = {
     "models": FOUNDATION | {"columns", "devices", "inputs"},
     "updates": FOUNDATION | {"merging", "models"},
     "streaming": FOUNDATION | {"merging", "models", "updates"},
-    "network": FOUNDATION | {"extras", "files", "inputs", "merging", "models", "updates"},
+    "network": FOUNDATION | {"extras", "files", "inputs", "merging", "models", "page", "updates"},
     "interop": FOUNDATION | {"columns", "extras", "files", "merging", "models"},
     "sklearn": FOUNDATION | {"columns", "extras", "merging", "models", "streaming"},
+    "page": FOUNDATION | {"merging", "models", "plot"},
     "plot": FOUNDATION | {"columns", "extras", "merging", "models"},
     "reporting": FOUNDATION | {"columns", "decbayes", "files", "merging", "models", "plot", "streaming"},
 }

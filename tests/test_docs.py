@@ -199,7 +199,11 @@ CLAIMS = {
 
 # Agents on a page have links like those of other tests that open sockets, and wait for the processor like them.
 # JAX takes many seconds to be loaded and to compile, in one process for all who need it.
-GROUPS = {"network.md": [pytest.mark.xdist_group("sockets")], "other-libraries.md": [pytest.mark.xdist_group("jax")]}
+GROUPS = {
+    "network.md": [pytest.mark.xdist_group("sockets")],
+    "page.md": [pytest.mark.xdist_group("sockets")],
+    "other-libraries.md": [pytest.mark.xdist_group("jax")],
+}
 
 
 @pytest.mark.parametrize("name", [pytest.param(page.name, marks=GROUPS.get(page.name, ())) for page in PAGES])

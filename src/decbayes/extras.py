@@ -9,6 +9,7 @@ from decbayes.errors import MissingExtra
 # What each extra brings, by the names under which it is imported.
 EXTRAS = {
     "net": ("zenoh", "cryptography"),
+    "page": ("starlette", "uvicorn"),
     "plot": ("matplotlib",),
     "demo": ("zenoh", "cryptography", "matplotlib", "sklearn"),
     "paper": ("matplotlib", "sklearn", "Stemmer"),

@@ -15,11 +15,14 @@ from cyclopts.types import NonNegativeInt
 
 import decbayes
 from decbayes.cli.linking import Authority, Certificate, CertificateKey, Plain, tls_of
+from decbayes.cli.running import WrongArgument
+from decbayes.cli.showing import PageOption
 from decbayes.cli.terminal import available, messages
 from decbayes.devices import DeviceName, use_device
 from decbayes.errors import InvalidCharter, TransportFailed
 from decbayes.extras import require_extra
 from decbayes.inputs.recipes import trust
+from decbayes.models.holdout import hold_out
 
 if TYPE_CHECKING:
     from decbayes.network import Charter, Identity, SqliteStore
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from decbayes.network.runtime.log import Log
     from decbayes.network.runtime.metrics import Metrics
     from decbayes.network.runtime.renewal import CharterFile
+    from decbayes.network.runtime.watching import Score, Watcher
+    from decbayes.page import PageAddress
 
 
 def agent(
@@ -53,6 +58,10 @@ def agent(
         NonNegativeInt | None,
         Parameter(help="Serve /metrics and /health at this port of 127.0.0.1; 0 is any free one."),
     ] = None,
+    page: PageOption = None,
+    held: Annotated[
+        Path | None, Parameter(help="Data that is held back: the page shows how well the merged posterior predicts it.")
+    ] = None,
     seed: Annotated[NonNegativeInt, Parameter(help="Random seed of the fits.")] = 0,
     tokenizer: Annotated[
         str, Parameter(help="MODULE:FUNCTION that cuts texts into words, if the charter names one.")
@@ -61,29 +70,42 @@ def agent(
     stop_with_stdin: Annotated[bool, Parameter(help="Stop when standard input ends.", negative="")] = False,
 ) -> None:
     """Join a group: fit this site's data, publish the contribution, relay and merge those of all members."""
-    require_extra("net", task="decbayes agent")
+    require_extra(*(["net"] if page is None else ["net", "page"]), task="decbayes agent")
     from decbayes.network import Charter, Identity, SqliteStore
     from decbayes.network.runtime.links import Links
     from decbayes.network.runtime.log import Log
     from decbayes.network.runtime.metrics import Metrics
     from decbayes.network.runtime.renewal import CharterFile
+    from decbayes.page import PageAddress
 
     check_streams(stop_with_stdin)
     use_device(available(device))
     trust(tokenizer)
     agreed, identity = Charter.load(charter), Identity.load(key)
+    shown_at = None if page is None else PageAddress.parse(page, plain=plain)
+    if held is not None and page is None:
+        raise WrongArgument("--held is for the page; give --page, too.")
     links = Links(listen, connect, discovery, tls_of(tls_authority, tls_certificate, tls_key), plain)
     shards = [agreed.model.read(path, report=messages().print) for path in data]
     with SqliteStore(store, agreed) as opened:
         check_member(identity, agreed, key, opened)
         shards += told_data(agreed, opened, data)
     stop, file = stopping(stop_with_stdin), CharterFile(charter, agreed, identity.id)
+    score = None if held is None else scorer(agreed, held, seed)
+    watcher = None if shown_at is None else watching(shown_at, score)
     log, served = Log.on_stdout(agreed.names), None if metrics is None else Metrics(metrics)
-    while not stop.is_set():
-        with SqliteStore(store, file.charter) as opened:
-            begin = Beginning(file, identity, opened, links, log, served, refine, np.random.default_rng(seed))
-            # The next charter's links are opened where these were.
-            links = replace(links, listen=serve(begin, shards, stop))
+    if watcher is not None:
+        log.listener = watcher.hear
+    try:
+        while not stop.is_set():
+            with SqliteStore(store, file.charter) as opened:
+                rng = np.random.default_rng(seed)
+                begin = Beginning(file, identity, opened, links, log, served, watcher, refine, rng)
+                # The next charter's links are opened where these were.
+                links = replace(links, listen=serve(begin, shards, stop))
+    finally:
+        if watcher is not None:
+            watcher.page.close()
 
 
 @dataclass(frozen=True)
@@ -96,8 +118,24 @@ class Beginning:
     links: "Links"
     log: "Log"
     metrics: "Metrics | None"
+    watcher: "Watcher | None"
     refinements: int
     rng: np.random.Generator
+
+
+def watching(address: "PageAddress", score: "Score | None") -> "Watcher":
+    from decbayes.network.runtime.watching import Watcher
+    from decbayes.page import Page
+
+    return Watcher(Page(address), score)
+
+
+def scorer(charter: "Charter", path: Path, seed: int) -> "Score":
+    """How well a posterior predicts a file: the mean log density of its observations, or of a part of each."""
+    observations, held = charter.model.read(path, report=messages().print), None
+    if charter.model.in_parts:
+        observations, held = hold_out(observations, share=0.1, rng=np.random.default_rng(seed))
+    return lambda posterior: charter.model.score(posterior, observations, held)
 
 
 def told_data(charter: "Charter", store: "SqliteStore", named: Sequence[Path]) -> list[Any]:
@@ -129,6 +167,7 @@ def serve(begin: Beginning, shards: Sequence[Any], stop: Event) -> tuple[str, ..
         rng=begin.rng,
         refinements=begin.refinements,
         metrics=begin.metrics,
+        watcher=begin.watcher,
         revoked=begin.file.path.with_suffix(".revoked"),
     )
     try:

@@ -8,6 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
+from decbayes.cli.showing import PageOption, both, linger, showing
 from decbayes.extras import require_extra
 
 
@@ -15,12 +16,14 @@ def demo(
     *,
     seed: Annotated[NonNegativeInt, Parameter(help="Random seed; another one gives the sites other images.")] = 0,
     out: Annotated[Path, Parameter(help="Folder for the picture.")] = Path("demo"),
+    page: PageOption = None,
 ) -> None:
     """Run the agents, show them, and draw the outcome."""
-    require_extra("demo", task="decbayes demo")
+    require_extra(*(["demo"] if page is None else ["demo", "page"]), task="decbayes demo")
     from decbayes.cli.terminal import Output
     from decbayes.demo.digits import Digits, Story
     from decbayes.demo.events import Events, prepare
+    from decbayes.demo.page import Broadcast
     from decbayes.demo.picture import draw
     from decbayes.demo.view import watching
 
@@ -34,8 +37,12 @@ def demo(
         story = Story(digits)
         events = Events(party, story)
         try:
-            with watching(events, console):
+            with watching(events, console), showing(page, console) as shown:
+                if shown is not None:
+                    events.show = both(events.show, Broadcast(shown, events))
                 events.run()
+                if shown is not None and console.is_terminal:
+                    linger(events.show, console)
         finally:
             events.close()
     target = out / "digits.png"

@@ -7,6 +7,7 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from decbayes.cli.outputs import DPI, Dpi, check_output, save_picture
+from decbayes.cli.showing import PageOption, linger, showing
 from decbayes.cli.terminal import Output
 from decbayes.errors import DecbayesError
 from decbayes.extras import require_extra
@@ -32,23 +33,32 @@ def simulate(
         Path | None, Parameter(help="Draw the network at the end of the faults and when all agree into this file.")
     ] = None,
     dpi: Dpi = DPI,
+    page: PageOption = None,
 ) -> None:
     """Watch simulated agents join, leave, crash and lose messages, and agree in the end."""
-    wanted = ["net"] if picture is None else ["net", "plot"]
+    wanted = ["net", *(["plot"] if picture is not None else []), *(["page"] if page is not None else [])]
     require_extra(*wanted, task="decbayes simulate")
     from decbayes.cli.simulation import check_many, draw, watch
+    from decbayes.cli.simulation_page import SimulationPage
     from decbayes.network.simulation.schedule import ROUGH, History, Plan
     from decbayes.network.simulation.simulator import CALM
 
     console = Output()
     if histories and picture is not None:
         raise DecbayesError("--picture draws one history; leave --histories out.")
+    if histories and page is not None:
+        raise DecbayesError("--page shows one history; leave --histories out.")
     check_output(picture)
     if histories:
         check_many(histories, agents, steps, seed, console)
         return
     weather = CALM if calm else ROUGH
     plan = Plan(agents, steps, topology, weather, faults=not calm, traitors=traitors)
-    moments = watch(History(plan, seed), pause, console)
+    with showing(page, console) as shown:
+        history = History(plan, seed)
+        show = (lambda: None) if shown is None else SimulationPage(shown, history)
+        moments = watch(history, pause, console, show)
+        if shown is not None and console.is_terminal:
+            linger(show, console)
     if picture is not None:
         save_picture(draw(moments), picture, dpi)

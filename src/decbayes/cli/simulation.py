@@ -1,6 +1,7 @@
 """A simulated group as `decbayes simulate` shows it: step by step in the terminal, and as a picture."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,18 +40,20 @@ class Moment:
         return cls(title, [(str(a), str(b)) for a, b in sorted(simulation.links)], counted)
 
 
-def watch(history: History, pause: float, console: Console) -> tuple[Moment, Moment]:
+def watch(history: History, pause: float, console: Console, show: Callable[[], None]) -> tuple[Moment, Moment]:
     """Show one history step by step, then how the group comes to agree; what it was like before and after that."""
     simulation = history.simulation
     with Live(console=console, auto_refresh=False, transient=False) as live:
         for _ in range(history.plan.steps):
             history.step()
             live.update(view(simulation, history.last), refresh=True)
+            show()
             time.sleep(pause)
         rough = Moment.now(simulation, f"after {history.plan.steps} steps; grey sites are down")
         history.calm()
         rounds = history.agree()
         live.update(view(simulation, f"calm; all agree after {rounds} rounds"), refresh=True)
+        show()
     console.print("\nEvery site holds the same bits: the posterior of all counted data at once, to 1e-9.")
     return rough, Moment.now(simulation, f"in agreement, {rounds} calm rounds later")
 

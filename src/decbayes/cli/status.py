@@ -31,6 +31,7 @@ def status(
     from decbayes.network import Charter
     from decbayes.network.runtime.ask import Inquiry
     from decbayes.network.runtime.links import Links
+    from decbayes.network.runtime.status import problems
 
     agreed = Charter.load(charter)
     tls = tls_of(tls_authority, tls_certificate, tls_key)
@@ -44,29 +45,10 @@ def status(
     return LOOK if wrong else WELL
 
 
-def problems(told: dict[str, Any], charter: str) -> list[str]:
-    """What needs a look, most serious first."""
-    neighbours, members = told.get("neighbours", []), told.get("members", {})
-    texts = {
-        "another agent runs with this agent's key": told.get("twin"),
-        f"its store fails: {told.get('trouble')}": told.get("trouble"),
-        f"its charter is another one ({told.get('charter')} instead of {charter})": told.get("charter") != charter,
-        "no neighbour is linked": not neighbours,
-        "its own evidence is not published yet": told.get("waiting"),
-    }
-    found = [text for text, holds in texts.items() if holds]
-    found += [f"{name(n)} has another charter" for n in neighbours if n.get("charter") == "another"]
-    found += [f"{name(n)} has not shown which member it is" for n in neighbours if n.get("member") is None]
-    found += [f"{who} {flag}" for who, member in members.items() for flag in member.get("flags", ())]
-    return found + [f"{' and '.join(map(str, names))} hold the same data set" for names in told.get("same_data", ())]
-
-
-def name(neighbour: dict[str, Any]) -> str:
-    return str(neighbour.get("member") or neighbour.get("address"))
-
-
 def print_status(told: dict[str, Any], wrong: list[str]) -> None:
     from rich.table import Table
+
+    from decbayes.network.runtime.status import neighbour_name
 
     print(f"agent      {shown(str(told.get('agent')))}, decbayes {shown(str(told.get('software')))}")
     print(f"charter    {shown(str(told.get('charter')))}")
@@ -74,7 +56,12 @@ def print_status(told: dict[str, Any], wrong: list[str]) -> None:
     for each in told.get("neighbours", []):
         state = "silent" if each.get("silent") else "another charter" if each.get("charter") == "another" else ""
         behind = "behind" if each.get("behind") else "the same"
-        cells = (name(each), each.get("address"), each.get("software", ""), f"{each.get('seconds_ago', '–')} s")
+        cells = (
+            neighbour_name(each),
+            each.get("address"),
+            each.get("software", ""),
+            f"{each.get('seconds_ago', '–')} s",
+        )
         neighbours.add_row(*(shown(str(cell)) for cell in cells), state or behind)
     members = Table("member", "state", "observations", "shards", "share", "log BF", "flags", box=None)
     for who, each in told.get("members", {}).items():

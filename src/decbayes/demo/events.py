@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +35,7 @@ class Watched:
     root: str = ""
     changed: float = 0.0
     score: float | None = None
+    status: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -107,7 +109,7 @@ class Events:
 
     def _look(self, one: Watched) -> None:
         assert one.inquiry is not None
-        status = one.inquiry.status()
+        one.status = status = one.inquiry.status()
         if status["root"] == one.root:
             return
         one.heard, one.root, one.changed = frozenset(status["heard"]), status["root"], time.monotonic()

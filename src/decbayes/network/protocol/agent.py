@@ -294,7 +294,7 @@ class Agent:
         if change is not Change.NEWER:
             return [self._refuse(peer, Refused(change.value, f"version {record.version} of {short(record.origin)}"))]
         self._gossip.news.add(record.origin)
-        taken: list[Effect] = [Persist(record), accepted(record)]
+        taken: list[Effect] = [Persist(record), accepted(record, peer)]
         if record.origin == self.id:
             taken += [*self._publisher.remind(record), *self._heard()]
         return taken
@@ -375,8 +375,8 @@ class Agent:
         return Report("refused", {"peer": peer, "reason": error.reason, "text": str(error)})
 
 
-def accepted(record: Record) -> Report:
-    told = {"version": record.version, "observations": record.header.observations}
+def accepted(record: Record, peer: Peer) -> Report:
+    told = {"peer": peer, "version": record.version, "observations": record.header.observations}
     return Report("accepted", {"origin": record.origin.hex(), **told})
 
 

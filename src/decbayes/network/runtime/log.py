@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from threading import Thread
 from typing import IO, Any
@@ -38,6 +38,8 @@ class Log:
         self.warnings: deque[str] = deque(maxlen=MOST_WARNINGS)
         # Neighbours that do not answer, and why.
         self.unreachable: dict[str, str] = {}
+        # Told every line as well; must return at once.
+        self.listener: Callable[[dict[str, Any]], None] = lambda _: None
 
     @classmethod
     def on_stdout(cls, names: Mapping[AgentId, str]) -> "Log":
@@ -63,7 +65,9 @@ class Log:
                 return
         if "origin" in fields:
             fields["member"] = self.names.get(bytes.fromhex(fields["origin"]))
-        self._write({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **fields})
+        line = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **fields}
+        self._write(line)
+        self.listener(line)
 
     def end_tick(self) -> None:
         """Say how often a refusal was repeated since the last time."""

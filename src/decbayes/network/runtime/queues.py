@@ -2,6 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Callable
+from queue import SimpleQueue
 from threading import Condition, Thread
 from typing import Any
 
@@ -118,3 +119,31 @@ class Outbox:
                 return message
             digest, self._digest = self._digest, None
             return digest
+
+
+class Worker:
+    """A thread that does one job after another. It ends with the process, in the middle of a job if need be."""
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread = Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
+    def waiting(self) -> int:
+        return self._jobs.qsize()
+
+    def submit(self, job: Callable[[], None]) -> None:
+        self._jobs.put(job)
+
+    def close(self) -> None:
+        """End once all jobs are done."""
+        self._jobs.put(None)
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()

@@ -4,9 +4,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Event, Thread
-from typing import Any
+from threading import Event
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,11 +22,14 @@ from decbayes.network.runtime.log import Log
 from decbayes.network.runtime.metrics import LOOPBACK, Metrics
 from decbayes.network.runtime.orders import withdrawn
 from decbayes.network.runtime.owner import Job, Outcome, Owner
-from decbayes.network.runtime.queues import SHARES, Inbox
+from decbayes.network.runtime.queues import SHARES, Inbox, Worker
 from decbayes.network.runtime.status import TICK_SECONDS, about_members, status_of
 from decbayes.network.runtime.store import SqliteStore
 from decbayes.network.runtime.stored import set_description
 from decbayes.network.runtime.transport import SLACK, Question, Transport
+
+if TYPE_CHECKING:
+    from decbayes.network.runtime.watching import Watcher
 
 # Refining waits for so long without news, but not longer than the second: in a large group there is always news.
 QUIET_TICKS, MOST_QUIET_TICKS = 15, 60
@@ -61,12 +63,13 @@ class Service:
         rng: np.random.Generator,
         refinements: int = 0,
         metrics: Metrics | None = None,
+        watcher: "Watcher | None" = None,
         revoked: Path | None = None,
     ) -> None:
         self.agent, self.log = agent, log
         self._owner = Owner(agent, store, rng=rng)
         self._withdrawn = withdrawn(store)
-        self._metrics, self._revoked = metrics, revoked
+        self._metrics, self._watcher, self._revoked = metrics, watcher, revoked
         self._store, self._rng, self._refinements = store, rng, refinements
         self._inbox = Inbox(SHARES * (message_bytes(agent.charter) + SLACK))
         self._fits, self._answers, self._merges = Worker(), Worker(), Worker()
@@ -89,6 +92,7 @@ class Service:
             charter=agent.charter.short_fingerprint,
             version=agent.version,
             **({} if metrics is None else {"metrics": f"http://{LOOPBACK}:{metrics.port}/metrics"}),
+            **({} if watcher is None else {"page": watcher.url}),
             **({} if links.tls is None else {"certificate_until": f"{links.tls.until:%Y-%m-%d %H:%M} UTC"}),
         )
 
@@ -145,11 +149,7 @@ class Service:
             raise RuntimeError("A thread of this agent has failed; the traceback above says why.")
         self._perform(self.agent.on_tick())
         self._obey()
-        if self._metrics is not None and self.agent.ticks % ORDER_TICKS == 0:
-            self._metrics.status = {
-                **status_of(self.agent, self.transport.address),
-                **about_members(self.agent.pool, self._looked),
-            }
+        self._show_status()
         self._look_around()
         self._report_losses()
         self._shut_out_floods()
@@ -160,6 +160,17 @@ class Service:
             self._refine()
         if self.agent.ticks % REFUSAL_TICKS == 0:
             self.log.end_tick()
+
+    def _show_status(self) -> None:
+        if self.agent.ticks % ORDER_TICKS or (self._metrics is None and self._watcher is None):
+            return
+        told = status_of(self.agent, self.transport.address) | about_members(self.agent.pool, self._looked)
+        if self._metrics is not None:
+            self._metrics.status = told
+        if self._watcher is not None:
+            self._watcher.look(self.agent, told)
+            if self._watcher.lost():
+                self.log("page_lost", why="its process has ended; the agent goes on without")
 
     def _obey(self) -> None:
         """Do what the owner has ordered since the last time; what takes long is done beside the talk."""
@@ -193,6 +204,8 @@ class Service:
         if self._quiet == QUIET_TICKS and self._looked_at != root:
             self._looked_at = root
             self._merges.submit(self._look_at_members)
+        if self._watcher is not None and self._watcher.due(root):
+            self._merges.submit(partial(self._watcher.merge, self.agent))
         if self._ticks_alone == ALONE_TICKS:
             waiting = " Nothing is published before one answers." if self.agent.waiting else ""
             who = "Nobody who is linked is of this group: compare charters." if self.transport.linked else ALONE
@@ -344,31 +357,3 @@ class Service:
         else:
             posterior = self.agent.charter.update.whole(merged.posterior)
             question.answer(to_bytes(posterior), set_description(merged, self.agent.pool))
-
-
-class Worker:
-    """A thread that does one job after another. It ends with the process, in the middle of a job if need be."""
-
-    def __init__(self) -> None:
-        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._thread = Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    @property
-    def alive(self) -> bool:
-        return self._thread.is_alive()
-
-    @property
-    def waiting(self) -> int:
-        return self._jobs.qsize()
-
-    def submit(self, job: Callable[[], None]) -> None:
-        self._jobs.put(job)
-
-    def close(self) -> None:
-        """End once all jobs are done."""
-        self._jobs.put(None)
-
-    def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job()

@@ -1,6 +1,6 @@
 """What an agent tells about itself, its neighbours and the members."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from decbayes.network.protocol.agent import Agent
@@ -49,3 +49,24 @@ def about_members(pool: Pool, merged: Merged | None) -> dict[str, Any]:
     called = pool.roster.called
     same = [[called(origin) for origin in origins] for origins in pool.same_data()]
     return {"members": members(pool, merged), "same_data": same}
+
+
+def problems(told: Mapping[str, Any], charter: str) -> list[str]:
+    """What needs a look, most serious first."""
+    neighbours, members = told.get("neighbours", []), told.get("members", {})
+    texts = {
+        "another agent runs with this agent's key": told.get("twin"),
+        f"its store fails: {told.get('trouble')}": told.get("trouble"),
+        f"its charter is another one ({told.get('charter')} instead of {charter})": told.get("charter") != charter,
+        "no neighbour is linked": not neighbours,
+        "its own evidence is not published yet": told.get("waiting"),
+    }
+    found = [text for text, holds in texts.items() if holds]
+    found += [f"{neighbour_name(n)} has another charter" for n in neighbours if n.get("charter") == "another"]
+    found += [f"{neighbour_name(n)} has not shown which member it is" for n in neighbours if n.get("member") is None]
+    found += [f"{who} {flag}" for who, member in members.items() for flag in member.get("flags", ())]
+    return found + [f"{' and '.join(map(str, names))} hold the same data set" for names in told.get("same_data", ())]
+
+
+def neighbour_name(neighbour: Mapping[str, Any]) -> str:
+    return str(neighbour.get("member") or neighbour.get("address"))

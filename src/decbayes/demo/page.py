@@ -1,0 +1,60 @@
+"""The demonstration on a page: all agents, the digits that they agree on, and how good these are."""
+
+from functools import partial
+from typing import Any
+
+from decbayes.demo.events import Events, Watched
+from decbayes.errors import DecbayesError
+from decbayes.network.runtime.queues import Worker
+from decbayes.network.runtime.stored import stored_pool
+from decbayes.network.runtime.watching import Showing
+from decbayes.page import Page
+from decbayes.page.outside import Arrivals, outside_view
+
+LINK = {"up": "up", "killed": "gone", "starting": "starting"}
+# How events are called that are marked in curves.
+MARKED = {"is killed": "left", "starts": "joined", "joins late": "joined", "comes back": "joined"}
+
+
+class Broadcast:
+    """Shows the events on a page whenever it is called."""
+
+    def __init__(self, page: Page, events: Events) -> None:
+        self._page, self._events = page, events
+        self._showing, self._worker, self._arrivals = Showing(page, events.story.digits.score), Worker(), Arrivals()
+        self._told, self._shown = 0, ""
+
+    def __call__(self) -> None:
+        told = {one.site: one.status for one in self._events.live if one.status}
+        pairs = {tuple(sorted((site, str(each["member"])))) for site in told for each in told[site]["neighbours"]}
+        links = sorted((a, b) for a, b in pairs if a in told and b in told)
+        newest: dict[str, Any] = max(told.values(), key=lambda status: len(status["heard"]), default={})
+        members = [member(one, newest) for one in self._events.watched.values()]
+        self._page.show("network", outside_view("digits", "GaussianMixture", members, links))
+        for happening in self._events.story.events[self._told :]:
+            kinds = [kind for words, kind in MARKED.items() if words in happening.text]
+            self._page.tell({"event": kinds[0] if kinds else "story", "text": happening.text})
+        self._told = len(self._events.story.events)
+        for event in self._arrivals.news({site: status["heard"] for site, status in told.items()}, links):
+            self._page.tell(event)
+        if newest.get("root", self._shown) != self._shown and not self._worker.waiting:
+            self._shown = newest["root"]
+            self._worker.submit(partial(self._show_posterior, newest["agent"]))
+
+    def _show_posterior(self, site: str) -> None:
+        """What an agent has on its disk, merged here: the agents have better things to do."""
+        charter = self._events.party.charter
+        try:
+            pool = stored_pool(self._events.party.folder / f"{site}.store", charter)
+            merged = pool.merged()
+        except DecbayesError as error:
+            self._page.show("posterior", {"error": str(error)})
+            return
+        self._showing(charter, merged, [pool.roster.called(origin) for origin, _, _ in merged.entries])
+
+
+def member(one: Watched, newest: dict[str, Any]) -> dict[str, Any]:
+    """A site as the agent sees it that has heard most."""
+    known = newest.get("members", {}).get(one.site, {"state": "not heard of"})
+    behind = one.inquiry is not None and one.root not in ("", newest.get("root"))
+    return {"name": one.site, **known, "link": LINK.get(one.state, "none"), "behind": behind}

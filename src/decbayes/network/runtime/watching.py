@@ -1,0 +1,188 @@
+"""What an agent shows on its page. The agent hands over what it knows anyway; whatever costs time has a thread here."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from decbayes.errors import DecbayesError
+from decbayes.merging import Alignment
+from decbayes.merging.lineage import ids_of
+from decbayes.network.protocol.agent import Agent
+from decbayes.network.protocol.charter import Charter
+from decbayes.network.protocol.pool import Merged
+from decbayes.network.runtime.metrics import metrics_text, troubles
+from decbayes.network.runtime.queues import Worker
+from decbayes.network.runtime.sentences import sentence
+from decbayes.network.runtime.status import problems
+from decbayes.page import Page
+from decbayes.page.describing import described
+from decbayes.posterior import Posterior
+
+# After a description nothing is described for so many times as long: the page costs the agent a few hundredths at most.
+REST = 32.0
+LEAST_REST_SECONDS = 0.4
+# A neighbour that has said nothing for so long may be in trouble.
+SILENT_SECONDS = 5.0
+
+Score = Callable[[Posterior], float]
+"""How well a posterior predicts data that is held back at this site."""
+
+
+class Watcher:
+    """Keeps a page up to date with one agent."""
+
+    def __init__(self, page: Page, score: Score | None = None) -> None:
+        self.page = page
+        self._showing = Showing(page, score)
+        self._describe = Worker()
+        self._names: dict[str, str] = {}
+        self._linked: set[str] = set()
+        self._left: dict[str, float] = {}
+        self._root, self._busy, self._next, self._lost = b"", False, 0.0, False
+        self._shown = False
+
+    @property
+    def url(self) -> str:
+        return self.page.url
+
+    # In the agent's thread
+
+    def look(self, agent: Agent, status: dict[str, Any]) -> None:
+        """Show the agent's status, about once a second."""
+        names = {peer: agent.pool.roster.called(who) for peer, who in agent.guests.items()}
+        linked = {str(each["member"]) for each in status["neighbours"] if each["member"] is not None}
+        now = time.monotonic()
+        for name in sorted(linked - self._linked):
+            self.page.tell({"event": "joined", "member": name, "text": f"{name} is linked"})
+        for name in sorted(self._linked - linked):
+            self.page.tell({"event": "left", "member": name, "text": f"{name} is gone; what it has said still counts"})
+        self._left = {name: self._left.get(name, now) for name in (self._left.keys() | self._linked) - linked}
+        self._names, self._linked = names, linked
+        self.page.show("network", network_view(agent.charter, status, {n: now - t for n, t in self._left.items()}))
+        self.page.show("metrics", metrics_text(status))
+        self.page.show("health", troubles(status))
+
+    def hear(self, line: Mapping[str, Any]) -> None:
+        """A line of the log; of neighbours that come and go `look` tells by name."""
+        if line["event"] == "linked":
+            return
+        told = {"event": line["event"], "member": line.get("member"), "text": sentence(line)}
+        if line["event"] == "accepted":
+            told["through"] = self._names.get(str(line.get("peer")))
+        self.page.tell(told)
+
+    def due(self, root: bytes) -> bool:
+        """Whether what is held has changed since it was last shown, and it is time to show it."""
+        return root != self._root and not self._busy and time.monotonic() >= self._next and self.page.alive
+
+    def lost(self) -> bool:
+        """Whether the page has just ended by itself; said once."""
+        ended = not self._lost and not self.page.alive
+        self._lost = self._lost or ended
+        return ended
+
+    # In the thread of merges
+
+    def merge(self, agent: Agent) -> None:
+        """Merge what is held; it is then described elsewhere."""
+        self._busy, begin = True, time.thread_time()
+        self._root = agent.pool.root
+        try:
+            merged = agent.merged()
+        except DecbayesError as error:
+            self.page.show("posterior", {"error": str(error)})
+            self._rest(time.thread_time() - begin)
+            return
+        self._describe.submit(partial(self._show, agent, merged, time.thread_time() - begin))
+
+    # In a thread of its own: should it fail, nothing else does
+
+    def _show(self, agent: Agent, merged: Merged, spent: float) -> None:
+        begin = time.thread_time()
+        names = [agent.pool.roster.called(origin) for origin, _, _ in merged.entries]
+        self._showing(agent.charter, merged, names)
+        self._rest(spent + time.thread_time() - begin)
+
+    def _rest(self, spent: float) -> None:
+        """Wait in proportion to the processor's time that was spent; the first time that is mostly spent on loading."""
+        rest = max(REST * spent, LEAST_REST_SECONDS) if self._shown else LEAST_REST_SECONDS
+        self._next, self._shown, self._busy = time.monotonic() + rest, True, False
+
+
+class Showing:
+    """Shows one merged posterior after another; the same things keep their numbers from one to the next."""
+
+    def __init__(self, page: Page, score: Score | None = None) -> None:
+        self._page, self._score = page, score
+        self._before: Posterior | None = None
+
+    def __call__(self, charter: Charter, merged: Merged, names: list[str]) -> None:
+        posterior, alignment = self._followed(charter, merged)
+        whole = charter.update.whole(posterior)
+        score = None if self._score is None or not merged.entries else self._score(whole)
+        told = {"observations": merged.observations, "set": merged.set_hash, "score": score}
+        shown = described(charter.model, whole, alignment, names, **told)
+        self._page.show("details", shown.details)
+        self._page.show("posterior", shown.posterior)
+
+    def _followed(self, charter: Charter, merged: Merged) -> tuple[Posterior, Alignment | None]:
+        """The merge with its components numbered as before, where they can be followed."""
+        alignment, before = merged.alignment, self._before
+        # Of a robust merge the alignment does not tell the sum.
+        if alignment is None or charter.rules.robust or not alignment.structure.resizable:
+            return merged.posterior, alignment
+        if before is not None:
+            alignment = alignment.since(before)
+            for kind, text in changes(before, alignment):
+                self._page.tell({"event": kind, "member": None, "text": text})
+        self._before = alignment.merged()
+        return self._before, alignment
+
+
+def changes(before: Posterior, alignment: Alignment) -> Iterator[tuple[str, str]]:
+    """What has become of components since an earlier merge, by their numbers."""
+    if alignment.lineage is None:
+        return
+    names = [*enumerate(ids_of(before)), *enumerate(ids_of(alignment.merged()))]
+    numbers = {id: number for number, id in names}
+    for event in alignment.lineage.events:
+        own, other = numbers.get(event.id), numbers.get(event.other)
+        if event.kind in ("split", "joined"):
+            how = "split off" if event.kind == "split" else "joined"
+            yield event.kind, f"component {own} has {how} component {other} ({event.share:.0%} of it)"
+        elif event.kind != "kept":
+            yield event.kind, f"component {own} is {'new' if event.kind == 'born' else 'gone'}"
+
+
+def network_view(charter: Charter, status: Mapping[str, Any], left: Mapping[str, float]) -> dict[str, Any]:
+    """The members as this agent sees them: those it is linked with, those that have left, and those it has heard of."""
+    told = {str(each["member"]): each for each in status["neighbours"] if each["member"] is not None}
+    me = status["agent"]
+    return {
+        "group": charter.group,
+        "model": charter.model_name,
+        "viewpoint": me,
+        "charter": status["charter"],
+        "software": status["software"],
+        "set": status["root"][:12],
+        "members": [
+            {"name": name, **known, **link_of(name, me, told.get(name), left.get(name))}
+            for name, known in status["members"].items()
+        ],
+        "links": [[me, name] for name in told],
+        "strangers": sum(each["member"] is None for each in status["neighbours"]),
+        "problems": problems(status, charter.short_fingerprint),
+    }
+
+
+def link_of(name: str, me: str, neighbour: Mapping[str, Any] | None, left: float | None) -> dict[str, Any]:
+    """How this agent is linked with a member just now."""
+    if name == me:
+        return {"link": "self"}
+    if neighbour is None:
+        return {"link": "none"} if left is None else {"link": "gone", "seconds_ago": round(left, 1)}
+    if neighbour.get("silent"):
+        return {"link": "silent"}
+    told = {key: neighbour[key] for key in ("behind", "seconds_ago", "software", "charter")}
+    return {"link": "silent" if told["seconds_ago"] > SILENT_SECONDS else "up", **told}

@@ -1,0 +1,45 @@
+"""The page's own process: reads values from standard input, serves them, and ends when there is no more input."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from threading import Thread
+
+import uvicorn
+
+from decbayes.page.board import Board
+from decbayes.page.server import LOOK_SECONDS, application
+
+# Connections at a time; further ones are turned away, and the agent's process is not the one that holds them.
+MOST_CONNECTIONS = 100
+
+
+def main(descriptor: int, host: str) -> None:
+    # Ctrl-C is for the agent. This process ends when the agent does, which closes its input.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(OSError):
+        os.nice(5)  # whoever is shown comes first
+    board = Board()
+    board.take(json.loads(sys.stdin.buffer.readline()))
+    Thread(target=read, args=(board,), daemon=True).start()
+    settings = uvicorn.Config(
+        application(board, host), log_level="critical", access_log=False, lifespan="off",
+        limit_concurrency=MOST_CONNECTIONS, server_header=False,
+    )  # fmt: skip
+    uvicorn.Server(settings).run(sockets=[socket.socket(fileno=descriptor)])
+
+
+def read(board: Board) -> None:
+    """Take over what comes, and end the process with its input: browsers then see that the agent is gone."""
+    for line in sys.stdin.buffer:
+        board.take(json.loads(line))
+    time.sleep(3 * LOOK_SECONDS)  # the last news is told
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,152 @@
+"""The side of whoever is shown: hand over the newest values, never wait."""
+
+import json
+import secrets
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from threading import Condition, Thread
+from typing import Any
+
+from decbayes.errors import TransportFailed
+
+LOOPBACK = "127.0.0.1"
+# So many events wait for the page at most; of further ones it hears how many they were.
+MOST_EVENTS = 1000
+END_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class PageAddress:
+    """Where a page is served: loopback, unless another host is named; then only those who know the token see it."""
+
+    host: str = LOOPBACK
+    port: int = 0
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(16), repr=False)
+
+    @classmethod
+    def parse(cls, words: Sequence[str], *, plain: bool = False) -> "PageAddress":
+        """The address that [PORT] or [HOST:PORT] says; nothing is any free port of this machine."""
+        host, _, port = (words[0] if words else "0").rpartition(":")
+        host = host.strip("[]") or LOOPBACK
+        if not port.isdecimal() or int(port) > 65535:
+            raise TransportFailed(f"'{words[0]}' is no address of a page; write --page, --page PORT, or HOST:PORT.")
+        if not is_loopback(host) and not plain:
+            raise TransportFailed(
+                f"A page at {host} could be read along the way: it has no encryption. Leave the host out and reach it "
+                "from elsewhere by `ssh -L`, or allow it with --plain."
+            )
+        return cls(host, int(port))
+
+    @property
+    def path(self) -> str:
+        """What every address on the page begins with."""
+        return "/" if is_loopback(self.host) else f"/{self.token}/"
+
+
+class Page:
+    """A page in a process of its own, which ends with this one.
+
+    `show` replaces what is shown under a name, `tell` adds an event. Neither waits, whatever the page is doing; once
+    its process has ended they do nothing.
+    """
+
+    def __init__(self, address: PageAddress) -> None:
+        self._values: dict[str, Any] = {}
+        self._events: deque[dict[str, Any]] = deque()
+        self._missed, self._closed, self._changed = 0, False, Condition()
+        with listener(address) as sock:
+            self.url = f"http://{url_host(address.host)}:{sock.getsockname()[1]}{address.path}"
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "decbayes.page", str(sock.fileno()), address.host],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[sock.fileno()],
+            )
+        self._thread = Thread(target=self._write, daemon=True)
+        self._values["path"] = address.path
+        self._thread.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether anybody can still see it."""
+        return self._thread.is_alive() and self._process.poll() is None
+
+    def show(self, name: str, value: Any) -> None:
+        """Replace what is shown under a name by a value that JSON can tell."""
+        with self._changed:
+            self._values[name] = value
+            self._changed.notify()
+
+    def tell(self, event: dict[str, Any]) -> None:
+        """Add an event; where too many wait, it is only counted."""
+        with self._changed:
+            if len(self._events) >= MOST_EVENTS:
+                self._missed += 1
+                return
+            self._events.append(event)
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Let the page show what it has still to show, and end it."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join(END_SECONDS)
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _write(self) -> None:
+        assert self._process.stdin is not None
+        try:
+            with self._process.stdin as pipe:
+                while (message := self._next()) is not None:
+                    pipe.write(json.dumps(message, allow_nan=False).encode() + b"\n")
+                    pipe.flush()
+        except OSError:
+            return
+
+    def _next(self) -> dict[str, Any] | None:
+        """All that is new since the last time, in one message; None at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._values or self._events)
+            if not (self._values or self._events):
+                return None
+            message = {"values": self._values, "events": [*self._events], "missed": self._missed}
+            self._values, self._missed = {}, 0
+            self._events.clear()
+            return message
+
+
+def listener(address: PageAddress) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        return socket.create_server((address.host, address.port), family=family)
+    except OSError as error:
+        reason = error.strerror or error
+        raise TransportFailed(f"A page cannot be served at {address.host}:{address.port}: {reason}.") from None
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def url_host(host: str) -> str:
+    """The host as an address has it; where it listens everywhere, this machine's name."""
+    if host in ("0.0.0.0", "::"):
+        return socket.gethostname()
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,55 @@
+// Sites × components: where each site's components went, and which of these matches are close calls.
+import { byId, compact, count, el, natural, number, plural, setText } from "./dom.js";
+import { caption } from "./drawing.js";
+import { nameOf } from "./posterior.js";
+
+// A match that the next best slot comes so close to, in nats, is dashed: odds of twenty to one at best.
+const CLOSE = 3;
+
+export function drawAlignment(posterior) {
+  const { components, sites } = posterior;
+  const there = components.length > 0 && sites.length > 0;
+  byId("matrix").hidden = byId("alignment-legend").hidden = !there;
+  setText(byId("alignment-summary"), summary(posterior, there));
+  if (!there) return;
+  const totals = sites.map((_, site) => components.reduce((sum, { cells }) => sum + (cells.find((cell) => cell.site === site)?.evidence ?? 0), 0));
+  const order = [...sites.keys()].sort((a, b) => natural(sites[a], sites[b]));
+  const head = components.map((component) => heading(posterior, component));
+  byId("matrix").tHead.replaceChildren(el("tr", {}, el("td", { class: "none" }), ...head));
+  byId("matrix").tBodies[0].replaceChildren(...order.map((site) => row(posterior, site, totals[site])));
+}
+
+function summary({ components, sites, duplicates, unlike, view }, there) {
+  if (!there && sites.length) return "This model has no components to align: contributions are added as they are.";
+  if (!there) return "Which site's components go where is shown once two sites have published.";
+  const cells = components.flatMap((component) => component.cells);
+  const close = cells.filter(isClose).length;
+  const alone = sites.length > 1 ? components.filter((component) => component.cells.length === 1).length : 0;
+  const parts = [`${plural(cells.length, "match", "matches")}, ${close ? `${close} of them ${close === 1 ? "a close call" : "close calls"}` : "none a close call"}`];
+  if (alone) parts.push(`${plural(alone, "component")} that only one site has`);
+  if (duplicates?.length) parts.push(`nearly the same: ${duplicates.map((pair) => pair.join(" and ")).join("; ")}`);
+  if (unlike?.length) parts.push(`holding unlike things: ${unlike.join(", ")}`);
+  return `${parts.join("; ")}.`;
+}
+
+const isClose = (cell) => cell.match !== null && cell.match < CLOSE;
+
+function heading(posterior, { slot, cells, drawing }) {
+  const alone = cells.length === 1 && posterior.sites.length > 1;
+  const title = alone ? `${nameOf(posterior, slot)}: only ${posterior.sites[cells[0].site]} has it` : nameOf(posterior, slot);
+  return el("th", { scope: "col", title }, alone ? el("span", { class: "private" }, "◆ ") : null, String(slot), el("span", { class: "caption" }, caption(drawing)));
+}
+
+function row(posterior, site, total) {
+  const cells = posterior.components.map((component) => {
+    const cell = component.cells.find((each) => each.site === site);
+    if (!cell) return el("td", { class: "none" }, "·");
+    const part = total ? cell.evidence / total : 0;
+    const shade = 6 + 42 * Math.min(1, part * Math.max(1.5, posterior.components.length / 3));
+    const close = isClose(cell);
+    const match = cell.match === null ? "" : `; the next best slot is ${number(cell.match)} nats worse`;
+    const title = `${posterior.sites[site]}, ${nameOf(posterior, component.slot)}: ${count(cell.evidence)} ${posterior.unit}s from its component ${cell.components.join(" and ")}${match}`;
+    return el("td", { class: close ? "weak" : "", style: { "--part": `${shade.toFixed(0)}%` }, title }, compact(cell.evidence) + (close ? " ?" : ""));
+  });
+  return el("tr", {}, el("th", { scope: "row" }, posterior.sites[site]), ...cells);
+}

@@ -1,0 +1,103 @@
+// The merged components, who supports each, and what each site has contributed to the one that is clicked on.
+import { byId, compact, count, el, keyed, number, percent, plural, setText } from "./dom.js";
+import { drawBlobs, drawn } from "./drawing.js";
+
+const NAMES = { words: "Topic", points: "Cluster", images: "Feature", classes: "Class", states: "State" };
+let shown = null;
+
+export const nameOf = (posterior, slot) => `${NAMES[posterior.view] ?? "Component"} ${slot}`;
+
+export function drawPosterior(posterior) {
+  const first = shown === null;
+  const changed = !first && shown.set !== posterior.set;
+  const before = new Map((shown?.components ?? []).map((component) => [component.slot, JSON.stringify(component.drawing)]));
+  shown = posterior;
+  const components = posterior.components;
+  summarise(posterior);
+  drawOverview(components);
+  const drawings = components.map((component) => component.drawing).filter((drawing) => drawing.kind === "point");
+  if (!components.length && posterior.rows?.length) {
+    keyed(byId("cards"), posterior.rows.map((entries, index) => ({ entries, index })), ({ index }) => `row ${index}`, () => el("div", { class: "card" }), (card, { entries }) => card.replaceChildren(drawn({ kind: "table", entries })));
+    return;
+  }
+  keyed(byId("cards"), components, ({ slot }) => slot, newCard, (card, component) => {
+    fillCard(card, posterior, component, drawings);
+    const news = changed && before.get(component.slot) !== JSON.stringify(component.drawing);
+    card.classList.toggle("changed", news);
+  });
+}
+
+function summarise(posterior) {
+  const line = byId("posterior-summary");
+  const { components, sites, observations } = posterior;
+  line.classList.remove("error");
+  if (!sites.length) setText(line, "No site has published anything yet. Components appear here with the first contribution.");
+  else if (!components.length) setText(line, `${plural(observations, "observation")} of ${plural(sites.length, "site")}, merged exactly.`);
+  else setText(line, `${plural(components.length, "component")} from ${plural(observations, "observation")} of ${plural(sites.length, "site")}. Choose one to see what each site contributed.`);
+}
+
+export function drawFailure(why) {
+  const line = byId("posterior-summary");
+  line.classList.add("error");
+  setText(line, `The contributions could not be merged: ${why}`);
+}
+
+function drawOverview(components) {
+  const overview = byId("overview");
+  const points = components.filter((component) => component.drawing.kind === "point");
+  overview.toggleAttribute("hidden", points.length < 2);
+  if (points.length < 2) return;
+  const names = points[0].drawing.names;
+  overview.setAttribute("aria-label", `${points.length} components by ${names.slice(0, 2).join(" and ")}: ellipses of two standard deviations`);
+  drawBlobs(overview, points.map((component) => component.drawing), -1, points.map((component) => String(component.slot)));
+}
+
+function newCard(component) {
+  return el("button", { class: "card", type: "button", "aria-haspopup": "dialog", onclick: () => openDetail(component.slot) });
+}
+
+function fillCard(card, posterior, component, drawings) {
+  const content = JSON.stringify([component, posterior.sites.length]);
+  if (card.content === content) return;
+  card.content = content;
+  const { cells, slot } = component;
+  const supporters = new Set(cells.map((cell) => cell.site));
+  const squares = posterior.sites.map((_, site) => el("i", { class: supporters.has(site) ? "has" : "" }));
+  const alone = cells.length === 1 && posterior.sites.length > 1;
+  const support = alone ? `only ${posterior.sites[cells[0].site]}` : `${cells.length} of ${plural(posterior.sites.length, "site")}`;
+  card.replaceChildren(
+    el("span", { class: "title" }, el("span", {}, nameOf(posterior, slot)), el("span", {}, percent(component.share))),
+    drawn(component.drawing, drawings),
+    el("span", { class: "foot" }, el("span", { class: "support", "aria-hidden": "true" }, ...squares), el("span", { class: alone ? "alone" : "" }, support), ` · ${compact(component.evidence)} ${posterior.unit}s`),
+  );
+}
+
+async function openDetail(slot) {
+  const component = shown.components.find((each) => each.slot === slot);
+  if (!component) return;
+  const posterior = shown;
+  setText(byId("detail-title"), nameOf(posterior, slot));
+  setText(byId("detail-summary"), `${count(component.evidence)} ${posterior.unit}s from ${component.cells.length} of ${plural(posterior.sites.length, "site")}; ${percent(component.share)} of all evidence.`);
+  byId("detail-merged").replaceChildren(drawn(component.drawing));
+  const sites = byId("detail-sites");
+  sites.replaceChildren(el("li", {}, "…"));
+  byId("detail").showModal();
+  const answer = await fetch(`components/${slot}`).then((told) => told.json()).catch(() => null);
+  const versions = new Map((answer ?? []).map(({ site, drawing }) => [site, drawing]));
+  const all = [component.drawing, ...versions.values()].filter((drawing) => drawing.kind === "point");
+  byId("detail-merged").replaceChildren(drawn(component.drawing, all));
+  sites.replaceChildren(...component.cells.map((cell) => siteCard(posterior, component, cell, versions.get(cell.site), all)));
+}
+
+function siteCard(posterior, component, cell, drawing, all) {
+  const labels = cell.components.join(" and ");
+  const match = cell.match === null ? "nothing else to compare with" : `next best slot is ${number(cell.match)} nats worse`;
+  return el(
+    "li", {},
+    el("b", {}, posterior.sites[cell.site]),
+    el("div", { class: "bar", style: { "--part": `${(100 * cell.evidence) / component.cells[0].evidence}%` } }),
+    el("span", {}, `${count(cell.evidence)} ${posterior.unit}s, ${percent(cell.evidence / component.evidence)}`),
+    drawing ? drawn(drawing, all) : el("p", { class: "hidden" }, "not drawn: others have more"),
+    el("span", { class: "facts" }, `its component ${labels}; ${match}; ${number(cell.apart)} nats per ${posterior.unit} from the merge`),
+  );
+}

@@ -1,0 +1,243 @@
+"""The page in a real browser, above real agents and above made-up groups."""
+
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browser import CHROMIUM, HOW_TO, Browser
+from groups import identities
+
+from decbayes.network import Charter, Limits
+from decbayes.network.runtime.spawn import Party
+from decbayes.page import Page, PageAddress
+
+pytestmark = [
+    pytest.mark.xdist_group("sockets"),
+    pytest.mark.timeout(180),
+    pytest.mark.skipif(CHROMIUM is None, reason=HOW_TO),
+]
+
+AXE = Path(__import__("axe_core_python").__file__).parent / "axe.min.js"
+CENTRES = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
+SITES = [f"site {number}" for number in range(3)]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with Browser(tmp_path_factory.mktemp("browser")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def look(browser):
+    """A function that opens a page; in the end none has complained, and nothing was asked of any other machine."""
+    tabs = []
+
+    def opened(url, **how):
+        tabs.append(browser.page(url, **how))
+        return tabs[-1]
+
+    yield opened
+    for tab in tabs:
+        assert [text for text in tab.errors if "ERR_CONNECTION" not in text and "ERR_INCOMPLETE" not in text] == []
+        assert [url for url in tab.requests if not url.startswith(("http://127.0.0.1:", "data:"))] == []
+        assert tab.requests
+
+
+@pytest.fixture
+def page():
+    served = Page(PageAddress())
+    yield served
+    served.close()
+
+
+class Clusters(Party):
+    """Sites with three clusters, of which the last site has a further one to itself."""
+
+    def __init__(self, folder):
+        members = dict(zip(SITES, identities(3), strict=True))
+        settings = {"components": 4, "dimension": 2, "variance": 1.0, "prior_variance": 50.0}
+        keys = {site: member.public for site, member in members.items()}
+        super().__init__(folder, Charter("clusters", "GaussianMixture", settings, keys, limits=Limits(members=3)))
+        self.prepare(members)
+
+    def join(self, site, *arguments):
+        rng = np.random.default_rng(SITES.index(site))
+        centres = [*CENTRES, [14.0, 14.0]] if site == SITES[-1] else CENTRES
+        points = np.concatenate([rng.normal(centre, 1.0, size=(30, 2)) for centre in centres])
+        np.save(self.folder / f"{site}.npy", points)
+        links = () if site == SITES[0] else ("--connect", self.agents[SITES[0]].endpoint())
+        return self.start(site, "--data", str(self.folder / f"{site}.npy"), *links, *arguments)
+
+    def page_of(self, site):
+        self.agents[site].endpoint()
+        return self.agents[site].events("listening")[-1]["page"]
+
+
+def kind(site):
+    """What a member is drawn as."""
+    return f"document.querySelector('#nodes [data-key=\"{site}\"]')?.getAttribute('class')"
+
+
+def heard(site):
+    return f"{kind(site)} === 'node up'"
+
+
+def card_texts(tab):
+    return tab.run("[...document.querySelectorAll('.card')].map(card => card.innerText)")
+
+
+def test_a_page_follows_its_agent(tmp_path, look):
+    with Clusters(tmp_path) as party:
+        party.join(SITES[0], "--page")
+        tab = look(party.page_of(SITES[0]))
+        tab.until(f"{kind(SITES[0])}?.includes('self')")
+        assert tab.run(kind(SITES[1])) == "node unheard"
+        assert "No site has published" in tab.text()
+
+        party.join(SITES[1])
+        tab.until(heard(SITES[1]))
+        tab.until("document.querySelectorAll('.card').length === 3")
+        party.join(SITES[2])
+        tab.until(heard(SITES[2]))
+        tab.until("document.querySelectorAll('.card').length === 4")
+        alone = [text for text in card_texts(tab) if f"only {SITES[2]}" in text]
+        assert len(alone) == 1
+        assert tab.run("document.querySelectorAll('#matrix .private').length") == 1
+        tab.until(f"document.querySelector('#events').innerText.includes('{SITES[2]} is linked')")
+
+        # It comes back with what it had stored, refines that, and the picture changes.
+        version = f"document.querySelector('#members [data-key=\"{SITES[2]}\"]').cells[2].textContent"
+        picture = "[...document.querySelectorAll('#overview path')].map(path => path.getAttribute('d')).join()"
+        before, first = tab.run(picture), tab.run(version)
+        party.agents[SITES[2]].kill()
+        party.join(SITES[2], "--refine", "1")
+        tab.until(f"{version} !== {json.dumps(first)}")
+        tab.until(f"{picture} !== {json.dumps(before)}")
+        assert len(card_texts(tab)) == 4
+
+        # What each site contributed is asked for by a click.
+        tab.run(f"[...document.querySelectorAll('.card')].find(c => c.innerText.includes('only {SITES[2]}')).click()")
+        tab.until("document.querySelector('#detail[open] #detail-sites li b')?.textContent === 'site 2'")
+        tab.press("Escape")
+
+        party.agents[SITES[1]].kill()
+        tab.until(f"{kind(SITES[1])} === 'node gone'")
+        grey = "getComputedStyle(document.querySelector('#nodes [data-key=\"site 1\"] .body')).fill"
+        assert tab.run(grey) != tab.run(grey.replace("site 1", "site 2"))
+        assert "its contribution" not in tab.text()
+        assert len(card_texts(tab)) == 4, "what the dead have said still counts"
+
+        party.agents[SITES[0]].stop()
+        tab.until("document.querySelector('#connection').dataset.state === 'lost'")
+
+
+def made_up(members, *, gone=()):
+    """What an agent could say of a group of so many."""
+    told = {"state": "counted", "version": 3, "observations": 120, "share": 1 / members, "flags": []}
+    names = [f"hospital-{number}" for number in range(members)]
+    links = {name: "self" if not number else "gone" if name in gone else "up" for number, name in enumerate(names)}
+    return {
+        "group": "hospitals",
+        "model": "LatentDirichletAllocation",
+        "viewpoint": names[0],
+        "members": [{"name": name, "link": links[name], "seconds_ago": 0.2, **told} for name in names],
+        "links": [[names[0], name] for name in names[1:] if name not in gone],
+        "problems": [f"{names[1]} disagrees with the others in 23% of its evidence"],
+    }
+
+
+def topics(count, sites):
+    words = [[[f"word{topic}-{place}", 0.2 / (place + 1)] for place in range(8)] for topic in range(count)]
+    cell = {"evidence": 50.0, "apart": 0.1, "components": [0]}
+    cells = [{"site": site, "match": 2.0 + site, **cell} for site in range(sites)]
+    return {
+        "view": "words", "unit": "word", "set": "a", "observations": 120 * sites, "objective": -1200.0, "score": -6.1,
+        "sites": [f"hospital-{site}" for site in range(sites)], "duplicates": [], "unlike": [],
+        "components": [
+            {"slot": k, "evidence": 50.0 * sites, "share": 1 / count, "drawing": {"kind": "words", "words": words[k]},
+             "cells": cells[: 1 if k == 0 else sites]}
+            for k in range(count)
+        ],
+    }  # fmt: skip
+
+
+def test_a_thousand_events_a_second_do_not_freeze_it(page, look):
+    page.show("network", made_up(8))
+    page.show("posterior", topics(6, 8))
+    tab = look(page.url)
+    tab.until("document.querySelectorAll('.card').length === 6")
+    tab.run("window.frames_drawn = 0; (function frame() { frames_drawn++; requestAnimationFrame(frame); })()")
+    begin, sent = time.monotonic(), 0
+    while time.monotonic() < begin + 2.0:
+        for _ in range(50):
+            sent += 1
+            member = f"hospital-{sent % 8}"
+            page.tell({"event": "accepted", "member": member, "through": member, "text": f"event {sent} of {member}"})
+        page.show("network", made_up(8))
+        time.sleep(max(0.0, begin + sent / 1000 - time.monotonic()))
+    page.tell({"event": "last", "text": "the very last"})
+    tab.until("document.querySelector('#events').firstElementChild.innerText.includes('the very last')")
+    assert tab.run("frames_drawn") > 20, "it went on drawing"
+    assert tab.run("document.querySelectorAll('#events li').length") <= 100, "and keeps what can be read"
+    tab.run("document.querySelector('.card').click()")
+    assert tab.run("document.querySelector('#detail').open"), "and listens"
+
+
+def test_fifty_members_can_be_read(page, look):
+    page.show("network", made_up(50, gone=["hospital-7"]))
+    page.show("posterior", topics(12, 50))
+    tab = look(page.url, width=1600, height=1000)
+    tab.until("document.querySelectorAll('#nodes .node').length === 50")
+    tab.until("document.querySelectorAll('#matrix tbody tr').length === 50")
+    # Names are as far apart as they are high, none leaves the picture, and they are not tiny.
+    measured = tab.run("""(() => {
+        const box = document.querySelector('#graph').getBoundingClientRect();
+        const names = [...document.querySelectorAll('#nodes .name')];
+        const inside = names.every(n => { const r = n.getBoundingClientRect(); return r.left >= box.left - 1 && r.right <= box.right + 1 && r.top >= box.top - 1 && r.bottom <= box.bottom + 1; });
+        const scale = document.querySelector('#graph').getScreenCTM().a;
+        const size = parseFloat(getComputedStyle(names[0]).fontSize) * scale;
+        const at = [...document.querySelectorAll('#nodes .node:not(.self)')].map(n => { const m = n.getScreenCTM(); return [m.e, m.f]; });
+        const apart = Math.min(...at.map(([x, y], k) => Math.hypot(x - at[(k + 1) % at.length][0], y - at[(k + 1) % at.length][1])));
+        return {inside, size, apart};
+    })()""")  # noqa: E501
+    assert measured["inside"]
+    assert measured["size"] >= 9
+    assert measured["apart"] >= measured["size"]
+    tab.look(width=400, height=800)
+    assert tab.run("document.documentElement.scrollWidth") <= 400, "nothing is cut off on a telephone"
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_nobody_is_kept_out(page, look, dark):
+    page.show("network", made_up(6, gone=["hospital-3"]))
+    page.show("posterior", topics(4, 6))
+    page.show("details", {"1": [{"site": 0, "drawing": {"kind": "words", "words": [["pear", 0.5], ["plum", 0.2]]}}]})
+    for number in range(3):
+        page.tell({"event": "joined", "member": f"hospital-{number}", "text": f"hospital-{number} is linked"})
+    tab = look(page.url, dark=dark)
+    tab.until("document.querySelectorAll('.card').length === 4")
+    tab.until("document.querySelectorAll('#events li').length === 3")
+    tab.run(AXE.read_text(encoding="utf-8"))
+    assert serious(tab) == []
+    # By the keyboard alone: Tab reaches a topic, Enter opens it, Escape leads back to it.
+    focused = "document.activeElement.innerText?.startsWith('Topic 1')"
+    for _ in range(30):
+        tab.press("Tab")
+        if tab.run(focused):
+            break
+    tab.press("Enter")
+    tab.until("document.querySelector('#detail[open] #detail-sites')?.innerText.includes('pear')")
+    assert serious(tab) == []
+    tab.press("Escape")
+    tab.until(f"!document.querySelector('#detail').open && {focused}")
+    tab.run("document.body.append(new Image())")
+    assert serious(tab), "a picture without words would have been found"
+
+
+def serious(tab):
+    """What axe-core finds that would keep people out."""
+    found = tab.run("axe.run().then(r => r.violations.map(v => [v.impact, v.id, v.nodes[0].html]))")
+    return [fault for fault in found if fault[0] in ("serious", "critical")]

@@ -1,0 +1,125 @@
+"""What an agent shows: its neighbours as they come and go, what becomes of components, at little cost."""
+
+import time
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from groups import gaussian_charter, identities
+
+import decbayes as db
+from decbayes.errors import DecbayesError
+from decbayes.network import Agent
+from decbayes.network.runtime.sentences import SENTENCES, sentence
+from decbayes.network.runtime.status import about_members, status_of
+from decbayes.network.runtime.watching import REST, Watcher, changes, network_view
+
+
+@dataclass
+class Shown:
+    values: dict = field(default_factory=dict)
+    events: list = field(default_factory=list)
+    alive: bool = True
+
+    def show(self, name, value):
+        self.values[name] = value
+
+    def tell(self, event):
+        self.events.append(event)
+
+
+@pytest.fixture
+def agent(rng):
+    keys = identities(4)
+    return Agent(gaussian_charter(keys), keys[0], rng=rng)
+
+
+def neighbour(name, **told):
+    known = {"silent": False, "behind": False, "seconds_ago": 0.2, "software": "1", "charter": "same"}
+    return {"member": name, "address": "127.0.0.1:1", **known, **told}
+
+
+def status(agent, *neighbours):
+    told = status_of(agent, str) | about_members(agent.pool, None)
+    return told | {"neighbours": [*neighbours]}
+
+
+def links(page):
+    return {member["name"]: member["link"] for member in page.values["network"]["members"]}
+
+
+def test_neighbours_come_are_silent_and_go_and_others_are_only_heard_of(agent):
+    page = Shown()
+    watcher = Watcher(page)
+    watcher.look(agent, status(agent, neighbour("agent 1"), neighbour("agent 2", seconds_ago=30.0)))
+    assert links(page) == {"agent 0": "self", "agent 1": "up", "agent 2": "silent", "agent 3": "none"}
+    assert page.values["network"]["links"] == [["agent 0", "agent 1"], ["agent 0", "agent 2"]]
+    assert [event["event"] for event in page.events] == ["joined", "joined"]
+    watcher.look(agent, status(agent, neighbour("agent 2")))
+    assert links(page)["agent 1"] == "gone"
+    assert page.events[-1] == {
+        "event": "left", "member": "agent 1", "text": "agent 1 is gone; what it has said still counts"
+    }  # fmt: skip
+    watcher.look(agent, status(agent, neighbour("agent 1"), neighbour("agent 2")))
+    assert links(page)["agent 1"] == "up"
+    assert page.values["health"] == []
+    assert "decbayes_neighbours 2" in page.values["metrics"]
+
+
+def test_what_needs_a_look_is_on_the_page(agent):
+    told = status(agent, neighbour("agent 1", charter="another"), neighbour(None))
+    view = network_view(agent.charter, told, {})
+    assert view["strangers"] == 1
+    assert "agent 1 has another charter" in view["problems"]
+    assert any("has not shown which member" in text for text in view["problems"])
+
+
+def test_the_page_rests_many_times_as_long_as_it_has_worked(agent):
+    watcher = Watcher(Shown())
+    assert watcher.due(b"new")
+    watcher._rest(0.5)  # the first time, which is mostly loading
+    assert watcher._next < time.monotonic() + 1.0
+    watcher._rest(0.5)
+    assert watcher._next == pytest.approx(time.monotonic() + REST * 0.5, abs=1.0)
+    assert 1.0 / (1.0 + REST) < 0.05
+    assert not watcher.due(b"new")
+    watcher._next = 0.0
+    assert watcher.due(b"new")
+    watcher.page.alive = False
+    assert not watcher.due(b"new")
+    assert [watcher.lost(), watcher.lost()] == [True, False]
+
+
+def test_a_merge_that_fails_is_told_and_ends_nothing(agent, monkeypatch):
+    def fail():
+        raise DecbayesError("too wide")
+
+    page = Shown()
+    watcher = Watcher(page)
+    watcher.merge(SimpleNamespace(pool=agent.pool, merged=fail))
+    assert page.values["posterior"] == {"error": "too wide"}
+    assert not watcher._busy
+
+
+def test_what_became_of_components_is_told_by_their_numbers(rng):
+    model = db.GaussianMixture(4, 1, variance=1.0, prior_variance=400.0)
+
+    def fit(*centres):
+        points = np.concatenate([rng.normal(centre, 1.0, size=(30, 1)) for centre in centres])
+        return model.fit(points, rng=rng).posterior
+
+    first = db.align([fit(0.0, 20.0)])
+    before = first.merged()
+    later = db.align([fit(0.0, 20.0), fit(0.0, 60.0)]).since(before)
+    (new,) = np.flatnonzero(np.abs(later.merged().mean("components")[:, 0] - 60.0) < 3.0)
+    assert ("born", f"component {new} is new") in [*changes(before, later)]
+    assert [*changes(before, first.since(before))] == []
+
+
+def test_lines_of_the_log_become_sentences():
+    line = {"member": "a", "version": 1, "observations": 1234, "why": "b", "reason": "c", "text": "d", "messages": 5}
+    assert all("{" not in sentence({"event": event, "charter": "e", **line}) for event in SENTENCES)
+    assert "1,234 observations" in sentence({"event": "accepted", **line})
+    assert sentence({"event": "not_seen_before", "why": "because"}) == "not seen before: because"
+    assert sentence({"event": "accepted"}) == "accepted", "a line that lacks something is no reason to stop"
