@@ -6,13 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import digamma, gammaln, multigammaln
+from scipy.special import digamma, gammaln, multigammaln, polygamma
 
 from decbayes.families import quantiles
 from decbayes.families.examples import covariances, positive
 from decbayes.families.family import Family, block_width, split
-from decbayes.families.gaussian import diagonal, flat, outer, positive_definite, square_side, symmetric
-from decbayes.families.matrices import Array, as_rows
+from decbayes.families.gaussian import diagonal, positive_definite, square_side, symmetric
+from decbayes.families.matrices import Array, as_rows, by_dimension, flat, outer
+from decbayes.families.moments import given_precision, shifted_covariances, wishart_covariances
 from decbayes.families.rows import Rows
 
 
@@ -40,6 +41,10 @@ class Gamma(Family):
     def mean(self, natural: ArrayLike) -> Array:
         shape, rate = self.columns(natural)
         return np.concatenate([digamma(shape) - np.log(rate), shape / rate], axis=-1)
+
+    def row_covariances(self, natural: ArrayLike) -> Array:
+        shape, rate = self.columns(natural)
+        return by_dimension([[polygamma(1, shape), 1.0 / rate], [1.0 / rate, shape / rate**2]])
 
     def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
         shape, rate = self.columns(natural)
@@ -104,6 +109,20 @@ class NormalGamma(Family):
         precision = shape / rate
         blocks = [digamma(shape) - np.log(rate), precision, mean * precision, mean**2 * precision + 1 / strength]
         return np.concatenate(blocks, axis=-1)
+
+    def row_covariances(self, natural: ArrayLike) -> Array:
+        mean, strength, shape, rate = self.columns(natural)
+        expected = shape / rate
+        spread = [np.ones(mean.shape), mean, mean**2]
+        # Of τ times 1, μ and μ²: what τ varies by, then what μ varies by around its mean.
+        blocks = [[first * second * expected / rate for second in spread] for first in spread]
+        blocks[1][1] = blocks[1][1] + expected / strength
+        blocks[1][2] = blocks[2][1] = blocks[1][2] + 2.0 * mean * expected / strength
+        blocks[2][2] = blocks[2][2] + 2.0 / strength**2 + 4.0 * mean**2 * expected / strength
+        logs = [part / rate for part in spread]
+        return by_dimension(
+            [[polygamma(1, shape), *logs], *([log, *row] for log, row in zip(logs, blocks, strict=True))]
+        )
 
     def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -195,6 +214,17 @@ class NormalWishart(Family):
         log_determinant = expected_log_determinant(degrees, inverse_scale)
         square = mean.shape[-1] / strength + np.sum(mean * shift, axis=-1)
         return np.concatenate([0.5 * log_determinant[..., None], flat(precision), shift, square[..., None]], axis=-1)
+
+    def row_covariances(self, natural: ArrayLike) -> Array:
+        mean, strength, degrees, inverse_scale = self.columns(natural)
+        scale = np.asarray(np.linalg.inv(inverse_scale), dtype=np.float64)
+        side = mean.shape[-1]
+        inner = np.zeros((len(mean), side * side + side + 2, side * side + side + 2))
+        inner[:, 1 + side * side :, 1 + side * side :] = shifted_covariances(
+            mean, degrees[:, None, None] * scale, strength
+        )
+        spread = given_precision(mean)
+        return inner + spread @ wishart_covariances(degrees, scale) @ np.swapaxes(spread, -1, -2)
 
     def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
         with np.errstate(divide="ignore", invalid="ignore"):
