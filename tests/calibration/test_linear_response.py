@@ -149,15 +149,15 @@ def test_a_converged_posterior_is_what_one_more_pass_finds(rng):
 
 def test_a_merge_that_is_not_refined_says_so(rng):
     model = db.GaussianMixture(2, 1, variance=0.25, prior_variance=4.0, ascent=db.Ascent(restarts=1))
-    points = np.where(rng.random((400, 1)) < 0.5, -0.7, 0.7) + 0.5 * rng.standard_normal((400, 1))
-    shards = np.array_split(points, 40)
+    points = np.where(rng.random((160, 1)) < 0.5, -0.7, 0.7) + 0.5 * rng.standard_normal((160, 1))
+    shards = np.array_split(points, 20)
     local = [model.fit(shard, rng=rng).posterior for shard in shards]
     merged = db.merge(local)
     with pytest.warns(RuntimeWarning, match="Refine it first"):
         found = db.calibrate(model, shards, merged)
     assert "not refined" in found.uncertainty
     refined = db.refine(model, shards, local, rng=rng).merged
-    assert db.calibrate(model, shards, refined).uncertainty == "calibrated by linear response, 40 sites"
+    assert db.calibrate(model, shards, refined).uncertainty == "calibrated by linear response, 20 sites"
 
 
 def test_exact_posteriors_stay_as_they_are(rng):

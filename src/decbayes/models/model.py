@@ -27,6 +27,9 @@ View = Literal["table", "points", "images", "words", "classes", "states"]
 Number = int | Literal["auto"]
 """How many components: so many, or as many as a fit finds."""
 
+Method = Literal["linear response", "bootstrap"]
+"""How a model's intervals are calibrated: by how its contributions depend on the posterior, or by refits."""
+
 Columns = Annotated[str, "Columns to use, separated by commas; all of them if not given."]
 
 Row = Mapping[str, Any]
@@ -75,6 +78,8 @@ class Model(ABC):
 
     in_batches: ClassVar[bool] = False
     """Whether fits may learn from batches of observations, and on a GPU."""
+
+    calibrated_by: ClassVar[Method] = "linear response"
 
     view: ClassVar[View] = "table"
     caption: ClassVar[str] = ""
