@@ -1,11 +1,12 @@
 """How often 90 % intervals hold the truth: batch and merged, one shot and refined, mean-field and calibrated, Gibbs.
 
-    python benchmarks/coverage.py [--sets N] [--jobs N] [--only NAME,…] [--sites 2,10,50] [--results FILE]
+    python benchmarks/coverage.py [--quick] [--sets N] [--jobs N] [--only NAME,…] [--sites N,…] [--results FILE]
 
 Settings are mixtures of known, diagonal and full covariance, overlapping and apart, topics, and features. Every data
 set is dealt out at random to so many sites. The results of each data set are a line of FILE (JSON), and those that are
 there already are not computed again: interrupt it and go on, or add data sets later. Rows are estimates, columns
 quantities; each figure is the share of intervals that hold the truth, in percent, ± its standard error over data sets.
+The last line is a JSON object.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 
 # Each process has one core.
@@ -246,14 +248,17 @@ def table(name, rows):
     quantities = list(rows[0]["hits"]["batch"])
     print(f"\n{name}: {len(rows)} data sets, {np.mean([row['seconds'] for row in rows]):.1f} s each")
     print(f"{'':36}" + "".join(f"{quantity:>16}" for quantity in quantities) + f"{'refused':>10}")
+    summary = {"sets": len(rows)}
     for label in labels:
-        cells = []
+        cells, summary[label] = [], {}
         for quantity in quantities:
             shares = np.array([np.divide(*row["hits"][label][quantity]) for row in rows if label in row["hits"]])
             spread = shares.std(ddof=1) / np.sqrt(len(shares)) if len(shares) > 1 else np.nan
             cells.append(f"{100 * shares.mean():>9.1f} ± {100 * spread:3.1f}")
+            summary[label][quantity] = round(float(shares.mean()), 4)
         refused = sum(label in row["refused"] for row in rows)
         print(f"{label:36}" + "".join(f"{cell:>16}" for cell in cells) + (f"{refused:>10}" if refused else ""))
+    return summary
 
 
 def known_rows(path):
@@ -271,25 +276,33 @@ def computed(tasks, sites, jobs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", type=int, default=200)
+    parser.add_argument("--quick", action="store_true", help="four data sets, two and ten sites")
+    parser.add_argument("--sets", type=int)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="")
-    parser.add_argument("--sites", default="2,10,50")
-    parser.add_argument("--results", type=Path, default=Path("coverage.jsonl"))
+    parser.add_argument("--sites", default="")
+    parser.add_argument("--results", type=Path, help="default: a new file, which is deleted in the end")
     options = parser.parse_args()
-    sites = [int(count) for count in options.sites.split(",") if count]
+    sets = options.sets or (4 if options.quick else 200)
+    sites = [int(count) for count in (options.sites or ("2,10" if options.quick else "2,10,50")).split(",")]
+    with TemporaryDirectory() as folder:
+        run(options, sets, sites, options.results or Path(folder) / "coverage.jsonl")
+
+
+def run(options, sets, sites, results):
     names = [name for name in SETTINGS if not options.only or any(part in name for part in options.only.split(","))]
-    known = {(row["setting"], row["seed"]): row for row in known_rows(options.results)}
+    known = {(row["setting"], row["seed"]): row for row in known_rows(results)}
     # All settings grow together, so that an interrupted run has something to say about each.
-    tasks = [(name, seed) for seed in range(options.sets) for name in names if (name, seed) not in known]
-    with options.results.open("a") as file:
+    tasks = [(name, seed) for seed in range(sets) for name in names if (name, seed) not in known]
+    with results.open("a") as file:
         for row in computed(tasks, sites, options.jobs):
             known[row["setting"], row["seed"]] = row
             print(json.dumps(row), file=file, flush=True)
+    summary = {}
     for name in names:
-        rows = [known[name, seed] for seed in range(options.sets) if (name, seed) in known]
-        if rows:
-            table(name, rows)
+        rows = [known[name, seed] for seed in range(sets) if (name, seed) in known]
+        summary[name] = table(name, rows)
+    print(json.dumps(summary))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 from decbayes.calibration.calibrating import calibrate, calibrated
 from decbayes.calibration.jackknife import jackknifed
+from decbayes.calibration.linear_response import covariance
+from decbayes.calibration.shares import TopicShares, topic_shares
 from decbayes.calibration.sites import Information
-from decbayes.calibration.topic_shares import TopicShares, topic_shares
 
-__all__ = ["Information", "TopicShares", "calibrate", "calibrated", "jackknifed", "topic_shares"]
+__all__ = ["Information", "TopicShares", "calibrate", "calibrated", "covariance", "jackknifed", "topic_shares"]

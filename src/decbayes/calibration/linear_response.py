@@ -9,11 +9,12 @@ With V = L Lᵀ and Cov_q[f, T] = Z Lᵀ that is Var_q[f] + Z M (I − M)⁻¹ Z
 eigenvalues below 1 wherever the bound has a maximum.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from scipy.linalg import block_diag
 
+from decbayes.calibration.sites import Information, total
 from decbayes.errors import NotCalibrated
 from decbayes.families import Array, Family
 from decbayes.posterior import Posterior
@@ -41,8 +42,28 @@ def deviations(posterior: Posterior, information: Array) -> dict[str, dict[str, 
     return found
 
 
+def covariance(posterior: Posterior, parts: Sequence[Information]) -> Array:
+    """The covariance of all entries: factors in the structure's order, their quantities, components, entries.
+
+    For differences and other sums of entries, whose variance the deviations alone do not tell.
+    """
+    whole = total(parts).matrix
+    seen, eigenvalues = seen_directions(posterior, whole)
+    matrix = np.asarray((seen / (1.0 - eigenvalues)) @ seen.T)
+    found = [part.ravel() for factor in deviations(posterior, whole).values() for part in factor.values()]
+    # T tells all of a Gaussian's mean, and nearly all of a share: the rest is each entry's own.
+    np.fill_diagonal(matrix, np.concatenate(found) ** 2)
+    return matrix
+
+
 def added_covariance(posterior: Posterior, information: Array) -> Array:
     """What mean field misses of the covariance of all entries: factors, quantities, components, one after another."""
+    seen, eigenvalues = seen_directions(posterior, information)
+    return np.asarray((seen * (eigenvalues / (1.0 - eigenvalues))) @ seen.T)
+
+
+def seen_directions(posterior: Posterior, information: Array) -> tuple[Array, Array]:
+    """Z in the axes of M, and its eigenvalues there."""
     families = posterior.structure.families
     covariances = [family.covariance(posterior.natural[name]) for name, family in families.items()]
     roots, inverses = zip(*map(root_and_inverse, covariances), strict=True)
@@ -57,8 +78,7 @@ def added_covariance(posterior: Posterior, information: Array) -> Array:
         response(family, posterior.natural[name], np.diag(covariance)) @ inverse.T
         for (name, family), covariance, inverse in zip(families.items(), covariances, inverses, strict=True)
     ]
-    seen = np.asarray(block_diag(*moved)) @ axes
-    return np.asarray((seen * (eigenvalues / (1.0 - eigenvalues))) @ seen.T)
+    return np.asarray(block_diag(*moved)) @ axes, eigenvalues
 
 
 def root_and_inverse(covariance: Array) -> tuple[Array, Array]:

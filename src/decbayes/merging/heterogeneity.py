@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # Observations that a site must have in a slot to be compared, and that an entry must have in all to be looked at: what
 # is rarer is not near normal.
 LEAST_EVIDENCE, LEAST_SEEN = 5.0, 5.0
+# Sites differ if they are so many times further apart than chance would put them, and chance does so this rarely.
+NOTABLE, RARELY = 1.5, 0.01
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,10 @@ class Heterogeneity:
     ratio: Array
     probability: Array
     between: Mapping[str, Mapping[str, Array]]
+
+    def differ(self, slot: int) -> bool:
+        """Whether that is worth a word: far more than chance, and more than mean field's narrowness explains."""
+        return bool(self.ratio[slot] > NOTABLE and self.probability[slot] < RARELY)
 
 
 def heterogeneity(alignment: "Alignment", coupled: CoupledSet) -> Heterogeneity:
