@@ -72,8 +72,8 @@ def print_heterogeneity(found: Heterogeneity, texts: Sequence[str]) -> None:
             table.add_row(str(slot), ratio, f"{found.probability[slot]:.2g}", between_text(found, slot), text)
     output().print(table)
     output().print(
-        "times chance: how far the sites' versions are apart, in what their own uncertainty allows; 1 is chance.\n"
-        "between sites: the standard deviation of the truth from site to site that would explain the rest, at most."
+        "times chance: how far the sites' versions are apart, 1 by chance alone.\n"
+        "between sites: the deviation from site to site that would explain the rest."
     )
 
 
