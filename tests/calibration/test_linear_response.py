@@ -177,14 +177,24 @@ def test_a_merge_that_is_not_refined_says_so(rng):
     assert db.calibrate(model, shards, refined).uncertainty == "calibrated by linear response, 20 sites"
 
 
-def test_exact_posteriors_stay_as_they_are(rng):
-    for name in ("mean", "linear regression"):
-        model, size = ZOO[name]
-        data = db.simulate(model, size, rng=rng).data
-        posterior = model.fit(data, rng=rng).posterior
-        found = db.calibrate(model, [data], posterior)
-        (factor,) = model.structure.families
-        np.testing.assert_allclose(found.interval(factor).lower[0], posterior.interval(factor).lower[0])
+@pytest.mark.parametrize("name", ["mean", "linear regression", "logistic regression", "Poisson regression"])
+def test_posteriors_of_models_that_hide_nothing_stay_as_they_are(name, rng):
+    """And are what one more pass finds: a warning would be an error here."""
+    model, size = ZOO[name]
+    data = db.simulate(model, size, rng=rng).data
+    posterior = replace(model, ascent=CONVERGED).fit(data, rng=rng).posterior
+    found = db.calibrate(model, [data[:11], data[11:]], posterior)
+    (factor,) = model.structure.families
+    np.testing.assert_allclose(found.interval(factor).lower[0], posterior.interval(factor).lower[0])
+    assert found.uncertainty == "calibrated by linear response, 2 sites"
+
+
+def test_a_fit_that_found_its_number_of_components_is_calibrated_like_any_other(rng):
+    points = rng.normal(np.repeat([-4.0, 0.0, 4.0], 30), 0.6)[:, None]
+    model = db.GaussianMixture("auto", 1, covariance="diagonal", ascent=CONVERGED)
+    posterior = model.fit(points, rng=rng).posterior
+    found = db.calibrate(model, [points[:40], points[40:]], posterior)
+    assert (found.deviation("weights") >= posterior.deviation("weights")).all()
 
 
 def test_a_posterior_between_two_maxima_is_refused(rng):

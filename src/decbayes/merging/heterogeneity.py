@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaincc
 
 from decbayes.families import Array
+from decbayes.posterior import Posterior
 from decbayes.symmetry import CoupledSet
 
 if TYPE_CHECKING:
@@ -48,52 +50,69 @@ class Heterogeneity:
 def heterogeneity(alignment: "Alignment", coupled: CoupledSet) -> Heterogeneity:
     """The comparison of all sites, for each slot of a coupled set."""
     merged, evidence = alignment.merged(), alignment.shared()[coupled].evidence
-    own = [alignment.in_slots(site) for site in range(len(evidence))]
-    statistic, freedom = np.zeros(evidence.shape[1]), np.zeros(evidence.shape[1])
-    between: dict[str, dict[str, Array]] = {}
-    for factor in coupled.factors:
-        family = merged.structure.families[factor]
-        if family.over_components:
-            continue
-        deviations, means = (family.quantities(part(factor)) for part in (merged.deviation, merged.mean))
-        versions = [family.quantities(posterior.mean(factor)) for posterior in own]
-        between[factor] = {}
-        for name, deviation in deviations.items():
-            apart = np.array([values[name] for values in versions]) - means[name]
-            compared = Compared(apart, deviation, evidence)
-            told = compared.told(means[name] if family.countable else None)
-            statistic += summed(np.where(told, compared.statistic, 0.0))
-            freedom += summed(np.where(told, compared.freedom, 0.0))
-            between[factor][name] = compared.between
+    shares = np.where(evidence >= LEAST_EVIDENCE, evidence, 0.0)
+    seen = shares.sum(axis=0)
+    shares = shares / np.maximum(seen, 1.0)
+    told = [name for name in coupled.factors if not merged.structure.families[name].over_components]
+    compared = {name: comparisons(merged, name) for name in told}
+    for site, share in enumerate(shares):
+        own = alignment.in_slots(site)
+        for name, entries in compared.items():
+            for quantity, value in merged.structure.families[name].quantities(own.mean(name)).items():
+                entries[quantity].add(value, share)
+    statistic, freedom = np.zeros(len(seen)), np.zeros(len(seen))
+    for name, entries in compared.items():
+        for each in entries.values():
+            often = each.often(seen, len(shares)) if merged.structure.families[name].countable else True
+            statistic += summed(np.where(often, each.statistic, 0.0))
+            freedom += summed(np.where(often, each.freedom, 0.0))
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(freedom > 0.0, np.sqrt(statistic / freedom), np.nan)
         probability = np.where(freedom > 0.0, gammaincc(0.5 * freedom, 0.5 * statistic), np.nan)
+    between = {name: {part: each.between for part, each in entries.items()} for name, entries in compared.items()}
     return Heterogeneity(ratio, probability, between)
 
 
-class Compared:
-    """All entries of one quantity, (slots, …), at all sites."""
+def comparisons(merged: Posterior, factor: str) -> dict[str, "Comparison"]:
+    """One for each quantity of a factor, before any site is looked at."""
+    quantities = merged.structure.families[factor].quantities
+    deviations = quantities(merged.deviation(factor))
+    return {name: Comparison(mean, deviations[name]) for name, mean in quantities(merged.mean(factor)).items()}
 
-    def __init__(self, apart: Array, deviation: Array, evidence: Array) -> None:
-        self.evidence = np.where(evidence >= LEAST_EVIDENCE, evidence, 0.0)
-        shape = self.evidence.shape + (1,) * (deviation.ndim - 1)
-        share = (self.evidence / np.maximum(self.evidence.sum(axis=0), 1.0)).reshape(shape)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            weights = np.where(np.isfinite(deviation) & (deviation > 0.0), share / deviation**2, 0.0)
-        self.statistic = np.asarray((weights * apart**2).sum(axis=0))
-        sites = np.broadcast_to((share > 0.0).sum(axis=0), deviation.shape)
-        self.freedom = np.where(weights.sum(axis=0) > 0.0, np.maximum(sites - 1.0, 0.0), 0.0)
-        total = weights.sum(axis=0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            room = total - (weights**2).sum(axis=0) / total
-            excess = np.maximum(self.statistic - self.freedom, 0.0) / room
-        self.between = np.where(self.freedom > 0.0, np.sqrt(excess), np.nan)
 
-    def told(self, shares: Array | None) -> Array:
-        """Which entries are looked at: of counts, those seen often enough."""
-        if shares is None:
-            return np.ones(self.statistic.shape)
-        return np.asarray(shares * self.evidence.sum(axis=0)[:, None] >= LEAST_SEEN * len(self.evidence))
+class Comparison:
+    """All entries of one quantity, (slots, …), as one site after the other is compared with the merge."""
+
+    def __init__(self, mean: Array, deviation: Array) -> None:
+        self.mean = mean
+        known = np.isfinite(deviation) & (deviation > 0.0)
+        self.precision = np.divide(1.0, deviation**2, out=np.zeros(deviation.shape), where=known)
+        self.statistic, self.weight, self.squares, self.sites = (np.zeros(deviation.shape) for _ in range(4))
+
+    def add(self, value: Array, share: Array) -> None:
+        """A site's version, and its share of each slot's observations."""
+        weight = self.precision * share.reshape(-1, *(1,) * (self.mean.ndim - 1))
+        self.statistic += weight * (value - self.mean) ** 2
+        self.weight += weight
+        self.squares += weight**2
+        self.sites += weight > 0.0
+
+    @property
+    def freedom(self) -> Array:
+        """Q of sites that differ by chance."""
+        return np.maximum(self.sites - 1.0, 0.0)
+
+    @property
+    def between(self) -> Array:
+        """The standard deviation of the truth from site to site."""
+        compared = self.freedom > 0.0
+        room = self.weight - np.divide(self.squares, self.weight, out=np.zeros(self.weight.shape), where=compared)
+        excess = np.maximum(self.statistic - self.freedom, 0.0)
+        return np.asarray(np.sqrt(np.divide(excess, room, out=np.full(room.shape, np.nan), where=compared)))
+
+    def often(self, seen: Array, sites: int) -> NDArray[np.bool_]:
+        """Which entries of counts were seen often enough to be near normal."""
+        return np.asarray(self.mean * seen[:, None] >= LEAST_SEEN * sites)
 
 
 def summed(values: Array) -> Array:
