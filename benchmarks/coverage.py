@@ -2,11 +2,11 @@
 
     python benchmarks/coverage.py [--quick] [--sets N] [--jobs N] [--only NAME,…] [--sites N,…] [--results FILE]
 
-Settings are mixtures of known, diagonal and full covariance, overlapping and apart, topics, and features. Every data
-set is dealt out at random to so many sites. The results of each data set are a line of FILE (JSON), and those that are
-there already are not computed again: interrupt it and go on, or add data sets later. Rows are estimates, columns
-quantities; each figure is the share of intervals that hold the truth, in percent, ± its standard error over data sets.
-The last line is a JSON object.
+Settings are mixtures of known, diagonal and full covariance, overlapping and apart, topics, features and regressions.
+Every data set is dealt out at random to so many sites. The results of each data set are a line of FILE (JSON), and those
+that are there already are not computed again: interrupt it and go on, or add data sets later. Rows are estimates,
+columns quantities; each figure is the share of intervals that hold the truth, in percent, ± its standard error over data
+sets. The last line is a JSON object.
 """
 
 import argparse
@@ -166,6 +166,37 @@ class FeatureSetting:
         return {name: np.ones(np.shape(value), dtype=bool) for name, value in truth.items()}
 
 
+@dataclass(frozen=True)
+class RegressionSetting:
+    """Three coefficients, drawn from their prior, and 100 rows. There is nothing to calibrate, and no sampler here."""
+
+    kind: type
+    target: str
+    prior_variance: float
+    size: int = 100
+
+    @cached_property
+    def model(self):
+        columns = {"a": db.columns.Gaussian(0, 1), "b": db.columns.Gaussian(0, 1), "y": self.target}
+        return self.kind("y", columns=columns, prior_variance=self.prior_variance)
+
+    def simulate(self, rng):
+        drawn = db.simulate(self.model, self.size, rng=rng)
+        return drawn.data, {"coefficients": np.asarray(drawn.parameters["coefficients"])}
+
+    def quantities(self, posterior, value):
+        return {"coefficients": value("coefficients")}
+
+    def order(self, truth, estimate):
+        return np.zeros(1, dtype=int)
+
+    def sampled(self, data, truth, rng):
+        return {}
+
+    def counted(self, truth):
+        return {"coefficients": np.ones(truth["coefficients"].shape, dtype=bool)}
+
+
 SETTINGS = {
     "known, overlapping": GaussianSetting("known", 0.7),
     "known, apart": GaussianSetting("known", 1.5),
@@ -175,6 +206,8 @@ SETTINGS = {
     "full, apart": GaussianSetting("full", 1.5),
     "topics": TopicSetting(),
     "features": FeatureSetting(),
+    "logistic regression": RegressionSetting(db.LogisticRegression, "yes/no", 1.0),
+    "Poisson regression": RegressionSetting(db.PoissonRegression, "count", 0.25),
 }
 
 
@@ -233,10 +266,11 @@ def data_set(name, seed, sites):
             ]
             row["hits"][label] = covered(setting, truth, *values)
     drawn = setting.sampled(data, truth, rng)
-    tails = 0.5 - 0.5 * LEVEL, 0.5 + 0.5 * LEVEL
-    bounds = [{key: np.quantile(value, tail, axis=0) for key, value in drawn.items()} for tail in tails]
-    means = {key: value.mean(axis=0) for key, value in drawn.items()}
-    row["hits"]["Gibbs"] = covered(setting, truth, means, *bounds)
+    if drawn:
+        tails = 0.5 - 0.5 * LEVEL, 0.5 + 0.5 * LEVEL
+        bounds = [{key: np.quantile(value, tail, axis=0) for key, value in drawn.items()} for tail in tails]
+        means = {key: value.mean(axis=0) for key, value in drawn.items()}
+        row["hits"]["Gibbs"] = covered(setting, truth, means, *bounds)
     row["seconds"] = perf_counter() - begun
     return row
 
@@ -244,7 +278,7 @@ def data_set(name, seed, sites):
 def table(name, rows):
     """Coverage of each estimate, with the standard error over data sets."""
     labels = list(dict.fromkeys(label for row in rows for label in row["hits"]))
-    labels = [label for label in labels if label != "Gibbs"] + ["Gibbs"]
+    labels.sort(key=lambda label: label == "Gibbs")
     quantities = list(rows[0]["hits"]["batch"])
     print(f"\n{name}: {len(rows)} data sets, {np.mean([row['seconds'] for row in rows]):.1f} s each")
     print(f"{'':36}" + "".join(f"{quantity:>16}" for quantity in quantities) + f"{'refused':>10}")
