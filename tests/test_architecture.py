@@ -14,7 +14,18 @@ import decbayes
 SOURCE = Path(decbayes.__file__).parent
 
 # Each part may import itself and what is listed; only the demonstration and the command line know everything.
-FOUNDATION = {"arguments", "display", "errors", "workers", "kernels", "families", "symmetry", "structure", "posterior"}
+FOUNDATION = {
+    "arguments",
+    "display",
+    "errors",
+    "workers",
+    "kernels",
+    "families",
+    "symmetry",
+    "structure",
+    "calibrated",
+    "posterior",
+}
 ALLOWED = {
     "errors": set(),
     "arguments": {"errors"},
@@ -27,7 +38,8 @@ ALLOWED = {
     "symmetry": set(),
     "structure": {"arguments", "errors", "families", "symmetry"},
     "summary": {"families"},
-    "posterior": {"arguments", "display", "errors", "families", "structure", "summary", "symmetry"},
+    "calibrated": {"arguments", "errors", "families"},
+    "posterior": {"arguments", "calibrated", "display", "errors", "families", "structure", "summary", "symmetry"},
     "files": FOUNDATION,
     "merging": FOUNDATION | {"files"},
     "inputs": {"errors", "extras"},
@@ -35,6 +47,7 @@ ALLOWED = {
     "models": FOUNDATION | {"columns", "devices", "inputs"},
     "updates": FOUNDATION | {"merging", "models"},
     "streaming": FOUNDATION | {"merging", "models", "updates"},
+    "calibration": FOUNDATION | {"files", "merging", "models", "streaming", "updates"},
     "network": FOUNDATION | {"extras", "files", "inputs", "merging", "models", "page", "updates"},
     "interop": FOUNDATION | {"columns", "extras", "files", "merging", "models"},
     "sklearn": FOUNDATION | {"columns", "extras", "merging", "models", "streaming"},

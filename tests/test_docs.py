@@ -139,6 +139,18 @@ def when_it_fails(reader):
     )
 
 
+def intervals(reader):
+    """Calibration widens what overlaps, sites that were shifted differ, and those that were not do not."""
+    names = reader.names
+    wider = names["found"].deviation("components") / names["refined"].merged.deviation("components")
+    assert (wider > 1.2).all()
+    assert names["calibrated"].uncertainty == "calibrated by bootstrap, 15 replicas, 4 sites"
+    # Offsets with a deviation of 0.4.
+    assert (
+        (names["differences"].between["components"]["value"] > 0.1) & (names["differences"].ratio[:, None] > 1.5)
+    ).all()
+
+
 def your_own_model(reader):
     scores = reader.names["scores"]
     assert scores["merged"] > scores["naive"] + 0.1
@@ -181,6 +193,7 @@ def pictures(reader):
 # What a page says in words, beyond that it runs.
 CLAIMS = {
     "index.md": quickstart,
+    "intervals.md": intervals,
     "regression.md": regression,
     "sequences.md": sequences,
     "tables.md": tables,

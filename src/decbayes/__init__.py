@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from decbayes.calibration import Information as Information
+    from decbayes.calibration import calibrate as calibrate
     from decbayes.devices import use_device as use_device
     from decbayes.errors import DecbayesError as DecbayesError
     from decbayes.files import Library as Library
@@ -84,6 +86,7 @@ _HOME = {
     "Grouping": "merging",
     "HiddenMarkov": "models.hidden_markov",
     "Hierarchical": "merging",
+    "Information": "calibration",
     "LatentClasses": "models.latent_classes",
     "LatentDirichletAllocation": "models.lda",
     "LatentFeatures": "models.features",
@@ -106,6 +109,7 @@ _HOME = {
     "Tree": "merging",
     "adjusted_rand": "models.comparison",
     "align": "merging",
+    "calibrate": "calibration",
     "columns": "",
     "epochs": "streaming",
     "errors": "",

@@ -14,6 +14,7 @@ from decbayes.errors import InvalidStructure
 REMEDIES = {
     "Alignment": "`align(posteriors)` finds one",
     "Ascent": "Ascent(passes=…, restarts=…) makes one",
+    "Calibration": "`calibrate(model, shards, posterior)` finds one",
     "CoupledSet": "CoupledSet((name, …)) names the factors that are relabelled together",
     "Family": "`decbayes.families` has them, such as IsotropicGaussian()",
     "Generator": "numpy.random.default_rng(seed) makes one",

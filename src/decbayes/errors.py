@@ -41,6 +41,10 @@ class NotConvertible(DecbayesError):
     """A fitted model of another library, or a posterior of ours, that has no counterpart on the other side."""
 
 
+class NotCalibrated(DecbayesError):
+    """A posterior whose intervals cannot be calibrated in this way: its model, or how it was merged."""
+
+
 class MissingExtra(DecbayesError, ImportError):
     """A library that is only needed for this task and is not installed."""
 

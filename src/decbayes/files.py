@@ -13,6 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from decbayes.arguments import check_kind
+from decbayes.calibrated import Calibration
 from decbayes.errors import DecbayesError, InvalidFile, InvalidStructure
 from decbayes.families import FAMILIES
 from decbayes.families.matrices import smallest
@@ -23,6 +24,7 @@ from decbayes.symmetry import CoupledSet
 
 FORMAT = "decbayes posterior 1"
 KEY = "decbayes"
+CALIBRATION = "calibration/"
 MOST_BYTES = 1 << 30
 DTYPES = {"F64": "<f8", "I32": "<i4"}
 
@@ -111,6 +113,9 @@ def to_bytes(posterior: Posterior) -> bytes:
     header = {"format": FORMAT, "fingerprint": structure.fingerprint, "structure": structure.description()}
     if posterior.ids:
         header["ids"] = list(posterior.ids)
+    if posterior.calibration is not None:
+        header["calibration"] = posterior.calibration.method
+        tensors |= {name: array.astype("<f8") for name, array in posterior.calibration.arrays().items()}
     return bytes(serialize(tensors, metadata={KEY: canonical_json(header).decode()}))
 
 
@@ -119,7 +124,7 @@ def from_bytes(content: bytes) -> Posterior:
     description, tensors = parse(content)
     structure = structure_from(description, tensors)
     contribution = {name: contribution_from(tensors, name, structure) for name in structure.families}
-    return Posterior(structure, contribution, ids_from(description))
+    return Posterior(structure, contribution, ids_from(description), calibration_from(description, tensors))
 
 
 def check_registered(structure: Structure) -> None:
@@ -147,6 +152,15 @@ def ids_from(description: str) -> tuple[str, ...]:
     if not isinstance(ids, list):
         raise InvalidFile("The ids of the components are not a list.")
     return tuple(ids)
+
+
+def calibration_from(description: str, tensors: Arrays) -> Calibration | None:
+    """Deviations that a calibration has found, if there are any."""
+    found = {name: tensors[name] for name in sorted(tensors) if name.startswith(CALIBRATION)}
+    method = parsed_header(description).get("calibration") if found or '"calibration":' in description else None
+    if bool(found) != (method is not None) or any(name.count("/") != 2 for name in found):
+        raise InvalidFile("The calibration is not described properly; calibrate the posterior again.")
+    return None if method is None else Calibration.of_arrays(method, found)
 
 
 def parse(content: bytes) -> tuple[str, Arrays]:
@@ -246,8 +260,10 @@ def check_names(structure: Structure, tensors: Arrays) -> None:
     }
     expected = {f"prior/{name}" for name in structure.families}
     expected |= {f"contribution/{name}/{part}" for name in structure.families for part in parts[name]}
-    if expected != tensors.keys():
-        raise InvalidFile(f"The arrays {sorted(expected ^ tensors.keys())} are missing or unexpected.")
+    # What a calibration adds is checked with the posterior.
+    found = {name for name in tensors if not name.startswith(CALIBRATION)}
+    if expected != found:
+        raise InvalidFile(f"The arrays {sorted(expected ^ found)} are missing or unexpected.")
 
 
 def contribution_from(tensors: Arrays, name: str, structure: Structure) -> Any:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from decbayes.arguments import check_kind, check_level, check_whole, real_array
+from decbayes.calibrated import Calibration
 from decbayes.display import Displayed
 from decbayes.errors import InvalidPosterior, OutOfDomain
 from decbayes.families import Array, Contribution, dense
@@ -37,11 +38,13 @@ class Posterior(Displayed):
 
     `ids` are names of the components that last from one merge to the next; `follow` and `merge(since=…)` give them.
     Components of a site that are parts of one thing have one id.
+    `calibration` holds deviations that are better than the families' own; `calibrate` finds them.
     """
 
     structure: Structure
     contribution: Mapping[str, Contribution]
     ids: tuple[str, ...] = ()
+    calibration: Calibration | None = None
 
     def __post_init__(self) -> None:
         check_kind(Structure, structure=self.structure)
@@ -51,6 +54,8 @@ class Posterior(Displayed):
         frozen = {name: self._checked(name, self.contribution[name]) for name in self.structure.families}
         object.__setattr__(self, "contribution", MappingProxyType(frozen))
         object.__setattr__(self, "ids", checked_ids(self.ids, self.structure))
+        if self.calibration is not None:
+            check_calibration(self, self.calibration)
 
     @classmethod
     def from_natural(cls, structure: Structure, natural: Mapping[str, Array]) -> "Posterior":
@@ -80,8 +85,8 @@ class Posterior(Displayed):
 
     def deviation(self, factor: str) -> Any:
         """The standard deviation of each entry of θ, in the shape of `mean(factor)`; see `uncertainty`."""
-        natural = self.natural[factor]
-        return self.structure.families[factor].deviation(natural)
+        natural, family = self.natural[factor], self.structure.families[factor]
+        return family.deviation(natural) if self.calibration is None else self.calibration.deviation(factor, family)
 
     def interval(self, factor: str, level: float = 0.9) -> Interval:
         """Bounds between which each entry of θ lies with that probability, in the shape of `mean(factor)`.
@@ -90,13 +95,14 @@ class Posterior(Displayed):
         """
         check_level(level)
         natural, family = self.natural[factor], self.structure.families[factor]
-        lower, upper = (family.quantile(natural, p) for p in (0.5 - 0.5 * level, 0.5 + 0.5 * level))
+        stretch = 1.0 if self.calibration is None else self.calibration.stretch(factor, family, natural)
+        lower, upper = (family.quantile(natural, p, stretch) for p in (0.5 - 0.5 * level, 0.5 + 0.5 * level))
         return Interval(lower, upper)
 
     @property
     def uncertainty(self) -> str:
         """Where deviations and intervals come from, in words."""
-        return MEAN_FIELD
+        return MEAN_FIELD if self.calibration is None else f"calibrated by {self.calibration.method}"
 
     def parameters(self, factor: str) -> dict[str, Array]:
         """The ordinary parameters of a factor: α, mean and variance, …"""
@@ -139,6 +145,10 @@ class Posterior(Displayed):
                 # Lengths keep the parts apart: without them other parts could have the same bytes in a row.
                 digest.update(part.size.to_bytes(8, "little") + part.tobytes())
         digest.update("\n".join(self.ids).encode())
+        if self.calibration is not None:
+            digest.update(self.calibration.method.encode())
+            for part in self.calibration.arrays().values():
+                digest.update(part.astype("<f8").tobytes())
         return digest.hexdigest()
 
     def __eq__(self, other: object) -> bool:
@@ -149,7 +159,7 @@ class Posterior(Displayed):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A read-only view cannot be pickled; workers in other processes get a posterior that is checked again.
-        return Posterior, (self.structure, dict(self.contribution), self.ids)
+        return Posterior, (self.structure, dict(self.contribution), self.ids, self.calibration)
 
     def __repr__(self) -> str:
         lines = [self._factor_text(name) for name in self.structure.families]
@@ -234,6 +244,15 @@ def checked_ids(ids: Any, structure: Structure) -> tuple[str, ...]:
     if given and not (fits and plain):
         raise InvalidPosterior("ids must be short strings, one for each component of the only coupled set.")
     return given
+
+
+def check_calibration(posterior: Posterior, calibration: Any) -> None:
+    check_kind(Calibration, calibration=calibration)
+    unknown = sorted(calibration.deviations.keys() - posterior.structure.families.keys())
+    if unknown:
+        raise InvalidPosterior(f"The calibration has the factors {unknown}, which the posterior has not.")
+    for name, family in posterior.structure.families.items():
+        calibration.check(name, family, posterior.mean(name))
 
 
 def frozen_dense(contribution: Any) -> Array:

@@ -94,6 +94,7 @@ def test_two_sites_fit_merge_show_and_score(run, sites):
     assert (status, "m.posterior: 2 posteriors, 2 components" in errors) == (0, True)
     assert "weights + components" in explained
     assert "0 of 4 matches are close calls" in explained
+    assert "do sites differ?" in explained
     assert (sites / "m.png").read_bytes()[:4] == b"\x89PNG"
     expected = db.merge([db.load(sites / "a.posterior"), db.load(sites / "b.posterior")])
     assert db.load(sites / "m.posterior") == expected

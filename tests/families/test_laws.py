@@ -271,3 +271,18 @@ def test_tiny_dirichlet_parameters_can_be_sampled(rng):
     draws = Dirichlet().sample(Dirichlet().natural(alpha=np.full((2, 50), 1e-4)), 100, rng)
     assert np.isfinite(draws).all()
     np.testing.assert_allclose(draws.sum(axis=-1), 1.0)
+
+
+@pytest.mark.parametrize("name", ALL)
+@given(seed=seeds, rows=sizes, dimension=st.integers(1, 3))
+def test_covariance_is_the_gradient_of_the_mean(name, seed, rows, dimension):
+    family = FAMILIES[name]
+    point = natural(name, np.random.default_rng(seed), rows, dimension)
+    columns = []
+    for place in np.ndindex(*point.shape):
+        room = distance_to_boundary(family, point, place)
+        coarse, fine = (slope(family.mean, point, place, step * room) for step in (1e-3, 5e-4))
+        columns.append(((4 * fine - coarse) / 3).ravel())
+    covariance = family.covariance(point)
+    np.testing.assert_allclose(covariance, np.array(columns).T, rtol=2e-5, atol=2e-5 * np.abs(covariance).max())
+    np.testing.assert_allclose(covariance, covariance.T, rtol=1e-5, atol=1e-6)

@@ -119,6 +119,20 @@ app.command(
     ```""",
 )
 app.command(
+    "decbayes.cli.intervals:intervals",
+    name="intervals",
+    help="""Calibrate the intervals of a merged posterior, so that they hold the truth about as often as they say.
+
+    Each site writes what its data say about the merged posterior, a matrix. Somebody adds these files up.
+
+    For example:
+
+    ```sh
+    decbayes intervals merged.posterior a.csv -o a.information
+    decbayes intervals merged.posterior a.information b.information -o calibrated.posterior
+    ```""",
+)
+app.command(
     "decbayes.cli.columns:columns",
     name="columns",
     help="""What the columns of a table hold: categories, yes and no, counts, real numbers and their units.

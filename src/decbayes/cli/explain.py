@@ -12,6 +12,7 @@ from decbayes.cli.describe import captions
 from decbayes.cli.terminal import output, plain
 from decbayes.families import Array
 from decbayes.merging import Alignment
+from decbayes.merging.heterogeneity import Heterogeneity
 from decbayes.merging.lineage import ids_of
 from decbayes.merging.margins import CLOSE
 from decbayes.merging.shared import Shared
@@ -37,6 +38,7 @@ def print_alignment(found: Alignment, merged: Posterior, names: list[str]) -> No
             f"{close_calls(found, coupled)} are close calls (under {CLOSE:g})."
         )
         print_shared(found.shared()[coupled], texts, names)
+        print_heterogeneity(found.heterogeneity()[coupled], texts)
 
 
 def close_calls(found: Alignment, coupled: CoupledSet) -> str:
@@ -58,9 +60,32 @@ def print_shared(shared: Shared, texts: Sequence[str], names: Sequence[str]) -> 
     output().print("apart: nats per observation that the most different site loses by the merge.")
 
 
+def print_heterogeneity(found: Heterogeneity, texts: Sequence[str]) -> None:
+    """Whether sites differ by more than chance, slot by slot."""
+    if not np.isfinite(found.ratio).any():
+        return
+    table = Table("slot", "times chance", "probability", "between sites", "merged", title="do sites differ?", box=None)
+    for slot, text in enumerate(texts):
+        if np.isfinite(found.ratio[slot]):
+            style = "yellow" if found.differ(slot) else ""
+            ratio = Text(f"{found.ratio[slot]:.1f}", style=style)
+            table.add_row(str(slot), ratio, f"{found.probability[slot]:.2g}", between_text(found, slot), text)
+    output().print(table)
+    output().print(
+        "times chance: how far the sites' versions are apart, 1 by chance alone.\n"
+        "between sites: the deviation from site to site that would explain the rest."
+    )
+
+
+def between_text(found: Heterogeneity, slot: int) -> str:
+    largest = max(float(np.max(values[slot])) for parts in found.between.values() for values in parts.values())
+    return f"{largest:.2g}"
+
+
 def shared_rows(found: Alignment, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Who has what, as plain values: one row for each slot."""
     merged, margins = found.merged(), found.margins()
+    apart = found.heterogeneity()
     for coupled, shared in found.shared().items():
         texts, fillings = slot_captions(merged, coupled), found.fillings(coupled)
         for slot, text in enumerate(texts):
@@ -71,6 +96,8 @@ def shared_rows(found: Alignment, names: Sequence[str]) -> Iterator[dict[str, An
                 "observations": float(shared.evidence[:, slot].sum()),
                 "duplicates": [pair[pair[0] == slot] for pair in shared.duplicates if slot in pair],
                 "unlike": slot in shared.unlike,
+                "times chance": finite(apart[coupled].ratio[slot]),
+                "by chance": finite(apart[coupled].probability[slot]),
                 "sites": [
                     {
                         "site": names[site],

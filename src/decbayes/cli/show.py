@@ -53,6 +53,7 @@ def show(
     name = structure.model.get("name") or "A model without a name"
     console.print(plain(f"{name} ({settings or 'no settings'})"))
     console.print(f"structure {structure.fingerprint[:12]}, posterior {read.digest[:12]}", style="dim")
+    console.print(f"uncertainty: {read.uncertainty}", style="dim")
     console.print(table_of(read, top=top, shape=shape or visible_square(read)))
 
 

@@ -9,11 +9,12 @@ from decbayes.families.dirichlet import Dirichlet, Weights
 from decbayes.families.dirichlets import Dirichlets
 from decbayes.families.discrete import Bernoulli, Categorical
 from decbayes.families.family import Family
+from decbayes.families.gamma import Gamma
 from decbayes.families.gaussian import DiagonalGaussian, FullGaussian, IsotropicGaussian
 from decbayes.families.gaussian_gamma import GaussianGamma
 from decbayes.families.isotropic_precision import IsotropicNormalGamma
 from decbayes.families.matrices import Array, Contribution, dense
-from decbayes.families.precision import Gamma, MeanAndPrecision, NormalGamma, NormalWishart
+from decbayes.families.precision import MeanAndPrecision, NormalGamma, NormalWishart
 from decbayes.families.registry import FAMILIES, register
 from decbayes.families.transitions import Transitions
 

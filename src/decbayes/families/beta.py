@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaln, digamma
+from scipy.special import betaln, digamma, polygamma
 
 from decbayes.families import quantiles
 from decbayes.families.dirichlet import log_gamma_variates, share_deviation
 from decbayes.families.examples import positive
 from decbayes.families.family import Family, block_width, split
-from decbayes.families.matrices import Array, as_rows
+from decbayes.families.matrices import Array, as_rows, by_dimension
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,11 @@ class Beta(Family):
         alpha, beta = self._shapes(natural)
         total = digamma(alpha + beta)
         return np.concatenate([digamma(alpha) - total, digamma(beta) - total], axis=-1)
+
+    def row_covariances(self, natural: ArrayLike) -> Array:
+        alpha, beta = self._shapes(natural)
+        shared = polygamma(1, alpha + beta)
+        return by_dimension([[polygamma(1, alpha) - shared, -shared], [-shared, polygamma(1, beta) - shared]])
 
     def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
         alpha, beta = self._shapes(natural)

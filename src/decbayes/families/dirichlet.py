@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
-from scipy.special import digamma, gammaln, logsumexp
+from scipy.special import digamma, gammaln, logsumexp, polygamma
 
 from decbayes.families import quantiles
 from decbayes.families.dirichlet_groups import DirichletGroups, DirichletJoins
@@ -33,6 +33,10 @@ class DirichletRows(Family):
     def mean(self, natural: ArrayLike) -> Array:
         (alpha,) = self.columns(natural)
         return np.asarray(digamma(alpha) - digamma(alpha.sum(axis=-1, keepdims=True)))
+
+    def row_covariances(self, natural: ArrayLike) -> Array:
+        (alpha,) = self.columns(natural)
+        return log_share_covariances(alpha)
 
     def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
         (alpha,) = self.columns(natural)
@@ -145,6 +149,9 @@ class Weights(Family):
         (alpha,) = self.columns(natural)
         return np.asarray(digamma(alpha) - digamma(alpha.sum()))[:, None]
 
+    def covariance(self, natural: ArrayLike) -> Array:
+        return log_share_covariances(self.columns(natural)[0])
+
     def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
         return np.asarray(self.columns(natural)[0] > 0)
 
@@ -187,6 +194,12 @@ class Weights(Family):
 def share_deviation(share: Array, total: ArrayLike) -> Array:
     """The deviation of a Dirichlet's coordinate with that mean, where the α add up to `total`."""
     return np.sqrt(share * (1.0 - share) / (np.asarray(total) + 1.0))
+
+
+def log_share_covariances(alpha: Array) -> Array:
+    """Cov[log θ] of Dirichlets: ψ'(α) on the diagonal, less ψ'(Σα) everywhere."""
+    apart = polygamma(1, alpha)[..., None] * np.eye(alpha.shape[-1])
+    return np.asarray(apart - polygamma(1, alpha.sum(axis=-1))[..., None, None])
 
 
 def log_gamma_variates(shape: Array, size: int, rng: np.random.Generator) -> Array:

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg import block_diag
 from scipy.special import digamma, gammaln
 
 from decbayes.families import quantiles
-from decbayes.families.dirichlet import DirichletRows, log_gamma_variates, share_deviation
+from decbayes.families.dirichlet import DirichletRows, log_gamma_variates, log_share_covariances, share_deviation
 from decbayes.families.examples import positive
 from decbayes.families.matrices import Array, Contribution, Indices, dense
 from decbayes.families.rows import Rows
@@ -56,6 +57,11 @@ class Dirichlets(DirichletRows):
     def mean(self, natural: ArrayLike) -> Array:
         (alpha,) = self.columns(natural)
         return np.asarray(digamma(alpha) - self.spread(digamma(self.sums(alpha))))
+
+    def row_covariances(self, natural: ArrayLike) -> Array:
+        (alpha,) = self.columns(natural)
+        groups = np.split(alpha, self.starts[1:], axis=-1)
+        return np.stack([block_diag(*(log_share_covariances(group[k]) for group in groups)) for k in range(len(alpha))])
 
     def expected(self, natural: ArrayLike) -> Array:
         (alpha,) = self.columns(natural)

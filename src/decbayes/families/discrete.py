@@ -26,6 +26,9 @@ class Bernoulli(Family):
     def mean(self, natural: ArrayLike) -> Array:
         return self.columns(natural)[0][..., None]
 
+    def row_covariances(self, natural: ArrayLike) -> Array:
+        return (self.deviation(natural) ** 2)[..., None, None]
+
     def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
         return np.asarray(np.isfinite(natural).all(axis=-1))
 
@@ -73,6 +76,10 @@ class Categorical(Family):
 
     def mean(self, natural: ArrayLike) -> Array:
         return self.columns(natural)[0]
+
+    def row_covariances(self, natural: ArrayLike) -> Array:
+        (probability,) = self.columns(natural)
+        return probability[..., None] * (np.eye(probability.shape[-1]) - probability[..., None, :])
 
     def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
         return np.asarray(np.isfinite(natural).all(axis=-1))

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import block_diag
 
 from decbayes.families.groups import Groups, Joins, PlainGroups, PlainJoins
 from decbayes.families.matrices import Array, Contribution, Indices, dense
@@ -19,6 +20,8 @@ BLOCK = 1 << 20
 
 # Natural parameters are scaled up by this to find the maximum of a likelihood: what is left of the prior is rounding.
 SHARP = 1e6
+# How far natural parameters are moved to find a derivative, in their own size.
+DIFFERENCE = 1e-5
 # Quantiles that a family has no formula for are those of so many samples.
 SAMPLES = 20_000
 # Nats per observation that a sum outside the domain is worse than any other.
@@ -77,6 +80,22 @@ class Family(ABC):
     @abstractmethod
     def mean(self, natural: ArrayLike) -> Array:
         """∇A(λ) = E[T(θ)], (K, d)."""
+
+    def row_covariances(self, natural: ArrayLike) -> Array:
+        """The covariance of each row's T(θ), (K, d, d); by differences of the mean where a family has no formula."""
+        point = np.asarray(natural, dtype=np.float64)
+        steps = DIFFERENCE * (1.0 + np.abs(point))
+        columns = []
+        for column in range(point.shape[1]):
+            moved = np.zeros(point.shape)
+            moved[:, column] = steps[:, column]
+            change = self.mean(point + moved) - self.mean(point - moved)
+            columns.append(change / (2.0 * steps[:, column, None]))
+        return np.stack(columns, axis=-1)
+
+    def covariance(self, natural: ArrayLike) -> Array:
+        """∇²A(λ) = Cov[T(θ)] of the whole factor, (K · d, K · d), row after row."""
+        return np.asarray(block_diag(*self.row_covariances(natural)))
 
     @abstractmethod
     def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:

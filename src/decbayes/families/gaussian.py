@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from decbayes.families import quantiles
 from decbayes.families.examples import covariances, positive
 from decbayes.families.family import Family, block_width, split
-from decbayes.families.matrices import Array, Contribution, dense
+from decbayes.families.matrices import Array, Contribution, by_dimension, dense, flat, outer
+from decbayes.families.moments import gaussian_covariances, round_covariances
 from decbayes.families.rows import Rows
 
 
@@ -34,6 +35,10 @@ class IsotropicGaussian(Family):
         mean, variance = self.columns(natural)
         square = np.sum(mean**2, axis=-1) + mean.shape[-1] * variance
         return np.concatenate([mean, square[..., None]], axis=-1)
+
+    def row_covariances(self, natural: ArrayLike) -> Array:
+        mean, variance = self.columns(natural)
+        return round_covariances(mean, variance, 2.0 * mean.shape[-1] * variance**2)
 
     def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
         return np.asarray(np.asarray(natural)[..., -1] < 0)
@@ -105,6 +110,11 @@ class DiagonalGaussian(Family):
         mean, variance = self.columns(natural)
         return np.concatenate([mean, mean**2 + variance], axis=-1)
 
+    def row_covariances(self, natural: ArrayLike) -> Array:
+        mean, variance = self.columns(natural)
+        cross = 2.0 * mean * variance
+        return by_dimension([[variance, cross], [cross, 2.0 * variance**2 + 2.0 * mean * cross]])
+
     def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
         return np.asarray((split(natural, 2)[1] < 0).all(axis=-1))
 
@@ -165,6 +175,10 @@ class FullGaussian(Family):
         mean, covariance = self.columns(natural)
         return np.concatenate([mean, flat(covariance + outer(mean))], axis=-1)
 
+    def row_covariances(self, natural: ArrayLike) -> Array:
+        mean, covariance = self.columns(natural)
+        return gaussian_covariances(mean, covariance, np.ones(len(mean)))
+
     def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
         return positive_definite(self._shift_and_precision(natural)[1])
 
@@ -222,15 +236,6 @@ def square_side(width: int, *, extra: int) -> int:
 
 def symmetric(matrices: Array) -> Array:
     return np.asarray(0.5 * (matrices + np.swapaxes(matrices, -1, -2)))
-
-
-def outer(vectors: Array) -> Array:
-    return vectors[..., :, None] * vectors[..., None, :]
-
-
-def flat(matrices: Array) -> Array:
-    # −1 would not say how many numbers a matrix has when there is none.
-    return matrices.reshape(*matrices.shape[:-2], matrices.shape[-2] * matrices.shape[-1])
 
 
 def diagonal(matrices: Array) -> Array:

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import digamma, gammaln
+from scipy.special import digamma, gammaln, polygamma
 
 from decbayes.families import quantiles
 from decbayes.families.examples import covariances, positive
 from decbayes.families.family import Family
-from decbayes.families.gaussian import diagonal, flat, outer, positive_definite, square_side, symmetric
-from decbayes.families.matrices import Array
+from decbayes.families.gaussian import diagonal, positive_definite, square_side, symmetric
+from decbayes.families.matrices import Array, flat, outer
+from decbayes.families.moments import gaussian_covariances
 from decbayes.families.precision import MeanAndPrecision, over_positive
 from decbayes.families.rows import Rows
 
@@ -46,6 +47,17 @@ class GaussianGamma(Family):
         square = flat(np.linalg.inv(weight) + precision[..., None, None] * outer(mean))
         first = np.stack([digamma(shape) - np.log(rate), precision], axis=-1)
         return np.concatenate([first, mean * precision[..., None], square], axis=-1)
+
+    def row_covariances(self, natural: ArrayLike) -> Array:
+        mean, weight, shape, rate = self.columns(natural)
+        expected = shape / rate
+        spread = np.concatenate([np.ones((len(mean), 1)), mean, flat(outer(mean))], axis=-1)
+        covariances = np.empty((len(mean), spread.shape[-1] + 1, spread.shape[-1] + 1))
+        covariances[:, 0, 0] = polygamma(1, shape)
+        covariances[:, 0, 1:] = covariances[:, 1:, 0] = spread / rate[:, None]
+        covariances[:, 1:, 1:] = outer(spread) * (expected / rate)[:, None, None]
+        covariances[:, 2:, 2:] += gaussian_covariances(mean, np.asarray(np.linalg.inv(weight)), expected)
+        return covariances
 
     def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
         matrix = np.asarray(natural, dtype=np.float64)

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import digamma, gammaln
+from scipy.special import digamma, gammaln, polygamma
 
 from decbayes.families import quantiles
 from decbayes.families.examples import positive
 from decbayes.families.family import Family
-from decbayes.families.matrices import Array
+from decbayes.families.matrices import Array, outer
+from decbayes.families.moments import round_covariances
 from decbayes.families.precision import MeanAndPrecision, over_positive
 from decbayes.families.rows import Rows
 
@@ -43,6 +44,17 @@ class IsotropicNormalGamma(Family):
         square = np.sum(mean**2, axis=-1) * precision + mean.shape[-1] / strength
         first = np.stack([digamma(shape) - np.log(rate), precision], axis=-1)
         return np.concatenate([first, mean * precision[..., None], square[..., None]], axis=-1)
+
+    def row_covariances(self, natural: ArrayLike) -> Array:
+        mean, strength, shape, rate = self.columns(natural)
+        expected = shape / rate
+        spread = np.concatenate([np.ones((len(mean), 1)), mean, np.sum(mean**2, axis=-1, keepdims=True)], axis=-1)
+        covariances = np.empty((len(mean), mean.shape[-1] + 3, mean.shape[-1] + 3))
+        covariances[:, 0, 0] = polygamma(1, shape)
+        covariances[:, 0, 1:] = covariances[:, 1:, 0] = spread / rate[:, None]
+        covariances[:, 1:, 1:] = outer(spread) * (expected / rate)[:, None, None]
+        covariances[:, 2:, 2:] += round_covariances(mean, expected / strength, 2.0 * mean.shape[-1] / strength**2)
+        return covariances
 
     def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,5 +1,6 @@
 """The matrices that families work on: one row per component, dense or sparse."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -59,3 +60,19 @@ def stored(matrix: Contribution) -> Array:
 def smallest(matrix: Array) -> Array:
     """The part of a matrix that broadcasting has not repeated: a prior may hold equal rows or columns only once."""
     return matrix[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in matrix.strides)]
+
+
+def by_dimension(blocks: Sequence[Sequence[Array]]) -> Array:
+    """(K, sD, sD) from s × s blocks of (K, D): statistics of D dimensions that have nothing to do with each other."""
+    sides = np.eye(blocks[0][0].shape[-1])
+    rows = [np.concatenate([block[..., None] * sides for block in row], axis=-1) for row in blocks]
+    return np.asarray(np.concatenate(rows, axis=-2))
+
+
+def outer(vectors: Array) -> Array:
+    return vectors[..., :, None] * vectors[..., None, :]
+
+
+def flat(matrices: Array) -> Array:
+    # −1 would not say how many numbers a matrix has when there is none.
+    return matrices.reshape(*matrices.shape[:-2], matrices.shape[-2] * matrices.shape[-1])

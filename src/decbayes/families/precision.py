@@ -1,4 +1,4 @@
-"""Distributions of unknown scales: Gamma, Normal-Gamma and Normal-Wishart."""
+"""Distributions of unknown means and scales: Normal-Gamma and Normal-Wishart."""
 
 from dataclasses import dataclass
 from math import log, pi
@@ -6,13 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import digamma, gammaln, multigammaln
+from scipy.special import digamma, gammaln, multigammaln, polygamma
 
 from decbayes.families import quantiles
 from decbayes.families.examples import covariances, positive
 from decbayes.families.family import Family, block_width, split
-from decbayes.families.gaussian import diagonal, flat, outer, positive_definite, square_side, symmetric
-from decbayes.families.matrices import Array, as_rows
+from decbayes.families.gaussian import diagonal, positive_definite, square_side, symmetric
+from decbayes.families.matrices import Array, as_rows, by_dimension, flat, outer
+from decbayes.families.moments import given_precision, shifted_covariances, wishart_covariances
 from decbayes.families.rows import Rows
 
 
@@ -21,62 +22,6 @@ class MeanAndPrecision(NamedTuple):
 
     mean: Array
     precision: Array
-
-
-@dataclass(frozen=True)
-class Gamma(Family):
-    """Independent Gamma(a, rate b) in each of D dimensions per row. Columns: a − 1 (D), −b (D). T(x) = (log x, x)."""
-
-    parameter_names = ("shape", "rate")
-
-    def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
-        first, second = split(natural, 2)
-        return first + 1.0, -second
-
-    def row_terms(self, natural: ArrayLike) -> Array:
-        shape, rate = self.columns(natural)
-        return np.asarray(np.sum(gammaln(shape) - shape * np.log(rate), axis=-1))
-
-    def mean(self, natural: ArrayLike) -> Array:
-        shape, rate = self.columns(natural)
-        return np.concatenate([digamma(shape) - np.log(rate), shape / rate], axis=-1)
-
-    def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
-        shape, rate = self.columns(natural)
-        return np.asarray(((shape > 0) & (rate > 0)).all(axis=-1))
-
-    def natural(self, *, shape: ArrayLike, rate: ArrayLike) -> Array:
-        first, second = np.broadcast_arrays(*(as_rows(part) for part in (shape, rate)))
-        return np.concatenate([first - 1.0, -second], axis=-1)
-
-    def expected(self, natural: ArrayLike) -> Array:
-        shape, rate = self.columns(natural)
-        return np.asarray(shape / rate)
-
-    def deviation(self, natural: ArrayLike) -> Array:
-        shape, rate = self.columns(natural)
-        return np.asarray(np.sqrt(shape) / rate)
-
-    def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> Array:
-        shape, rate = self.columns(natural)
-        return quantiles.gamma(shape, rate, probability, stretch)
-
-    def statistics(self, value: ArrayLike) -> Array:
-        draw = np.asarray(value, dtype=np.float64)
-        return np.concatenate([np.log(draw), draw], axis=-1)
-
-    def sample(self, natural: ArrayLike, size: int, rng: np.random.Generator) -> Array:
-        shape, rate = self.columns(natural)
-        return np.asarray(rng.standard_gamma(shape, size=(size, *shape.shape)) / rate)
-
-    def dimension(self, width: int) -> int:
-        return block_width(self, width, 2)
-
-    def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:
-        return self.natural(shape=positive(rng, components, dimension), rate=positive(rng, components, dimension))
-
-    def apex(self, width: int) -> Array:
-        return np.repeat([-1.0, 0.0], self.dimension(width))
 
 
 @dataclass(frozen=True)
@@ -104,6 +49,20 @@ class NormalGamma(Family):
         precision = shape / rate
         blocks = [digamma(shape) - np.log(rate), precision, mean * precision, mean**2 * precision + 1 / strength]
         return np.concatenate(blocks, axis=-1)
+
+    def row_covariances(self, natural: ArrayLike) -> Array:
+        mean, strength, shape, rate = self.columns(natural)
+        expected = shape / rate
+        spread = [np.ones(mean.shape), mean, mean**2]
+        # Of τ times 1, μ and μ²: what τ varies by, then what μ varies by around its mean.
+        blocks = [[first * second * expected / rate for second in spread] for first in spread]
+        blocks[1][1] = blocks[1][1] + expected / strength
+        blocks[1][2] = blocks[2][1] = blocks[1][2] + 2.0 * mean * expected / strength
+        blocks[2][2] = blocks[2][2] + 2.0 / strength**2 + 4.0 * mean**2 * expected / strength
+        logs = [part / rate for part in spread]
+        return by_dimension(
+            [[polygamma(1, shape), *logs], *([log, *row] for log, row in zip(logs, blocks, strict=True))]
+        )
 
     def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -195,6 +154,17 @@ class NormalWishart(Family):
         log_determinant = expected_log_determinant(degrees, inverse_scale)
         square = mean.shape[-1] / strength + np.sum(mean * shift, axis=-1)
         return np.concatenate([0.5 * log_determinant[..., None], flat(precision), shift, square[..., None]], axis=-1)
+
+    def row_covariances(self, natural: ArrayLike) -> Array:
+        mean, strength, degrees, inverse_scale = self.columns(natural)
+        scale = np.asarray(np.linalg.inv(inverse_scale), dtype=np.float64)
+        side = mean.shape[-1]
+        inner = np.zeros((len(mean), side * side + side + 2, side * side + side + 2))
+        inner[:, 1 + side * side :, 1 + side * side :] = shifted_covariances(
+            mean, degrees[:, None, None] * scale, strength
+        )
+        spread = given_precision(mean)
+        return inner + spread @ wishart_covariances(degrees, scale) @ np.swapaxes(spread, -1, -2)
 
     def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -4,11 +4,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
 
 from decbayes.arguments import check_kind
 from decbayes.extras import require
 from decbayes.families import Array
 from decbayes.posterior import Posterior
+
+# Quantiles between which draws of a calibrated posterior are moved: even in the tails, so that shares stay shares.
+GRID = ndtr(np.linspace(-5.0, 5.0, 61))
 
 
 def to_arviz(posterior: Posterior, *, draws: int = 1000, rng: np.random.Generator) -> Any:
@@ -16,12 +20,16 @@ def to_arviz(posterior: Posterior, *, draws: int = 1000, rng: np.random.Generato
 
     Components are the first dimension of each variable; columns that have labels (words, say) carry them. A factor with
     a mean and a precision becomes two variables, `components_mean` and `components_precision`. The group's attribute
-    `uncertainty` says where the draws' spread comes from.
+    `uncertainty` says where the draws' spread comes from: those of a calibrated posterior are moved apart, entry by
+    entry, until they have its intervals. Shares then add up to one only on average.
     """
     check_kind(Posterior, posterior=posterior)
     arviz = require("arviz_base", extra="interop", task="A DataTree")
     variables, dims, coords = {}, {}, {}
-    for factor, name, values in variables_of(posterior, posterior.sample(draws, rng)):
+    drawn = posterior.sample(draws, rng)
+    for factor, name, values in variables_of(
+        posterior, drawn if posterior.calibration is None else wider(posterior, drawn)
+    ):
         variables[name] = values[None]
         dims[name] = [f"{factor}_component", *(f"{factor}_column_{axis}" for axis in range(values.ndim - 2))]
         coords[dims[name][0]] = np.arange(values.shape[1])
@@ -41,3 +49,40 @@ def variables_of(posterior: Posterior, samples: Mapping[str, Any]) -> Iterator[t
 def column_names(posterior: Posterior, factor: str, size: int) -> Any:
     labels = posterior.structure.labels.get(factor, ())
     return np.array(labels) if len(labels) == size else np.arange(size)
+
+
+def wider(posterior: Posterior, samples: Mapping[str, Any]) -> dict[str, Any]:
+    """Draws of the families, moved to where those of the calibrated marginals would be."""
+    assert posterior.calibration is not None
+    moved = {}
+    for factor, family in posterior.structure.families.items():
+        natural = posterior.natural[factor]
+        stretch = posterior.calibration.stretch(factor, family, natural)
+        before, after = (
+            [family.quantities(family.quantile(natural, p, times)) for p in GRID] for times in (1.0, stretch)
+        )
+        moved[factor] = family.of_quantities(
+            {
+                name: mapped(values, *(np.array([each[name] for each in series]) for series in (before, after)))
+                for name, values in family.quantities(samples[factor]).items()
+            }
+        )
+    return moved
+
+
+def mapped(draws: Array, before: Array, after: Array) -> Array:
+    """Each entry of the draws, (S, …), by the map between quantiles, (G, …), that is linear between them and beyond."""
+    flat, old, new = (part.reshape(len(part), -1).T for part in (draws, before, after))
+    moved = [
+        np.interp(own, source, target)
+        # Beyond the last quantiles the draw keeps its distance from them, in the stretched unit.
+        + np.minimum(own - source[0], 0.0) * slope(source, target)
+        + np.maximum(own - source[-1], 0.0) * slope(source, target)
+        for own, source, target in zip(flat, old, new, strict=True)
+    ]
+    return np.array(moved).T.reshape(draws.shape)
+
+
+def slope(source: Array, target: Array) -> float:
+    width = float(source[-1] - source[0])
+    return float(target[-1] - target[0]) / width if width > 0.0 else 1.0

@@ -13,6 +13,7 @@ from decbayes.families import Array
 from decbayes.merging.components import LEAST_EVIDENCE, Components
 from decbayes.merging.coupled import constant, coupled_problem, fitting
 from decbayes.merging.division import Division
+from decbayes.merging.heterogeneity import Heterogeneity, heterogeneity
 from decbayes.merging.influence import Influence, influence
 from decbayes.merging.lineage import Lineage, follow, with_new_ids
 from decbayes.merging.margins import component_margins, upper_bound
@@ -144,6 +145,17 @@ class Alignment(Displayed):
     def shared(self) -> Mapping[CoupledSet, Shared]:
         """Who has what: for each slot the sites that support it, with how much, and how far their versions differ."""
         return {coupled: shared_components(self, coupled) for coupled in self.structure.symmetry}
+
+    def heterogeneity(self) -> Mapping[CoupledSet, Heterogeneity]:
+        """Whether the sites' versions of each slot differ by more than chance, and by how much."""
+        return {coupled: heterogeneity(self, coupled) for coupled in self.structure.symmetry}
+
+    def evidence_per_parameter(self, coupled: CoupledSet) -> Array:
+        """Observations per parameter, of each site's components that have seen data."""
+        problem = self._problem(coupled)
+        components = Components.of(problem.factors, [*problem.contents])
+        seen = components.evidence >= LEAST_EVIDENCE
+        return np.asarray(components.evidence[seen] / np.maximum(components.told()[seen], 1.0))
 
     def influence(self) -> Influence:
         """Who has how much to do with the merge, and how far each disagrees with all others, slot by slot."""

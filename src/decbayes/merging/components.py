@@ -41,6 +41,11 @@ class Components:
     def __len__(self) -> int:
         return len(self.evidence)
 
+    def told(self) -> Array:
+        """How many parameters each component's own data can tell apart."""
+        pairs = zip(self.factors, self.rows, strict=True)
+        return np.asarray(np.sum([factor.family.told(rows) for factor, rows in pairs], axis=0))
+
     @cached_property
     def order(self) -> Indices:
         """Most evidence first: large components find their places before small ones follow."""

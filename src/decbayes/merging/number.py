@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decbayes.families import Array
 from decbayes.families.matrices import Indices
 from decbayes.merging.components import LEAST_EVIDENCE, Components, bases
 from decbayes.merging.joins import grown_labels
@@ -122,9 +121,7 @@ def crowding(members: int, parameters: float) -> float:
 
 def sampling_noise(components: Components) -> float:
     """Half the number of parameters that a component's data can tell apart (median): the least that a join can cost."""
-    pairs = zip(components.factors, components.rows, strict=True)
-    told: Array = np.sum([factor.family.told(rows) for factor, rows in pairs], axis=0)
-    return float(np.median(0.5 * np.maximum(told, 1.0)))
+    return float(np.median(0.5 * np.maximum(components.told(), 1.0)))
 
 
 def measured_noise(search: Search, members: Indices, least: float) -> tuple[float, bool]:

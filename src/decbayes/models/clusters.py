@@ -15,6 +15,7 @@ from decbayes.errors import InvalidData
 from decbayes.families import Array, Weights
 from decbayes.models.ascent import Ascent, Fit, OnPass, fit_best, fit_of
 from decbayes.models.emissions import BLOCK, Blocks, Emissions, Natural, Reference
+from decbayes.models.information import mixture_information
 from decbayes.models.likelihoods import squared_distances
 from decbayes.models.mixture_moves import MixtureMoves
 from decbayes.models.model import Model, Number, Row
@@ -161,6 +162,14 @@ class Clusters(Model):
         together = np.where(np.isnan(hidden), points, hidden)
         return self._log_density(posterior, together) - self._log_density(posterior, points)
 
+    def information(self, posterior: Posterior, data: Any) -> Array:
+        check_structure(posterior, self.structure_for(posterior), "posterior")
+        points = self.points(data)
+        points = points[~np.isnan(points).all(axis=1)]
+        emissions = self.emissions.seeing(points)
+        slopes, statistics = coefficients(emissions, posterior.natural), columns_of(posterior.structure, emissions)
+        return mixture_information(posterior.structure, Blocks(emissions, points), slopes, statistics)
+
     def draw(
         self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator
     ) -> tuple[Array, NDArray[np.intp]]:
@@ -233,6 +242,14 @@ def coefficients(emissions: Emissions, natural: Mapping[str, Array]) -> Array:
     slopes = emissions.coefficients(natural)
     slopes[-1] += Weights().mean(natural["weights"])[:, 0]
     return slopes
+
+
+def columns_of(structure: Structure, emissions: Emissions) -> Array:
+    """(p, d): features times these are what an observation adds to a component, the factors one after another."""
+    added = emissions.added()
+    added["weights"] = np.zeros((len(next(iter(added.values()))), 1))
+    added["weights"][-1] = 1.0
+    return np.concatenate([added[name] for name in structure.families], axis=1)
 
 
 def plus(emissions: Emissions, natural: Mapping[str, Array], sums: Array) -> Natural:

@@ -99,6 +99,15 @@ class Emissions:
             check_rounding(0.0 if part.likelihood.family.contains(added[part.name]) else np.inf)
         return added
 
+    def added(self) -> Natural:
+        """(p, d) for each part: what one of each feature adds to the natural parameters."""
+        width = self._spans[-1].stop
+        one = np.eye(width)
+        return {
+            part.name: part.likelihood.contribution(one[:, span])
+            for part, span in zip(self.parts, self._spans, strict=True)
+        }
+
     def log_predictive(self, natural: Mapping[str, Array], points: Array) -> Array:
         """(N, K): log ∫ p(x_n | θ_k) q(θ_k) dθ_k; values that are NaN are not seen."""
         parts = [part.likelihood.log_predictive(natural[part.name], part.of(points)) for part in self.parts]

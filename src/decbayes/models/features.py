@@ -15,6 +15,7 @@ from decbayes.models.feature_moves import exchangeable, repaired
 from decbayes.models.feature_prediction import Believed, assignments_given, held_log_densities, log_densities
 from decbayes.models.feature_starts import starts
 from decbayes.models.feature_state import FeatureData, Span, State, believing, improved, state_of
+from decbayes.models.information import feature_information
 from decbayes.models.model import Model, Row, View
 from decbayes.models.points import as_numbers, as_points, check_fit, check_held, check_rounding, check_structure
 from decbayes.models.tally import Tally
@@ -128,6 +129,20 @@ class LatentFeatures(Model):
         check_held(observed, hidden)
         return held_log_densities(believed, observed, hidden)
 
+    def contributed(self, posterior: Posterior, data: Any) -> Posterior:
+        """A fit would solve for all features at once; here each is given the others as the posterior has them."""
+        points, shares = self._shares(posterior, data)
+        others = shares @ posterior.mean("features") - points
+        overlap = shares[:, :, None] * posterior.mean("features")
+        shift = np.einsum("nk,nkd->kd", shares, overlap - others[:, None, :]) / self.variance
+        had, missed = shares.sum(axis=0)[:, None], (1.0 - shares).sum(axis=0)[:, None]
+        added = {"features": np.hstack([shift, -0.5 * had / self.variance]), "inclusion": np.hstack([had, missed])}
+        return Posterior(self.structure, added)
+
+    def information(self, posterior: Posterior, data: Any) -> Array:
+        points, shares = self._shares(posterior, data)
+        return feature_information(self.structure, points, self.variance, posterior.mean("features"), shares)
+
     def draw(self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """So many vectors, and which features each has."""
         assigned = (rng.random((size, self.features)) < parameters["inclusion"]).astype(np.float64)
@@ -150,6 +165,14 @@ class LatentFeatures(Model):
         # How well features explain a vector is the small rest of its square, in units of the noise.
         check_rounding(0.5 * float(np.nansum(points**2, axis=1).max(initial=0.0)) / self.variance)
         return points
+
+    def _shares(self, posterior: Posterior, data: Any) -> tuple[Array, Array]:
+        """The points, and the probability that each has each feature, (N, K), given a posterior of more data."""
+        check_structure(posterior, self.structure, "posterior")
+        points = self._points(data)
+        span = Span.of(points, posterior.mean("features"))
+        state = self._believing(self._problem(points, posterior, span), posterior, span)
+        return points, state.assignments.T
 
     def _search(self, problem: FeatureData, rng: np.random.Generator, progress: OnPass | None) -> Climb[State]:
         """The best of several starts, then moves until none of them raises the bound."""

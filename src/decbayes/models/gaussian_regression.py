@@ -17,7 +17,7 @@ from scipy.special import ndtri
 
 from decbayes.families import Array, FullGaussian
 from decbayes.models.ascent import Ascent, Fit, OnPass, fit_best
-from decbayes.models.points import check_fit
+from decbayes.models.points import check_fit, check_structure
 from decbayes.models.regression import FACTOR, Regression
 from decbayes.posterior import Posterior
 
@@ -96,6 +96,12 @@ class GaussianRegression(Regression):
             observations=len(targets),
             progress=progress,
         )
+
+    def contributed(self, posterior: Posterior, data: Any) -> Posterior:
+        check_structure(posterior, self.structure, "posterior")
+        before = Posterior.of_prior(self.structure).natural[FACTOR]
+        place = self._place(before, *self.parts(data), posterior.natural[FACTOR])
+        return Posterior.from_natural(self.structure, {FACTOR: place.ahead})
 
     def interval(self, posterior: Posterior, level: float) -> tuple[Array, Array, Array, Array]:
         (mean,), (covariance,) = self.family.columns(posterior.natural[FACTOR])

@@ -16,7 +16,7 @@ from decbayes.families.matrices import smallest, stored
 from decbayes.inputs.recipes import USUAL, Recipe
 from decbayes.models.ascent import Ascent, Fit, OnPass, fit_best, fit_of, inside
 from decbayes.models.counts import Counts, as_counts, checked_matrix
-from decbayes.models.model import Number, Row, View, each
+from decbayes.models.model import Method, Number, Row, View, each
 from decbayes.models.number import Search, check_number, known_number
 from decbayes.models.points import check_fit, check_structure
 from decbayes.models.tally import Tally
@@ -69,6 +69,7 @@ class LatentDirichletAllocation(OfTexts):
     number: ClassVar[str] = "topics"
     unit: ClassVar[str] = "word"
     in_batches: ClassVar[bool] = True
+    calibrated_by: ClassVar[Method] = "bootstrap"
     view: ClassVar[View] = "words"
 
     def __post_init__(self) -> None:
@@ -184,6 +185,11 @@ class LatentDirichletAllocation(OfTexts):
             probability = np.einsum("ij,ij->i", shares[span][part.rows()], means[part.columns])
             total[span] = np.bincount(part.rows(), part.data * np.log(probability), minlength=len(part))
         return total
+
+    def contributed(self, posterior: Posterior, data: Any) -> Posterior:
+        """With documents whose topics have converged, as a prediction has them."""
+        steps: Any = {"document_steps": PREDICTION_STEPS, "document_tolerance": PREDICTION_TOLERANCE}
+        return super(LatentDirichletAllocation, replace(self, **steps)).contributed(posterior, data)
 
     def units(self, data: Any, held: Any = None) -> Array:
         """How many words each document has, or has held out."""

@@ -21,7 +21,8 @@ from decbayes.families import (
     MeanAndPrecision,
     NormalWishart,
 )
-from decbayes.families.gaussian import flat, outer, square_side
+from decbayes.families.gaussian import square_side
+from decbayes.families.matrices import flat, outer
 
 LOG_2_PI = log(2 * pi)
 

@@ -89,6 +89,10 @@ class GaussianMean(Model):
         nothing = np.zeros(size, dtype=np.intp)
         return KnownVariance(float(self.variance)).draw(parameters["mean"], nothing, rng), nothing
 
+    def information(self, posterior: Posterior, data: Any) -> Array:
+        """Nothing is hidden: the posterior is exact."""
+        return np.zeros((posterior.structure.prior["mean"].size,) * 2)
+
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
         """The mean and its standard deviation."""
         prior = posterior.parameters("mean")

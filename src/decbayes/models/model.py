@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decbayes.arguments import check_kind
-from decbayes.errors import StructureMismatch
+from decbayes.errors import NotCalibrated, StructureMismatch
 from decbayes.families import Array
 from decbayes.inputs.points import read_points
 from decbayes.inputs.tables import Report
 from decbayes.models.ascent import Ascent, Fit, OnPass
-from decbayes.models.shards import count, joined
+from decbayes.models.shards import count, joined, taken
 from decbayes.models.tally import Tally
 from decbayes.models.transforms import Observed, Transform, in_slices
 from decbayes.posterior import Posterior
@@ -26,6 +27,9 @@ View = Literal["table", "points", "images", "words", "classes", "states"]
 
 Number = int | Literal["auto"]
 """How many components: so many, or as many as a fit finds."""
+
+Method = Literal["linear response", "bootstrap"]
+"""How a model's intervals are calibrated: by how its contributions depend on the posterior, or by refits."""
 
 Columns = Annotated[str, "Columns to use, separated by commas; all of them if not given."]
 
@@ -81,6 +85,8 @@ class Model(ABC):
 
     in_batches: ClassVar[bool] = False
     """Whether fits may learn from batches of observations, and on a GPU."""
+
+    calibrated_by: ClassVar[Method] = "linear response"
 
     view: ClassVar[View] = "table"
     caption: ClassVar[str] = ""
@@ -239,6 +245,10 @@ class Model(ABC):
         """How many observations there are."""
         return count(data)
 
+    def taken(self, data: Any, rows: NDArray[np.intp]) -> Any:
+        """Some of the observations, in that order."""
+        return taken(data, rows)
+
     def joined(self, shards: Sequence[Any]) -> Any:
         """The observations of several shards."""
         return joined(shards)
@@ -249,6 +259,23 @@ class Model(ABC):
         Agents refuse a record that says otherwise of itself: nobody can claim more evidence than it states.
         """
         return None
+
+    def contributed(self, posterior: Posterior, data: Any) -> Posterior:
+        """λ0 + c(λ): what the data contribute, given what a posterior of more data believes.
+
+        The sum of all sites' contributions at a converged posterior is that posterior.
+        """
+        once: Model = replace(self, ascent=Ascent(passes=1))
+        nothing = Posterior.of_prior(posterior.structure)
+        return once.fit(data, prior=nothing, start=posterior, rng=np.random.default_rng(0)).posterior
+
+    def information(self, posterior: Posterior, data: Any) -> Array:
+        """∂c / ∂E[T], (n, n): how what the data contribute depends on what the posterior believes.
+
+        Rows and columns are the natural parameters of all factors in the structure's order, row after row. Sites'
+        matrices add up. It is what hidden variables cost: zero where data alone say what they contribute.
+        """
+        raise NotCalibrated(f"{type(self).__name__} does not say how its contributions depend on the posterior.")
 
     def largest_contribution(self, value: float) -> Mapping[str, Array]:
         """What one unit adds at most to each column of a factor, (1, d), if no number in the data is beyond ±`value`.

@@ -185,6 +185,10 @@ class Regression(Model):
         check_structure(posterior, self.structure, "posterior")
         return np.ones((self.count(data), 1))
 
+    def information(self, posterior: Posterior, data: Any) -> Array:
+        """Nothing is hidden: the coefficients have one posterior together, and its intervals need no correction."""
+        return np.zeros((posterior.structure.prior[FACTOR].size,) * 2)
+
     def predict(self, posterior: Posterior, data: Any, *, level: float = 0.9) -> dict[str, Array]:
         """For each row the `mean` of the target, and `low` and `high` of an interval around it, for a data frame."""
         check_level(level)

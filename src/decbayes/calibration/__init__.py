@@ -1,0 +1,9 @@
+"""How far to believe a posterior: scores on data that sites held back, matches, intervals."""
+
+from decbayes.calibration.calibrating import calibrate, calibrated
+from decbayes.calibration.jackknife import jackknifed
+from decbayes.calibration.linear_response import covariance
+from decbayes.calibration.shares import TopicShares, topic_shares
+from decbayes.calibration.sites import Information
+
+__all__ = ["Information", "TopicShares", "calibrate", "calibrated", "covariance", "jackknifed", "topic_shares"]

@@ -1,0 +1,78 @@
+"""What sites say beside their contributions so that a merged posterior can be calibrated: small, and it adds up."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from decbayes.errors import InvalidFile, NotCalibrated
+from decbayes.families import Array
+from decbayes.files import read_arrays, write_arrays
+from decbayes.merging import product
+from decbayes.models.model import Model
+from decbayes.posterior import Posterior
+from decbayes.workers import jobs
+
+PREFIX = "information/"
+
+
+@dataclass(frozen=True, eq=False)
+class Information:
+    """How the contributions of some sites depend on one merged posterior: Σ_i ∂c_i/∂E[T].
+
+    A site computes its own and sends it, as bytes or in a file; the sum is all that calibration needs of the data.
+    """
+
+    at: str
+    sites: int
+    matrix: Array
+
+    @classmethod
+    def of(cls, model: Model, data: Any, posterior: Posterior) -> "Information":
+        """That of one site's data, at the merged posterior."""
+        return cls(posterior.digest, 1, model.information(posterior, data))
+
+    def __add__(self, other: "Information") -> "Information":
+        if self.at != other.at or self.matrix.shape != other.matrix.shape:
+            raise NotCalibrated("Sites have computed their information at different posteriors; merge first, then ask.")
+        return Information(self.at, self.sites + other.sites, self.matrix + other.matrix)
+
+    def to_bytes(self) -> bytes:
+        return write_arrays({PREFIX + self.at: self.matrix, "sites": np.array([self.sites], dtype="<i4")})
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "Information":
+        """What `to_bytes` wrote, checked before it is used."""
+        arrays = read_arrays(content)
+        names = [name for name in arrays if name.startswith(PREFIX)]
+        if len(names) != 1 or arrays.keys() != {names[0], "sites"} or arrays["sites"].shape != (1,):
+            raise InvalidFile("These bytes are not the information of a site.")
+        matrix = arrays[names[0]]
+        square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1] and matrix.dtype == np.dtype("<f8")
+        if not square or not np.isfinite(matrix).all() or not np.allclose(matrix, matrix.T):
+            raise InvalidFile("The information of a site is a symmetric matrix of numbers; this is none.")
+        return cls(names[0].removeprefix(PREFIX), int(arrays["sites"][0]), matrix)
+
+
+def informations(model: Model, shards: Iterable[Any], posterior: Posterior) -> list[Information]:
+    """Each site's information, as many at a time as `joblib.parallel_config` says."""
+    from joblib import Parallel, delayed
+
+    each = (delayed(Information.of)(model, shard, posterior) for shard in shards)
+    return list(Parallel(n_jobs=jobs(), prefer="threads")(each))
+
+
+def total(parts: Sequence[Information]) -> Information:
+    """The information of all sites."""
+    if not parts:
+        raise NotCalibrated("There is no site whose information could be added up.")
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole + part
+    return whole
+
+
+def one_more_pass(model: Model, shards: Iterable[Any], posterior: Posterior) -> Posterior:
+    """λ0 + Σ_i c_i(λ): what all sites' data say when each looks at the posterior once. A converged one stays."""
+    return product([model.contributed(posterior, shard) for shard in shards])

@@ -1,0 +1,64 @@
+"""Covariances of the statistics of Gaussians and Wishart matrices, from which families build ∇²A."""
+
+import numpy as np
+from scipy.special import polygamma
+
+from decbayes.families.matrices import Array, flat, outer
+
+
+def round_covariances(mean: Array, variance: Array, apart: Array) -> Array:
+    """Cov[(x, |x|²)] of N(m, σ²I), (K, D + 1, D + 1); of the square it is 4σ²|m|² plus `apart`."""
+    rows, side = mean.shape
+    covariances = np.zeros((rows, side + 1, side + 1))
+    covariances[:, :side, :side] = variance[:, None, None] * np.eye(side)
+    covariances[:, :side, side] = covariances[:, side, :side] = 2.0 * variance[:, None] * mean
+    covariances[:, side, side] = 4.0 * variance * np.sum(mean**2, axis=-1) + apart
+    return covariances
+
+
+def gaussian_covariances(mean: Array, covariance: Array, weight: Array) -> Array:
+    """E[Cov[(τx, τxxᵀ) | τ]] of N(m, Σ / τ), (K, D + D², D + D²), where `weight` is E[τ]."""
+    w, m, s = weight[:, None, None, None], mean, covariance
+    cross = np.einsum("kj,kil->kijl", m, s) + np.einsum("kl,kij->kijl", m, s)
+    squares = np.einsum("kac,kbd->kabcd", s, s) + np.einsum("kad,kbc->kabcd", s, s)
+    spread = outer(m)
+    for one, two in (("ac", "bd"), ("ad", "bc"), ("bc", "ad"), ("bd", "ac")):
+        squares += w[..., None] * np.einsum(f"k{one},k{two}->kabcd", spread, s)
+    rows, side = mean.shape
+    first = np.concatenate([weight[:, None, None] * s, (w * cross).reshape(rows, side, -1)], axis=-1)
+    second = np.concatenate(
+        [np.swapaxes(first[..., side:], -1, -2), squares.reshape(rows, side * side, side * side)], axis=-1
+    )
+    return np.concatenate([first, second], axis=-2)
+
+
+def wishart_covariances(degrees: Array, scale: Array) -> Array:
+    """Cov[(½ log|Λ|, Λ)] under Wishart(degrees, scale), (K, 1 + D², 1 + D²)."""
+    rows, side = len(scale), scale.shape[-1]
+    covariances = np.empty((rows, 1 + side * side, 1 + side * side))
+    covariances[:, 0, 0] = 0.25 * polygamma(1, 0.5 * (degrees[:, None] - np.arange(side))).sum(axis=-1)
+    covariances[:, 0, 1:] = covariances[:, 1:, 0] = flat(scale)
+    entries = np.einsum("kac,kbd->kabcd", scale, scale) + np.einsum("kad,kbc->kabcd", scale, scale)
+    covariances[:, 1:, 1:] = degrees[:, None, None] * entries.reshape(rows, side * side, side * side)
+    return covariances
+
+
+def given_precision(mean: Array) -> Array:
+    """(K, D² + D + 2, 1 + D²): E[T | Λ] of a Normal-Wishart is this times (½ log|Λ|, Λ), and a constant."""
+    rows, side = mean.shape
+    spread = np.zeros((rows, side * side + side + 2, 1 + side * side))
+    spread[:, : 1 + side * side, :] = np.eye(1 + side * side)
+    spread[:, 1 + side * side : -1, 1:] = np.einsum("ab,kc->kabc", np.eye(side), mean).reshape(rows, side, side * side)
+    spread[:, -1, 1:] = flat(outer(mean))
+    return spread
+
+
+def shifted_covariances(mean: Array, precision: Array, strength: Array) -> Array:
+    """E[Cov[(Λμ, μᵀΛμ) | Λ]] with μ | Λ ~ N(m, (κΛ)⁻¹), (K, D + 1, D + 1)."""
+    rows, side = mean.shape
+    shift = (precision @ mean[..., None])[..., 0]
+    covariances = np.empty((rows, side + 1, side + 1))
+    covariances[:, :side, :side] = precision / strength[:, None, None]
+    covariances[:, :side, side] = covariances[:, side, :side] = 2.0 * shift / strength[:, None]
+    covariances[:, side, side] = 2.0 * side / strength**2 + 4.0 * np.sum(mean * shift, axis=-1) / strength
+    return covariances

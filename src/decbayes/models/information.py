@@ -1,0 +1,90 @@
+"""How contributions depend on what a posterior believes: ∂c / ∂E[T] of models with hidden variables.
+
+Rows and columns are natural parameters: all factors in the structure's order, each row after row.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from decbayes.errors import NotCalibrated
+from decbayes.families import Array
+from decbayes.structure import Structure
+
+# Natural parameters up to this many have a matrix of 128 MiB.
+MOST_PARAMETERS = 4096
+
+
+def size_of(structure: Structure) -> int:
+    """How many natural parameters there are; refused where their matrix would be too large."""
+    size = sum(prior.size for prior in structure.prior.values())
+    if size > MOST_PARAMETERS:
+        raise NotCalibrated(
+            f"{size:,} parameters are more than the {MOST_PARAMETERS:,} whose matrix is kept in memory. "
+            "Calibrate with method='bootstrap'."
+        )
+    return size
+
+
+def places_of(structure: Structure) -> NDArray[np.intp]:
+    """(K, p): where the parameters of each component are, the factors one after another."""
+    blocks, first = [], 0
+    for prior in structure.prior.values():
+        blocks.append(first + np.arange(prior.size).reshape(prior.shape))
+        first += prior.size
+    return np.concatenate(blocks, axis=1)
+
+
+def mixture_information(structure: Structure, blocks: Iterable[Array], slopes: Array, statistics: Array) -> Array:
+    """Of observations that each belong to one component.
+
+        Σ_n (diag r_n − r_n r_nᵀ) ⊗ t_n t_nᵀ
+
+    `blocks` are features f of observations; r = softmax(f · slopes), t = f · statistics.
+    """
+    matrix, places = np.zeros((size_of(structure),) * 2), places_of(structure)
+    components, width = len(places), len(slopes)
+    sums = np.zeros((components, components, width, width))
+    for features in blocks:
+        shares = softmax(features @ slopes, axis=1)
+        for k in range(components):
+            for other in range(k, components):
+                weights = shares[:, k] * ((k == other) - shares[:, other])
+                sums[k, other] += features.T @ (weights[:, None] * features)
+    for k in range(components):
+        for other in range(k, components):
+            block = statistics.T @ sums[k, other] @ statistics
+            matrix[np.ix_(places[k], places[other])] = block
+            matrix[np.ix_(places[other], places[k])] = block.T
+    return matrix
+
+
+def feature_information(structure: Structure, points: Array, noise: float, means: Array, shares: Array) -> Array:
+    """Of observations that have several features each; `shares` is q(z), (N, K).
+
+    The bound is linear in each of E[T] and z, so that c = ∂L/∂E[T] moves with the other features, and with z, which
+    is where ∂L/∂z and the slope of its entropy are in balance:
+
+        ∂c/∂E[T] = L_TT + Σ_n L_Tz (1/z(1 − z) + L_zz)⁻¹ L_zT
+    """
+    matrix, places = np.zeros((size_of(structure),) * 2), places_of(structure)
+    components, side = means.shape
+    together = shares.T @ shares
+    for k in range(components):
+        for other in range(components):
+            if k != other:
+                matrix[places[k, :side], places[other, :side]] -= together[k, other] / noise
+    overlap = means @ means.T / noise
+    np.fill_diagonal(overlap, 0.0)
+    for point, z in zip(points, shares, strict=True):
+        cross = np.zeros((components, len(matrix)))
+        for k in range(components):
+            others = np.where(np.arange(components) == k, 0.0, z)
+            cross[k][places[:, :side]] = -others[:, None] * means[k] / noise
+            cross[k][places[k]] = [*(point - others @ means) / noise, -0.5 / noise, 1.0, -1.0]
+        root = np.sqrt(z * (1.0 - z))
+        scaled = root[:, None] * cross
+        matrix += scaled.T @ np.linalg.solve(np.eye(components) + root[:, None] * overlap * root, scaled)
+    return matrix

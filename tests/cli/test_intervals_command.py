@@ -1,0 +1,64 @@
+"""Calibrating a merge through files: each site writes its part, somebody adds them up."""
+
+import numpy as np
+import pytest
+
+import decbayes as db
+
+
+@pytest.fixture
+def sites(tmp_path):
+    rng = np.random.default_rng(2)
+    for name in "ab":
+        points = np.where(rng.random((60, 1)) < 0.5, -1.0, 1.0) + rng.normal(0, [0.6], size=(60, 1))
+        np.savetxt(tmp_path / f"{name}.csv", points, header="x", comments="")
+    return tmp_path
+
+
+def merged(run):
+    run("fit mixture a.csv --components 2 -o a.posterior")
+    run("fit mixture b.csv --like a.posterior -o b.posterior")
+    run("merge a.posterior b.posterior -o m.posterior")
+
+
+def test_parts_of_two_sites_calibrate_a_merge(run, sites):
+    merged(run)
+    for name in "ab":
+        status, _, errors = run(f"intervals m.posterior {name}.csv -o {name}.information")
+        assert (status, "no rows of it" in errors) == (0, True)
+    status, printed, errors = run("intervals m.posterior a.information b.information -o c.posterior --level 0.5")
+    assert status == 0
+    assert "calibrated by linear response, 2 sites" in errors
+    plain, found = db.load(sites / "m.posterior"), db.load(sites / "c.posterior")
+    assert (found.deviation("weights") > 1.01 * plain.deviation("weights")).all()
+    assert f"{found.interval('weights', 0.5).lower[0]:.4g}" in printed
+    assert "uncertainty: calibrated by linear response, 2 sites" in run("show c.posterior")[1]
+    assert "uncertainty: mean-field, not calibrated" in run("show m.posterior")[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("m.posterior a.csv -o a.posterior2", ".information"),
+        ("m.posterior a.csv b.csv -o a.information", "one file"),
+        ("m.posterior a.csv -o a.information --level 2", "--level"),
+        ("a.posterior a.information -o c.posterior", "another posterior"),
+        ("m.posterior bad.information -o c.posterior", "bad.information"),
+        ("m.posterior a.csv -o m.posterior", "would be lost"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(run, sites, line, message):
+    merged(run)
+    run("intervals m.posterior a.csv -o a.information")
+    (sites / "bad.information").write_bytes(b"nothing")
+    status, _, errors = run(f"intervals {line}")
+    assert status > 0
+    assert message in errors
+
+
+def test_topics_are_not_calibrated_through_files(run, sites):
+    model = db.LatentDirichletAllocation(2, ("a", "b"))
+    db.save(db.Posterior.of_prior(model.structure), sites / "t.posterior")
+    status, _, errors = run("intervals t.posterior a.csv -o a.information")
+    assert status > 0
+    assert "calibrated by refits" in errors

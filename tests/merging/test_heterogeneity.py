@@ -1,0 +1,73 @@
+"""Whether sites differ by more than chance: against the textbook's formulas, and where there is nothing to find."""
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+import decbayes as db
+
+MODEL = db.GaussianMixture(2, 1, variance=0.25, prior_variance=1e4, ascent=db.Ascent(restarts=0))
+
+
+def sites(rng, between, count=10, size=40):
+    offsets = between * rng.standard_normal((count, 2))
+    labels = [rng.integers(2, size=size) for _ in range(count)]
+    # So far apart that every point's cluster is known.
+    centres = np.array([-20.0, 20.0])
+    points = [(centres + offsets[site])[labels[site]] + 0.5 * rng.standard_normal(size) for site in range(count)]
+    return points, labels
+
+
+def found_of(points, rng):
+    (found,) = db.align([MODEL.fit(part[:, None], rng=rng).posterior for part in points]).heterogeneity().values()
+    return found
+
+
+@pytest.mark.parametrize("between", [0.0, 0.6])
+def test_the_estimates_are_those_of_dersimonian_and_laird(between, rng):
+    points, _ = sites(rng, between)
+    found = found_of(points, rng)
+    for slot, side in enumerate(
+        np.sign(db.merge([MODEL.fit(p[:, None], rng=rng).posterior for p in points]).mean("components")[:, 0])
+    ):
+        own = [part[np.sign(part) == side] for part in points]
+        counts, means = np.array([len(part) for part in own]), np.array([part.mean() for part in own])
+        weights = counts / 0.25
+        pooled = np.average(means, weights=weights)
+        q = float((weights * (means - pooled) ** 2).sum())
+        tau = np.sqrt(max(0.0, (q - 9) / (weights.sum() - (weights**2).sum() / weights.sum())))
+        assert found.ratio[slot] == pytest.approx(np.sqrt(q / 9), rel=1e-3)
+        assert found.probability[slot] == pytest.approx(chi2(9).sf(q), rel=1e-2, abs=1e-12)
+        assert found.between["components"]["value"][slot, 0] == pytest.approx(tau, rel=1e-3, abs=1e-4)
+
+
+def test_chance_alone_is_found_as_often_as_it_says(rng):
+    rejected = [found_of(sites(rng, 0.0, size=30)[0], rng).probability < 0.1 for _ in range(40)]
+    # 80 tests at 10 %: 8 ± 2.7.
+    assert 1 <= np.sum(rejected) <= 17
+
+
+def test_a_slot_of_one_site_says_nothing(rng):
+    left, right = (
+        MODEL.fit(np.full((20, 1), place) + rng.normal(size=(20, 1)), rng=rng).posterior for place in (-90, 90)
+    )
+    (found,) = db.align([left, right], components=4).heterogeneity().values()
+    assert np.isnan(found.ratio).all()
+    assert np.isnan(found.probability).all()
+
+
+def test_topics_of_like_sites_differ_by_little_more_than_chance_and_those_of_unlike_sites_by_more(rng):
+    model = db.LatentDirichletAllocation(2, tuple("abcdefgh"), 0.1, 0.5)
+    themes = np.kron(np.eye(2), np.full(4, 0.25))
+
+    def site(themes):
+        return model.fit(rng.multinomial(30, rng.dirichlet([0.1, 0.1], size=80) @ themes), rng=rng).posterior
+
+    (alike,) = db.align([site(themes) for _ in range(4)]).heterogeneity().values()
+    tilted = np.kron(np.eye(2), [0.55, 0.25, 0.15, 0.05])
+    (unlike,) = (
+        db.align([*(site(themes) for _ in range(2)), *(site(tilted) for _ in range(2))]).heterogeneity().values()
+    )
+    assert (alike.ratio < 1.8).all()
+    assert (unlike.ratio > 3.0).all()
+    assert (unlike.probability < 1e-6).all()
