@@ -34,6 +34,7 @@ ALLOWED = {
     "models": FOUNDATION | {"columns", "devices", "inputs"},
     "updates": FOUNDATION | {"merging", "models"},
     "streaming": FOUNDATION | {"merging", "models", "updates"},
+    "calibration": FOUNDATION | {"files", "merging", "models", "streaming", "updates"},
     "network": FOUNDATION | {"extras", "files", "inputs", "merging", "models", "updates"},
     "interop": FOUNDATION | {"columns", "extras", "files", "merging", "models"},
     "plot": FOUNDATION | {"columns", "extras", "merging", "models"},

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decbayes.arguments import check_kind
 from decbayes.errors import StructureMismatch
@@ -15,7 +16,7 @@ from decbayes.families import Array
 from decbayes.inputs.points import read_points
 from decbayes.inputs.tables import Report
 from decbayes.models.ascent import Ascent, Fit, OnPass
-from decbayes.models.shards import count, joined
+from decbayes.models.shards import count, joined, taken
 from decbayes.models.tally import Tally
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
@@ -221,6 +222,10 @@ class Model(ABC):
     def count(self, data: Any) -> int:
         """How many observations there are."""
         return count(data)
+
+    def taken(self, data: Any, rows: NDArray[np.intp]) -> Any:
+        """Some of the observations, in that order."""
+        return taken(data, rows)
 
     def joined(self, shards: Sequence[Any]) -> Any:
         """The observations of several shards."""

@@ -5,6 +5,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import issparse, vstack
 
 from decbayes.inputs.chunks import Chunks
@@ -14,6 +15,11 @@ from decbayes.inputs.filed import FileMatrix
 def count(data: Any) -> int:
     """How many observations there are."""
     return int(np.shape(data)[0])
+
+
+def taken(data: Any, rows: NDArray[np.intp]) -> Any:
+    """Some of the observations, in that order."""
+    return data[rows] if issparse(data) else np.asarray(data)[rows]
 
 
 def joined(shards: Sequence[Any]) -> Any:

@@ -49,7 +49,8 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     it. `least_observations`: evidence of fewer is neither published nor accepted. `share`: no member counts for more
     than this share of all evidence; what it has beyond is scaled down. `compare`: data sets of at least so many
     observations carry a mark, by which members notice that two of them hold the same data. `robust`: a minority of
-    faulty members has little influence on the merge, at a small price where there are none.
+    faulty members has little influence on the merge, at a small price where there are none. `validation`: this share
+    of each data set is kept out of the fit, so that its holder can score posteriors with it.
     """
 
     agreement: Annotated[float, Meta(ge=0.5, lt=1.0)] = 0.5
@@ -57,3 +58,4 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     share: Share = 1.0
     compare: Annotated[int, Meta(ge=10)] = 100
     robust: bool = False
+    validation: Annotated[float, Meta(ge=0.0, le=0.5)] = 0.0
