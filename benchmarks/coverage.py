@@ -3,10 +3,10 @@
     python benchmarks/coverage.py [--quick] [--sets N] [--jobs N] [--only NAME,…] [--sites N,…] [--results FILE]
 
 Settings are mixtures of known, diagonal and full covariance, overlapping and apart, topics, features and regressions.
-Every data set is dealt out at random to so many sites. The results of each data set are a line of FILE (JSON), and those
-that are there already are not computed again: interrupt it and go on, or add data sets later. Rows are estimates,
-columns quantities; each figure is the share of intervals that hold the truth, in percent, ± its standard error over data
-sets. The last line is a JSON object.
+Every data set is dealt out at random to so many sites. The results of each data set are a line of FILE (JSON), and
+those that are there already are not computed again: interrupt it and go on, or add data sets later. Rows are estimates,
+columns quantities; each figure is the share of intervals that hold the truth, in percent, ± its standard error over
+data sets. The last line is a JSON object.
 """
 
 import argparse

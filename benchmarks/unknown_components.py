@@ -5,8 +5,10 @@
 Part "fits": `components="auto"` on 1,000 to 5,000 points of ten clusters, of known, diagonal and full covariance, whose
 centres are at least three or 2.25 standard deviations apart, and `topics="auto"` on documents of twelve topics. The
 batch fit has the true number and the best of ten starts. Part "stream": `decbayes.sequential`, one pass over a million
-points. For each setting: the numbers found, and the mean and the worst difference of the held-out score, in nats per
-point or word (above zero: better than batch); seconds of both. The last line is a JSON object.
+points. Part "validation": 12 topics at 8 sites that see 5 and fit 8; sites score the cuts of one tree on documents that
+they held back, and the summed scores choose. For each setting: the numbers found, and the mean and the worst difference
+of the held-out score, in nats per point or word (above zero: better than batch); seconds of both. The last line is a
+JSON object.
 """
 
 import argparse
@@ -171,7 +173,36 @@ def stream(quick, seeds):
     return found
 
 
-PARTS = {"fits": fits, "stream": stream}
+def unlike_sites(rng, sites=8, seen=5, found=8, documents=160, words=400):
+    """Sites that each see some of the topics, every topic at three sites or four."""
+    topics = rng.dirichlet(np.full(words, 0.05), size=TOPICS)
+    order = np.concatenate([rng.permutation(TOPICS) for _ in range(sites * seen // TOPICS + 1)])
+    model = db.LatentDirichletAllocation(found, tuple(f"word{number}" for number in range(words)), topic_prior=0.05)
+    shards = []
+    for first in range(0, sites * seen, seen):
+        shares = rng.dirichlet(np.full(seen, 0.3), size=documents) @ topics[order[first : first + seen]]
+        shards.append(csr_array(np.array([rng.multinomial(max(2, rng.poisson(60)), share) for share in shares])))
+    return model, shards
+
+
+def validation(quick, seeds):
+    """Numbers that held-back documents choose among cuts of one tree."""
+    chosen = {held: {"smallest": [], "best": []} for held in (2, 10, 20)}
+    for seed in range(seeds if quick else max(seeds, 20)):
+        rng = np.random.default_rng(seed)
+        model, shards = unlike_sites(rng)
+        for held, numbers in chosen.items():
+            parts = [db.hold_back(model, shard, share=held / 160) for shard in shards]
+            cuts = db.tree([model.fit(kept, rng=rng).posterior for kept, _ in parts]).cuts(range(4, 25))
+            scores = sum(db.validate(model, cuts, back) for _, back in parts)
+            numbers["smallest"].append(scores.smallest)
+            numbers["best"].append(scores.best)
+    for held, numbers in chosen.items():
+        print("validation", held, {rule: sorted(found) for rule, found in numbers.items()}, flush=True)
+    return {f"{held} documents": {rule: sorted(found) for rule, found in each.items()} for held, each in chosen.items()}
+
+
+PARTS = {"fits": fits, "stream": stream, "validation": validation}
 
 
 def main():

@@ -7,7 +7,9 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from decbayes.calibration import Information as Information
+    from decbayes.calibration import Scores as Scores
     from decbayes.calibration import calibrate as calibrate
+    from decbayes.calibration import validate as validate
     from decbayes.devices import use_device as use_device
     from decbayes.errors import DecbayesError as DecbayesError
     from decbayes.files import Library as Library
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from decbayes.models.gaussian_mixture import GaussianMixture as GaussianMixture
     from decbayes.models.gibbs import gibbs as gibbs
     from decbayes.models.hidden_markov import HiddenMarkov as HiddenMarkov
+    from decbayes.models.holdback import hold_back as hold_back
     from decbayes.models.holdout import hold_out as hold_out
     from decbayes.models.latent_classes import LatentClasses as LatentClasses
     from decbayes.models.lda import LatentDirichletAllocation as LatentDirichletAllocation
@@ -104,6 +107,7 @@ _HOME = {
     "Recipe": "inputs.recipes",
     "Refinement": "streaming",
     "Robust": "merging",
+    "Scores": "calibration",
     "Structure": "structure",
     "Swaps": "merging",
     "Tree": "merging",
@@ -116,6 +120,7 @@ _HOME = {
     "families": "",
     "follow": "merging",
     "gibbs": "models.gibbs",
+    "hold_back": "models.holdback",
     "hold_out": "models.holdout",
     "interop": "",
     "load": "files",
@@ -140,6 +145,7 @@ _HOME = {
     "transform": "models.transforms",
     "tree": "merging",
     "use_device": "devices",
+    "validate": "calibration",
 }
 
 __all__ = sorted(_HOME)

@@ -5,5 +5,17 @@ from decbayes.calibration.jackknife import jackknifed
 from decbayes.calibration.linear_response import covariance
 from decbayes.calibration.shares import TopicShares, topic_shares
 from decbayes.calibration.sites import Information
+from decbayes.calibration.validation import Choice, Scores, validate
 
-__all__ = ["Information", "TopicShares", "calibrate", "calibrated", "covariance", "jackknifed", "topic_shares"]
+__all__ = [
+    "Choice",
+    "Information",
+    "Scores",
+    "TopicShares",
+    "calibrate",
+    "calibrated",
+    "covariance",
+    "jackknifed",
+    "topic_shares",
+    "validate",
+]

@@ -133,6 +133,21 @@ app.command(
     ```""",
 )
 app.command(
+    "decbayes.cli.validate:validate",
+    name="validate",
+    help="""Score posteriors on data that a site held back; scores of several sites add up and choose.
+
+    With --cuts the posteriors are those of all sites, and their merges into so many components are scored: the summed
+    scores say how many there should be. Sums leave the site, observations do not.
+
+    For example:
+
+    ```sh
+    decbayes validate a.csv a.posterior b.posterior --held-back 0.05 --cuts 2:20 -o a.scores
+    decbayes validate a.scores b.scores
+    ```""",
+)
+app.command(
     "decbayes.cli.columns:columns",
     name="columns",
     help="""What the columns of a table hold: categories, yes and no, counts, real numbers and their units.

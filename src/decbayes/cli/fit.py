@@ -17,6 +17,7 @@ from decbayes.cli.unfinished import Counted, Unfinished, fit_on, named, note_of
 from decbayes.devices import DeviceName
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.files import load, save
+from decbayes.models import holdback
 from decbayes.models.ascent import FitInterrupted
 from decbayes.models.model import Model, number_of
 from decbayes.models.registry import MODELS, model_for
@@ -36,10 +37,14 @@ Restarts = Annotated[
     Parameter(help="Additional random starts; the best is kept.", show_default=False),
 ]
 Passes = Annotated[PositiveInt | None, Parameter(help="Maximum number of passes over the data.", show_default=False)]
+HoldBack = Annotated[float, Parameter(help="Share of the data to keep out of the fit, for `decbayes validate`.")]
 Batch = Annotated[
     PositiveInt | None, Parameter(help="Documents in a batch of the first passes, for very many.", show_default=False)
 ]
 Device = Annotated[DeviceName | None, Parameter(help="Where to fit: cpu, cuda, or auto.", show_default=False)]
+
+# More than half of the data would judge, and less would learn.
+MOST_HELD_BACK = 0.5
 
 FIRST = (inspect.Parameter("output", KEYWORD, annotation=Output),)
 LAST = (
@@ -47,6 +52,7 @@ LAST = (
     inspect.Parameter("restarts", KEYWORD, default=None, annotation=Restarts),
     inspect.Parameter("passes", KEYWORD, default=None, annotation=Passes),
     inspect.Parameter("seed", KEYWORD, default=0, annotation=Seed),
+    inspect.Parameter("hold_back", KEYWORD, default=0.0, annotation=HoldBack),
 )
 # What only models that learn from batches, and on a GPU, can do.
 LARGE = (
@@ -78,6 +84,7 @@ def fit(
     restarts: int | None = None,
     passes: int | None = None,
     seed: int = 0,
+    hold_back: float = 0.0,
     batch: int | None = None,
     device: DeviceName | None = None,
     **settings: Any,
@@ -89,8 +96,10 @@ def fit(
     files = [data] if isinstance(data, Path) else data
     check_output(output, *files, like, *(value for value in settings.values() if isinstance(value, Path)))
     options = {"like": like, "restarts": restarts, "passes": passes, "seed": seed, "batch": batch, **settings}
+    options |= {"hold_back": hold_back} if hold_back else {}
     command = named(kind, files, options)
     model, observations = agreed(kind, data, like, settings) if like is not None else built(kind, data, settings)
+    observations = without_held_back(model, observations, hold_back)
     chosen = {"restarts": restarts, "passes": passes, "batch": batch}
     ascent = replace(model.ascent, **{name: value for name, value in chosen.items() if value is not None})
     model = replace(model, ascent=ascent)
@@ -124,6 +133,12 @@ def fit(
         f"{output}: {model.count(observations):,} observations, {number}bound {found.bound[-1]:,.2f} after "
         f"{len(found.bound)} {'rounds' if model.auto else 'passes'}, {end}; structure {structure.fingerprint[:12]}"
     )
+
+
+def without_held_back(model: Model, observations: Any, share: float) -> Any:
+    if not 0.0 <= share <= MOST_HELD_BACK:
+        raise WrongArgument(f"--hold-back must be from 0 to {MOST_HELD_BACK:g}, not {share:g}.")
+    return holdback.hold_back(model, observations, share=share)[0] if share else observations
 
 
 def built(kind: type[Model], data: Any, settings: dict[str, Any]) -> tuple[Model, Any]:

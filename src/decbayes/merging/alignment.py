@@ -104,6 +104,14 @@ class Alignment(Displayed):
         sums.add(self.posteriors[site], self.assignments[site], site, self.divisions)
         return Posterior(self.structure, sums.contributions())
 
+    def without(self, site: int) -> Posterior:
+        """What all other posteriors say, in the common slots: the merge without one site's contribution."""
+        merged, own = replace(self, lineage=None).merged(), self.in_slots(site)
+        return Posterior(
+            self.structure,
+            {name: part - own.contribution[name] for name, part in merged.contribution.items()},
+        )
+
     def margins(self) -> tuple[Mapping[CoupledSet, Array], ...]:
         """For each posterior and component: what the objective loses when it must go into another slot.
 

@@ -57,6 +57,10 @@ class Tree(Displayed):
         check_whole(1, components=components)
         return align(self.posteriors, components=components, solver=self.branches)
 
+    def cuts(self, components: Iterable[int]) -> dict[int, Posterior]:
+        """The merged posterior of each number of slots."""
+        return {int(number): self.cut(int(number)).merged() for number in sorted(set(components))}
+
     def losses(self) -> Array:
         """`losses()[k − 1]`: nats that all joins have lost when k slots are left."""
         return np.concatenate([np.cumsum(self.branches.joined.loss)[::-1], [0.0]])

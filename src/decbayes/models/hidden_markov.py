@@ -111,6 +111,10 @@ class HiddenMarkov(Tabular):
         """A score is per step."""
         return np.diff(self.steps(data).ends, prepend=0).astype(np.float64)
 
+    def taken(self, data: Any, rows: NDArray[np.intp]) -> list[Any]:
+        sequences = self.sequences(data)
+        return [sequences[row] for row in rows]
+
     def joined(self, shards: Sequence[Any]) -> list[Any]:
         return [sequence for shard in shards for sequence in self.sequences(shard)]
 

@@ -165,6 +165,9 @@ class Regression(Model):
     def count(self, data: Any) -> int:
         return len(self.points(data, target=False))
 
+    def taken(self, data: Any, rows: NDArray[np.intp]) -> Any:
+        return self.points(data)[rows]
+
     def joined(self, shards: Sequence[Any]) -> Array:
         return np.concatenate([self.points(shard) for shard in shards])
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decbayes.arguments import Above, check_positive
 from decbayes.columns import (
@@ -100,6 +101,9 @@ class Tabular(Model):
 
     def count(self, data: Any) -> int:
         return len(self.points(data))
+
+    def taken(self, data: Any, rows: NDArray[np.intp]) -> Any:
+        return self.points(data)[rows]
 
     def joined(self, shards: Sequence[Any]) -> Any:
         return np.concatenate([self.points(shard) for shard in shards])

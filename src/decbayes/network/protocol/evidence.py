@@ -9,6 +9,7 @@ import numpy as np
 from decbayes.errors import InvalidData
 from decbayes.merging import align, merge
 from decbayes.merging.lineage import with_ids
+from decbayes.models.holdback import hold_back
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.contents import mark
 from decbayes.network.protocol.record import Header
@@ -50,7 +51,7 @@ def learn(
     charter: Charter, own: Evidence, shard: str, data: Any, ids: tuple[str, ...], rng: np.random.Generator
 ) -> Learned:
     """Fit a new shard on top of the agent's own earlier ones, whose components the merge knows by these ids."""
-    posterior = replace(charter.update.learn(data, own.posterior, rng=rng), ids=ids)
+    posterior = replace(charter.update.learn(fitted(charter, data), own.posterior, rng=rng), ids=ids)
     return Learned(enlarged(charter, own, shard, data, posterior), own.shards)
 
 
@@ -58,7 +59,7 @@ def relearn(
     charter: Charter, own: Evidence, shards: Shards, others: Sequence[Posterior], rng: np.random.Generator
 ) -> Learned:
     """Fit all own shards again, with everybody else's evidence as their prior."""
-    data = charter.model.joined(at_hand(shards, own.shards))
+    data = charter.model.joined([fitted(charter, shard) for shard in at_hand(shards, own.shards)])
     alignment = align([own.posterior, *others])
     merged = with_ids(alignment.merged())
     posterior = charter.update.relearn(data, alignment.relabelled()[0], merged, rng=rng)
@@ -71,19 +72,25 @@ def correct(charter: Charter, own: Evidence, shards: Shards, kept: frozenset[str
     for name, data in zip(sorted(kept), at_hand(shards, kept), strict=True):
         evidence = enlarged(charter, evidence, name, data, evidence.posterior)
     if kept:
-        data = charter.model.joined(at_hand(shards, kept))
+        data = charter.model.joined([fitted(charter, shard) for shard in at_hand(shards, kept)])
         evidence = replace(evidence, posterior=charter.update.learn(data, charter.update.nothing, rng=rng))
     return Learned(evidence, own.shards)
 
 
 def enlarged(charter: Charter, own: Evidence, shard: str, data: Any, posterior: Posterior) -> Evidence:
     """The evidence with one more shard's data counted, and that posterior."""
-    observations = charter.model.count(data)
-    marks = {mark(data, charter.secret)} if observations >= charter.rules.compare else set()
-    units = round(float(np.sum(charter.model.units(data))))
+    marks = {mark(data, charter.secret)} if charter.model.count(data) >= charter.rules.compare else set()
+    counted = fitted(charter, data)
+    observations, units = charter.model.count(counted), round(float(np.sum(charter.model.units(counted))))
     return Evidence(
         posterior, own.shards | {shard}, own.observations + observations, own.units + units, own.marks | marks
     )
+
+
+def fitted(charter: Charter, data: Any) -> Any:
+    """The data without what the charter has each member hold back, to score posteriors with."""
+    share = charter.rules.validation
+    return hold_back(charter.model, data, share=share)[0] if share else data
 
 
 def at_hand(shards: Shards, names: frozenset[str]) -> list[Any]:

@@ -51,6 +51,7 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     observations carry a mark, by which members notice that two of them hold the same data. `robust`: a minority of
     faulty members has little influence on the merge, at a small price where there are none. `components`: how many
     slots the merge has that members read: as many as the model has components, another number, or "auto" to find it.
+    `validation`: this share of each data set is kept out of the fit, so that its holder can score posteriors with it.
     """
 
     agreement: Annotated[float, Meta(ge=0.5, lt=1.0)] = 0.5
@@ -59,3 +60,4 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     compare: Annotated[int, Meta(ge=10)] = 100
     robust: bool = False
     components: Annotated[int, Meta(ge=1)] | Literal["model", "auto"] = "model"
+    validation: Annotated[float, Meta(ge=0.0, le=0.5)] = 0.0

@@ -1,0 +1,246 @@
+"""Scores of posteriors on data that sites have held back. They add up across sites, and no observation leaves one.
+
+A score is a ratio: log predictive density over units (observations or words), both summed over held-back observations.
+Sums and sums of products are all that its standard error needs, and that of the difference of any two scores.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from decbayes.errors import InvalidData, InvalidFile, StructureMismatch
+from decbayes.families import Array
+from decbayes.files import write_whole
+from decbayes.models.holdout import hold_out
+from decbayes.models.model import Model
+from decbayes.models.registry import model_for
+from decbayes.posterior import Posterior
+
+Name = str | int
+Rule = Literal["best", "smallest"]
+
+# Of what a document or a vector holds, this share is predicted from the rest.
+PREDICTED = 0.5
+FORMAT = "decbayes scores 1"
+# Candidates and observations that a file of scores may have: more is not a file of ours.
+MOST_CANDIDATES, MOST_OBSERVATIONS = 10_000, 10**12
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The candidate that the sites' scores choose, and how far its score is ahead of the others.
+
+    `at_end` says that the score still rises at the largest number tried: more components would predict better, and the
+    number is what you can afford rather than something to be found.
+    """
+
+    name: Name
+    rule: Rule
+    at_end: bool
+
+    def __str__(self) -> str:
+        how = "the best score" if self.rule == "best" else "the smallest within one standard error of the best"
+        text = f"{self.name}: {how}."
+        if self.at_end:
+            text += " The score still rises at the largest number tried: take as many components as you can afford."
+        return text
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """How well some posteriors predict held-back observations: sums that add up across sites.
+
+    `sums` holds the units and each posterior's log predictive density, summed over the observations; `products` the
+    same for all pairs. `digests` says which posterior each name stands for; empty where that differs between sites.
+    """
+
+    names: tuple[Name, ...]
+    digests: tuple[str, ...]
+    observations: int
+    sums: Array
+    products: Array
+    unit: str = "observation"
+    rule: Rule = "best"
+
+    def __add__(self, other: "Scores") -> "Scores":
+        if not isinstance(other, Scores):
+            return NotImplemented
+        if (self.names, self.unit, self.rule) != (other.names, other.unit, other.rule):
+            raise StructureMismatch("These are scores of other posteriors or of another model: they do not add up.")
+        same = [mine if mine == their else "" for mine, their in zip(self.digests, other.digests, strict=True)]
+        return Scores(
+            self.names,
+            tuple(same),
+            self.observations + other.observations,
+            self.sums + other.sums,
+            self.products + other.products,
+            self.unit,
+            self.rule,
+        )
+
+    def __radd__(self, other: Any) -> "Scores":
+        """`sum` begins with 0."""
+        return self if other == 0 else NotImplemented
+
+    def score(self, name: Name) -> float:
+        """The mean log predictive density per observation, or per word or value."""
+        return float(self.sums[1 + self._place(name)] / self._units())
+
+    def error(self, name: Name, against: Name | None = None) -> float:
+        """The standard error of a score, or of its difference to another's; infinite from a single observation.
+
+        Differences are far more certain than scores: both posteriors have predicted the same observations.
+        """
+        weights = np.zeros(len(self.sums))
+        weights[1 + self._place(name)] += 1.0
+        if against is not None:
+            weights[1 + self._place(against)] -= 1.0
+        weights[0] = -float(weights @ self.sums) / self._units()
+        if self.observations < 2:
+            return np.inf
+        spread = max(float(weights @ self.products @ weights), 0.0)
+        return float(np.sqrt(spread * self.observations / (self.observations - 1)) / self._units())
+
+    @property
+    def best(self) -> Name:
+        """The name of the highest score."""
+        self._units()
+        return self.names[int(np.argmax(self.sums[1:]))]
+
+    @property
+    def smallest(self) -> Name:
+        """The first name, in the given order, whose score is within one standard error of the best.
+
+        It is the standard error of the difference: that of a score itself would also count how observations differ.
+        """
+        best = self.best
+        near = (name for name in self.names if self.score(best) - self.score(name) <= self.error(best, name))
+        return next(near, best)
+
+    def choice(self, rule: Rule | None = None) -> Choice:
+        """The number of components, or other candidate, to take: by the best score, or the "smallest" that is near it.
+
+        Topics take the smallest, mixtures the best: fewer clusters than there are cost more than a few too many.
+        Candidates must be in order, the smallest first.
+        """
+        if not all(self.digests):
+            unlike = self.names[self.digests.index("")]
+            raise StructureMismatch(
+                f"The sites have scored different posteriors under the name {unlike!r}, so that none can be chosen. "
+                "Have all of them score the same ones."
+            )
+        wanted = rule or self.rule
+        if wanted not in ("best", "smallest"):
+            raise ValueError(f"rule is 'best' or 'smallest', not {wanted!r}.")
+        name = self.best if wanted == "best" else self.smallest
+        return Choice(name, wanted, len(self.names) > 1 and name == self.names[-1])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the sums to a small JSON file."""
+        content = {
+            "format": FORMAT,
+            "names": list(self.names),
+            "posteriors": list(self.digests),
+            "observations": self.observations,
+            "unit": self.unit,
+            "rule": self.rule,
+            "sums": self.sums.tolist(),
+            "products": self.products.tolist(),
+        }
+        write_whole(Path(path), json.dumps(content, indent=1).encode())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Scores":
+        """Read what `save` has written, checked."""
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            return checked(content)
+        except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
+            raise InvalidFile(
+                f"{path} is not a file of scores, as `decbayes validate` writes them ({error})."
+            ) from None
+
+    def _place(self, name: Name) -> int:
+        if name not in self.names:
+            raise KeyError(f"There is no score of {name!r}; there are {list(self.names)}.")
+        return self.names.index(name)
+
+    def _units(self) -> float:
+        if not self.sums[0] > 0.0:
+            raise InvalidData("Nothing was held back, so there are no scores.")
+        return float(self.sums[0])
+
+
+def checked(content: Any) -> Scores:
+    """Scores from a file's values; ValueError where they contradict themselves."""
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ValueError(f"its format is not '{FORMAT}'")
+    names, digests = tuple(content["names"]), tuple(content["posteriors"])
+    sums = np.array(content["sums"], dtype=np.float64)
+    products = np.array(content["products"], dtype=np.float64)
+    size = len(names) + 1
+    named = all(isinstance(name, str | int) and not isinstance(name, bool) for name in names)
+    fits = sums.shape == (size,) and products.shape == (size, size) and len(digests) == len(names)
+    number, texts = content["observations"], (*digests, content["unit"], content["rule"])
+    if not (1 < size <= MOST_CANDIDATES and named and len(set(names)) == len(names) and fits):
+        raise ValueError("names and numbers do not fit each other")
+    if not (np.isfinite(sums).all() and np.isfinite(products).all()):
+        raise ValueError("it holds NaN or infinite values")
+    if not (isinstance(number, int) and 0 <= number <= MOST_OBSERVATIONS and all(isinstance(t, str) for t in texts)):
+        raise ValueError("its number of observations or its texts are wrong")
+    if content["rule"] not in ("best", "smallest") or not all(str(text).isprintable() for text in (*names, *texts)):
+        raise ValueError("its texts are wrong")
+    return Scores(names, digests, number, sums, products, content["unit"], content["rule"])
+
+
+def validate(
+    model: Model, posteriors: Mapping[Any, Posterior] | Iterable[Posterior], data: Any, *, seed: int = 0
+) -> Scores:
+    """How well posteriors predict a site's held-back data. The scores of several sites add up: `sum(…)`.
+
+        cuts = db.tree(posteriors).cuts(range(2, 25))
+        scores = sum(db.validate(model, cuts, held) for held in held_back)
+        number = scores.choice().name
+
+    Posteriors have names, such as the numbers of components, or are numbered from 0 on. Their numbers of components may
+    differ from the model's. Of each document or vector of features one half, drawn by `seed`, is predicted from the
+    other: the score is per word or value. Otherwise it is per observation.
+    """
+    given = dict(posteriors) if isinstance(posteriors, Mapping) else dict(enumerate(posteriors))
+    if not given:
+        raise InvalidData("There is no posterior to score.")
+    names = tuple(name if isinstance(name, str) else int(name) for name in given)
+    count = model.count(data)
+    if not count:
+        zero = np.zeros(len(given) + 1)
+        columns = np.outer(zero[:0], zero)
+    else:
+        held = None
+        if model.in_parts:
+            data, held = hold_out(data, share=PREDICTED, rng=np.random.default_rng(seed))
+        scores = [model_of(model, posterior).log_predictive(posterior, data, held) for posterior in given.values()]
+        columns = np.column_stack([model.units(data, held), *scores])
+    return Scores(
+        names,
+        tuple(posterior.digest for posterior in given.values()),
+        count,
+        columns.sum(axis=0),
+        columns.T @ columns,
+        "value" if model.in_parts and model.unit == "observation" else model.unit,
+        "smallest" if model.in_parts else "best",
+    )
+
+
+def model_of(model: Model, posterior: Posterior) -> Model:
+    """The model with as many components as the posterior has, which a merge may have changed."""
+    if posterior.structure == model.structure or model.auto:
+        return model
+    found = model_for(posterior.structure)
+    if type(found) is not type(model):
+        raise StructureMismatch(f"The posterior belongs to {type(found).__name__}, not to {type(model).__name__}.")
+    return found

@@ -1,0 +1,47 @@
+"""Keep some observations of a site out of its fit, always the same ones, to judge posteriors by."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.arguments import is_number
+from decbayes.inputs.chunks import Chunks, is_chunked
+from decbayes.inputs.filed import FileMatrix
+from decbayes.models.model import Model
+
+
+def hold_back(model: Model, data: Any, *, share: float = 0.05) -> tuple[Any, Any]:
+    """(kept, held back): that share of the observations is left out of the site's fit, so that it can judge posteriors.
+
+    Which ones depends on how many there are, and on nothing else: whoever asks again, for the same data and share, gets
+    the same parts. round(share · n) are held back, and at least one where there are two or more. Chunks are divided one
+    by one.
+    """
+    if not is_number(share) or not 0.0 <= share < 1.0:
+        raise ValueError(f"share is the part of the observations to hold back, from 0 to below 1; not {share!r}.")
+    if share == 0.0:
+        return data, model.taken(data, np.zeros(0, dtype=np.intp)) if not is_chunked(data) else Chunks(lambda: ())
+    if is_chunked(data):
+        return divided(model, data, share, 0), divided(model, data, share, 1)
+    parts = rows_of(model.count(data), share)
+    return model.taken(data, parts[0]), model.taken(data, parts[1])
+
+
+def rows_of(count: int, share: float) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The rows that are kept, and those held back, in order."""
+    size = min(max(1, round(share * count)), count - 1) if count > 1 else 0
+    held = np.zeros(count, dtype=np.bool_)
+    held[np.random.default_rng(count).choice(count, size, replace=False)] = True
+    return np.flatnonzero(~held), np.flatnonzero(held)
+
+
+def divided(model: Model, chunks: Any, share: float, part: int) -> Any:
+    """One of the two parts, chunk by chunk."""
+
+    def parts() -> Iterator[Any]:
+        for chunk in chunks:
+            yield model.taken(chunk, rows_of(model.count(chunk), share)[part])
+
+    return FileMatrix.of(chunks.shape[1], parts()) if isinstance(chunks, FileMatrix) else Chunks(parts)

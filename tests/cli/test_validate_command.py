@@ -1,0 +1,63 @@
+"""Sites hold data back, score all cuts of one tree, and their sums choose: as a user types it."""
+
+import numpy as np
+import pytest
+
+import decbayes as db
+
+
+@pytest.fixture
+def fitted(tmp_path, run):
+    rng = np.random.default_rng(1)
+    centres = np.array([[0.0, 0.0], [8.0, 0.0], [0.0, 8.0], [8.0, 8.0]])
+    for name, seen in (("a", [0, 1, 2]), ("b", [1, 2, 3])):
+        points = centres[rng.choice(seen, size=120)] + rng.normal(size=(120, 2))
+        np.savetxt(tmp_path / f"{name}.csv", points, delimiter=",", header="x,y", comments="")
+        like = "" if name == "a" else "--like a.posterior"
+        options = "--covariance full --components 4" if name == "a" else ""
+        assert run(f"fit mixture {name}.csv {options} {like} --hold-back 0.1 -o {name}.posterior")[0] == 0
+    return tmp_path
+
+
+def test_summed_scores_of_cuts_choose_the_number_of_components(run, fitted):
+    for name in "ab":
+        line = f"validate {name}.csv a.posterior b.posterior --held-back 0.1 --cuts 2:7 -o {name}.scores"
+        assert run(line)[0] == 0
+    status, shown, _ = run("validate a.scores b.scores -o both.scores")
+    total = db.Scores.load(fitted / "both.scores")
+    assert (status, total.observations, total.names) == (0, 24, (2, 3, 4, 5, 6, 7))
+    assert f"choice {total.choice()}" in shown
+    assert total.choice().name in (4, 5)
+    posteriors = [db.load(fitted / f"{name}.posterior") for name in "ab"]
+    model = db.model_for(posteriors[0].structure)
+    parts = [db.hold_back(model, model.read(fitted / f"{name}.csv"), share=0.1) for name in "ab"]
+    assert round(posteriors[0].contribution["weights"].sum()) == len(parts[0][0]) == 108
+    again = sum(db.validate(model, db.tree(posteriors).cuts(range(2, 8)), held) for _, held in parts)
+    assert (total.sums == again.sums).all()
+
+
+def test_files_are_scored_by_name(run, fitted):
+    status, shown, _ = run("validate a.csv a.posterior b.posterior --held-back 0.1")
+    assert status == 0
+    assert [line.split()[0] for line in shown.splitlines()[1:3]] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("validate a.csv", "Name the data and then the posteriors"),
+        ("validate a.csv a.posterior --held-back 0.01", "would tell too much"),
+        ("validate a.csv a.posterior --held-back 2", "between 0 and 1"),
+        ("validate a.csv a.posterior --cuts 2-5", "FIRST:LAST"),
+        ("validate a.csv a.posterior --cuts 5:2", "FIRST:LAST"),
+        ("validate a.csv a.posterior --cuts 2:9", "have 4 components together"),
+        ("validate a.csv a.posterior a.posterior", "same file name"),
+        ("validate none.scores", "none.scores"),
+        ("fit mixture a.csv --hold-back 0.7 -o c.posterior", "from 0 to 0.5"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(run, fitted, line, said):
+    status, _, errors = run(line)
+    assert status != 0
+    assert said in errors
+    assert len(errors.strip().splitlines()) <= 2
