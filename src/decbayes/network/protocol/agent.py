@@ -92,7 +92,7 @@ class Agent:
         if self.counts(name):
             return None
         ids = self.pool.merged().names(self.id) if self.own.shards else ()
-        return learn(self.charter, self.own, name, data, ids, rng)
+        return learn(self.charter, self.own, name, data, rng, ids)
 
     def hold(self, data: Any) -> str:
         """Keep data at hand that does not count yet, and return its name."""

@@ -48,7 +48,7 @@ def nothing(charter: Charter) -> Evidence:
 
 
 def learn(
-    charter: Charter, own: Evidence, shard: str, data: Any, ids: tuple[str, ...], rng: np.random.Generator
+    charter: Charter, own: Evidence, shard: str, data: Any, rng: np.random.Generator, ids: tuple[str, ...] = ()
 ) -> Learned:
     """Fit a new shard on top of the agent's own earlier ones, whose components the merge knows by these ids."""
     posterior = replace(charter.update.learn(fitted(charter, data), own.posterior, rng=rng), ids=ids)
