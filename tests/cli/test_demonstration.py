@@ -69,4 +69,4 @@ def test_without_a_terminal_each_event_is_one_line(story):
 
 
 def test_marks_that_would_overlap_share_one():
-    assert together([1.0, 1.5, 9.0], 1.0) == [([1, 2], 1.0), ([3], 9.0)]
+    assert together([1.0, 1.5, 9.0], 1.0) == [([1, 2], 1.5), ([3], 9.0)]

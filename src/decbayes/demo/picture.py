@@ -39,7 +39,7 @@ def draw(story: Story, target: Path) -> dict[str, float]:
     scores = {name: story.digits.score(posterior) for name, posterior in results.items()}
     clusters = {name: story.digits.clusters(posterior) for name, posterior in results.items()}
     with styled():
-        figure = Figure(figsize=(7.2, 2.55), dpi=DPI)
+        figure = Figure(figsize=(7.2, 2.5), dpi=DPI)
         draw_clusters(figure.add_axes((0.115, 0.08, 0.465, 0.82)), clusters, scores)
         draw_climb(figure.add_axes((0.725, 0.27, 0.26, 0.63)), story, scores)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -86,25 +86,24 @@ def label_climb(axes: "Axes", story: Story, batch: float) -> None:
     axes.set_ylim(bottom, batch + 0.2 * height)
     small: dict[str, Any] = {"fontsize": 7, "ha": "right"}
     axes.text(end, batch + 0.03 * height, "all data in one place", va="bottom", color=INK, **small)
-    axes.text(end, batch - 0.08 * height, "merged, then refined", va="top", color=COLOURS["AMPS"], **small)
+    paper = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+    axes.text(end, batch - 0.2 * height, "merged,\nthen refined", va="top", color=COLOURS["AMPS"], bbox=paper, **small)
     alone = float(np.mean([story.digits.score(posterior) for posterior in story.alone.values()]))
     axes.text(end, alone, "alone", va="center", color=COLOURS["best site alone"], **small)
     marked = [event for event in story.events if event.mark]
-    for numbers, seconds in together([event.seconds for event in marked], 0.06 * end):
-        axes.vlines(seconds, bottom, batch, color=GREY, linewidth=0.5)
+    axes.vlines([event.seconds for event in marked], bottom, batch, color=GREY, linewidth=0.5)
+    for numbers, seconds in together([event.seconds for event in marked], 0.12 * end):
         axes.text(seconds + 0.015 * end, bottom + 0.03 * height, ", ".join(map(str, numbers)), fontsize=6.5, color=INK)
     key = "   ".join(f"{number} {event.mark}" for number, event in enumerate(marked, start=1))
-    axes.text(1.0, -0.38, key, transform=axes.transAxes, fontsize=6.5, color=GREY, ha="right", va="top")
+    axes.text(1.0, -0.33, key, transform=axes.transAxes, fontsize=6.5, color=GREY, ha="right", va="top")
 
 
 def together(seconds: list[float], apart: float) -> list[tuple[list[int], float]]:
-    """Events by number, those that are too close to be told apart as one."""
+    """Numbers of events, those of too close ones together, and where to write them: at the last of each."""
     groups: list[tuple[list[int], float]] = []
     for number, when in enumerate(seconds, start=1):
-        if groups and when - groups[-1][1] < apart:
-            groups[-1][0].append(number)
-        else:
-            groups.append(([number], when))
+        near = [] if not groups or when - groups[-1][1] >= apart else groups.pop()[0]
+        groups.append(([*near, number], when))
     return groups
 
 

@@ -37,7 +37,7 @@ def panel(merged: Row, own: dict[str, Row]) -> Markup:
     """One coefficient: all sites, one below the other, and what they say together."""
     lines = [*(interval_of(row, shortened(name)) for name, row in own.items()), interval_of(merged, "merged", "strong")]
     drawing = intervals(lines, name=merged["term"], width=320.0, gutter=100.0, zero=merged["term"] != "intercept")
-    return tag("div", tag("h4", merged["term"]), drawing, class_="panel broad")
+    return tag("div", tag("h3", merged["term"]), drawing, class_="panel broad")
 
 
 def shortened(name: str) -> str:

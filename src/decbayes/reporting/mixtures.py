@@ -8,6 +8,7 @@ from decbayes.plot._mixture import component_shapes, ellipse
 from decbayes.posterior import Posterior
 from decbayes.reporting.drawing import COLOURS, Interval, Scale, intervals, polyline, spanning, svg
 from decbayes.reporting.markup import Markup, tag
+from decbayes.reporting.tables import scrolling
 from decbayes.reporting.words import number
 
 WIDTH, HEIGHT, LEFT = 640.0, 380.0, 46.0
@@ -91,8 +92,8 @@ def deviation(label: int, mean: float, spread: float) -> Interval:
 
 
 def panel(name: str, rows: list[Interval]) -> Markup:
-    return tag("div", tag("h4", name), intervals(rows, name=name), class_="panel")
+    return tag("div", tag("h3", name), intervals(rows, name=name), class_="panel")
 
 
 def figure(drawing: Markup, *caption: str) -> Markup:
-    return tag("figure", tag("div", drawing, class_="wide"), tag("figcaption", caption))
+    return tag("figure", scrolling(drawing, "drawing"), tag("figcaption", caption))

@@ -47,7 +47,7 @@ def notes(posterior: Posterior, columns: dict[str, Any], chosen: Sequence[str], 
 
 def panel(name: str, rows: Sequence[Row], column: Any, order: Sequence[int]) -> Markup:
     drawing = shares(rows, column, order) if isinstance(column, Categorical) else means(name, rows, order)
-    return tag("div", tag("h4", name), drawing, class_="panel")
+    return tag("div", tag("h3", name), drawing, class_="panel")
 
 
 def means(name: str, rows: Sequence[Row], order: Sequence[int]) -> Markup:

@@ -13,7 +13,12 @@ def table(head: Sequence[Any], rows: Iterable[Sequence[Any]], *, right: Collecti
         tag("tr", tag("th", first, scope="row"), [cell(each, place + 1 in right) for place, each in enumerate(others)])
         for first, *others in rows
     ]
-    return tag("div", tag("table", tag("thead", tag("tr", titles)), tag("tbody", body)), class_="wide")
+    return scrolling(tag("table", tag("thead", tag("tr", titles)), tag("tbody", body)), f"table by {head[0]}")
+
+
+def scrolling(content: Markup, name: str) -> Markup:
+    """What may be wider than the page: it scrolls by itself, with the keyboard, too."""
+    return tag("div", content, class_="wide", tabindex=0, role="group", aria_label=name)
 
 
 def cell(value: Any, right: bool) -> Markup:
