@@ -164,9 +164,34 @@ def test_what_stands_out_is_said_and_nothing_else(orchards):
     idle = page(db.align([*orchards, topics(np.zeros((2, 3)))]), names=[*NAMES, "idle"])
     assert "No data: idle." in idle
     few = page(db.align([topics([[90.0, 10.0, 0.0], [0.0, 0.0, 3.0]]), orchards[0]]), names=NAMES[:2])
-    assert "rest on fewer than" not in few
+    assert "with fewer than 5" not in few
     few = page(db.align([topics([[90.0, 10.0, 0.0], [0.0, 0.0, 3.0]])]), names=["alone"])
-    assert "1 component rest" in few
+    assert "1 component with fewer than 5 words: 1." in few
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_what_rests_on_few_observations_is_counted_and_not_shown(dimension, rng):
+    """Two points far away are a cluster of their own, whose mean is all but the points."""
+    model = db.GaussianMixture(2, dimension, variance=1.0, prior_variance=1e6)
+    points = np.concatenate([rng.normal(0, 1, (40, dimension)), np.full((2, dimension), 777.0)])
+    found = db.align([model.fit(points, rng=rng).posterior])
+    assert sorted(np.round(np.ravel(found.merged().mean("components")[:, 0]))) == [0, 777]
+    hidden, shown = page(found), page(found, least=0.0)
+    assert "1 component with fewer than 5 observations" in hidden
+    assert "777" not in hidden
+    assert "777" in shown
+
+
+def test_a_site_is_not_quoted_on_what_few_of_its_observations_say(wards):
+    """Each class of the odd site holds about sixty patients: with `least` above that nothing of it is quoted."""
+    found = db.align(wards, solver=db.Matching())
+
+    def quoted(least):
+        text = page(found, names=[*NAMES, "odd"], least=least)
+        return re.findall(r"<td>([^<]*)</td>", text.split('id="where-sites-disagree"')[1].split("</section>")[0])
+
+    assert quoted(100.0)[2::4] == ["–", "–"]
+    assert all("age" in text for text in quoted(5.0)[2::4] + quoted(100.0)[3::4])
 
 
 def test_every_kind_of_model_is_drawn(rng):

@@ -6,6 +6,7 @@ from shlex import join
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.types import NonNegativeFloat
 
 from decbayes.cli.describe import Shape
 from decbayes.cli.merge import Solvers, number_of, read_all, solver_named
@@ -32,6 +33,9 @@ def report(
     shape: Annotated[
         Shape | None, Parameter(help="Height and width of components that are images.", negative="")
     ] = None,
+    least: Annotated[
+        NonNegativeFloat, Parameter(help="Components that rest on fewer observations are counted and not shown.")
+    ] = 5.0,
 ) -> None:
     """Write what a merge found, who has it and what deserves a look as one page that anybody can open."""
     from decbayes.reporting import report as write
@@ -49,7 +53,7 @@ def report(
     command = join(["decbayes", "merge", *sorted(files), *words, "-o", "merged.posterior"])
     with progress_bar() as bar:
         bar.add_task("writing the report", total=None)
-        write(found, output, names=names, title=title, shape=shape, command=command)
+        write(found, output, names=names, title=title, shape=shape, least=least, command=command)
     messages().print(f"{output}: {len(read)} posteriors, {output.stat().st_size / 1000:,.0f} kB")
 
 

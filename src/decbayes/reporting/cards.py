@@ -11,7 +11,7 @@ from decbayes.models.model import Row
 from decbayes.plot._images import as_images, contrast
 from decbayes.reporting.findings import Findings
 from decbayes.reporting.markup import Markup, image, joined, tag
-from decbayes.reporting.tables import left_out, table
+from decbayes.reporting.tables import left_out, note, table
 from decbayes.reporting.words import counted, number, value_text
 from decbayes.symmetry import CoupledSet
 
@@ -28,9 +28,9 @@ def cards(found: Findings, coupled: CoupledSet, shape: Shape | None) -> Markup:
     """The components that rest on most evidence, each on a card; the others in one line each."""
     evidence = found.shared[coupled].evidence.sum(axis=0)
     largest = np.argsort(-evidence, kind="stable")[:MOST_CARDS]
-    body = body_of(found, coupled, shape)
-    shown = [card(found, coupled, int(slot), body(int(slot))) for slot in sorted(largest.tolist())]
-    others = sorted(set(range(len(evidence))) - set(largest.tolist()))
+    body, hidden = body_of(found, coupled, shape), found.hidden(coupled)
+    first, others = sorted(largest.tolist()), sorted(set(range(len(evidence))) - set(largest.tolist()))
+    shown = [card(found, coupled, slot, concealed(found) if hidden[slot] else body(slot)) for slot in first]
     return joined([tag("div", shown, class_="cards"), remainder(found, coupled, others)])
 
 
@@ -49,6 +49,10 @@ def card(found: Findings, coupled: CoupledSet, slot: int, body: Markup) -> Marku
         class_="card",
         id=f"component-{slot}",
     )
+
+
+def concealed(found: Findings) -> Markup:
+    return note(f"Fewer than {found.least:g} {found.unit}: not shown.")
 
 
 def noun(found: Findings) -> str:
@@ -90,7 +94,11 @@ def remainder(found: Findings, coupled: CoupledSet, slots: list[int]) -> Markup 
         return None
     shared, count = found.shared[coupled], found.shared[coupled].evidence.shape[1]
     named = found.captions if len(found.captions) == count else [""] * count
-    rows = [(k, named[k], number(float(shared.evidence[:, k].sum())), len(shared.sites(k))) for k in slots]
+    hidden = found.hidden(coupled)
+    rows = [
+        (k, "" if hidden[k] else named[k], number(float(shared.evidence[:, k].sum())), len(shared.sites(k)))
+        for k in slots
+    ]
     summary = f"The other {len(slots)} components, which rest on less"
     return tag(
         "details", tag("summary", summary), table(("component", "what it is", found.unit, "sites"), rows, right=(2, 3))

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+import numpy as np
+
 from decbayes.models.regression import Regression
-from decbayes.posterior import Posterior
 from decbayes.reporting.drawing import intervals
 from decbayes.reporting.findings import Findings
 from decbayes.reporting.markup import Markup, joined, tag
@@ -22,7 +23,8 @@ def coefficients(found: Findings, model: Regression) -> Markup:
     rows = model.coefficients(found.merged, level=LEVEL)
     told = [(row["term"], *map(number, (row["mean"], row["deviation"])), span(row)) for row in rows]
     head = ("term", "mean", "standard deviation", f"{LEVEL:.0%} interval")
-    compared = found.sites if 1 < len(found.sites) <= MOST_SITES else range(0)
+    few = 1 < len(found.sites) <= MOST_SITES
+    compared = [site for site in found.sites if few and found.evidence[site] >= found.least]
     own = {found.names[site]: model.coefficients(found.alignment.posteriors[site], level=LEVEL) for site in compared}
     drawings = [panel(row, {name: each[place] for name, each in own.items()}) for place, row in enumerate(rows)]
     drawn = figure(tag("div", drawings[:MOST_TERMS], class_="panels"), *notes(len(own), len(rows)))
@@ -50,9 +52,11 @@ def notes(sites: int, terms: int) -> list[str]:
     return [f"Each coefficient with its {LEVEL:.0%} interval: ", alone, more]
 
 
-def means_table(posterior: Posterior) -> Markup:
+def means_table(found: Findings) -> Markup:
     """Any posterior in numbers: mean, deviation and interval of each parameter, the first ones."""
-    rows = posterior.summary(top=10, level=LEVEL)
+    hidden = {(name, k) for each in found.sets for name in each.factors for k in np.flatnonzero(found.hidden(each))}
+    told_of = found.merged.summary(top=10, level=LEVEL)
+    rows = [row for row in told_of if (row["factor"], row["component"]) not in hidden]
     told = [
         (
             row["factor"],

@@ -34,12 +34,16 @@ def disagreements(found: Findings) -> Markup | None:
 
 
 def rows_of(found: Findings, site: int) -> Iterator[tuple[float, str, int, str, str, str]]:
+    """What the site says of each component that it disagrees about; what rests on too little is not quoted."""
     own = found.alignment.in_slots(site)
     for place, coupled in enumerate(found.sets):
-        factors = found.slots(place)[1][site]
+        evidence, factors = found.slots(place)
         its, theirs = told(found, own, coupled), told(found, without(found.merged, own), coupled)
-        for slot in np.flatnonzero(factors < DISAGREES).tolist():
-            yield float(factors[slot]), found.names[site], slot, number(float(factors[slot])), its[slot], theirs[slot]
+        rest = evidence.sum(axis=0) - evidence[site]
+        for slot in np.flatnonzero(factors[site] < DISAGREES).tolist():
+            said = its[slot] if evidence[site, slot] >= found.least else "–"
+            others = theirs[slot] if rest[slot] >= found.least else "–"
+            yield float(factors[site, slot]), found.names[site], slot, number(float(factors[site, slot])), said, others
 
 
 def told(found: Findings, posterior: Posterior, coupled: CoupledSet) -> list[str]:

@@ -22,6 +22,9 @@ from decbayes.posterior import Posterior
 from decbayes.reporting.words import captions
 from decbayes.symmetry import CoupledSet
 
+# What rests on fewer observations may describe single ones: statistical offices seldom publish such cells.
+LEAST = 5.0
+
 
 @dataclass(frozen=True)
 class Sureness:
@@ -58,17 +61,21 @@ def in_order(names: Sequence[str]) -> list[int]:
 
 @dataclass(frozen=True)
 class Findings:
-    """An alignment, the names of its sites, and what follows from both. Sites are in the order of their names."""
+    """An alignment, the names of its sites, and what follows from both. Sites are in the order of their names.
+
+    What rests on fewer than `least` observations is not shown.
+    """
 
     alignment: Alignment
     names: tuple[str, ...]
+    least: float = LEAST
 
     @classmethod
-    def of(cls, alignment: Alignment, names: Sequence[str]) -> "Findings":
+    def of(cls, alignment: Alignment, names: Sequence[str], least: float = LEAST) -> "Findings":
         told = tuple(map(str, names))
         if len(told) != len(alignment.posteriors) or len(set(told)) != len(told):
             raise ValueError(f"names must be distinct, one for each of the {len(alignment.posteriors)} posteriors.")
-        return cls(by_name(alignment, told), tuple(told[site] for site in in_order(told)))
+        return cls(by_name(alignment, told), tuple(told[site] for site in in_order(told)), least)
 
     @property
     def sites(self) -> range:
@@ -116,6 +123,16 @@ class Findings:
         sizes = [len(self.merged.structure.prior[names[0]]) for names in groups_of(self.merged.structure)]
         place = slice(sum(sizes[:group]), sum(sizes[: group + 1]))
         return self.influence.evidence[:, place], self.influence.log_bayes_factor[:, place]
+
+    def hidden(self, coupled: CoupledSet) -> NDArray[np.bool_]:
+        """Which slots rest on so few observations that they are counted and not shown."""
+        evidence = self.shared[coupled].evidence.sum(axis=0)
+        return np.asarray((evidence > 0) & (evidence < self.least))
+
+    @cached_property
+    def visible(self) -> list[int]:
+        """The components that may be drawn: those of the first coupled set; none where there is no set."""
+        return np.flatnonzero(~self.hidden(self.sets[0])).tolist() if self.sets else []
 
     @cached_property
     def captions(self) -> list[str]:

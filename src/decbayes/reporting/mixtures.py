@@ -1,5 +1,7 @@
 """Mixtures in a report: ellipses in two dimensions, densities in one, an interval per column in more."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from decbayes.families import Array
@@ -16,26 +18,29 @@ MOST_PANELS, MOST_COMPONENTS = 12, 40
 DRAWN = 1e-3  # of the highest density: what is lower is not drawn
 
 
-def mixture(model: Model, posterior: Posterior) -> Markup:
-    """What the components are like, in as many dimensions as there are."""
-    means, covariances = component_shapes(posterior)
-    weights, dimension = posterior.mean("weights"), means.shape[1]
+def mixture(model: Model, posterior: Posterior, slots: Sequence[int]) -> Markup | None:
+    """What these components are like, in as many dimensions as there are."""
+    if not slots:
+        return None
+    means, covariances = (each[slots] for each in component_shapes(posterior))
+    weights, dimension, labels = posterior.mean("weights"), means.shape[1], [*map(str, slots)]
     names = posterior.structure.labels.get("components", tuple(f"x{axis}" for axis in range(dimension)))
-    if dimension == 1:
+    # A density shows all components: where some are hidden, the others are drawn one by one.
+    if dimension == 1 and len(slots) == len(weights):
         return density(model, posterior, means[:, 0], np.sqrt(covariances[:, 0, 0]), names[0])
     if dimension == 2:
-        return ellipses(weights, means, covariances, names)
-    return panels(means, np.sqrt(np.diagonal(covariances, axis1=1, axis2=2)), names)
+        return ellipses(labels, weights[slots], means, covariances, names)
+    return panels(labels, means, np.sqrt(np.diagonal(covariances, axis1=1, axis2=2)), names)
 
 
-def ellipses(weights: Array, means: Array, covariances: Array, names: tuple[str, ...]) -> Markup:
+def ellipses(labels: Sequence[str], weights: Array, means: Array, covariances: Array, names: tuple[str, ...]) -> Markup:
     """Each component's mean and two standard deviations, lines as thick as it is frequent."""
     outlines = [ellipse(mean, covariance) for mean, covariance in zip(means, covariances, strict=True)]
     corners = np.concatenate(outlines)
     across, up = spanning(corners[:, 0], LEFT, WIDTH - 8.0), spanning(corners[:, 1], HEIGHT - 40.0, 8.0)
     drawn = frame(across, up, names)
-    for label, (outline, mean, weight) in enumerate(zip(outlines, means, weights, strict=True)):
-        look = f"outline c{label % COLOURS}"
+    for label, outline, mean, weight in zip(labels, outlines, means, weights, strict=True):
+        look = f"outline c{int(label) % COLOURS}"
         # Forty of the hundred points of an outline are enough for the eye.
         places = np.array([[across(x), up(y)] for x, y in outline[np.linspace(0, len(outline) - 1, 40).astype(int)]])
         drawn.append(polyline(places, class_=look, stroke_width=f"{1.0 + 4.0 * weight:.1f}"))
@@ -73,12 +78,14 @@ def density(model: Model, posterior: Posterior, means: Array, spreads: Array, na
     return figure(svg(drawn, WIDTH, HEIGHT / 2 + 40.0, title), f"{title}.")
 
 
-def panels(means: Array, spreads: Array, names: tuple[str, ...]) -> Markup:
+def panels(labels: Sequence[str], means: Array, spreads: Array, names: tuple[str, ...]) -> Markup:
     """One small drawing per column: each component's mean and one standard deviation of its observations."""
     apart = means.std(axis=0) / np.maximum(spreads.mean(axis=0), 1e-300)
     shown = sorted(np.argsort(-apart, kind="stable")[:MOST_PANELS].tolist())
     few = range(min(len(means), MOST_COMPONENTS))
-    drawings = [panel(names[each], [deviation(k, means[k, each], spreads[k, each]) for k in few]) for each in shown]
+    drawings = [
+        panel(names[each], [deviation(labels[k], means[k, each], spreads[k, each]) for k in few]) for each in shown
+    ]
     notes = ["Mean and one standard deviation of each component's observations."]
     if len(shown) < len(names):
         notes.append(f" The {len(shown)} columns in which components differ most, of {len(names)}.")
@@ -87,8 +94,8 @@ def panels(means: Array, spreads: Array, names: tuple[str, ...]) -> Markup:
     return figure(tag("div", drawings, class_="panels"), *notes)
 
 
-def deviation(label: int, mean: float, spread: float) -> Interval:
-    return Interval(str(label), float(mean), float(mean - spread), float(mean + spread))
+def deviation(label: str, mean: float, spread: float) -> Interval:
+    return Interval(label, float(mean), float(mean - spread), float(mean + spread))
 
 
 def panel(name: str, rows: list[Interval]) -> Markup:

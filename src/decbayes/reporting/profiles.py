@@ -22,20 +22,19 @@ LEVEL = 0.9
 Row = dict[str, Any]
 
 
-def profiles(model: Tabular, posterior: Posterior) -> Markup:
+def profiles(model: Tabular, posterior: Posterior, slots: Sequence[int]) -> Markup:
     """What each class is like: its mean in each column with an interval, or the shares of the categories."""
     rows = profile_rows(model.columns, model.emissions, posterior, LEVEL)
-    order = class_order(posterior)[0][:MOST_CLASSES]
+    order = [k for k in class_order(posterior)[0] if k in set(slots)][:MOST_CLASSES]
     by_column = {name: [row for row in rows if row["column"] == name] for name in model.columns}
     ranked = sorted(by_column, key=lambda name: -difference(by_column[name]))[:MOST_COLUMNS]
     chosen = [name for name in by_column if name in set(ranked)]
     drawings = [panel(name, by_column[name], model.columns[name], order) for name in chosen]
-    shown = figure(tag("div", drawings, class_="panels"), " ".join(notes(posterior, by_column, chosen, order)))
+    shown = figure(tag("div", drawings, class_="panels"), " ".join(notes(len(slots), by_column, chosen, order)))
     return joined([shown, transitions(posterior) if isinstance(model, HiddenMarkov) else None])
 
 
-def notes(posterior: Posterior, columns: dict[str, Any], chosen: Sequence[str], order: Sequence[int]) -> list[str]:
-    count = len(class_order(posterior)[0])
+def notes(count: int, columns: dict[str, Any], chosen: Sequence[str], order: Sequence[int]) -> list[str]:
     left_out = len(columns) - len(chosen)
     return [
         f"Means with {LEVEL:.0%} intervals, or shares of categories, from the most frequent to the rarest.",

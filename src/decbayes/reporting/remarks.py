@@ -10,8 +10,6 @@ from decbayes.reporting.findings import Findings
 from decbayes.reporting.words import counted, listed, number
 from decbayes.symmetry import CoupledSet
 
-# What rests on fewer observations may describe single ones: statistical offices seldom publish such cells.
-FEW = 5.0
 MOST_NAMED = 5  # sites that stand out
 ASK = (
     "It may be right, or have seen other things: ask how its data were collected. "
@@ -99,12 +97,11 @@ def matches(found: Findings, coupled: CoupledSet) -> Iterator[Remark]:
 
 
 def small(found: Findings, coupled: CoupledSet) -> Iterator[Remark]:
-    evidence = found.shared[coupled].evidence
-    few = np.flatnonzero((evidence.sum(axis=0) > 0) & (evidence.sum(axis=0) < FEW)).tolist()
+    few = np.flatnonzero(found.hidden(coupled)).tolist()
     if few:
         yield Remark(
-            f"{counted(len(few), 'component')} rest on fewer than {FEW:g} {found.unit}: {listed(few)}.",
-            "They may describe single ones: think of it before you pass this report on.",
+            f"{counted(len(few), 'component')} with fewer than {found.least:g} {found.unit}: {listed(few)}.",
+            "Not shown, since they may describe single ones. With --least 0 all are shown, to yourself.",
         )
 
 

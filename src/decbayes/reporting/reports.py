@@ -11,7 +11,7 @@ from decbayes.merging import Alignment
 from decbayes.reporting import sections
 from decbayes.reporting.cards import Shape
 from decbayes.reporting.disagreements import disagreements
-from decbayes.reporting.findings import Findings
+from decbayes.reporting.findings import LEAST, Findings
 from decbayes.reporting.markup import Markup, tag
 from decbayes.reporting.words import counted
 
@@ -27,15 +27,19 @@ def report(
     names: Sequence[str] | None = None,
     title: str = "",
     shape: Shape | None = None,
+    least: float = LEAST,
     command: str = "",
 ) -> None:
     """Write what a merge found as one HTML file that opens from disk, prints, and loads nothing from elsewhere.
 
-    `names` are those of the sites; `shape` is the height and width of components that are images. The same posteriors
-    and names give the same bytes, in whatever order.
+    `names` are those of the sites; `shape` is the height and width of components that are images. What rests on fewer
+    than `least` observations is counted and not shown, since it may describe single ones. The same posteriors and names
+    give the same bytes, in whatever order.
     """
     check_kind(Alignment, alignment=alignment)
-    write_whole(Path(path), page(alignment, names=names, title=title, shape=shape, command=command).encode())
+    write_whole(
+        Path(path), page(alignment, names=names, title=title, shape=shape, least=least, command=command).encode()
+    )
 
 
 def page(
@@ -44,11 +48,12 @@ def page(
     names: Sequence[str] | None = None,
     title: str = "",
     shape: Shape | None = None,
+    least: float = LEAST,
     command: str = "",
 ) -> str:
     """The report as text."""
     sites = names if names is not None else [f"site {number}" for number in range(len(alignment.posteriors))]
-    found = Findings.of(alignment, sites)
+    found = Findings.of(alignment, sites, least)
     parts = {
         "What deserves a look": sections.attention(found),
         "What was found": sections.components(found, shape),

@@ -85,10 +85,10 @@ def overview(found: Findings, shape: Shape | None) -> Markup | None:
     if isinstance(model, Regression):
         return coefficients(found, model)
     if isinstance(model, Tabular):
-        return profiles(model, merged)
+        return profiles(model, merged, found.visible)
     if isinstance(model, GaussianMixture) and shape is None:
-        return mixture(model, merged)
-    return None if found.sets and model is not None else means_table(merged)
+        return mixture(model, merged, found.visible)
+    return None if found.sets and model is not None else means_table(found)
 
 
 def support(found: Findings) -> Markup:
