@@ -126,4 +126,5 @@ print(f"added by number      {model.score(db.product(first), new):7.2f}")
 print(f"matched, then added  {model.score(db.merge(first), new):7.2f}")
 
 # %% [markdown]
-# On real machines the same agents run as `decbayes agent`; see [agents on a network](../network.md).
+# On real machines the same agents run as `decbayes agent`; see [agents on a network](../network.md). With `--page` each
+# shows itself and its group in a browser while things happen: see [a live page](../page.md).

@@ -1,0 +1,47 @@
+"""A report in a real browser, opened from disk: nothing runs, nothing is fetched, and everybody can read it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browser import CHROMIUM, HOW_TO, Browser
+
+import decbayes as db
+
+pytestmark = [pytest.mark.timeout(180), pytest.mark.skipif(CHROMIUM is None, reason=HOW_TO)]
+
+AXE = Path(__import__("axe_core_python").__file__).parent / "axe.min.js"
+HOSTILE = "<script>document.title = 'taken'</script>"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Tables of three sites, with a column and a site of a hostile name, one of which disagrees."""
+    rng, target = np.random.default_rng(0), tmp_path_factory.mktemp("report") / "report.html"
+    columns = {"age": db.columns.Gaussian(50, 20), HOSTILE: db.columns.Categorical("<img onerror=x src=y>", "skin")}
+    model = db.LatentClasses(2, columns=columns)
+    posteriors = []
+    for shift in (0, 0, 30):
+        kind = rng.integers(2, size=120)
+        rows = np.column_stack([rng.normal(30 + 40 * kind + shift, 4), kind])
+        posteriors.append(model.fit(rows, rng=rng).posterior)
+    db.report(db.align(posteriors), target, names=["north", "south", HOSTILE], title="Three wards")
+    return target
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with Browser(tmp_path_factory.mktemp("browser")) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1400, False), (400, False), (400, True)])
+def test_a_report_is_readable_by_everybody_and_asks_nobody(browser, written, width, dark):
+    tab = browser.page(written.as_uri(), width=width, dark=dark)
+    assert tab.run("document.title") == "Three wards"
+    assert tab.run("document.scripts.length + document.images.length") == 0
+    assert tab.errors == []
+    assert tab.requests == [written.as_uri()]
+    assert tab.run("document.documentElement.scrollWidth") <= width
+    tab.run(AXE.read_text(encoding="utf-8"))
+    assert tab.run("axe.run().then(r => r.violations.map(v => [v.id, v.nodes[0].html]))") == []
