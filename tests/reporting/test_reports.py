@@ -147,6 +147,8 @@ def test_a_site_that_disagrees_is_named_with_what_it_says(wards):
     assert found.influence().disagreeing.tolist() == [False, False, False, True]
     text = page(found, names=[*NAMES, "odd"])
     assert re.search(r'class="serious"><b>odd disagrees with the others', text)
+    (apart,) = found.heterogeneity().values()
+    assert f"Sites differ by more than chance in 2 components: 0 ({apart.ratio[0]:.3g} ×)" in text
     section = text.split('id="where-sites-disagree"')[1].split("</section>")[0]
     assert set(re.findall(r'<th scope="row">(\w+)<', section)) == {"odd"}
     factors = found.influence().log_bayes_factor[3]

@@ -38,12 +38,17 @@ def card(found: Findings, coupled: CoupledSet, slot: int, body: Markup) -> Marku
     shared = found.shared[coupled]
     support, total = shared.sites(slot), float(shared.evidence[:, slot].sum())
     share = total / max(float(shared.evidence.sum()), 1e-300)
-    note = f"{support_text(found, support)} · {number(total)} {found.unit} · {share:.1%}"
+    summary = [
+        support_text(found, support),
+        f"{number(total)} {found.unit}",
+        f"{share:.1%}",
+        *spread(found, coupled, slot),
+    ]
     return tag(
         "article",
         tag("h3", noun(found), " ", tag("span", slot, class_="no"), badge(found, coupled, slot)),
         body,
-        tag("p", note, class_="note") if support else tag("p", "Nobody has put anything here.", class_="note"),
+        note(" · ".join(summary)) if support else note("Nobody has put anything here."),
         tag("div", tag("i", style=f"width:{100 * share:.1f}%"), class_="meter", aria_hidden="true"),
         supporters(found, coupled, slot) if len(found.sites) > 1 and support else None,
         class_="card",
@@ -58,6 +63,13 @@ def concealed(found: Findings) -> Markup:
 def noun(found: Findings) -> str:
     """What a component is called where this model is at home."""
     return NOUNS.get(found.model.view if found.model is not None else "table", "Component")
+
+
+def spread(found: Findings, coupled: CoupledSet, slot: int) -> list[str]:
+    """By how much sites differ, where several have it."""
+    apart = found.heterogeneity.get(coupled)
+    known = apart is not None and np.isfinite(apart.ratio[slot])
+    return [f"sites differ {apart.ratio[slot]:.1f} × chance"] if apart is not None and known else []
 
 
 def support_text(found: Findings, support: list[int]) -> str:

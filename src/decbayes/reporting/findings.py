@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.merging import Alignment
+from decbayes.merging.heterogeneity import Heterogeneity
 from decbayes.merging.influence import Influence, groups_of
 from decbayes.merging.margins import CLOSE
 from decbayes.merging.shared import Shared
@@ -112,6 +113,11 @@ class Findings:
     @cached_property
     def influence(self) -> Influence:
         return self.alignment.influence()
+
+    @cached_property
+    def heterogeneity(self) -> dict[CoupledSet, Heterogeneity]:
+        """By how much sites differ, in what chance would make of it."""
+        return dict(self.alignment.heterogeneity()) if len(self.sites) > 1 else {}
 
     @cached_property
     def evidence(self) -> Array:

@@ -17,7 +17,8 @@ ASK = (
 )
 CHECKED = (
     "copies of one posterior, sites without data, sites that are much larger than the others or disagree with them, "
-    "components that hold unlike things or are nearly the same, close calls, and components that rest on very little"
+    "components in which sites differ by more than chance, that hold unlike things, are nearly the same or rest on "
+    "very little, and close calls"
 )
 
 
@@ -34,7 +35,7 @@ def remarks(found: Findings) -> list[Remark]:
     """Everything that stands out, the serious first."""
     told = [*copies(found), *idle(found), *influential(found)]
     for coupled in found.sets:
-        told += [*in_slots(found, coupled), *matches(found, coupled), *small(found, coupled)]
+        told += [*in_slots(found, coupled), *varying(found, coupled), *matches(found, coupled), *small(found, coupled)]
     told += lineage(found)
     return sorted(told, key=lambda remark: not remark.serious)
 
@@ -82,6 +83,19 @@ def in_slots(found: Findings, coupled: CoupledSet) -> Iterator[Remark]:
             f"{counted(len(names), 'component')} found by one site only: {listed(names)}.",
             "Nobody confirms them. Sites that see different things have such components.",
             serious=False,
+        )
+
+
+def varying(found: Findings, coupled: CoupledSet) -> Iterator[Remark]:
+    """Components that are not the same thing everywhere."""
+    if coupled not in found.heterogeneity:
+        return
+    apart = found.heterogeneity[coupled]
+    names = [f"{slot} ({number(float(apart.ratio[slot]))} ×)" for slot in range(len(apart.ratio)) if apart.differ(slot)]
+    if names:
+        yield Remark(
+            f"Sites differ by more than chance in {counted(len(names), 'component')}: {listed(names)}.",
+            "× says how many times what chance would make of it. Intervals take it that there is one truth for all.",
         )
 
 
