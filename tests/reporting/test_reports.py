@@ -205,7 +205,10 @@ def test_every_kind_of_model_is_drawn(rng):
         "ellipses": (db.GaussianMixture(2, 2, variance=1.0), rng.normal(size=(30, 2))),
         "density": (db.GaussianMixture(2, 1, variance=1.0), rng.normal(size=30)),
         "panels": (db.GaussianMixture(2, 3, variance=1.0), rng.normal(size=(30, 3))),
-        "images": (db.LatentFeatures(2, 16, variance=1.0), rng.normal(size=(30, 16))),
+        "images": (
+            db.LatentFeatures(2, 16, variance=1.0),
+            3 * rng.integers(2, size=(30, 2)) @ np.eye(2).repeat(8, axis=1),
+        ),
         "rates": (db.PoissonMixture(2, 2), rng.poisson(3, size=(30, 2))),
         "number": (db.GaussianMean(), rng.normal(size=30)),
     }
@@ -224,6 +227,18 @@ def test_every_kind_of_model_is_drawn(rng):
         text = page(db.align(fitted))
         assert marks[name] in text, name
         assert "svg" in Seen(text).tags or name in ("images", "rates", "number")
+
+
+def test_observations_are_counted_in_observations(rng):
+    """Features with little noise: their precision says 25 times as much as was seen."""
+    model = db.LatentFeatures(2, 16, variance=0.04)
+    drawn = np.repeat(np.eye(2), 8, axis=1)
+    shards = [rng.integers(2, size=(60, 2)) @ drawn + rng.normal(0, 0.2, (60, 16)) for _ in range(2)]
+    found = db.align([model.fit(shard, rng=rng).posterior for shard in shards])
+    text = page(found)
+    assert "<b>120</b><span>observations</span>" in text
+    told = [float(count) for count in re.findall(r"2 of 2 sites · ([\d.]+) observations", text)]
+    np.testing.assert_allclose(told, 120 * found.merged().mean("inclusion"), atol=1.0)
 
 
 def test_intervals_of_a_regression_are_those_of_the_model(rng):

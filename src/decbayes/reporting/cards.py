@@ -26,7 +26,7 @@ Body = Callable[[int], Markup]
 
 def cards(found: Findings, coupled: CoupledSet, shape: Shape | None) -> Markup:
     """The components that rest on most evidence, each on a card; the others in one line each."""
-    evidence = found.shared[coupled].evidence.sum(axis=0)
+    evidence = found.counts[coupled].sum(axis=0)
     largest = np.argsort(-evidence, kind="stable")[:MOST_CARDS]
     body, hidden = body_of(found, coupled, shape), found.hidden(coupled)
     first, others = sorted(largest.tolist()), sorted(set(range(len(evidence))) - set(largest.tolist()))
@@ -35,9 +35,9 @@ def cards(found: Findings, coupled: CoupledSet, shape: Shape | None) -> Markup:
 
 
 def card(found: Findings, coupled: CoupledSet, slot: int, body: Markup) -> Markup:
-    shared = found.shared[coupled]
-    support, total = shared.sites(slot), float(shared.evidence[:, slot].sum())
-    share = total / max(float(shared.evidence.sum()), 1e-300)
+    support, counts = found.shared[coupled].sites(slot), found.counts[coupled]
+    total = float(counts[:, slot].sum())
+    share = total / max(float(found.evidence.sum()), 1e-300)
     summary = [
         support_text(found, support),
         f"{number(total)} {found.unit}",
@@ -93,7 +93,7 @@ def badge(found: Findings, coupled: CoupledSet, slot: int) -> list[Markup]:
 def supporters(found: Findings, coupled: CoupledSet, slot: int) -> Markup:
     """Which sites have it, those with the most evidence first."""
     shared, sure = found.shared[coupled], found.sureness[coupled]
-    support, measures = shared.sites(slot), (shared.evidence, sure.values, shared.apart)
+    support, measures = shared.sites(slot), (found.counts[coupled], sure.values, shared.apart)
     rows = [(found.names[site], *(number(each[site, slot]) for each in measures)) for site in support[:MOST_SUPPORTERS]]
     shown = table(("site", found.unit, "margin", "apart"), rows, right=(1, 2, 3))
     more = left_out(len(support) - len(rows), "further sites with less are")
@@ -108,7 +108,7 @@ def remainder(found: Findings, coupled: CoupledSet, slots: list[int]) -> Markup 
     named = found.captions if len(found.captions) == count else [""] * count
     hidden = found.hidden(coupled)
     rows = [
-        (k, "" if hidden[k] else named[k], number(float(shared.evidence[:, k].sum())), len(shared.sites(k)))
+        (k, "" if hidden[k] else named[k], number(float(found.counts[coupled][:, k].sum())), len(shared.sites(k)))
         for k in slots
     ]
     summary = f"The other {len(slots)} components, which rest on less"
@@ -190,7 +190,7 @@ def plain_value(name: str, value: Any) -> str:
 
 def supported(found: Findings, coupled: CoupledSet) -> str:
     """How many components there are, and how many of them have seen data."""
-    evidence = found.shared[coupled].evidence.sum(axis=0)
+    evidence = found.counts[coupled].sum(axis=0)
     filled = int((evidence > 0).sum())
     empty = len(evidence) - filled
     return counted(filled, "component") + (f", and {counted(empty, 'empty slot')}" if empty else "")

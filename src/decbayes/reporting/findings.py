@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.errors import StructureMismatch
-from decbayes.families import Array
+from decbayes.families import Array, dense
 from decbayes.merging import Alignment
 from decbayes.merging.heterogeneity import Heterogeneity
 from decbayes.merging.influence import Influence, groups_of
 from decbayes.merging.margins import CLOSE
 from decbayes.merging.shared import Shared
 from decbayes.merging.sources import reordered
+from decbayes.models.features import LatentFeatures
 from decbayes.models.model import Model
 from decbayes.models.registry import model_for
 from decbayes.plot._alignment import least_margins
@@ -120,8 +121,28 @@ class Findings:
         return dict(self.alignment.heterogeneity()) if len(self.sites) > 1 else {}
 
     @cached_property
+    def inclusion(self) -> Array:
+        """(sites, slots, 2): how many observations of each site have a feature, and how many have it not."""
+        sites = [dense(self.alignment.in_slots(site).contribution["inclusion"]) for site in self.sites]
+        return np.maximum(sites, 0.0)
+
+    @cached_property
+    def counts(self) -> dict[CoupledSet, Array]:
+        """Sites × slots: how many observations each site has put there.
+
+        The evidence of features is in units of their noise, which the family does not know; their inclusion tells.
+        """
+        counted = {coupled: shared.evidence for coupled, shared in self.shared.items()}
+        if isinstance(self.model, LatentFeatures):
+            (coupled,) = self.sets
+            return {coupled: np.where(counted[coupled] > 0.0, self.inclusion[:, :, 0], 0.0)}
+        return counted
+
+    @cached_property
     def evidence(self) -> Array:
         """How many observations each site has brought, as its contribution tells."""
+        if isinstance(self.model, LatentFeatures):
+            return np.asarray(self.inclusion.sum(axis=2).max(axis=1))
         return np.asarray(self.slots(0)[0].sum(axis=1))
 
     def slots(self, group: int) -> tuple[Array, Array]:
@@ -132,7 +153,7 @@ class Findings:
 
     def hidden(self, coupled: CoupledSet) -> NDArray[np.bool_]:
         """Which slots rest on so few observations that they are counted and not shown."""
-        evidence = self.shared[coupled].evidence.sum(axis=0)
+        evidence = self.counts[coupled].sum(axis=0)
         return np.asarray((evidence > 0) & (evidence < self.least))
 
     @cached_property

@@ -103,7 +103,7 @@ def close_calls(found: Findings, coupled: CoupledSet) -> Markup | None:
     if not places:
         return None
     first = sorted(places, key=lambda place: sure.values[place])[:MOST_CLOSE]
-    evidence = found.shared[coupled].evidence
+    evidence = found.counts[coupled]
     rows = [
         (found.names[p[0]], "+".join(map(str, fillings[p[0]][p[1]])), p[1], number(sure.values[p]), number(evidence[p]))
         for p in first
