@@ -59,6 +59,19 @@ app.command(
     ```""",
 )
 app.command(
+    "decbayes.cli.refine:refine",
+    name="refine",
+    help="""One site's next round: refit its data against what all other sites have sent, and write what to send next.
+
+    Each site runs it once per round, on files of the same round. `decbayes merge` adds up what a round has brought.
+
+    For example:
+
+    ```sh
+    decbayes refine letters.jsonl --own a.posterior --others b.posterior c.posterior -o a.1.posterior
+    ```""",
+)
+app.command(
     "decbayes.cli.show:show",
     name="show",
     help="""Print a posterior: topics with their words, a mixture's means, features as images.

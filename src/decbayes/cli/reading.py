@@ -43,7 +43,7 @@ class Reading:
         return given
 
 
-def the_data(model: Model, paths: list[Path]) -> Path | list[Path]:
+def the_data(model: Model, paths: list[Path]) -> Any:
     """What a model reads: one file, or several where it can."""
     if model.many_files:
         return paths
