@@ -83,6 +83,17 @@ app.command(
     ```""",
 )
 app.command(
+    "decbayes.cli.quality:quality",
+    name="quality",
+    help="""How good topics are to read: coherence on the documents of one site or of all, diversity, near-duplicates.
+
+    For example:
+
+    ```sh
+    decbayes quality merged.posterior --data letters.jsonl
+    ```""",
+)
+app.command(
     "decbayes.cli.transform:transform",
     name="transform",
     help="""Topics, classes or states of new data: one row per document or observation, in their order.

@@ -9,9 +9,11 @@ from cyclopts.types import NonNegativeInt
 
 from decbayes.cli.explain import print_alignment, print_influence, remarks, shared_rows
 from decbayes.cli.outputs import DPI, Dpi, check_output, check_picture, save_picture
+from decbayes.cli.quality import remarks_on
 from decbayes.cli.running import WrongArgument
 from decbayes.cli.sent import read_sent
 from decbayes.cli.terminal import aligning, messages, plain
+from decbayes.cli.terminal import output as screen
 from decbayes.errors import NothingToMerge
 from decbayes.files import load, save
 from decbayes.merging import (
@@ -33,6 +35,7 @@ from decbayes.updates.rounds import Sent, check_once, together
 
 # Sites of which it is worth the time to find out, unasked, whether unlike things were merged.
 MOST_LOOKED_AT = 100
+TOP_WORDS = 10
 
 Solvers = Literal["grouping", "matching", "swaps", "exhaustive", "hierarchical"]
 
@@ -114,6 +117,8 @@ def merge(
     if explain:
         print_alignment(found, found.merged(), names)
         print_influence(found, names)
+        for line in remarks_on(found.merged(), TOP_WORDS):
+            screen().print(line)
     if as_json:
         for row in shared_rows(found, names):
             print(json.dumps(row))

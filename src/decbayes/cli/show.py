@@ -10,6 +10,7 @@ from cyclopts.types import PositiveInt
 
 from decbayes.cli.describe import SMALLEST_IMAGE, Shape, known_model, square, table_of
 from decbayes.cli.outputs import DPI, Dpi, check_picture, save_picture
+from decbayes.cli.quality import remarks_on
 from decbayes.cli.terminal import output, plain
 from decbayes.errors import DecbayesError, InvalidData
 from decbayes.files import load
@@ -55,6 +56,8 @@ def show(
     console.print(f"structure {structure.fingerprint[:12]}, posterior {read.digest[:12]}", style="dim")
     console.print(f"uncertainty: {read.uncertainty}", style="dim")
     console.print(table_of(read, top=top, shape=shape or visible_square(read)))
+    for line in remarks_on(read, top):
+        console.print(line)
 
 
 def visible_square(posterior: Posterior) -> Shape | None:
