@@ -98,6 +98,15 @@ def test_what_would_count_twice_is_refused(run, tmp_path):
         Round.of({"a": rounds[0], "b": rounds[1], "c": elsewhere})
 
 
+def test_data_that_were_held_back_stay_so(run, tmp_path):
+    fitted(run, tmp_path)
+    for site in SITES:
+        assert run(f"fit topics {site}.jsonl --like a.posterior --hold-back 0.25 -o {site}.less.posterior")[0] == 0
+    line = "refine a.jsonl --own a.less.posterior --others b.less.posterior c.less.posterior -o a.1.posterior"
+    assert "not the posterior of these data" in run(line)[2]
+    assert run(f"{line} --hold-back 0.25")[0] == 0
+
+
 def test_a_day_on_top_of_another_counts_once(run, tmp_path):
     fitted(run, tmp_path)
     assert run("fit topics b.jsonl --prior a.posterior -o ab.posterior")[0] == 0

@@ -11,6 +11,7 @@ from cyclopts.types import NonNegativeInt, PositiveInt
 
 from decbayes.cli.options import KEYWORD, as_option, lacking, model_options
 from decbayes.cli.outputs import check_output
+from decbayes.cli.reading import HoldBack, without_held_back
 from decbayes.cli.running import WrongArgument
 from decbayes.cli.sent import sent_in
 from decbayes.cli.terminal import available, fitting, messages
@@ -18,7 +19,6 @@ from decbayes.cli.unfinished import Counted, Unfinished, fit_on, named, note_of
 from decbayes.devices import DeviceName
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.files import load, save
-from decbayes.models import holdback
 from decbayes.models.ascent import FitInterrupted
 from decbayes.models.model import Model, number_of
 from decbayes.models.registry import MODELS, model_for
@@ -40,14 +40,11 @@ Restarts = Annotated[
     Parameter(help="Additional random starts; the best is kept.", show_default=False),
 ]
 Passes = Annotated[PositiveInt | None, Parameter(help="Maximum number of passes over the data.", show_default=False)]
-HoldBack = Annotated[float, Parameter(help="Share of the data to keep out of the fit, for `decbayes validate`.")]
 Batch = Annotated[
     PositiveInt | None, Parameter(help="Documents in a batch of the first passes, for very many.", show_default=False)
 ]
 Device = Annotated[DeviceName | None, Parameter(help="Where to fit: cpu, cuda, or auto.", show_default=False)]
 
-# More than half of the data would judge, and less would learn.
-MOST_HELD_BACK = 0.5
 
 FIRST = (inspect.Parameter("output", KEYWORD, annotation=Output),)
 LAST = (
@@ -158,12 +155,6 @@ def fit(
         f"{output}: {model.count(observations):,} observations, {number}bound {found.bound[-1]:,.2f} after "
         f"{len(found.bound)} {'rounds' if model.auto else 'passes'}, {end}; structure {structure.fingerprint[:12]}"
     )
-
-
-def without_held_back(model: Model, observations: Any, share: float) -> Any:
-    if not 0.0 <= share <= MOST_HELD_BACK:
-        raise WrongArgument(f"--hold-back must be from 0 to {MOST_HELD_BACK:g}, not {share:g}.")
-    return holdback.hold_back(model, observations, share=share)[0] if share else observations
 
 
 def built(kind: type[Model], data: Any, settings: dict[str, Any]) -> tuple[Model, Any]:

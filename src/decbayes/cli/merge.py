@@ -91,7 +91,7 @@ def merge(
     if restarts is not None and solver != "matching":
         raise WrongArgument("--restarts is for --solver matching.")
     count = number_of(components)
-    sent = read_all(posteriors)
+    sent = read_once(posteriors)
     note = {"holds": sorted(frozenset().union(*(each.data for each in sent.values())))}
     whole = together(sent)
     if whole is not None:
@@ -168,7 +168,7 @@ def solver_named(name: Solvers | None, restarts: int | None) -> Solver | None:
     return solvers[name]  # type: ignore[no-any-return]
 
 
-def read_all(paths: list[Path]) -> dict[str, Sent]:
+def read_once(paths: list[Path]) -> dict[str, Sent]:
     """All posteriors; one that does not fit the first is refused by name, and so are the same data twice."""
     if not paths:
         raise NothingToMerge("Give the posterior files to merge.")
@@ -177,6 +177,11 @@ def read_all(paths: list[Path]) -> dict[str, Sent]:
     check_once({name: each for name, each in sent.items() if different[each.posterior.digest] == name})
     warn_of_copies(paths, [each.posterior for each in sent.values()])
     return sent
+
+
+def read_all(paths: list[Path]) -> list[Posterior]:
+    """The same, with their columns in one order."""
+    return list(same_columns([each.posterior for each in read_once(paths).values()]))
 
 
 def warn_of_copies(paths: list[Path], read: list[Posterior]) -> None:

@@ -11,7 +11,7 @@ from cyclopts.validators import Number
 
 from decbayes.cli.merge import number_of
 from decbayes.cli.outputs import check_output
-from decbayes.cli.reading import Reading, the_data
+from decbayes.cli.reading import HoldBack, Reading, the_data, without_held_back
 from decbayes.cli.running import WrongArgument
 from decbayes.cli.sent import read_sent
 from decbayes.cli.terminal import fitting, messages
@@ -38,6 +38,7 @@ def refine(
     damping: Annotated[
         float, Parameter(help="How much of the way to go, if rounds swing to and fro.", validator=Number(gt=0, lte=1))
     ] = 1.0,
+    hold_back: HoldBack = 0.0,
     seed: Annotated[NonNegativeInt, Parameter(help="Random seed.")] = 0,
     reading: Reading = AS_THEY_ARE,
 ) -> None:
@@ -49,6 +50,7 @@ def refine(
     begun = Round.of(sent, number_of(components))
     model = begun.model
     observations = model.read(the_data(model, data), report=messages().print, **reading.options(type(model)))
+    observations = without_held_back(model, observations, hold_back)
     ascent = model.ascent if passes is None else replace(model.ascent, passes=passes)
     with fitting(1, ascent.passes) as bar:
         rng = np.random.default_rng(seed)

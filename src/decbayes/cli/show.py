@@ -55,9 +55,9 @@ def show(
     console.print(plain(f"{name} ({settings or 'no settings'})"))
     console.print(f"structure {structure.fingerprint[:12]}, posterior {read.digest[:12]}", style="dim")
     console.print(f"uncertainty: {read.uncertainty}", style="dim")
-    console.print(table_of(read, top=top, shape=shape or visible_square(read)))
     for line in remarks_on(read, top):
         console.print(line)
+    console.print(table_of(read, top=top, shape=shape or visible_square(read)))
 
 
 def visible_square(posterior: Posterior) -> Shape | None:
