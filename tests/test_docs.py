@@ -108,6 +108,11 @@ def network(reader):
     assert "site-b.example.org" in reader.printed[-1], "the certificate that was shown"
 
 
+def rounds_by_files(reader):
+    alone, merged, refined = (float(line.split()[-1]) for line in reader.printed[-2].splitlines()[1:4])
+    assert refined > merged > alone
+
+
 def streaming(reader):
     streamed, scores, batch = (reader.names[name] for name in ("streamed", "scores", "batch"))
     assert streamed["AMPS"] == pytest.approx(streamed["all at once"], abs=0.01)
@@ -202,6 +207,7 @@ CLAIMS = {
     "network.md": network,
     "other-libraries.md": other_libraries,
     "scikit-learn.md": estimators,
+    "rounds-by-files.md": rounds_by_files,
     "streaming.md": streaming,
     "plot.md": pictures,
     "unknown-components.md": unknown_components,

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from decbayes.models.mixture import Mixture as Mixture
     from decbayes.models.model import Model as Model
     from decbayes.models.poisson_regression import PoissonRegression as PoissonRegression
+    from decbayes.models.quality import Quality as Quality
     from decbayes.models.registry import model_for as model_for
     from decbayes.models.registry import register as register
     from decbayes.models.simple_mixtures import BernoulliMixture as BernoulliMixture
@@ -104,6 +105,7 @@ _HOME = {
     "PoissonRegression": "models.poisson_regression",
     "Posterior": "posterior",
     "Quadratic": "merging",
+    "Quality": "models.quality",
     "Recipe": "inputs.recipes",
     "Refinement": "streaming",
     "Robust": "merging",

@@ -35,10 +35,13 @@ Arrays = Mapping[str, np.ndarray[Any, Any]]
 _known: "WeakValueDictionary[str, Structure]" = WeakValueDictionary()
 
 
-def save(posterior: Posterior, path: str | os.PathLike[str]) -> None:
-    """Write a posterior to a file, whole or not at all."""
+def save(posterior: Posterior, path: str | os.PathLike[str], *, note: Mapping[str, Any] | None = None) -> None:
+    """Write a posterior to a file, whole or not at all.
+
+    A `note` of plain values goes with it and is no part of the posterior: `load_note` reads it.
+    """
     check_kind(Posterior, posterior=posterior)
-    write_whole(Path(path), to_bytes(posterior))
+    write_whole(Path(path), to_bytes(posterior, note))
 
 
 def write_whole(target: Path, content: bytes) -> None:
@@ -67,6 +70,20 @@ def load(path: str | os.PathLike[str], *, most_bytes: int = MOST_BYTES) -> Poste
         return from_bytes(source.read_bytes())
     except DecbayesError as error:
         raise InvalidFile(f"{source} cannot be read as a posterior. {error}") from error
+
+
+def load_note(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a file says of its posterior beside the posterior; nobody vouches for it."""
+    with Path(path).open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = file.read(min(length, MOST_BYTES))
+    try:
+        note = parsed_header(str(json.loads(header)["__metadata__"][KEY])).get("note", {})
+    except (ValueError, KeyError, TypeError, RecursionError):
+        note = None
+    if not isinstance(note, dict):
+        raise InvalidFile(f"{path}: its note cannot be read.")
+    return note
 
 
 class Library(Sequence[Posterior]):
@@ -102,8 +119,8 @@ class Library(Sequence[Posterior]):
         return f"Library({len(self)} posteriors)"
 
 
-def to_bytes(posterior: Posterior) -> bytes:
-    """The canonical bytes of a posterior: equal posteriors have equal bytes."""
+def to_bytes(posterior: Posterior, note: Mapping[str, Any] | None = None) -> bytes:
+    """The canonical bytes of a posterior: equal posteriors have equal bytes, and so have equal notes."""
     from safetensors.numpy import save as serialize
 
     structure = posterior.structure
@@ -116,6 +133,8 @@ def to_bytes(posterior: Posterior) -> bytes:
     if posterior.calibration is not None:
         header["calibration"] = posterior.calibration.method
         tensors |= {name: array.astype("<f8") for name, array in posterior.calibration.arrays().items()}
+    if note:
+        header["note"] = dict(note)
     return bytes(serialize(tensors, metadata={KEY: canonical_json(header).decode()}))
 
 

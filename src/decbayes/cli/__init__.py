@@ -59,6 +59,19 @@ app.command(
     ```""",
 )
 app.command(
+    "decbayes.cli.refine:refine",
+    name="refine",
+    help="""One site's next round: refit its data against what all other sites have sent, and write what to send next.
+
+    Each site runs it once per round, on files of the same round. `decbayes merge` adds up what a round has brought.
+
+    For example:
+
+    ```sh
+    decbayes refine letters.jsonl --own a.posterior --others b.posterior c.posterior -o a.1.posterior
+    ```""",
+)
+app.command(
     "decbayes.cli.show:show",
     name="show",
     help="""Print a posterior: topics with their words, a mixture's means, features as images.
@@ -67,6 +80,17 @@ app.command(
 
     ```sh
     decbayes show merged.posterior --top 15 --picture topics.png
+    ```""",
+)
+app.command(
+    "decbayes.cli.quality:quality",
+    name="quality",
+    help="""How good topics are to read: coherence on the documents of one site or of all, diversity, near-duplicates.
+
+    For example:
+
+    ```sh
+    decbayes quality merged.posterior --data letters.jsonl
     ```""",
 )
 app.command(

@@ -1,7 +1,7 @@
 """`decbayes fit`: the posterior of one site's data. Each model has a command, and its settings are the options."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,17 +11,19 @@ from cyclopts.types import NonNegativeInt, PositiveInt
 
 from decbayes.cli.options import KEYWORD, as_option, lacking, model_options
 from decbayes.cli.outputs import check_output
+from decbayes.cli.reading import HoldBack, without_held_back
 from decbayes.cli.running import WrongArgument
+from decbayes.cli.sent import sent_in
 from decbayes.cli.terminal import available, fitting, messages
 from decbayes.cli.unfinished import Counted, Unfinished, fit_on, named, note_of
 from decbayes.devices import DeviceName
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.files import load, save
-from decbayes.models import holdback
 from decbayes.models.ascent import FitInterrupted
 from decbayes.models.model import Model, number_of
 from decbayes.models.registry import MODELS, model_for
 from decbayes.posterior import Posterior
+from decbayes.updates.rounds import Sent
 
 app = App(name="fit", help="Fit a model to one site's data and write its posterior.")
 
@@ -31,20 +33,18 @@ Sources = Annotated[
 ]
 Output = Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the posterior.")]
 Like = Annotated[Path | None, Parameter(help="Use the model, prior and column names of another site's posterior.")]
+EARLIER = "A posterior of earlier data: the new one holds both, with the same model and components."
 Seed = Annotated[NonNegativeInt, Parameter(help="Random seed: the same seed gives the same fit.")]
 Restarts = Annotated[
     NonNegativeInt | None,
     Parameter(help="Additional random starts; the best is kept.", show_default=False),
 ]
 Passes = Annotated[PositiveInt | None, Parameter(help="Maximum number of passes over the data.", show_default=False)]
-HoldBack = Annotated[float, Parameter(help="Share of the data to keep out of the fit, for `decbayes validate`.")]
 Batch = Annotated[
     PositiveInt | None, Parameter(help="Documents in a batch of the first passes, for very many.", show_default=False)
 ]
 Device = Annotated[DeviceName | None, Parameter(help="Where to fit: cpu, cuda, or auto.", show_default=False)]
 
-# More than half of the data would judge, and less would learn.
-MOST_HELD_BACK = 0.5
 
 FIRST = (inspect.Parameter("output", KEYWORD, annotation=Output),)
 LAST = (
@@ -69,10 +69,18 @@ def fit_command(kind: type[Model]) -> Callable[..., None]:
 
     data = Sources if kind.many_files else Data
     where = inspect.Parameter("data", inspect.Parameter.POSITIONAL_ONLY, annotation=data)
-    own = [where, *FIRST, *model_options(kind), *LAST, *(LARGE if kind.in_batches else ())]
+    settings = model_options(kind)
+    own = [where, *FIRST, *settings, earlier_option(settings), *LAST, *(LARGE if kind.in_batches else ())]
     command.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
     command.__doc__ = help_text(kind)
     return command
+
+
+def earlier_option(settings: Sequence[inspect.Parameter]) -> inspect.Parameter:
+    """--prior, or --earlier as well: some models have a number of the first name."""
+    taken = any(setting.name == "prior" for setting in settings)
+    parameter = Parameter(name="--earlier" if taken else ["--prior", "--earlier"], help=EARLIER)
+    return inspect.Parameter("earlier", KEYWORD, default=None, annotation=Annotated[Path | None, parameter])
 
 
 def fit(
@@ -81,6 +89,7 @@ def fit(
     *,
     output: Path,
     like: Path | None = None,
+    earlier: Path | None = None,
     restarts: int | None = None,
     passes: int | None = None,
     seed: int = 0,
@@ -94,11 +103,24 @@ def fit(
     On Ctrl-C the best state so far is written, and the same command goes on from there.
     """
     files = [data] if isinstance(data, Path) else data
-    check_output(output, *files, like, *(value for value in settings.values() if isinstance(value, Path)))
-    options = {"like": like, "restarts": restarts, "passes": passes, "seed": seed, "batch": batch, **settings}
+    check_output(output, *files, like, earlier, *(value for value in settings.values() if isinstance(value, Path)))
+    before = None if earlier is None else sent_in(earlier)
+    if earlier is not None and like is not None:
+        raise WrongArgument("--prior and --like exclude each other: the model is that of the prior.")
+    options = {
+        "like": like,
+        "earlier": before and before.posterior.digest,
+        "restarts": restarts,
+        "passes": passes,
+        "seed": seed,
+        "batch": batch,
+        **settings,
+    }
     options |= {"hold_back": hold_back} if hold_back else {}
     command = named(kind, files, options)
-    model, observations = agreed(kind, data, like, settings) if like is not None else built(kind, data, settings)
+    known = like or earlier
+    model, observations = agreed(kind, data, known, settings) if known is not None else built(kind, data, settings)
+    check_earlier(before, earlier, model)
     observations = without_held_back(model, observations, hold_back)
     chosen = {"restarts": restarts, "passes": passes, "batch": batch}
     ascent = replace(model.ascent, **{name: value for name, value in chosen.items() if value is not None})
@@ -110,7 +132,7 @@ def fit(
     try:
         with fitting(ascent.restarts + 1, ascent.passes) as bar:
             report = Counted(bar, left.passes if left else 0)
-            found = fit_on(model, observations, left, seed, report, **where)
+            found = fit_on(model, observations, left, seed, report, **on_top(before), **where)
     except FitInterrupted as interruption:
         reached = report.last
         done = reached.number + (report.begun if not reached.restart else 0)
@@ -119,13 +141,13 @@ def fit(
         messages().print(f"Interrupted; the best state so far is in {output}. The same command goes on from there.")
         raise
     structure = found.posterior.structure
-    if found.posterior == Posterior.of_prior(structure):
+    if found.posterior == (Posterior.of_prior(structure) if before is None else before.posterior):
         names = ", ".join(map(str, files))
         raise InvalidData(
             f"{names} holds nothing that the model can use: no word of its vocabulary, or only empty rows. "
             "Nothing was written."
         )
-    save(found.posterior, output)
+    save(found.posterior, output, note=None if before is None else {"holds": sorted(before.data)})
     note_of(output).unlink(missing_ok=True)
     end = "converged" if found.converged else "not converged yet"
     number = f"{number_of(structure)} {model.number}, " if model.auto else ""
@@ -133,12 +155,6 @@ def fit(
         f"{output}: {model.count(observations):,} observations, {number}bound {found.bound[-1]:,.2f} after "
         f"{len(found.bound)} {'rounds' if model.auto else 'passes'}, {end}; structure {structure.fingerprint[:12]}"
     )
-
-
-def without_held_back(model: Model, observations: Any, share: float) -> Any:
-    if not 0.0 <= share <= MOST_HELD_BACK:
-        raise WrongArgument(f"--hold-back must be from 0 to {MOST_HELD_BACK:g}, not {share:g}.")
-    return holdback.hold_back(model, observations, share=share)[0] if share else observations
 
 
 def built(kind: type[Model], data: Any, settings: dict[str, Any]) -> tuple[Model, Any]:
@@ -170,6 +186,16 @@ def agreed(kind: type[Model], data: Any, like: Path, settings: dict[str, Any]) -
     if number is not None:
         model = model.sized(number)
     return model, model.read(data, **sources, report=messages().print)
+
+
+def on_top(before: Sent | None) -> dict[str, Posterior]:
+    """Earlier data count in the prior, and their components are where to start."""
+    return {} if before is None else {"prior": before.posterior, "start": before.posterior}
+
+
+def check_earlier(before: Sent | None, path: Path | None, model: Model) -> None:
+    if before is not None and before.posterior.structure != model.structure:
+        raise WrongArgument(f"{path} has another number of {model.number}; leave --{model.number} out.")
 
 
 def help_text(kind: type[Model]) -> str:

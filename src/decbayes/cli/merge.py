@@ -9,9 +9,12 @@ from cyclopts.types import NonNegativeInt
 
 from decbayes.cli.explain import print_alignment, print_influence, remarks, shared_rows
 from decbayes.cli.outputs import DPI, Dpi, check_output, check_picture, save_picture
+from decbayes.cli.quality import remarks_on
 from decbayes.cli.running import WrongArgument
-from decbayes.cli.terminal import aligning, messages, plain, progress_bar
-from decbayes.errors import NothingToMerge, StructureMismatch
+from decbayes.cli.sent import read_sent
+from decbayes.cli.terminal import aligning, messages, plain
+from decbayes.cli.terminal import output as screen
+from decbayes.errors import NothingToMerge
 from decbayes.files import load, save
 from decbayes.merging import (
     Alignment,
@@ -24,14 +27,15 @@ from decbayes.merging import (
     product,
     tree,
 )
-from decbayes.merging.agreement import alike, difference
 from decbayes.merging.columns import same_columns
 from decbayes.merging.problem import Solver
 from decbayes.merging.solving import Number
 from decbayes.posterior import Posterior
+from decbayes.updates.rounds import Sent, check_once, together
 
 # Sites of which it is worth the time to find out, unasked, whether unlike things were merged.
 MOST_LOOKED_AT = 100
+TOP_WORDS = 10
 
 Solvers = Literal["grouping", "matching", "swaps", "exhaustive", "hierarchical"]
 
@@ -87,21 +91,34 @@ def merge(
     if restarts is not None and solver != "matching":
         raise WrongArgument("--restarts is for --solver matching.")
     count = number_of(components)
-    read, earlier = read_all(posteriors), None
+    sent = read_once(posteriors)
+    note = {"holds": sorted(frozenset().union(*(each.data for each in sent.values())))}
+    whole = together(sent)
+    if whole is not None:
+        if any((explain, picture, tree, as_json, since, components, solver)):
+            raise WrongArgument(
+                "Posteriors of a round are in common slots already; options of the alignment are for others."
+            )
+        save(whole, output, note=note)
+        messages().print(f"{output}: {len(sent)} posteriors of one round, in common slots")
+        return
+    read, earlier = list(same_columns([each.posterior for each in sent.values()])), None
     if since is not None:
         *read, earlier = same_columns([*read, load(since)])
     if naive:
-        save(product(read), output)
+        save(product(read), output, note=note)
         messages().print(f"{output}: {len(read)} posteriors, not aligned")
         return
     with aligning(len(read)) as progress:
         found = align(read, components=count, solver=solver_named(solver, restarts), since=earlier, progress=progress)
-    save(found.merged(), output)
+    save(found.merged(), output, note=note)
     names = [path.name.removesuffix(".posterior") for path in posteriors]
     draw(found, names, picture, tree, dpi)
     if explain:
         print_alignment(found, found.merged(), names)
         print_influence(found, names)
+        for line in remarks_on(found.merged(), TOP_WORDS):
+            screen().print(line)
     if as_json:
         for row in shared_rows(found, names):
             print(json.dumps(row))
@@ -151,23 +168,20 @@ def solver_named(name: Solvers | None, restarts: int | None) -> Solver | None:
     return solvers[name]  # type: ignore[no-any-return]
 
 
-def read_all(paths: list[Path]) -> list[Posterior]:
-    """All posteriors with their columns in one order; one that does not fit the first is refused by name.
-
-    Numbers of components may differ.
-    """
+def read_once(paths: list[Path]) -> dict[str, Sent]:
+    """All posteriors; one that does not fit the first is refused by name, and so are the same data twice."""
     if not paths:
         raise NothingToMerge("Give the posterior files to merge.")
-    with progress_bar() as bar:
-        read = [*same_columns([load(path) for path in bar.track(paths, description="reading")])]
-    for path, posterior in zip(paths, read, strict=True):
-        if posterior.structure != read[0].structure and not alike(posterior.structure, read[0].structure):
-            raise StructureMismatch(
-                f"{path} does not fit {paths[0]}: {difference(read[0].structure, posterior.structure)} "
-                f"Fit it again with --like {paths[0]}."
-            )
-    warn_of_copies(paths, read)
-    return read
+    sent = read_sent(paths)
+    different = {each.posterior.digest: name for name, each in sent.items()}
+    check_once({name: each for name, each in sent.items() if different[each.posterior.digest] == name})
+    warn_of_copies(paths, [each.posterior for each in sent.values()])
+    return sent
+
+
+def read_all(paths: list[Path]) -> list[Posterior]:
+    """The same, with their columns in one order."""
+    return list(same_columns([each.posterior for each in read_once(paths).values()]))
 
 
 def warn_of_copies(paths: list[Path], read: list[Posterior]) -> None:

@@ -6,7 +6,9 @@ from typing import Annotated, Any, get_args
 
 from cyclopts import Parameter
 
+from decbayes.cli.running import WrongArgument
 from decbayes.errors import InvalidData
+from decbayes.models import holdback
 from decbayes.models import topic_sources as topics
 from decbayes.models.model import Model
 
@@ -19,6 +21,10 @@ def told(hint: Any, *, negative: str | None = None) -> Parameter:
 Columns = Annotated[
     str, Parameter(help="Columns to use, separated by commas; default: those of the posterior, or the texts in `text`.")
 ]
+
+HoldBack = Annotated[float, Parameter(help="Share of the data to keep out of the fit, for `decbayes validate`.")]
+# More than half of the data would judge, and less would learn.
+MOST_HELD_BACK = 0.5
 
 
 @Parameter(name="*")
@@ -43,10 +49,16 @@ class Reading:
         return given
 
 
-def the_data(model: Model, paths: list[Path]) -> Path | list[Path]:
+def the_data(model: Model, paths: list[Path]) -> Any:
     """What a model reads: one file, or several where it can."""
     if model.many_files:
         return paths
     if len(paths) != 1:
         raise InvalidData(f"{type(model).__name__} reads one file, not {len(paths)}.")
     return paths[0]
+
+
+def without_held_back(model: Model, observations: Any, share: float) -> Any:
+    if not 0.0 <= share <= MOST_HELD_BACK:
+        raise WrongArgument(f"--hold-back must be from 0 to {MOST_HELD_BACK:g}, not {share:g}.")
+    return holdback.hold_back(model, observations, share=share)[0] if share else observations

@@ -10,6 +10,7 @@ from cyclopts.types import PositiveInt
 
 from decbayes.cli.describe import SMALLEST_IMAGE, Shape, known_model, square, table_of
 from decbayes.cli.outputs import DPI, Dpi, check_picture, save_picture
+from decbayes.cli.quality import remarks_on
 from decbayes.cli.terminal import output, plain
 from decbayes.errors import DecbayesError, InvalidData
 from decbayes.files import load
@@ -54,6 +55,8 @@ def show(
     console.print(plain(f"{name} ({settings or 'no settings'})"))
     console.print(f"structure {structure.fingerprint[:12]}, posterior {read.digest[:12]}", style="dim")
     console.print(f"uncertainty: {read.uncertainty}", style="dim")
+    for line in remarks_on(read, top):
+        console.print(line)
     console.print(table_of(read, top=top, shape=shape or visible_square(read)))
 
 

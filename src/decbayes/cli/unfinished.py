@@ -77,11 +77,14 @@ def fit_on(model: Model, observations: Any, left: Unfinished | None, seed: int, 
     if left is None:
         return model.fit(observations, rng=np.random.default_rng(seed), progress=report, **where)
     ascent: Ascent = model.ascent
+    begun = where.get("start")
     rest = replace(model, ascent=replace(ascent, passes=max(1, ascent.passes - left.passes)))
-    best = rest.fit(observations, rng=np.random.default_rng(seed), start=left.posterior, progress=report, **where)
-    further = ascent.restarts - left.starts
+    where["start"] = left.posterior
+    best = rest.fit(observations, rng=np.random.default_rng(seed), progress=report, **where)
+    further = ascent.restarts - left.starts if begun is None else 0
     if further <= 0:
         return best
+    del where["start"]
     others = replace(model, ascent=replace(ascent, restarts=further - 1))
     try:
         found = others.fit(observations, rng=np.random.default_rng([seed, left.starts]), progress=report, **where)

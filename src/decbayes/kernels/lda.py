@@ -190,7 +190,7 @@ def infer_documents(
     rows = (components + 3) // 4 * 4
     most = 8 * (longest(offsets[:-1], offsets[1:]) // 8 + 1)
     gathered, count_buffer, norm_buffer = np.empty(rows * most), np.empty(most), np.empty(most)
-    shares, sums = np.zeros(rows), np.empty(rows)
+    shares, sums, enough = np.zeros(rows), np.empty(rows), tolerance * components
     for d in range(documents):
         start, size = offsets[d], offsets[d + 1] - offsets[d]
         padded = (size + 7) // 8 * 8
@@ -201,7 +201,7 @@ def infer_documents(
             shares[k] = exp_digamma(gamma[d, k])
         for _ in range(most_steps):
             change = _update_document(n, local, prior, gamma[d], shares, norm, sums)
-            if change < tolerance * components:
+            if change < enough:
                 break
         gamma[d] /= gamma[d].sum()
 

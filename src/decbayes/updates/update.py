@@ -11,6 +11,7 @@ import numpy as np
 
 from decbayes.arguments import is_number
 from decbayes.merging.agreement import common_structure
+from decbayes.models.ascent import OnPass
 from decbayes.models.model import Model
 from decbayes.posterior import Posterior
 from decbayes.updates.epoch import Epoch
@@ -46,7 +47,15 @@ class Update:
         start = None if earlier == Posterior.of_prior(self.model.structure) else earlier
         return self.part(self.model.fit(data, prior=earlier, start=start, rng=rng).posterior)
 
-    def relearn(self, data: Any, own: Posterior, merged: Posterior, *, rng: np.random.Generator) -> Posterior:
+    def relearn(
+        self,
+        data: Any,
+        own: Posterior,
+        merged: Posterior,
+        *,
+        rng: np.random.Generator,
+        progress: OnPass | None = None,
+    ) -> Posterior:
         """Fit all of a site's data again with all other sites' contributions as its prior; the new contribution.
 
             c_i ← fit(data_i, prior = λ0 + Σ_{j≠i} c_j, start = λ0 + Σ_j c_j) − prior
@@ -54,7 +63,8 @@ class Update:
         `own` is what the site has contributed to `merged`, in the same slots.
         """
         cavity = without(merged, own)
-        fitted = self.model.fit(data, prior=self.whole(cavity), start=self.whole(merged), rng=rng).posterior
+        before, start = self.whole(cavity), self.whole(merged)
+        fitted = self.model.fit(data, prior=before, start=start, rng=rng, progress=progress).posterior
         return self._part_of_the_way(own, without(self.part(fitted), cavity))
 
     def relearn_all(
@@ -64,7 +74,10 @@ class Update:
         cavities = [without(merged, posterior) for posterior in own]
         priors, starts = [self.whole(cavity) for cavity in cavities], [self.whole(merged)] * len(cavities)
         fits = self.model.fit_many(shards, priors=priors, starts=starts, rng=rng)
-        return [without(self.part(fit.posterior), cavity) for fit, cavity in zip(fits, cavities, strict=True)]
+        return [
+            self._part_of_the_way(before, without(self.part(fit.posterior), cavity))
+            for before, fit, cavity in zip(own, fits, cavities, strict=True)
+        ]
 
     def whole(self, posterior: Posterior) -> Posterior:
         """A posterior as the model knows it: with the contributions of earlier epochs."""

@@ -1,0 +1,178 @@
+"""How good topics are to read: coherence of their top words, diversity, near-duplicates, words that tell them apart.
+
+Coherence is the normalised pointwise mutual information of pairs of a topic's top words within documents,
+
+    NPMI(v, w) = log(p(v, w) / p(v) p(w)) / −log p(v, w),        −1 never together, 0 independent, 1 always together.
+
+It needs documents, and these stay at their sites. What adds up across sites is counts for the top words alone: in how
+many documents each occurs, and each pair of one topic.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.special import rel_entr
+
+from decbayes.arguments import check_kind, check_whole
+from decbayes.errors import InvalidData, StructureMismatch
+from decbayes.families import Array
+from decbayes.posterior import Posterior
+
+FACTOR = "topics"
+# Added to probabilities of pairs, as gensim does: a pair that never occurs has −1, not −∞.
+NEVER = 1e-12
+# From this affinity Σ √(p q) on two topics are nearly the same.
+NEARLY_THE_SAME = 0.9
+
+FORMAT = "decbayes co-occurrence 1"
+
+
+@dataclass(frozen=True, eq=False)
+class CoOccurrence:
+    """In how many documents the top words of each topic occur, alone and in pairs; those of several sites add up.
+
+    `together[k, i, j]` counts documents with words i and j of topic k, and with word i alone where i = j.
+    """
+
+    words: tuple[tuple[str, ...], ...]
+    documents: int
+    together: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        counts = np.asarray(self.together)
+        size = len(self.words[0]) if self.words else 0
+        alone = np.einsum("kii->ki", counts) if counts.ndim == 3 else counts
+        proper = (
+            counts.shape == (len(self.words), size, size)
+            and counts.dtype.kind == "i"
+            and all(len(listed) == size for listed in self.words)
+            and (counts >= 0).all()
+            and (counts == counts.transpose(0, 2, 1)).all()
+            and (counts <= np.minimum(alone[:, :, None], alone[:, None, :])).all()
+            and (counts <= self.documents).all()
+        )
+        if not proper:
+            raise InvalidData("Counts of words in documents contradict each other: they were damaged or made up.")
+
+    def __add__(self, other: "CoOccurrence") -> "CoOccurrence":
+        if self.words != other.words:
+            raise StructureMismatch(
+                "These counts are of different words: all sites must count for the same posterior and number of words."
+            )
+        return replace(self, documents=self.documents + other.documents, together=self.together + other.together)
+
+    def without_few(self, least: int) -> "CoOccurrence":
+        """The same with counts below `least` as zero, so that nothing is said about fewer documents."""
+        return replace(self, together=np.where(self.together < least, 0, self.together))
+
+    def coherence(self) -> Array:
+        """The mean NPMI of each topic's pairs of words; a pair with a word that no document has counts 0."""
+        if not self.documents:
+            raise InvalidData("There are no documents, so there is nothing to say about coherence.")
+        first, second = np.triu_indices(self.together.shape[1], k=1)
+        pairs = self.together[:, first, second] / self.documents
+        alone = np.einsum("kii->ki", self.together) / self.documents
+        product = alone[:, first] * alone[:, second]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values = np.log((pairs + NEVER) / product) / -np.log(pairs + NEVER)
+        return np.asarray(np.where(product > 0.0, values, 0.0).mean(axis=1))
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it: of each topic the words, and the counts above and on the diagonal row by row."""
+        upper = np.triu_indices(self.together.shape[1])
+        counts = [matrix[upper].tolist() for matrix in self.together]
+        return {"format": FORMAT, "documents": self.documents, "words": [*map(list, self.words)], "counts": counts}
+
+    @classmethod
+    def of_plain(cls, stored: Any) -> "CoOccurrence":
+        """What `plain` has made; anything else is refused."""
+        try:
+            words = tuple(tuple(map(str, listed)) for listed in stored["words"])
+            size, documents = len(words[0]), stored["documents"]
+            together, (rows, columns) = np.zeros((len(words), size, size), dtype=np.int64), np.triu_indices(size)
+            counts = np.array(stored["counts"])
+            if stored["format"] != FORMAT or counts.dtype.kind != "i" or type(documents) is not int:
+                raise ValueError
+            together[:, rows, columns] = together[:, columns, rows] = counts
+        except (KeyError, TypeError, ValueError, IndexError):
+            raise InvalidData("This does not hold counts of words in documents, as `decbayes quality` does.") from None
+        return cls(words, documents, together)
+
+
+@dataclass(frozen=True)
+class Quality:
+    """What the topics alone say; with documents, see `co_occurrence`."""
+
+    posterior: Posterior
+    top: int = 10
+
+    def __post_init__(self) -> None:
+        check_kind(Posterior, posterior=self.posterior)
+        check_whole(1, top=self.top)
+        if FACTOR not in self.posterior.structure.labels:
+            raise InvalidData("Only topics have words; this posterior has none.")
+
+    @cached_property
+    def used(self) -> NDArray[np.intp]:
+        """Topics that have learned from at least one word."""
+        learned = np.asarray(self.posterior.contribution[FACTOR].sum(axis=1)).ravel()
+        return np.flatnonzero(learned >= 1.0)
+
+    @cached_property
+    def shares(self) -> Array:
+        return np.asarray(self.posterior.mean(FACTOR))
+
+    @cached_property
+    def columns(self) -> NDArray[np.intp]:
+        """(topics, top): the most probable words of each."""
+        return np.argsort(-self.shares, axis=1, kind="stable")[:, : self.top]
+
+    @property
+    def words(self) -> tuple[tuple[str, ...], ...]:
+        return self._named(self.columns)
+
+    @property
+    def diversity(self) -> float:
+        """The share of different words among the top words of all topics: 1 if no two topics share any."""
+        listed = self.columns[self.used]
+        return len(np.unique(listed)) / max(1, listed.size)
+
+    @cached_property
+    def affinity(self) -> Array:
+        """(topics, topics): Σ_w √(p_w q_w), 1 for the same topic."""
+        roots = np.sqrt(self.shares)
+        return np.asarray(roots @ roots.T)
+
+    @property
+    def duplicates(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of topics that are nearly the same."""
+        pairs = [(int(j), int(k)) for j in self.used for k in self.used if j < k]
+        return tuple(pair for pair in pairs if self.affinity[pair] >= NEARLY_THE_SAME)
+
+    @property
+    def telling(self) -> tuple[tuple[str, ...], ...]:
+        """The words that tell each topic from all together: the largest terms of Σ_w p(w | k) log p(w | k) / p(w)."""
+        learned = np.asarray(self.posterior.contribution[FACTOR].sum(axis=1)).ravel()
+        weights = learned / learned.sum() if learned.sum() > 0 else np.full(len(learned), 1.0 / len(learned))
+        terms = rel_entr(self.shares, weights @ self.shares)
+        return self._named(np.argsort(-terms, axis=1, kind="stable")[:, : self.top])
+
+    def co_occurrence(self, blocks: Iterable[csr_array]) -> CoOccurrence:
+        """Counts of the top words in documents × words counts, which come some documents at a time."""
+        columns = np.unique(self.columns)
+        total, documents = np.zeros((len(columns), len(columns)), dtype=np.int64), 0
+        for counts in blocks:
+            present = (csr_array(counts)[:, columns] > 0).astype(np.int64)
+            total += (present.T @ present).toarray()
+            documents += counts.shape[0]
+        places = np.searchsorted(columns, self.columns)
+        return CoOccurrence(self.words, documents, total[places[:, :, None], places[:, None, :]])
+
+    def _named(self, columns: NDArray[np.intp]) -> tuple[tuple[str, ...], ...]:
+        labels = self.posterior.structure.labels[FACTOR]
+        return tuple(tuple(labels[column] for column in row) for row in columns.tolist())

@@ -1,0 +1,170 @@
+"""Rounds of refinement by files: what a site sends says whose it is and which data it holds, so that none counts twice.
+
+A site is known by the digest of the first posterior that it has sent. In each round every site refits its data against
+what all others have sent in the round before; the cavity is the same as on a network and in `refine`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from decbayes.errors import InvalidFile, StructureMismatch
+from decbayes.merging import align, product
+from decbayes.merging.solving import Number
+from decbayes.models.ascent import Ascent, OnPass
+from decbayes.models.model import Model
+from decbayes.models.registry import model_for
+from decbayes.posterior import Posterior
+from decbayes.updates.update import Update
+
+LONGEST_NOTE = 100_000
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A posterior as sites send it to each other.
+
+    `holds` are the digests of earlier posteriors whose data are in this one; the first stands for the site. In `round`
+    1 and later the components are in common slots, and `sites` are the first posteriors of all who take part.
+    """
+
+    posterior: Posterior
+    holds: tuple[str, ...] = ()
+    round: int = 0
+    sites: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, posterior: Posterior, note: Mapping[str, Any]) -> "Sent":
+        """A posterior and the note in its file, which nobody vouches for."""
+        try:
+            holds, sites = (tuple(note.get(name, ())) for name in ("holds", "sites"))
+            number = note.get("round", 0)
+            proper = all(isinstance(each, str) and len(each) == len(posterior.digest) for each in (*holds, *sites))
+            proper = proper and type(number) is int and number >= 0 and (number > 0) == bool(sites)
+            if not proper or len(holds) + len(sites) > LONGEST_NOTE or len(set(sites)) < len(sites):
+                raise ValueError
+        except (TypeError, ValueError):
+            raise InvalidFile("What the file says of its data and its round makes no sense.") from None
+        return cls(posterior, holds, number, sites)
+
+    def note(self) -> dict[str, Any]:
+        """What a file says of its posterior; nothing of a first fit."""
+        told = {"holds": list(self.holds), "round": self.round, "sites": list(self.sites)}
+        return {name: value for name, value in told.items() if value}
+
+    @property
+    def site(self) -> str:
+        return self.holds[0] if self.holds else self.posterior.digest
+
+    @property
+    def data(self) -> frozenset[str]:
+        """All posteriors whose data are in this one, itself included."""
+        return frozenset({self.posterior.digest, *self.holds})
+
+
+def check_once(sent: Mapping[str, Sent]) -> None:
+    """Refuse posteriors that hold the same data, by the names of their files."""
+    if sum(len(each.data) for each in sent.values()) == len(frozenset().union(*(each.data for each in sent.values()))):
+        return
+    for (one, first), (other, second) in combinations(sent.items(), 2):
+        if first.data & second.data:
+            raise StructureMismatch(
+                f"{other} and {one} hold the same data: one is an earlier version of the other, or a part of it. Give "
+                "only one of them, or the data would count twice."
+            )
+
+
+def check_round(sent: Mapping[str, Sent]) -> None:
+    """Refuse posteriors that are not all of one round of one exchange, from each site once."""
+    check_once(sent)
+    (name, first), *others = sent.items()
+    for other, each in others:
+        if each.round != first.round:
+            raise StructureMismatch(
+                f"{other} is of round {each.round}, {name} of round {first.round}. Wait until all sites have sent "
+                f"round {max(each.round, first.round)}, and use those files only."
+            )
+        if each.sites != first.sites:
+            raise StructureMismatch(
+                f"{other} and {name} are rounds of different exchanges: they began with other posteriors. All sites "
+                "begin with the same first posteriors and options."
+            )
+    missing = set(first.sites) - {each.site for each in sent.values()}
+    if missing:
+        raise StructureMismatch(
+            f"{len(missing)} of {len(first.sites)} sites are missing. All must send round {first.round}; without them, "
+            "begin again with the first posteriors of those who are there."
+        )
+
+
+@dataclass(frozen=True)
+class Round:
+    """What all sites have sent, the site at hand first, in common slots."""
+
+    sent: Mapping[str, Sent]
+    slots: tuple[Posterior, ...]
+
+    @classmethod
+    def of(cls, sent: Mapping[str, Sent], components: Number = None) -> "Round":
+        """First posteriors are aligned, which has the same bits at every site; those of a round are so already."""
+        check_round(sent)
+        posteriors = [each.posterior for each in sent.values()]
+        begun = next(iter(sent.values())).round > 0
+        return cls(sent, tuple(posteriors if begun else align(posteriors, components=components).relabelled()))
+
+    @cached_property
+    def merged(self) -> Posterior:
+        return product(self.slots)
+
+    @property
+    def model(self) -> Model:
+        return model_for(self.slots[0].structure)
+
+    def refined(
+        self,
+        data: Any,
+        *,
+        rng: np.random.Generator,
+        ascent: Ascent | None = None,
+        damping: float = 1.0,
+        progress: OnPass | None = None,
+    ) -> Sent:
+        """What the site at hand sends in the next round: its new contribution, in common slots.
+
+            c_i ← fit(data_i, prior = λ0 + Σ_{j≠i} c_j, start = λ0 + Σ_j c_j) − prior
+
+        When all sites have done it, the bits are those of a round of `refine(schedule="parallel")`.
+        """
+        model = self.model if ascent is None else replace(self.model, ascent=ascent)
+        name, own = next(iter(self.sent.items()))
+        check_data(model, data, self.slots[0], name)
+        update = Update(model, damping=damping)
+        learned = update.relearn(data, self.slots[0], self.merged, rng=rng, progress=progress)
+        sites = own.sites or tuple(sorted(each.site for each in self.sent.values()))
+        return Sent(learned, (*own.holds, own.posterior.digest), own.round + 1, sites)
+
+    def after(self, sent: Sent) -> Posterior:
+        """The merge once the site at hand has sent this."""
+        return product([sent.posterior, *self.slots[1:]])
+
+
+def check_data(model: Model, data: Any, own: Posterior, name: str) -> None:
+    """Refuse data that the site's posterior was not made of, as far as its numbers tell."""
+    tally = model.tally(own)
+    contradiction = None if tally is None else tally.contradiction(float(np.sum(model.units(data))))
+    if contradiction is not None:
+        raise StructureMismatch(
+            f"{name} is not the posterior of these data alone: {contradiction}. Give the site's own newest posterior "
+            "and all data behind it."
+        )
+
+
+def together(sent: Mapping[str, Sent]) -> Posterior | None:
+    """The merge of a whole round, which needs no alignment; None where these are first posteriors."""
+    if not any(each.round for each in sent.values()):
+        return None
+    return Round.of(sent).merged

@@ -1,0 +1,72 @@
+"""`decbayes quality` and what `show` says of topics."""
+
+import json
+
+import numpy as np
+import pytest
+
+import decbayes as db
+
+THEMES = ["vaccine dose ward nurse", "anchor mast tide crew"]
+
+
+@pytest.fixture
+def offices(tmp_path, rng):
+    """Two offices, and a posterior of two topics."""
+    model = db.LatentDirichletAllocation(2, tuple(sorted(" ".join(THEMES).split())), topic_prior=0.1)
+    for name in "ab":
+        texts = [" ".join(rng.choice(THEMES[n % 2].split(), 6)) for n in range(30)]
+        (tmp_path / f"{name}.txt").write_text("\n".join(texts), encoding="utf-8")
+    counts = model.read([tmp_path / "a.txt", tmp_path / "b.txt"])
+    posterior = model.fit(counts, rng=rng).posterior
+    db.save(posterior, tmp_path / "m.posterior")
+    return posterior, counts
+
+
+def test_counts_of_offices_add_up_to_the_coherence_on_all_documents(run, offices, tmp_path):
+    posterior, counts = offices
+    for name in "ab":
+        assert run(f"quality m.posterior --data {name}.txt --top 4 --least 0 -o {name}.quality")[0] == 0
+    status, shown, _ = run("quality m.posterior --counts a.quality b.quality --top 4 --json")
+    found = db.Quality(posterior, top=4)
+    expected = found.co_occurrence([counts]).coherence()
+    rows = [json.loads(line) for line in shown.splitlines()]
+    assert status == 0
+    np.testing.assert_allclose([row["coherence"] for row in rows], expected)
+    assert [tuple(row["telling"]) for row in rows] == list(found.telling)
+    status, shown, _ = run("quality m.posterior --data a.txt b.txt --top 4")
+    assert (status, f"coherence (NPMI) {expected.mean():.3f} on 60 documents" in shown) == (0, True)
+    stored = json.loads((tmp_path / "a.quality").read_text(encoding="utf-8"))
+    assert set(stored) == {"format", "documents", "words", "counts"}, "all that leaves an office"
+    assert run("quality m.posterior --data a.txt --top 4 --least 8 -o few.quality")[0] == 0
+    few = np.array(json.loads((tmp_path / "few.quality").read_text(encoding="utf-8"))["counts"])
+    assert ((few == 0) | (few >= 8)).all()
+
+
+def test_show_and_explain_say_how_different_topics_are(run, offices, tmp_path):
+    posterior, _ = offices
+    assert "diversity 1.00" in run("show m.posterior --top 4")[1]
+    double = db.Posterior(posterior.structure, {"topics": np.tile(posterior.mean("topics")[:1] * 90, (2, 1))})
+    db.save(double, tmp_path / "double.posterior")
+    shown = run("show double.posterior --top 4")[1]
+    assert "diversity 0.50" in shown
+    assert "Nearly the same: topics 0 and 1" in shown
+    assert "diversity" in run("merge m.posterior double.posterior -o x.posterior --explain")[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("quality m.posterior -o no", "name them with --data"),
+        ("quality m.posterior --data a.txt --counts a.txt", "either --data"),
+        ("quality m.posterior --counts a.txt", "a.txt does not hold counts"),
+        ("quality m.posterior --counts wrong.quality", "counted other words"),
+        ("quality points.posterior", "Only topics have words"),
+    ],
+)
+def test_bad_input_is_refused(run, offices, tmp_path, line, reason):
+    assert run("quality m.posterior --data a.txt --top 2 -o wrong.quality")[0] == 0
+    db.save(db.Posterior.of_prior(db.GaussianMean().structure), tmp_path / "points.posterior")
+    status, _, errors = run(line)
+    assert (status in (1, 2), reason in errors) == (True, True), errors
+    assert not (tmp_path / "no").exists()
