@@ -50,12 +50,8 @@ ALLOWED = {
     "calibration": FOUNDATION | {"files", "merging", "models", "streaming", "updates"},
     "network": FOUNDATION | {"extras", "files", "inputs", "merging", "models", "page", "updates"},
     "interop": FOUNDATION | {"columns", "extras", "files", "merging", "models"},
-<<<<<<< HEAD
-    "sklearn": FOUNDATION | {"columns", "extras", "merging", "models", "streaming"},
-    "page": FOUNDATION | {"merging", "models", "plot"},
-=======
     "sklearn": FOUNDATION | {"columns", "extras", "merging", "models", "streaming", "updates"},
->>>>>>> 781a91c (Days: epochs forget, a given share or what new data contradict; names of components kept)
+    "page": FOUNDATION | {"merging", "models", "plot"},
     "plot": FOUNDATION | {"columns", "extras", "merging", "models"},
     "reporting": FOUNDATION | {"columns", "decbayes", "files", "merging", "models", "plot", "streaming"},
 }

@@ -262,7 +262,7 @@ class LatentDirichletAllocation(OfTexts):
         """What documents need to know of the topics is found once."""
         check_structure(posterior, self.structure_for(posterior), "posterior")
         (alpha,) = Dirichlet().columns(posterior.natural["topics"])
-        prior, words = self._document_prior(len(alpha)), len(self.vocabulary)
+        prior, words = self.document_prior_of(posterior), len(self.vocabulary)
         steps = Steps(prior, PREDICTION_TOLERANCE, PREDICTION_STEPS)
         infer = Inference(Topics(np.ascontiguousarray(alpha.T), alpha.sum(axis=1)), steps)
         names = tuple(f"topic_{k}" for k in range(len(alpha)))
