@@ -50,7 +50,7 @@ ALLOWED = {
     "calibration": FOUNDATION | {"files", "merging", "models", "streaming", "updates"},
     "network": FOUNDATION | {"extras", "files", "inputs", "merging", "models", "page", "updates"},
     "interop": FOUNDATION | {"columns", "extras", "files", "merging", "models"},
-    "sklearn": FOUNDATION | {"columns", "extras", "merging", "models", "streaming"},
+    "sklearn": FOUNDATION | {"columns", "extras", "merging", "models", "streaming", "updates"},
     "page": FOUNDATION | {"merging", "models", "plot"},
     "plot": FOUNDATION | {"columns", "extras", "merging", "models"},
     "reporting": FOUNDATION | {"columns", "decbayes", "files", "merging", "models", "plot", "streaming"},

@@ -208,7 +208,9 @@ def test_positive_settings_are_positive_numbers(wrong):
         lambda: db.GaussianMixture(2, 2, variance=wrong),
         lambda: db.LatentFeatures(2, 2, variance=wrong),
         lambda: db.LatentFeatures(2, 2, inclusion_prior=(1.0, wrong)),
-        lambda: db.LatentDirichletAllocation(2, ("a", "b"), document_prior=wrong),
+        lambda: db.LatentDirichletAllocation(
+            2, ("a", "b"), document_prior=[wrong] if isinstance(wrong, list) else wrong
+        ),
     ):
         with pytest.raises(ValueError, match=r"(variance|inclusion_prior|document_prior).* must be"):
             build()

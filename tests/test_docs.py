@@ -114,6 +114,8 @@ def rounds_by_files(reader):
 
 
 def streaming(reader):
+    left = reader.names["left"]
+    assert left["learn"] > max(left[None], left[0.1])
     streamed, scores, batch = (reader.names[name] for name in ("streamed", "scores", "batch"))
     assert streamed["AMPS"] == pytest.approx(streamed["all at once"], abs=0.01)
     assert streamed["SDA-Bayes"] < streamed["AMPS"] - 0.5

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from decbayes.streaming import sequential as sequential
     from decbayes.structure import Structure as Structure
     from decbayes.symmetry import CoupledSet as CoupledSet
+    from decbayes.updates.forgetting import forget as forget
 
 _HOME = {
     "Alignment": "merging",
@@ -121,6 +122,7 @@ _HOME = {
     "errors": "",
     "families": "",
     "follow": "merging",
+    "forget": "updates.forgetting",
     "gibbs": "models.gibbs",
     "hold_back": "models.holdback",
     "hold_out": "models.holdout",

@@ -80,11 +80,26 @@ def test_an_imported_posterior_has_the_structure_of_the_native_model(rng):
     assert from_gensim(model).structure == native.structure
 
 
-def test_topics_with_different_document_priors_need_one_stated(rng):
-    model = fitted(counts(rng), alpha="asymmetric")
-    with pytest.raises(NotConvertible, match="alpha='symmetric'"):
-        from_gensim(model)
+@pytest.mark.parametrize("alpha", ["asymmetric", "auto"])
+def test_different_document_priors_count_as_learned(alpha, rng):
+    model = fitted(counts(rng, 400), alpha=alpha)
+    posterior = from_gensim(model)
+    learning = db.LatentDirichletAllocation(TOPICS, VOCABULARY, "learn", float(model.eta[0]))
+    assert posterior.structure == learning.structure
+    # The prior weighs as much as one of 400 documents.
+    np.testing.assert_allclose(to_gensim(posterior).alpha, model.alpha, rtol=0.02)
+    merged = db.merge([posterior, learning.fit(counts(rng), rng=rng).posterior])
+    assert to_gensim(merged).alpha.shape == (TOPICS,)
     assert from_gensim(model, document_prior=0.3).structure.model["document_prior"] == 0.3
+
+
+def test_a_prior_of_words_that_each_model_has_learned_gives_way_to_a_common_one(rng):
+    models = [fitted(counts(rng), eta="auto") for _ in range(2)]
+    with pytest.raises(db.DecbayesError, match="priors of 'topics' differ"):
+        db.merge([from_gensim(model) for model in models])
+    brought = [from_gensim(model, topic_prior=0.05, vocabulary=VOCABULARY[::-1]) for model in models]
+    total = sum(model.state.sstats.sum() for model in models)
+    assert db.merge(brought).contribution["topics"].sum() == pytest.approx(total, rel=1e-6)
 
 
 def test_a_vocabulary_without_some_words_is_refused(rng):

@@ -105,7 +105,7 @@ def test_other_priors_and_vocabularies_are_refused(rng):
     first = estimator(max_iter=2).fit(data)
     with pytest.raises(StructureMismatch, match="topic_word_prior_ of estimator 1"):
         merge_sklearn([first, estimator(max_iter=2, topic_word_prior=0.1).fit(data)])
-    unstated = [estimator(max_iter=2, doc_topic_prior=None).set_params(n_components=count) for count in (3, 4)]
+    unstated = [estimator(max_iter=2, doc_topic_prior=None), estimator(max_iter=2, doc_topic_prior=0.5)]
     with pytest.raises(StructureMismatch, match=r"1 / n_components unless .* the same doc_topic_prior=…"):
         merge_sklearn([each.fit(data) for each in unstated], components=5)
     with pytest.raises(NotConvertible, match=r"30 words, the vocabulary 29.*own_words="):
@@ -114,6 +114,25 @@ def test_other_priors_and_vocabularies_are_refused(rng):
     uneven = db.LatentDirichletAllocation(TOPICS, VOCABULARY, topic_prior=matrix)
     with pytest.raises(NotConvertible, match="topic_word_prior is one number"):
         to_sklearn(db.Posterior.of_prior(uneven.structure))
+
+
+def test_priors_that_nobody_gave_are_those_of_the_merged_number_of_topics(rng):
+    data = counts(rng)
+    open_priors = {"doc_topic_prior": None, "topic_word_prior": None}
+    fitted = [estimator(max_iter=3, **open_priors).set_params(n_components=topics).fit(data) for topics in (3, 4)]
+    merged = merge_sklearn(fitted, components=5)
+    assert merged.doc_topic_prior_ == merged.topic_word_prior_ == 1 / 5
+    total = sum((each.components_ - 1 / each.n_components).sum() for each in fitted)
+    assert (merged.components_ - 1 / 5).sum() == pytest.approx(total)
+    own = from_sklearn(fitted[0], document_prior=0.3, topic_prior=0.2)
+    assert own.structure == db.LatentDirichletAllocation(3, tuple(map(str, range(30))), 0.3, 0.2).structure
+    np.testing.assert_allclose(own.contribution["topics"].toarray(), fitted[0].components_ - 1 / 3)
+
+
+def test_a_learned_document_prior_is_refused(rng):
+    learning = db.LatentDirichletAllocation(TOPICS, VOCABULARY, "learn")
+    with pytest.raises(NotConvertible, match="doc_topic_prior is one number"):
+        to_sklearn(learning.fit(counts(rng), rng=rng).posterior)
 
 
 def test_sites_that_count_different_words_merge_on_a_shared_vocabulary(rng):

@@ -40,10 +40,11 @@ def test_sites_merge_with_each_other_and_with_native_posteriors(rng):
     assert sorted(shares.argmax(axis=1)) == list(range(TOPICS))
 
 
-def test_tuned_document_priors_and_weighted_words_are_refused(rng):
+def test_tuned_document_priors_count_as_learned_and_weighted_words_are_refused(rng):
     tuned = trained(counts(rng), optim_interval=10)
-    with pytest.raises(NotConvertible, match="optim_interval=0"):
-        from_tomotopy(tuned)
+    posterior = from_tomotopy(tuned)
+    learned = db.model_for(posterior.structure).document_prior_of(posterior)
+    np.testing.assert_allclose(learned, tuned.alpha, rtol=0.05)  # the prior weighs as much as one of 120 documents
     assert from_tomotopy(tuned, document_prior=0.1).structure.model["document_prior"] == 0.1
     with pytest.raises(NotConvertible, match=r"TermWeight\.ONE"):
         from_tomotopy(trained(counts(rng), tw=tomotopy.TermWeight.IDF))

@@ -56,5 +56,16 @@ ZOO = {
         ),
         60,
     ),
+    "topics, prior learned": (
+        db.LatentDirichletAllocation(
+            2,
+            tuple("abcdefgh"),
+            "learn",
+            document_steps=200,
+            document_tolerance=1e-9,
+            ascent=db.Ascent(passes=500, tolerance=1e-9, warm_up=5),
+        ),
+        60,
+    ),
     "features": (db.LatentFeatures(2, 4, variance=0.05, ascent=db.Ascent(passes=400, tolerance=1e-9)), 60),
 }

@@ -5,7 +5,7 @@ merges, and is saved and read, like those here.
 """
 
 from decbayes.families.beta import Beta
-from decbayes.families.dirichlet import Dirichlet, Weights
+from decbayes.families.dirichlet import Dirichlet, Shares, Weights
 from decbayes.families.dirichlets import Dirichlets
 from decbayes.families.discrete import Bernoulli, Categorical
 from decbayes.families.family import Family
@@ -31,6 +31,7 @@ register(IsotropicGaussian())
 register(IsotropicNormalGamma())
 register(NormalGamma())
 register(NormalWishart())
+register(Shares())
 register(Transitions())
 register(Weights())
 
@@ -53,6 +54,7 @@ __all__ = [
     "MeanAndPrecision",
     "NormalGamma",
     "NormalWishart",
+    "Shares",
     "Transitions",
     "Weights",
     "dense",

@@ -191,6 +191,16 @@ class Weights(Family):
         return np.full(width, -1.0)
 
 
+@dataclass(frozen=True)
+class Shares(Weights):
+    """One Dirichlet over the K components, like `Weights`, of something else than observations.
+
+    Those of topics in the prior of documents, say. It does not tell how much a component has seen.
+    """
+
+    follows = True
+
+
 def share_deviation(share: Array, total: ArrayLike) -> Array:
     """The deviation of a Dirichlet's coordinate with that mean, where the α add up to `total`."""
     return np.sqrt(share * (1.0 - share) / (np.asarray(total) + 1.0))

@@ -59,6 +59,9 @@ class Family(ABC):
     """Whether each observation, or each part of one, comes from one component: then what a site found in two components
     may belong to one. Not so for features, several of which an observation has at once."""
 
+    follows: ClassVar[bool] = False
+    """Whether the factor goes where the others of its coupled set go, and has no say in where that is."""
+
     countable: ClassVar[bool] = False
     """Whether a row is counts in columns, each of which could come from another component: words of topics."""
 

@@ -8,41 +8,53 @@ import numpy as np
 from decbayes.errors import NotConvertible
 from decbayes.extras import require
 from decbayes.families import dense
-from decbayes.interop.topics import on_vocabulary, symmetric_prior, topic_parameters, topic_posterior
+from decbayes.interop.topics import on_vocabulary, topic_parameters, topic_posterior
 from decbayes.models.vocabulary import Vocabulary, words_in_order
 from decbayes.posterior import Posterior
 
 
-def from_gensim(model: Any, *, vocabulary: Vocabulary | None = None, document_prior: float | None = None) -> Posterior:
+def from_gensim(
+    model: Any,
+    *,
+    vocabulary: Vocabulary | None = None,
+    document_prior: float | None = None,
+    topic_prior: float | None = None,
+) -> Posterior:
     """The posterior over topics that a fitted `LdaModel` holds: its sufficient statistics on top of its eta.
 
     Columns follow the model's `id2word`, or `vocabulary` (words, or a `Dictionary`) where sites have different ones.
-    With alpha="auto" or "asymmetric" topics have different document priors, so they cannot be relabelled: pass one
-    `document_prior` for the merged model then.
+    With alpha="auto" or "asymmetric" topics have different document priors: these count as learned, from as many
+    documents of the mean length, unless one `document_prior` is given for the merged model. With eta="auto" each model
+    has its own prior of words; one `topic_prior` for all makes them merge.
     gensim computes in float32 unless told otherwise, so its priors are float32 numbers too (1/20 becomes
     0.0500000007…); models merge if they have the same.
     """
     lda = require("gensim.models", extra="gensim", task="A gensim model").LdaModel
     if not isinstance(model, lda):
         raise NotConvertible(f"This is a {type(model).__name__}, not a gensim LdaModel.")
-    prior = np.asarray(model.eta, dtype=np.float64)
+    prior = np.asarray(model.eta if topic_prior is None else topic_prior, dtype=np.float64)
     statistics = np.asarray(model.state.sstats, dtype=np.float64)
     own = [str(model.id2word[index]) for index in range(model.num_terms)]
     shared = own if vocabulary is None else list(words_in_order(vocabulary))
+    documents = max(int(model.state.numdocs), 1)
+    lengths = np.full(documents, statistics.sum() / documents)
     if shared != own:
         statistics = on_vocabulary(statistics, own, shared)
         prior = np.array(one_number(prior))
     return topic_posterior(
         statistics,
         topic_prior=prior,
-        document_prior=symmetric_prior(model.alpha, document_prior, "Fit with alpha='symmetric'"),
+        document_prior=model.alpha if document_prior is None else document_prior,
         vocabulary=shared,
+        lengths=lengths,
     )
 
 
 def one_number(prior: Any) -> float:
     if (prior != prior.flat[0]).any():
-        raise NotConvertible("eta differs between words, so the model has no prior for a word that it does not know.")
+        raise NotConvertible(
+            "eta differs between words, so the model has no prior for a word that it does not know; pass topic_prior=…"
+        )
     return float(prior.flat[0])
 
 
@@ -57,7 +69,7 @@ def to_gensim(posterior: Posterior) -> Any:
     model = models.LdaModel(
         id2word=dictionary(words),
         num_topics=len(alpha),
-        alpha=np.full(len(alpha), document_prior),
+        alpha=document_prior,
         eta=prior if (prior != prior[0]).any() else np.array(prior[0]),
         dtype=np.float64,
         random_state=0,

@@ -1,6 +1,6 @@
 """scikit-learn in and out: `LatentDirichletAllocation` and `BayesianGaussianMixture`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,12 @@ ROUNDING = 1e-12  # converting parameters to natural ones and back rounds; no pr
 
 
 def from_sklearn(
-    estimator: Any, *, vocabulary: Vocabulary | None = None, own_words: Vocabulary | None = None
+    estimator: Any,
+    *,
+    vocabulary: Vocabulary | None = None,
+    own_words: Vocabulary | None = None,
+    document_prior: float | None = None,
+    topic_prior: float | None = None,
 ) -> Posterior:
     """The posterior that a fitted estimator holds: its exact natural parameters on top of its own prior.
 
@@ -47,15 +52,25 @@ def from_sklearn(
     `CountVectorizer` gives them as `vocabulary_`. Where sites count different words, `vocabulary` is the one that all
     share: columns are put in its order, and for words that a site has not counted it has the prior.
 
+    Priors are the estimator's own. Those of a topic model are 1 / n_components unless they were given, so that models
+    with different numbers of topics have different ones; `document_prior` and `topic_prior` are those of the merged
+    model instead.
+
     Mixtures must be of the "dirichlet_distribution" type; `mixture_posterior` says how their parameters correspond.
     """
     check_fitted(estimator)
     if isinstance(estimator, library("mixture").BayesianGaussianMixture):
         return mixture_posterior(estimator)
-    return topics_of(estimator, vocabulary, own_words)
+    return topics_of(estimator, vocabulary, own_words, document_prior, topic_prior)
 
 
-def topics_of(estimator: Any, vocabulary: Vocabulary | None, own_words: Vocabulary | None) -> Posterior:
+def topics_of(
+    estimator: Any,
+    vocabulary: Vocabulary | None,
+    own_words: Vocabulary | None,
+    document_prior: float | None,
+    topic_prior: float | None,
+) -> Posterior:
     """The posterior of a fitted `LatentDirichletAllocation`."""
     prior = float(estimator.topic_word_prior_)
     contribution = np.asarray(estimator.components_, dtype=np.float64) - prior
@@ -66,8 +81,8 @@ def topics_of(estimator: Any, vocabulary: Vocabulary | None, own_words: Vocabula
     shared = own if vocabulary is None else words_in_order(vocabulary)
     return topic_posterior(
         on_vocabulary(contribution, own, shared),
-        topic_prior=prior,
-        document_prior=estimator.doc_topic_prior_,
+        topic_prior=prior if topic_prior is None else topic_prior,
+        document_prior=estimator.doc_topic_prior_ if document_prior is None else document_prior,
         vocabulary=shared,
     )
 
@@ -106,14 +121,16 @@ def merge_sklearn(
 
     `components` is the number of components of the merge, by default that of the estimator with the most. With more of
     them, components found by few estimators keep their own slot. Topic models must count the same words; for others see
-    `own_words` and `vocabulary` of `from_sklearn`.
+    `own_words` and `vocabulary` of `from_sklearn`. Where they have different numbers of topics, priors that none of
+    them was given are 1 / `components`, as scikit-learn has it.
     """
     fitted = tuple(estimators)
     if not fitted:
         raise NothingToMerge("There are no estimators to merge.")
     words = None if vocabulary is None else words_in_order(vocabulary)
-    brought = same_columns([from_sklearn(estimator, vocabulary=words) for estimator in fitted])
     most = max(estimator.n_components for estimator in fitted)
+    priors: dict[str, Any] = default_priors(fitted, components or most)
+    brought = same_columns([from_sklearn(estimator, vocabulary=words, **priors) for estimator in fitted])
     padded = [pad(posterior, max(most, components or 0)) for posterior in brought]
     posteriors = [on_structure(posterior, padded[0].structure) for posterior in padded]
     for index, posterior in enumerate(posteriors):
@@ -121,6 +138,14 @@ def merge_sklearn(
             check_agreement(fitted[0], fitted[index], index)
     merged = merge(posteriors, components=components, solver=solver)
     return to_sklearn(merged, named=hasattr(fitted[0], "feature_names_in_"))
+
+
+def default_priors(fitted: Sequence[Any], components: int) -> dict[str, float]:
+    """What scikit-learn would take for so many topics, where no estimator was given anything else."""
+    names = {"document_prior": "doc_topic_prior", "topic_prior": "topic_word_prior"}
+    numbers = {getattr(estimator, "n_components", None) for estimator in fitted}
+    left_open = {prior for prior, name in names.items() if all(getattr(each, name, 0) is None for each in fitted)}
+    return {prior: 1.0 / components for prior in sorted(left_open) if len(numbers) > 1}
 
 
 def on_structure(posterior: Posterior, structure: Structure) -> Posterior:
@@ -188,9 +213,15 @@ def expected_logarithm(alpha: Array) -> Array:
 
 
 def topic_estimator(posterior: Posterior) -> Any:
-    alpha, prior, document_prior = topic_parameters(posterior)
+    alpha, prior, documents = topic_parameters(posterior)
     if (prior != prior[0, 0]).any():
         raise NotConvertible("scikit-learn's topic_word_prior is one number; this posterior's prior has several.")
+    if (documents != documents[0]).any():
+        raise NotConvertible(
+            "scikit-learn's doc_topic_prior is one number; this posterior's was learned, one per topic. "
+            "`decbayes.sklearn.LatentDirichletAllocation` and gensim take it as it is."
+        )
+    document_prior = float(documents[0])
     estimator = library("decomposition").LatentDirichletAllocation(
         len(alpha), doc_topic_prior=document_prior, topic_word_prior=float(prior[0, 0])
     )

@@ -6,7 +6,7 @@ import numpy as np
 
 from decbayes.errors import NotConvertible
 from decbayes.extras import require
-from decbayes.interop.topics import on_vocabulary, symmetric_prior, topic_posterior
+from decbayes.interop.topics import on_vocabulary, topic_posterior
 from decbayes.models.vocabulary import Vocabulary, words_in_order
 from decbayes.posterior import Posterior
 
@@ -21,7 +21,7 @@ def from_tomotopy(
     tomotopy samples an assignment of every token to a topic; given the assignment topics are Dirichlet with the counts
     on top of eta, and that is what is taken: one draw, not an average over many. tomotopy orders words by
     frequency, so pass the `vocabulary` that all sites share. It also tunes a document prior for each topic, unless
-    optim_interval is 0; pass one `document_prior` for the merged model then.
+    optim_interval is 0. That counts as learned, unless one `document_prior` is given for the merged model.
     """
     check_trained(model)
     raw = np.array([model.get_topic_word_dist(topic, normalize=False) for topic in range(model.k)], dtype=np.float64)
@@ -35,8 +35,9 @@ def from_tomotopy(
     return topic_posterior(
         on_vocabulary(counts, own, shared),
         topic_prior=eta,
-        document_prior=symmetric_prior(model.alpha, document_prior, "Train with optim_interval=0"),
+        document_prior=model.alpha if document_prior is None else document_prior,
         vocabulary=shared,
+        lengths=np.array([len(document.words) for document in model.docs], dtype=np.float64),
     )
 
 

@@ -18,9 +18,10 @@ def coupled_problem(
     structure: Structure,
     components: Sequence[Permutation] | None = None,
 ) -> Problem:
-    """The alignment problem of one set, each site's components in the given order."""
-    factors = tuple(Factor(structure.families[name], structure.prior[name]) for name in coupled.factors)
-    problem = Problem(factors, Contents(posteriors, components, coupled))
+    """The alignment problem of one set, each site's components in the given order, without factors that follow."""
+    names = tuple(name for name in coupled.factors if not structure.families[name].follows) or coupled.factors
+    factors = tuple(Factor(structure.families[name], structure.prior[name]) for name in names)
+    problem = Problem(factors, Contents(posteriors, components, names))
     return problem.loaded() if in_memory(posteriors) else problem
 
 

@@ -49,6 +49,10 @@ class Division:
         """Add what each slot receives of a site's rows to `total`, (slots, columns); rows in the given order."""
         total[self.names] += self.of_rows(site, rows, order).T
 
+    def add_whole(self, total: Array, site: int, rows: Rows, order: Indices) -> None:
+        """Add rows that follow those divided: of each row a slot receives its share of the component."""
+        total[self.names] += self.shares[site][order].T @ rows.taken(order).written_out()
+
     def of_rows(self, site: int, rows: Rows, order: Indices) -> Array:
         """(columns, slots): what each slot receives of a site's rows, taken in the given order."""
         from decbayes.kernels.groups import divide_rows

@@ -111,7 +111,7 @@ def groups_of(structure: Structure) -> tuple[tuple[str, ...], ...]:
 def group_evidence(own: Posterior, names: Sequence[str]) -> Array:
     """How many observations a posterior has put into each row of a group of factors."""
     families = own.structure.families
-    counts = [name for name in names if families[name].over_components]
+    counts = [name for name in names if families[name].over_components and not families[name].follows]
     evidence = [observations(own, name) for name in counts or names]
     return max(evidence, key=lambda each: float(each.sum()))
 

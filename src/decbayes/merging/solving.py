@@ -233,7 +233,7 @@ def numbered(slots: Sequence[Indices], count: int) -> Indices:
 
 def traced(found: Alignment, traces: Sequence[Sequence[float]]) -> tuple[float, ...]:
     """J of the whole structure as one set after another was solved; where a solver has not said, J of the merge."""
-    if not all(traces):
+    if not all(traces) or any(family.follows for family in found.structure.families.values()):
         return (found.merged().log_partition(),)
     fixed = constant(found.posteriors, found.order, found.structure)
     current = [trace[0] for trace in traces]

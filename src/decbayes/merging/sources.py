@@ -7,7 +7,7 @@ from typing import Any, overload
 from decbayes.families.rows import Rows
 from decbayes.merging.columns import same_columns
 from decbayes.posterior import Posterior
-from decbayes.symmetry import CoupledSet, Permutation
+from decbayes.symmetry import Permutation
 
 
 def as_sequence(posteriors: Iterable[Posterior]) -> Sequence[Posterior]:
@@ -69,11 +69,11 @@ class Mapped(Sequence[Posterior]):
 
 @dataclass(frozen=True)
 class Contents(Sequence[tuple[Rows, ...]]):
-    """Each site's rows in the factors of one coupled set, its components in the given order."""
+    """Each site's rows in some factors of one coupled set, its components in the given order."""
 
     posteriors: Sequence[Posterior]
     orders: Sequence[Permutation] | None
-    coupled: CoupledSet
+    factors: tuple[str, ...]
 
     def __len__(self) -> int:
         return len(self.posteriors)
@@ -84,7 +84,7 @@ class Contents(Sequence[tuple[Rows, ...]]):
     def __getitem__(self, index: slice) -> "Contents": ...
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return Contents(self.posteriors[index], self.orders and self.orders[index], self.coupled)
+            return Contents(self.posteriors[index], self.orders and self.orders[index], self.factors)
         posterior, order = self.posteriors[index], self.orders and self.orders[index]
         families = posterior.structure.families
-        return tuple(families[name].rows(posterior.contribution[name], order) for name in self.coupled.factors)
+        return tuple(families[name].rows(posterior.contribution[name], order) for name in self.factors)

@@ -56,5 +56,7 @@ class AssignedSums:
         family, contribution = self.structure.families[name], posterior.contribution[name]
         if division is None:
             family.added(total, contribution, slots, order)
+        elif family.follows:
+            division.add_whole(total, site, family.rows(contribution), order)
         else:
             division.add_to(total, site, family.rows(contribution), order)

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from decbayes.arguments import Above, as_shape, check_positive, check_whole
+from decbayes.arguments import Above, as_shape, check_whole
 from decbayes.devices import DeviceName, device_for
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Dirichlet
@@ -16,6 +16,15 @@ from decbayes.families.matrices import smallest, stored
 from decbayes.inputs.recipes import USUAL, Recipe
 from decbayes.models.ascent import Ascent, Fit, OnPass, fit_best, fit_of, inside
 from decbayes.models.counts import Counts, as_counts, checked_matrix
+from decbayes.models.document_prior import (
+    CONCENTRATION,
+    FAMILIES,
+    SHARES,
+    LearnedPrior,
+    checked_number,
+    checked_prior,
+    factors,
+)
 from decbayes.models.model import Method, Number, Row, View, each
 from decbayes.models.number import Search, check_number, known_number
 from decbayes.models.points import check_fit, check_structure
@@ -38,6 +47,9 @@ PREDICTION_TOLERANCE, PREDICTION_STEPS = 1e-4, 300
 class LatentDirichletAllocation(OfTexts):
     """Documents mix topics, θ_d ~ Dirichlet(document_prior); topics mix words, β_k ~ Dirichlet(topic_prior).
 
+    `document_prior` is a number, or "learn": each fit then finds one number per topic, and a merge learns them from all
+    sites together. One number per topic may be given, too; topic k is then topic k everywhere, and is never relabelled.
+
     `topic_prior` is a number, one number per word, or a topics × words matrix. Data are sparse (or dense) documents ×
     words counts; empty documents are allowed and ignored. `vocabulary` is the words in the order of the columns, or
     a mapping between words and columns, as a `CountVectorizer` or a gensim `Dictionary` has it. `recipe` says how texts
@@ -54,7 +66,9 @@ class LatentDirichletAllocation(OfTexts):
 
     topics: Annotated[Number, "Number of topics, or 'auto' to find it.", Above(0)]
     vocabulary: tuple[str, ...]
-    document_prior: Annotated[float, "Dirichlet prior α of the topics in a document.", Above(0)] = 0.1
+    document_prior: Annotated[
+        float | Literal["learn"], "Dirichlet prior α of the topics in a document, or 'learn'.", Above(0)
+    ] = 0.1
     topic_prior: Annotated[Any, "Dirichlet prior α of the words in a topic.", Above(0)] = 0.01
     document_steps: Annotated[int, "Maximum number of steps per document in each pass.", Above(0)] = 10
     document_tolerance: Annotated[float, "Stop a document below this change, in words per topic.", Above(0)] = 1e-3
@@ -77,7 +91,8 @@ class LatentDirichletAllocation(OfTexts):
         object.__setattr__(self, "recipe", Recipe.of(self.recipe))
         check_number(topics=self.topics)
         check_whole(1, document_steps=self.document_steps)
-        check_positive(document_prior=self.document_prior)
+        object.__setattr__(self, "document_prior", checked_prior(self.document_prior))
+        checked_number(self.document_prior, self.topics)
         if not self.vocabulary:
             raise ValueError("The vocabulary is empty; each column of the counts needs its word.")
         if len(set(self.vocabulary)) < len(self.vocabulary):
@@ -85,14 +100,26 @@ class LatentDirichletAllocation(OfTexts):
 
     def agreement(self) -> Structure:
         shape = (self._count, len(self.vocabulary))
+        topics = Dirichlet().natural(alpha=as_shape("topic_prior", self.topic_prior, shape, above=0.0))
+        given: Any = self.document_prior
+        fixed = isinstance(given, tuple)
         return Structure(
-            families={"topics": Dirichlet()},
-            prior={"topics": Dirichlet().natural(alpha=as_shape("topic_prior", self.topic_prior, shape, above=0.0))},
-            symmetry=(CoupledSet(("topics",)),),
+            families={"topics": Dirichlet(), **(FAMILIES if self.learns else {})},
+            prior={"topics": topics, **(factors(self._count) if self.learns else {})},
+            symmetry=() if fixed else (CoupledSet(("topics", SHARES) if self.learns else ("topics",)),),
             labels={"topics": self.vocabulary},
             sparse=frozenset({"topics"}),
-            model={"name": "LatentDirichletAllocation", "document_prior": float(self.document_prior), **self.made()},
+            model={
+                "name": "LatentDirichletAllocation",
+                "document_prior": list(given) if fixed else given,
+                **self.made(),
+            },
         )
+
+    @property
+    def learns(self) -> bool:
+        """Whether the documents' prior is learned."""
+        return bool(self.document_prior == "learn")
 
     @classmethod
     def settings_of(cls, structure: Structure) -> dict[str, Any]:
@@ -131,9 +158,9 @@ class LatentDirichletAllocation(OfTexts):
         ascent = self._climbing(start)
         search = search_of(site, self._steps(), ascent, device_for(device), inside(progress, len(site.counts)))
         return fit_best(
-            lambda: search.begin(site.first(rng)),
+            lambda: search.begin(site.first(rng), site.first_tables()),
             search.step,
-            lambda reached: site.posterior(search.statistics(reached)),
+            lambda reached: site.posterior(search.statistics(reached), search.tables(reached)),
             ascent=ascent,
             observations=site.counts.tokens,
             progress=progress,
@@ -150,7 +177,7 @@ class LatentDirichletAllocation(OfTexts):
     ) -> list[Fit]:
         """A fit of each shard; on a GPU all in the same launches."""
         gpu = device_for(device)
-        if gpu is None or self.auto:
+        if gpu is None or self.auto or self.learns:
             return super().fit_many(shards, rng=rng, priors=priors, starts=starts)
         sites = [
             self._site(shard, prior, start)
@@ -191,6 +218,14 @@ class LatentDirichletAllocation(OfTexts):
         steps: Any = {"document_steps": PREDICTION_STEPS, "document_tolerance": PREDICTION_TOLERANCE}
         return super(LatentDirichletAllocation, replace(self, **steps)).contributed(posterior, data)
 
+    def document_prior_of(self, posterior: Posterior) -> Array:
+        """(topics,): α of each topic in a document, as given, or as the posterior has learned it."""
+        check_structure(posterior, self.structure_for(posterior), "posterior")
+        if self.learns:
+            learned = LearnedPrior.of(posterior)
+            return learned.alpha(learned.nothing)
+        return np.array(np.broadcast_to(self.document_prior, posterior.structure.prior["topics"].shape[:1]))
+
     def units(self, data: Any, held: Any = None) -> Array:
         """How many words each document has, or has held out."""
         counts = as_counts(data if held is None else held, len(self.vocabulary))
@@ -200,7 +235,11 @@ class LatentDirichletAllocation(OfTexts):
         self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator, *, length: float = 100.0
     ) -> tuple[csr_array, Array]:
         """So many documents of about `length` words each, and the topics of each."""
-        shares = rng.dirichlet(np.full(self.topics, float(self.document_prior)), size=size)
+        if self.learns:
+            alpha = parameters[CONCENTRATION][0, 0] * parameters[SHARES]
+        else:
+            alpha = np.broadcast_to(self.document_prior, self._count)
+        shares = rng.dirichlet(alpha, size=size)
         words = shares @ parameters["topics"]
         tokens = rng.poisson(length, size=size)
         return csr_array(rng.multinomial(tokens, words / words.sum(axis=1, keepdims=True))), shares
@@ -223,7 +262,7 @@ class LatentDirichletAllocation(OfTexts):
         """What documents need to know of the topics is found once."""
         check_structure(posterior, self.structure_for(posterior), "posterior")
         (alpha,) = Dirichlet().columns(posterior.natural["topics"])
-        prior, words = self._document_prior(len(alpha)), len(self.vocabulary)
+        prior, words = self.document_prior_of(posterior), len(self.vocabulary)
         steps = Steps(prior, PREDICTION_TOLERANCE, PREDICTION_STEPS)
         infer = Inference(Topics(np.ascontiguousarray(alpha.T), alpha.sum(axis=1)), steps)
         names = tuple(f"topic_{k}" for k in range(len(alpha)))
@@ -236,7 +275,7 @@ class LatentDirichletAllocation(OfTexts):
     def _predict(self, posterior: Posterior, counts: Counts) -> tuple[Array, Array]:
         """γ of each document and its part of the bound, given the posterior's topics."""
         topics = topics_at(posterior, counts)
-        steps = Steps(self._document_prior(len(topics.totals)), PREDICTION_TOLERANCE, PREDICTION_STEPS)
+        steps = Steps(self.document_prior_of(posterior), PREDICTION_TOLERANCE, PREDICTION_STEPS)
         return document_topics(counts, topics, steps, device_for())
 
     def _site(self, data: Any, prior: Posterior | None, start: Posterior | None) -> Site:
@@ -248,10 +287,8 @@ class LatentDirichletAllocation(OfTexts):
         return self.ascent if start is None else replace(self.ascent, warm_up=0, restarts=0)
 
     def _steps(self) -> Steps:
-        return Steps(self._document_prior(self._count), self.document_tolerance, self.document_steps)
-
-    def _document_prior(self, topics: int) -> Array:
-        return np.full(topics, float(self.document_prior))
+        given = np.ones(self._count) if self.learns else self.document_prior
+        return Steps(np.array(np.broadcast_to(given, self._count)), self.document_tolerance, self.document_steps)
 
     @property
     def _count(self) -> int:

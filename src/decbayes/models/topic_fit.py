@@ -12,6 +12,7 @@ from decbayes.families import Array, Dirichlet
 from decbayes.kernels.cuda.device import Device
 from decbayes.models.ascent import Ascent, Climb, Fit, Watch
 from decbayes.models.counts import Counts
+from decbayes.models.document_prior import SHARES, LearnedPrior, contributions
 from decbayes.models.topic_pass import Fresh, Statistics, Steps, Topics
 from decbayes.models.topic_search import TopicSearch
 from decbayes.posterior import Posterior
@@ -27,11 +28,13 @@ NEGLIGIBLE = 1e-6
 class Search(Protocol):
     """A climb from some statistics, pass by pass."""
 
-    def begin(self, statistics: Array) -> Any: ...
+    def begin(self, statistics: Array, tables: Array | None = None) -> Any: ...
 
     def step(self, reached: Any) -> tuple[Any, float]: ...
 
     def statistics(self, reached: Any) -> Array: ...
+
+    def tables(self, reached: Any) -> Array | None: ...
 
 
 @dataclass(frozen=True)
@@ -52,9 +55,24 @@ class Site:
             return topics_at(self.start, self.counts).alpha - self.before.alpha
         return random_statistics(self.counts, len(self.before.totals), rng)
 
-    def posterior(self, statistics: Array) -> Posterior:
+    @property
+    def learned(self) -> LearnedPrior | None:
+        """What is known of the documents' prior, where it is learned."""
+        return LearnedPrior.of(self.prior) if SHARES in self.prior.contribution else None
+
+    def first_tables(self) -> Array | None:
+        """What `start` has learned of the documents' prior beyond what is known of it."""
+        if self.learned is None or self.start is None:
+            return None if self.learned is None else self.learned.nothing
+        begun = LearnedPrior.of(self.start)
+        return np.append(begun.shares - self.learned.shares, begun.rate - self.learned.rate)
+
+    def posterior(self, statistics: Array, tables: Array | None = None) -> Posterior:
         contribution, own = self.prior.contribution["topics"], kept(statistics, self.counts)
-        return Posterior(self.prior.structure, {"topics": contribution + csr_array(own, shape=contribution.shape)})
+        parts = {"topics": contribution + csr_array(own, shape=contribution.shape)}
+        said = {} if tables is None else contributions(tables)
+        parts |= {name: self.prior.contribution[name] + part for name, part in said.items()}
+        return Posterior(self.prior.structure, parts)
 
 
 def kept(statistics: Array, counts: Counts) -> tuple[Array, NDArray[np.int64], NDArray[np.int64]]:
@@ -90,8 +108,8 @@ def random_statistics(counts: Counts, topics: int, rng: np.random.Generator) -> 
 
 def search_of(site: Site, steps: Steps, ascent: Ascent, device: Device | None, watch: Watch | None) -> Search:
     """The climb of one site on the device."""
-    if device is None:
-        return TopicSearch(site.counts, site.before, steps, ascent, watch)
+    if device is None or site.learned is not None:
+        return TopicSearch(site.counts, site.before, steps, ascent, watch, site.learned)
     from decbayes.models.topic_search_cuda import GpuSearch, GpuTopicSearch
 
     return GpuTopicSearch(GpuSearch(device, [site.counts], [site.before], steps, ascent))

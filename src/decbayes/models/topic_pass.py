@@ -17,6 +17,7 @@ from scipy.sparse import csr_array
 from decbayes.families import Array
 from decbayes.models.ascent import Watch
 from decbayes.models.counts import Counts, Part
+from decbayes.models.document_prior import table_sums
 from decbayes.workers import even_parts, share_out, split_among_threads, thread_count
 
 # Parts of the topics' bound are summed for so many words each, whatever the number of threads.
@@ -92,11 +93,15 @@ class Fresh:
 
 
 class Statistics:
-    """Expected counts of each word in each topic, and the documents' part of the bound, summed as documents come."""
+    """Expected counts of each word in each topic, and the documents' part of the bound, summed as documents come.
 
-    def __init__(self, topics: Topics) -> None:
+    With `tables` also what the documents say of their prior.
+    """
+
+    def __init__(self, topics: Topics, *, tables: bool = False) -> None:
         self.expected = Expected.of(topics)
         self.bound = 0.0
+        self.tables = np.zeros(len(topics.totals) + 1) if tables else None
         self._sums = np.zeros_like(topics.alpha)
 
     def add(
@@ -109,6 +114,8 @@ class Statistics:
             self._add_block(counts.part(span), gamma, steps, bounds[span])
             if after is not None:
                 after[span] = gamma
+            if self.tables is not None:
+                self.tables += table_sums(gamma, steps.prior)
             if watch is not None:
                 watch(span.stop)
         # One after the other, so that it does not matter in how many parts documents are added.

@@ -140,7 +140,7 @@ class GpuTopicSearch:
     def __init__(self, search: GpuSearch) -> None:
         self._search = search
 
-    def begin(self, statistics: Array) -> GpuReached:
+    def begin(self, statistics: Array, tables: Array | None = None) -> GpuReached:
         return self._search.begin([statistics])
 
     def step(self, reached: GpuReached) -> tuple[GpuReached, float]:
@@ -150,6 +150,10 @@ class GpuTopicSearch:
 
     def statistics(self, reached: GpuReached) -> Array:
         return self._search.statistics(reached)
+
+    def tables(self, reached: GpuReached) -> Array | None:
+        """A prior of documents that is learned is learned on the processor."""
+        return None
 
 
 class GpuCorpus:

@@ -19,6 +19,7 @@ from decbayes.models.lda import LatentDirichletAllocation as TopicModel
 from decbayes.models.model import Model, Number, Row, number_of
 from decbayes.models.vocabulary import Vocabulary, words_in_order
 from decbayes.sklearn.sited import Sited
+from decbayes.updates.forgetting import Forgetting
 
 
 class Components(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, Sited):  # type: ignore[misc]
@@ -90,6 +91,7 @@ class LatentDirichletAllocation(Components):
         tol: float = 1e-3,
         n_init: int = 1,
         rounds: int = 0,
+        forgetting: Forgetting = None,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -100,6 +102,7 @@ class LatentDirichletAllocation(Components):
         self.tol = tol
         self.n_init = n_init
         self.rounds = rounds
+        self.forgetting = forgetting
         self.random_state = random_state
 
     @property
@@ -151,6 +154,7 @@ class GaussianMixture(Clusters):
         tol: float = 1e-5,
         n_init: int = 10,
         rounds: int = 0,
+        forgetting: Forgetting = None,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -164,6 +168,7 @@ class GaussianMixture(Clusters):
         self.tol = tol
         self.n_init = n_init
         self.rounds = rounds
+        self.forgetting = forgetting
         self.random_state = random_state
 
     @property
@@ -217,6 +222,7 @@ class LatentClasses(Clusters):
         tol: float = 1e-5,
         n_init: int = 10,
         rounds: int = 0,
+        forgetting: Forgetting = None,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -227,6 +233,7 @@ class LatentClasses(Clusters):
         self.tol = tol
         self.n_init = n_init
         self.rounds = rounds
+        self.forgetting = forgetting
         self.random_state = random_state
 
     def profiles(self, *, level: float = 0.9) -> list[Row]:

@@ -17,6 +17,7 @@ from decbayes.models.model import Model
 from decbayes.models.poisson_regression import PoissonRegression as PoissonModel
 from decbayes.models.regression import Regression
 from decbayes.sklearn.sited import Sited
+from decbayes.updates.forgetting import Forgetting
 
 TARGET = "target"
 
@@ -42,6 +43,7 @@ class Regressing(Sited):
         max_iter: int = 100,
         tol: float = 1e-10,
         rounds: int = 0,
+        forgetting: Forgetting = None,
         random_state: Any = None,
     ) -> None:
         self.prior_variance = prior_variance
@@ -50,6 +52,7 @@ class Regressing(Sited):
         self.max_iter = max_iter
         self.tol = tol
         self.rounds = rounds
+        self.forgetting = forgetting
         self.random_state = random_state
 
     @property

@@ -14,10 +14,11 @@ from decbayes.arguments import check_kind, check_whole
 from decbayes.errors import InvalidData
 from decbayes.merging import merge
 from decbayes.models.ascent import Ascent, Fit
-from decbayes.models.model import Model, Number
+from decbayes.models.model import Model, Number, number_of
 from decbayes.models.points import check_structure
 from decbayes.posterior import Posterior
-from decbayes.streaming import refine
+from decbayes.streaming import epochs, refine
+from decbayes.updates.forgetting import Forgetting, checked_forgetting
 
 ONE_SITE = "all"
 """What the site of rows without a label is called."""
@@ -35,6 +36,7 @@ class Sited(BaseEstimator, ABC):  # type: ignore[misc]
     max_iter: int
     tol: float
     rounds: int
+    forgetting: Forgetting
     random_state: Any
     model_: Model
 
@@ -53,10 +55,15 @@ class Sited(BaseEstimator, ABC):  # type: ignore[misc]
         """Add rows: those of a label that is new as a new site, others to what their site has learned already.
 
         Components keep their numbers, as far as they can be followed. Nothing is refined: earlier rows are not kept.
+        With `forgetting` each call is another day, and that share of what was learned before is forgotten, or, with
+        "learn", what the new rows contradict. `posteriors_` then has one posterior, that of all days.
         """
         if not hasattr(self, "posteriors_"):
             return self.fit(X, y, sites)
-        return self._learn(self._coded(self._read(X, y, reset=False)), sites, self.posteriors_)
+        data = self._coded(self._read(X, y, reset=False))
+        if checked_forgetting(self.forgetting) is not None:
+            return self._another_day(data, sites)
+        return self._learn(data, sites, self.posteriors_)
 
     def holding(self, posterior: Posterior) -> Self:
         """A fitted copy with another posterior of the same model, such as a merge with those of other places."""
@@ -97,6 +104,16 @@ class Sited(BaseEstimator, ABC):  # type: ignore[misc]
         self.posteriors_ = found
         self.n_iter_ = max(len(fit.bound) for fit in fits.values())
         self.converged_ = all(fit.converged for fit in fits.values())
+        return self
+
+    def _another_day(self, data: Any, sites: Any) -> Self:
+        shards, model = list(by_site(data, sites).values()), self.model_
+        sized = model.sized(number_of(self.posterior_.structure)) if model.auto else model
+        days = epochs(
+            sized, [shards], start=self.posterior_, forgetting=self.forgetting, rng=generator(self.random_state)
+        )
+        self.posterior_ = next(days)
+        self.posteriors_ = {ONE_SITE: self.posterior_}
         return self
 
     def _merged(self, posteriors: Sequence[Posterior], since: Posterior | None) -> Posterior:

@@ -9,8 +9,13 @@ from decbayes.arguments import check_kind
 from decbayes.merging import merge, product
 from decbayes.merging.problem import Solver
 from decbayes.models.model import Model
+from decbayes.models.points import check_structure
 from decbayes.posterior import Posterior
 from decbayes.updates import Epoch, Update, without
+from decbayes.updates.forgetting import Forgetting, checked_forgetting, followed, forget
+
+# So often new data are fitted again with what is left of the earlier ones, where that is learned.
+LEARNING_ROUNDS = 2
 
 
 def sda_bayes(
@@ -72,17 +77,68 @@ def merge_batches(
 
 
 def epochs(
-    model: Model, stream: Iterable[Sequence[Any]], *, rng: np.random.Generator, solver: Solver | None = None
+    model: Model,
+    stream: Iterable[Sequence[Any]],
+    *,
+    rng: np.random.Generator,
+    solver: Solver | None = None,
+    forgetting: Forgetting = None,
+    start: Posterior | None = None,
 ) -> Iterator[Posterior]:
     """Streams: in each epoch every site fits its new data on top of the last epoch's merged posterior.
 
     `stream` yields one epoch at a time, a sequence with each site's data; the merged posterior of all data so far is
     yielded after each. Within an epoch contributions are aligned to the prior and to each other. An epoch without
-    data changes nothing.
+    data changes nothing. `start` is a posterior to go on from, such as that of yesterday's file.
+
+    With `forgetting` the world may change. From one epoch to the next that share of all that was learned is forgotten,
+    or, with "learn", as much of each component as the new data contradict (`decbayes.updates.forgetting`). Posteriors
+    then have ids, which components keep for as long as they are the same thing.
     """
-    current = Posterior.of_prior(numbered(model).structure)
+    forgets = checked_forgetting(forgetting)
+    current = Posterior.of_prior(numbered(model).structure) if start is None else start
+    check_structure(current, model.structure, "start")
     for shards in stream:
-        update = Update(model, Epoch(current))
-        learned = [update.learn(shard, update.nothing, rng=rng) for shard in shards]
-        current = update.whole(merge(learned, solver=solver)) if learned else current
+        current = after_epoch(model, current, shards, rng, solver, forgets) if len(shards) else current
         yield current
+
+
+def after_epoch(
+    model: Model,
+    current: Posterior,
+    shards: Sequence[Any],
+    rng: np.random.Generator,
+    solver: Solver | None,
+    forgetting: Forgetting,
+) -> Posterior:
+    """The posterior after one more epoch's data."""
+    if forgetting is None:
+        return Day(model, current, shards, rng, solver).whole()
+    learns = forgetting == "learn"
+    day = Day(model, forget(current, None if learns else forgetting), shards, rng, solver)
+    if learns and current != Posterior.of_prior(model.structure):
+        for _ in range(LEARNING_ROUNDS):
+            left = forget(current, "learn", new=day.added)
+            # What is left of two components that have both changed is alike: it does not tell them apart any more.
+            day = Day(model, left, shards, rng, solver, start=Epoch(left).whole(day.added))
+    return followed(current, day.whole())
+
+
+class Day:
+    """What the sites' new data add to what was known before them."""
+
+    def __init__(
+        self,
+        model: Model,
+        before: Posterior,
+        shards: Sequence[Any],
+        rng: np.random.Generator,
+        solver: Solver | None,
+        start: Posterior | None = None,
+    ) -> None:
+        self._update = Update(model, Epoch(before))
+        learned = [self._update.learn(shard, self._update.nothing, rng=rng, start=start) for shard in shards]
+        self.added = merge(learned, solver=solver)
+
+    def whole(self) -> Posterior:
+        return self._update.whole(self.added)

@@ -40,11 +40,17 @@ class Update:
         """The contribution of no data."""
         return Posterior.of_prior(self.model.structure if self.epoch is None else self.epoch.structure)
 
-    def learn(self, data: Any, own: Posterior, *, rng: np.random.Generator) -> Posterior:
-        """Fit new data on top of what the site's earlier data has contributed; the contribution of both."""
+    def learn(
+        self, data: Any, own: Posterior, *, rng: np.random.Generator, start: Posterior | None = None
+    ) -> Posterior:
+        """Fit new data on top of what the site's earlier data has contributed; the contribution of both.
+
+        The fit starts from `start`, or from what is known.
+        """
         earlier = self.whole(own)
         # A prior that knows nothing yet has no labels to start from.
-        start = None if earlier == Posterior.of_prior(self.model.structure) else earlier
+        if start is None:
+            start = None if earlier == Posterior.of_prior(self.model.structure) else earlier
         return self.part(self.model.fit(data, prior=earlier, start=start, rng=rng).posterior)
 
     def relearn(

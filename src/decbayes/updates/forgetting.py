@@ -1,0 +1,113 @@
+"""Forgetting: how much of what earlier data has taught still holds for new data, component by component.
+
+The prior of new data is λ0 + ρ c, where c is what all earlier data has contributed, for a ρ between 0 and 1: given, or
+learned. What new data adds, c′, says how probable each ρ is,
+
+    log p(c′ | ρ) = A(λ0 + ρ c + c′) − A(λ0 + ρ c) + constant,
+
+the evidence of the new data on top of a prior that has kept so much. Beforehand ρ has a truncated exponential
+distribution, p(ρ) ∝ exp(KEEP ρ). What is used is its mean: near 1 for a component whose new data are as its earlier
+ones, near 0 for one that has changed.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import softmax
+
+from decbayes.arguments import check_kind, is_number
+from decbayes.errors import StructureMismatch
+from decbayes.families import Array, Family, dense
+from decbayes.merging.lineage import follow, ids_of
+from decbayes.merging.robust import by_rows
+from decbayes.posterior import Posterior
+
+Forgetting = float | Literal["learn"] | None
+"""The share that is forgotten from one epoch to the next, or "learn"; None for nothing."""
+
+# Values of ρ that are compared: closer together near 0 and 1.
+GRID = np.sin(0.5 * np.pi * np.linspace(0.0, 1.0, 41)) ** 2
+
+# Nats that speak for keeping all rather than nothing, before there are data.
+KEEP = 5.0
+
+Kept = Mapping[str, Array]
+"""ρ of each row of each factor."""
+
+
+def forget(posterior: Posterior, forgetting: Forgetting, *, new: Posterior | None = None) -> Posterior:
+    """What is left of a posterior when so much of it is forgotten: the prior of data from a world that changes.
+
+    `forgetting` is a share from 0 to below 1. With "learn" it is found for each component by what `new` data say, whose
+    posterior has the same slots: it was fitted with `start=posterior`, say.
+    """
+    check_kind(Posterior, posterior=posterior)
+    if checked_forgetting(forgetting) != "learn":
+        return weakened(posterior, all_kept(posterior, 1.0 - float(forgetting or 0.0)))
+    check_kind(Posterior, new=new)
+    assert new is not None
+    if new.structure.description() != posterior.structure.description():
+        raise StructureMismatch(f"The new data belong to {new.structure}, what was known to {posterior.structure}.")
+    return weakened(posterior, learned_shares(posterior, new))
+
+
+def checked_forgetting(forgetting: Any) -> Forgetting:
+    if forgetting is None or (isinstance(forgetting, str) and forgetting == "learn"):
+        return "learn" if forgetting else None
+    if not is_number(forgetting) or not 0.0 <= forgetting < 1.0:
+        raise ValueError(f"forgetting must be a share from 0 to below 1, or 'learn'; not {forgetting!r}.")
+    return float(forgetting)
+
+
+def all_kept(posterior: Posterior, share: float) -> Kept:
+    """The same share of every row."""
+    return {name: np.full(prior.shape[0], share) for name, prior in posterior.structure.prior.items()}
+
+
+def weakened(posterior: Posterior, kept: Kept) -> Posterior:
+    """λ0 + ρ c: what is left of a posterior."""
+    parts = {name: by_rows(part, kept[name]) for name, part in posterior.contribution.items()}
+    return Posterior(posterior.structure, parts, posterior.ids)
+
+
+def learned_shares(earlier: Posterior, added: Posterior) -> Kept:
+    """E[ρ] of each row, given what new data has added in the same slots; of weights, one for all of them."""
+    return {
+        name: shares_of(family, earlier.structure.prior[name], earlier.contribution[name], added.contribution[name])
+        for name, family in earlier.structure.families.items()
+    }
+
+
+def shares_of(family: Family, prior: Array, earlier: Any, added: Any) -> Array:
+    """(K,): E[ρ] of each row. A row that nothing was added to says nothing, and is kept."""
+    before, new = dense(earlier), dense(added)
+    evidence = np.array(
+        [terms(family, prior + share * before + new) - terms(family, prior + share * before) for share in GRID]
+    )
+    weights = softmax(evidence + KEEP * GRID[:, None], axis=0) * spacing()[:, None]
+    mean = (GRID @ weights) / weights.sum(axis=0)
+    untold = np.broadcast_to(~new.any(axis=1) if not family.over_components else ~new.any(), mean.shape)
+    return np.broadcast_to(np.where(untold, 1.0, mean), len(before)).copy()
+
+
+def terms(family: Family, natural: Array) -> Array:
+    """A(λ) by rows, or of all rows together where they are one distribution."""
+    if family.over_components:
+        return np.array([family.log_partition(natural)])
+    return family.row_terms(natural)
+
+
+def spacing() -> Array:
+    """How much of [0, 1] each value on the grid stands for."""
+    edges = np.concatenate([[0.0], 0.5 * (GRID[1:] + GRID[:-1]), [1.0]])
+    return np.diff(edges)
+
+
+def followed(previous: Posterior, posterior: Posterior) -> Posterior:
+    """The posterior with the ids of an earlier one; a component that has become something else gets a new one."""
+    if len(posterior.structure.symmetry) != 1 or not posterior.structure.resizable:
+        return posterior
+    if not any(ids_of(previous)):
+        return Posterior(posterior.structure, dict(posterior.contribution), ids_of(posterior))
+    return follow(previous, posterior).posterior
