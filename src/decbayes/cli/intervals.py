@@ -59,11 +59,13 @@ def write_part(posterior: Posterior, data: Path, columns: str, output: Path) -> 
         raise NotCalibrated(
             f"{type(model).__name__} is calibrated by refits of all data: `decbayes.calibrate` in Python."
         )
-    part = Information.of(model, model.read(data, columns=columns, report=messages().print), posterior)
+    observations = model.read(data, columns=columns, report=messages().print)
+    part = Information.of(model, observations, posterior)
     write_whole(output, part.to_bytes())
-    messages().print(
-        f"{output}: {part.matrix.shape[0]:,} × {part.matrix.shape[0]:,} numbers about {data}, no rows of it"
-    )
+    size, rows = len(part.matrix), model.count(observations)
+    messages().print(f"{output}: {size:,} × {size:,} sums over {rows:,} observations, no rows of {data}")
+    if rows < size:
+        messages().print(f"With fewer observations than {size:,} these sums say much about each of them: think twice.")
 
 
 def read_part(path: Path) -> Information:
