@@ -1,5 +1,6 @@
 """`decbayes intervals`: what each site adds to a calibration, and the posterior that is calibrated by all of it."""
 
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -42,7 +43,10 @@ def intervals(
     if not parts and len(files) == 1:
         write_part(read, files[0], columns, output)
     elif files and len(parts) == len(files):
-        found = calibrated(read, [read_part(path) for path in parts])
+        with warnings.catch_warnings():
+            # What it would say is printed with the result.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            found = calibrated(read, [read_part(path) for path in parts])
         save(found, output)
         print_intervals(found, level)
         messages().print(f"{output}: {found.uncertainty}")
