@@ -11,7 +11,8 @@ from scipy.linalg import block_diag
 
 import decbayes as db
 from decbayes.calibration import calibrated, covariance
-from decbayes.calibration.sites import informations, one_more_pass
+from decbayes.calibration.linear_response import LinearResponse
+from decbayes.calibration.sites import informations, one_more_pass, total
 from decbayes.errors import InvalidFile, NotCalibrated
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
@@ -26,7 +27,7 @@ HIDDEN = {
     "yes or no": 6,
     "counts": 14,
     "categories": 2,
-    "classes": 14,
+    "classes": 7,
     "features": 2,
 }
 # Noise that lets components overlap where the zoo's do not.
@@ -41,6 +42,8 @@ def fitted(name):
     model, size = ZOO[name]
     model = replace(model, ascent=CONVERGED, **DOUBT.get(name, {}))
     data = db.simulate(model, size, rng=rng).data
+    if name == "classes":
+        data = np.where(rng.random(data.shape) < 0.15, np.nan, data)
     start = replace(model, ascent=db.Ascent(passes=300, tolerance=1e-9)).fit(data, rng=rng).posterior
     return model, data, model.fit(data, rng=rng, start=start).posterior
 
@@ -164,6 +167,25 @@ def test_a_converged_posterior_is_what_one_more_pass_finds(rng):
             np.testing.assert_allclose(again.natural[factor], posterior.natural[factor], rtol=1e-4, atol=1e-3)
 
 
+def test_how_far_it_is_from_convergence_is_known_beforehand():
+    """The predicted way, in calibrated deviations, against the way that a long climb goes."""
+    model, data, posterior = fitted("full")
+    response = LinearResponse(posterior, total(informations(model, [data], posterior)))
+    assert response.remaining() < 1e-3
+    # Off by a little more of the weights' prior: where the posterior would be with other data.
+    prior = dict(model.structure.prior)
+    prior["weights"] = prior["weights"] + [[0.4], [-0.2]]
+    rng = np.random.default_rng(0)
+    away = model.fit(data, rng=rng, prior=from_natural(model.structure, prior), start=posterior).posterior
+    near = LinearResponse(away, total(informations(model, [data[:9], data[9:]], away)))
+    moved = means(posterior) - means(away)
+    spread = block_diag(*(f.covariance(away.natural[name]) for name, f in model.structure.families.items()))
+    whole = np.linalg.solve(np.eye(len(spread)) - spread @ model.information(away, data), spread)
+    # Sums over a symmetric matrix' entries twice are no obstacle to a pseudo-inverse.
+    expected = np.sqrt(moved @ np.linalg.pinv(whole, rcond=1e-10) @ moved / len(moved))
+    assert near.remaining() == pytest.approx(expected, rel=0.15)
+
+
 def test_a_merge_that_is_not_refined_says_so(rng):
     model = db.GaussianMixture(2, 1, variance=0.25, prior_variance=4.0, ascent=db.Ascent(restarts=1))
     points = np.where(rng.random((160, 1)) < 0.5, -0.7, 0.7) + 0.5 * rng.standard_normal((160, 1))
@@ -219,6 +241,9 @@ def test_information_of_another_posterior_or_of_nobody_is_refused(rng):
     for content in (b"", b"nonsense", model.fit(data, rng=rng).posterior.digest.encode()):
         with pytest.raises(InvalidFile):
             db.Information.from_bytes(content)
+    short = replace(here, contribution=here.contribution[:-1])
+    with pytest.raises(InvalidFile, match="symmetric"):
+        db.Information.from_bytes(short.to_bytes())
     skew = replace(here, matrix=here.matrix + np.triu(np.ones(here.matrix.shape), 1) * 9.0)
     with pytest.raises(InvalidFile, match="symmetric"):
         db.Information.from_bytes(skew.to_bytes())

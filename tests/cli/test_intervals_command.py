@@ -25,7 +25,11 @@ def test_parts_of_two_sites_calibrate_a_merge(run, sites):
     merged(run)
     for name in "ab":
         status, _, errors = run(f"intervals m.posterior {name}.csv -o {name}.information")
-        assert (status, "no rows of it" in errors) == (0, True)
+        assert (status, f"60 observations, no rows of {name}.csv" in errors, "think twice" in errors) == (
+            0,
+            True,
+            False,
+        )
     status, printed, errors = run("intervals m.posterior a.information b.information -o c.posterior --level 0.5")
     assert status == 0
     assert "calibrated by linear response, 2 sites" in errors
@@ -34,6 +38,12 @@ def test_parts_of_two_sites_calibrate_a_merge(run, sites):
     assert f"{found.interval('weights', 0.5).lower[0]:.4g}" in printed
     assert "uncertainty: calibrated by linear response, 2 sites" in run("show c.posterior")[1]
     assert "uncertainty: mean-field, not calibrated" in run("show m.posterior")[1]
+
+
+def test_a_tiny_site_is_told_what_its_part_would_say(run, sites):
+    merged(run)
+    (sites / "tiny.csv").write_text("x\n0.1\n0.7\n")
+    assert "think twice" in run("intervals m.posterior tiny.csv -o tiny.information")[2]
 
 
 @pytest.mark.parametrize(

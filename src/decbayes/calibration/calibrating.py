@@ -1,22 +1,25 @@
 """Intervals that hold the truth as often as they say."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from decbayes.arguments import check_kind, check_whole
 from decbayes.calibrated import Calibration
-from decbayes.calibration.linear_response import deviations
+from decbayes.calibration.linear_response import LinearResponse
 from decbayes.calibration.resampling import bootstrapped
 from decbayes.calibration.sites import Information, informations, one_more_pass, total
 from decbayes.errors import NotCalibrated
+from decbayes.families import Array
 from decbayes.models.model import Method, Model
 from decbayes.posterior import Posterior
 from decbayes.streaming.refinement import shift
 
-# Deviations that one more pass over the data may move a posterior by: further, and intervals lie in the wrong place.
-SETTLED = 0.1
+Deviations = Mapping[str, Mapping[str, Array]]
+
+# Deviations that a posterior may be away from where it would converge: further, and intervals lie in the wrong place.
+SETTLED = 0.25
 
 
 def calibrate(
@@ -35,8 +38,8 @@ def calibrate(
     all sites refit together, so many `replicas` with every observation counted at random, from a `seed` that they agree
     on. The default is what the model is calibrated by: a bootstrap for topics, linear response for others.
 
-    Refine before. The intervals are those around the posterior as it is, and `uncertainty` says if one more pass over
-    the data would still move it.
+    Refine before. The intervals are those around the posterior as it is, and `uncertainty` says if more passes over the
+    data would still move it.
     """
     data = tuple(shards)
     check_kind(Posterior, posterior=merged)
@@ -44,15 +47,11 @@ def calibrate(
     check_whole(0, seed=seed)
     if (method or model.calibrated_by) == "bootstrap":
         deviations = bootstrapped(model, data, merged, replicas=replicas, seed=seed)
-        found = replace(
-            merged, calibration=Calibration(f"bootstrap, {replicas} replicas, {told(len(data))}", deviations)
-        )
-    elif method in (None, "linear response"):
-        found = calibrated(merged, informations(model, data, merged))
-    else:
+        away = shift(merged, one_more_pass(model, data, merged))
+        return with_deviations(merged, f"bootstrap, {replicas} replicas, {told(len(data))}", deviations, away)
+    if method not in (None, "linear response"):
         raise ValueError(f"method is 'linear response' or 'bootstrap', not {method!r}.")
-    moved = shift(merged, one_more_pass(model, data, merged))
-    return found if moved <= SETTLED else unsettled(found, moved)
+    return calibrated(merged, informations(model, data, merged))
 
 
 def calibrated(posterior: Posterior, parts: Sequence[Information]) -> Posterior:
@@ -61,17 +60,18 @@ def calibrated(posterior: Posterior, parts: Sequence[Information]) -> Posterior:
     whole = total(parts)
     if whole.at != posterior.digest:
         raise NotCalibrated("The sites' information belongs to another posterior: each computes it at the merged one.")
-    found = Calibration(f"linear response, {told(whole.sites)}", deviations(posterior, whole.matrix))
-    return replace(posterior, calibration=found)
+    response = LinearResponse(posterior, whole)
+    text = f"linear response, {told(whole.sites)}"
+    return with_deviations(posterior, text, response.deviations(), response.remaining())
 
 
-def unsettled(posterior: Posterior, moved: float) -> Posterior:
-    """The same, saying that the posterior has not converged."""
-    assert posterior.calibration is not None
-    remark = f"not refined: one more pass over the data moves it by {moved:.1f} deviations"
-    warnings.warn(f"The merge is {remark}. Refine it first (`refine`).", RuntimeWarning, stacklevel=3)
-    noted = replace(posterior.calibration, method=f"{posterior.calibration.method}; {remark}")
-    return replace(posterior, calibration=noted)
+def with_deviations(posterior: Posterior, method: str, deviations: Deviations, away: float) -> Posterior:
+    """The posterior with these deviations; where it has not converged, that is said with them."""
+    if away > SETTLED:
+        remark = f"not refined, about {away:.1f} deviations from where it would converge"
+        warnings.warn(f"The merge is {remark}. Refine it first (`refine`).", RuntimeWarning, stacklevel=4)
+        method = f"{method}; {remark}"
+    return replace(posterior, calibration=Calibration(method, deviations))
 
 
 def told(sites: int) -> str:

@@ -10,11 +10,12 @@ eigenvalues below 1 wherever the bound has a maximum.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import block_diag
 
-from decbayes.calibration.sites import Information, total
+from decbayes.calibration.sites import Information, flat_contribution, total
 from decbayes.errors import NotCalibrated
 from decbayes.families import Array, Family
 from decbayes.posterior import Posterior
@@ -27,19 +28,64 @@ NOTHING = 1e-12
 FLAT = 1.0 - 1e-6
 
 
-def deviations(posterior: Posterior, information: Array) -> dict[str, dict[str, Array]]:
-    """The standard deviation of every entry, by factor and quantity."""
-    added = np.diag(added_covariance(posterior, information))
-    found: dict[str, dict[str, Array]] = {}
-    first = 0
-    for factor, family in posterior.structure.families.items():
-        found[factor] = {}
-        for name, plain in family.quantities(family.deviation(posterior.natural[factor])).items():
-            more = added[first : first + plain.size].reshape(plain.shape)
-            # Rounding may leave a little less than nothing.
-            found[factor][name] = np.sqrt(plain**2 + np.maximum(more, 0.0))
-            first += plain.size
-    return found
+class LinearResponse:
+    """How a posterior responds to the data of all sites, whose information this is."""
+
+    def __init__(self, posterior: Posterior, information: Information) -> None:
+        self.posterior, self.families = posterior, posterior.structure.families
+        self._variances = [family.covariance(posterior.natural[name]) for name, family in self.families.items()]
+        roots, self._inverses = zip(*map(root_and_inverse, self._variances), strict=True)
+        root = np.asarray(block_diag(*roots))
+        self.eigenvalues: Array
+        self.eigenvalues, self._axes = np.linalg.eigh(root.T @ information.matrix @ root)
+        if self.eigenvalues[-1] > FLAT:
+            raise NotCalibrated(
+                "This posterior is not at a maximum of its bound: the sites' data would move it away. "
+                "Refine it until it has converged (`refine`), then calibrate."
+            )
+        self._slope = self._axes.T @ root.T @ (information.contribution - flat_contribution(posterior))
+
+    def remaining(self) -> float:
+        """How far the posterior is from where it would converge: the root mean square over parameters, in deviations.
+
+        At λ the data ask for another step g = λ0 + Σ_i c_i − λ, and all steps together go (I − V H)⁻¹ V g.
+        """
+        moved = float(np.sum(self._slope**2 / (1.0 - self.eigenvalues)))
+        parameters = int(np.count_nonzero(flat_contribution(self.posterior)))
+        return float(np.sqrt(moved / max(parameters, 1)))
+
+    def deviations(self) -> dict[str, dict[str, Array]]:
+        """The standard deviation of every entry, by factor and quantity."""
+        added = np.sum(self._seen**2 * (self.eigenvalues / (1.0 - self.eigenvalues)), axis=1)
+        found: dict[str, dict[str, Array]] = {}
+        first = 0
+        for factor, family in self.families.items():
+            found[factor] = {}
+            for name, plain in family.quantities(family.deviation(self.posterior.natural[factor])).items():
+                more = added[first : first + plain.size].reshape(plain.shape)
+                # Features that share observations may have a response below mean field's.
+                found[factor][name] = np.sqrt(np.maximum(plain**2 + more, 0.0))
+                first += plain.size
+        return found
+
+    def covariance(self) -> Array:
+        """The covariance of all entries: factors, quantities, components, entries, one after another."""
+        matrix = np.asarray((self._seen / (1.0 - self.eigenvalues)) @ self._seen.T)
+        found = [part.ravel() for factor in self.deviations().values() for part in factor.values()]
+        # T tells all of a Gaussian's mean, and nearly all of a share: the rest is each entry's own.
+        np.fill_diagonal(matrix, np.concatenate(found) ** 2)
+        return matrix
+
+    @cached_property
+    def _seen(self) -> Array:
+        """Z in the axes of M."""
+        moved = [
+            response(family, self.posterior.natural[name], np.diag(variance)) @ inverse.T
+            for (name, family), variance, inverse in zip(
+                self.families.items(), self._variances, self._inverses, strict=True
+            )
+        ]
+        return np.asarray(block_diag(*moved) @ self._axes)
 
 
 def covariance(posterior: Posterior, parts: Sequence[Information]) -> Array:
@@ -47,38 +93,7 @@ def covariance(posterior: Posterior, parts: Sequence[Information]) -> Array:
 
     For differences and other sums of entries, whose variance the deviations alone do not tell.
     """
-    whole = total(parts).matrix
-    seen, eigenvalues = seen_directions(posterior, whole)
-    matrix = np.asarray((seen / (1.0 - eigenvalues)) @ seen.T)
-    found = [part.ravel() for factor in deviations(posterior, whole).values() for part in factor.values()]
-    # T tells all of a Gaussian's mean, and nearly all of a share: the rest is each entry's own.
-    np.fill_diagonal(matrix, np.concatenate(found) ** 2)
-    return matrix
-
-
-def added_covariance(posterior: Posterior, information: Array) -> Array:
-    """What mean field misses of the covariance of all entries: factors, quantities, components, one after another."""
-    seen, eigenvalues = seen_directions(posterior, information)
-    return np.asarray((seen * (eigenvalues / (1.0 - eigenvalues))) @ seen.T)
-
-
-def seen_directions(posterior: Posterior, information: Array) -> tuple[Array, Array]:
-    """Z in the axes of M, and its eigenvalues there."""
-    families = posterior.structure.families
-    covariances = [family.covariance(posterior.natural[name]) for name, family in families.items()]
-    roots, inverses = zip(*map(root_and_inverse, covariances), strict=True)
-    root = np.asarray(block_diag(*roots))
-    eigenvalues, axes = np.linalg.eigh(root.T @ information @ root)
-    if eigenvalues[-1] > FLAT:
-        raise NotCalibrated(
-            "This posterior is not at a maximum of its bound: the sites' data would move it away. "
-            "Refine it until it has converged (`refine`), then calibrate."
-        )
-    moved = [
-        response(family, posterior.natural[name], np.diag(covariance)) @ inverse.T
-        for (name, family), covariance, inverse in zip(families.items(), covariances, inverses, strict=True)
-    ]
-    return np.asarray(block_diag(*moved)) @ axes, eigenvalues
+    return LinearResponse(posterior, total(parts)).covariance()
 
 
 def root_and_inverse(covariance: Array) -> tuple[Array, Array]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from decbayes.errors import InvalidFile, NotCalibrated
-from decbayes.families import Array
+from decbayes.families import Array, dense
 from decbayes.files import read_arrays, write_arrays
 from decbayes.merging import product
 from decbayes.models.model import Model
@@ -19,40 +19,50 @@ PREFIX = "information/"
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """How the contributions of some sites depend on one merged posterior: Σ_i ∂c_i/∂E[T].
+    """What some sites contribute at one merged posterior, Σ_i c_i, and how that depends on it: Σ_i ∂c_i/∂E[T].
 
     A site computes its own and sends it, as bytes or in a file; the sum is all that calibration needs of the data.
     """
 
     at: str
     sites: int
+    contribution: Array
     matrix: Array
 
     @classmethod
     def of(cls, model: Model, data: Any, posterior: Posterior) -> "Information":
         """That of one site's data, at the merged posterior."""
-        return cls(posterior.digest, 1, model.information(posterior, data))
+        contributed = flat_contribution(model.contributed(posterior, data))
+        return cls(posterior.digest, 1, contributed, model.information(posterior, data))
 
     def __add__(self, other: "Information") -> "Information":
         if self.at != other.at or self.matrix.shape != other.matrix.shape:
             raise NotCalibrated("Sites have computed their information at different posteriors; merge first, then ask.")
-        return Information(self.at, self.sites + other.sites, self.matrix + other.matrix)
+        added = self.contribution + other.contribution, self.matrix + other.matrix
+        return Information(self.at, self.sites + other.sites, *added)
 
     def to_bytes(self) -> bytes:
-        return write_arrays({PREFIX + self.at: self.matrix, "sites": np.array([self.sites], dtype="<i4")})
+        sites = np.array([self.sites], dtype="<i4")
+        return write_arrays({PREFIX + self.at: self.matrix, "contribution": self.contribution, "sites": sites})
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Information":
         """What `to_bytes` wrote, checked before it is used."""
         arrays = read_arrays(content)
         names = [name for name in arrays if name.startswith(PREFIX)]
-        if len(names) != 1 or arrays.keys() != {names[0], "sites"} or arrays["sites"].shape != (1,):
+        if len(names) != 1 or arrays.keys() != {names[0], "contribution", "sites"} or arrays["sites"].shape != (1,):
             raise InvalidFile("These bytes are not the information of a site.")
-        matrix = arrays[names[0]]
-        square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1] and matrix.dtype == np.dtype("<f8")
-        if not square or not np.isfinite(matrix).all() or not np.allclose(matrix, matrix.T):
-            raise InvalidFile("The information of a site is a symmetric matrix of numbers; this is none.")
-        return cls(names[0].removeprefix(PREFIX), int(arrays["sites"][0]), matrix)
+        matrix, contribution = arrays[names[0]], arrays["contribution"]
+        shaped = contribution.ndim == 1 and matrix.shape == contribution.shape * 2
+        numbers = all(part.dtype == np.dtype("<f8") and np.isfinite(part).all() for part in (matrix, contribution))
+        if not shaped or not numbers or not np.allclose(matrix, matrix.T):
+            raise InvalidFile("The information of a site is a symmetric matrix and a vector of numbers; this is not.")
+        return cls(names[0].removeprefix(PREFIX), int(arrays["sites"][0]), contribution, matrix)
+
+
+def flat_contribution(posterior: Posterior) -> Array:
+    """λ − λ0 of all factors in the structure's order, row after row."""
+    return np.concatenate([np.ravel(dense(posterior.contribution[name])) for name in posterior.structure.families])
 
 
 def informations(model: Model, shards: Iterable[Any], posterior: Posterior) -> list[Information]:

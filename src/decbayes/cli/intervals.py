@@ -1,5 +1,6 @@
 """`decbayes intervals`: what each site adds to a calibration, and the posterior that is calibrated by all of it."""
 
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -42,7 +43,10 @@ def intervals(
     if not parts and len(files) == 1:
         write_part(read, files[0], columns, output)
     elif files and len(parts) == len(files):
-        found = calibrated(read, [read_part(path) for path in parts])
+        with warnings.catch_warnings():
+            # What it would say is printed with the result.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            found = calibrated(read, [read_part(path) for path in parts])
         save(found, output)
         print_intervals(found, level)
         messages().print(f"{output}: {found.uncertainty}")
@@ -59,11 +63,13 @@ def write_part(posterior: Posterior, data: Path, columns: str, output: Path) -> 
         raise NotCalibrated(
             f"{type(model).__name__} is calibrated by refits of all data: `decbayes.calibrate` in Python."
         )
-    part = Information.of(model, model.read(data, columns=columns, report=messages().print), posterior)
+    observations = model.read(data, columns=columns, report=messages().print)
+    part = Information.of(model, observations, posterior)
     write_whole(output, part.to_bytes())
-    messages().print(
-        f"{output}: {part.matrix.shape[0]:,} × {part.matrix.shape[0]:,} numbers about {data}, no rows of it"
-    )
+    size, rows = len(part.matrix), model.count(observations)
+    messages().print(f"{output}: {size:,} × {size:,} sums over {rows:,} observations, no rows of {data}")
+    if rows < size:
+        messages().print(f"With fewer observations than {size:,} these sums say much about each of them: think twice.")
 
 
 def read_part(path: Path) -> Information:

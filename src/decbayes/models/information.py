@@ -15,6 +15,8 @@ from decbayes.structure import Structure
 
 # Natural parameters up to this many have a matrix of 128 MiB.
 MOST_PARAMETERS = 4096
+# Doubt about an observation that says nothing.
+NEGLIGIBLE = 1e-12
 
 
 def size_of(structure: Structure) -> int:
@@ -52,7 +54,10 @@ def mixture_information(structure: Structure, blocks: Iterable[Array], slopes: A
         for k in range(components):
             for other in range(k, components):
                 weights = shares[:, k] * ((k == other) - shares[:, other])
-                sums[k, other] += features.T @ (weights[:, None] * features)
+                # Most observations are sure of most components.
+                unsure = np.abs(weights) > NEGLIGIBLE
+                some = features[unsure]
+                sums[k, other] += some.T @ (weights[unsure, None] * some)
     for k in range(components):
         for other in range(k, components):
             block = statistics.T @ sums[k, other] @ statistics

@@ -275,7 +275,10 @@ class Model(ABC):
         Rows and columns are the natural parameters of all factors in the structure's order, row after row. Sites'
         matrices add up. It is what hidden variables cost: zero where data alone say what they contribute.
         """
-        raise NotCalibrated(f"{type(self).__name__} does not say how its contributions depend on the posterior.")
+        raise NotCalibrated(
+            f"{type(self).__name__} does not say how its contributions depend on the posterior. "
+            "Calibrate with method='bootstrap'."
+        )
 
     def largest_contribution(self, value: float) -> Mapping[str, Array]:
         """What one unit adds at most to each column of a factor, (1, d), if no number in the data is beyond ±`value`.
