@@ -10,10 +10,10 @@ from groups import gaussian_charter, identities
 
 import decbayes as db
 from decbayes.errors import DecbayesError
-from decbayes.network import Agent
+from decbayes.network import Agent, Charter, Limits, persist_first
 from decbayes.network.runtime.sentences import SENTENCES, sentence
 from decbayes.network.runtime.status import about_members, status_of
-from decbayes.network.runtime.watching import REST, Watcher, changes, network_view
+from decbayes.network.runtime.watching import REST, Showing, Watcher, changes, network_view
 
 
 @dataclass
@@ -115,6 +115,31 @@ def test_what_became_of_components_is_told_by_their_numbers(rng):
     (new,) = np.flatnonzero(np.abs(later.merged().mean("components")[:, 0] - 60.0) < 3.0)
     assert ("born", f"component {new} is new") in [*changes(before, later)]
     assert [*changes(before, first.since(before))] == []
+
+
+def test_a_page_goes_on_into_the_next_epoch(rng):
+    """The next epoch has another prior, and its components stay where they are."""
+    keys = identities(2)
+    settings = {"components": 2, "variance": 0.5, "prior_variance": 20.0}
+    members = {f"agent {number}": key.public for number, key in enumerate(keys)}
+    charter = Charter("clusters", "GaussianMixture", settings, members, limits=Limits(members=8))
+    page = Shown()
+    showing = Showing(page, lambda posterior: charter.model.score(posterior, [[-3.0], [3.0]]))
+    for part in range(2):
+        agent = Agent(charter, keys[0], rng=rng)
+        agent._publisher.heard = True
+        points = np.concatenate([rng.normal(-3.0, 0.5, 20), rng.normal(3.0, 0.5, 20)])
+        persist_first(
+            agent, agent.observe(points, shard=f"part {part}", rng=rng), SimpleNamespace(put=lambda items: None)
+        )
+        showing(charter, agent.merged(), ["agent 0"])
+        shown = page.values["posterior"]
+        means = sorted(component["drawing"]["mean"][0] for component in shown["components"])
+        assert means == pytest.approx(sorted(agent.posterior().mean("components")[:, 0]), rel=1e-3)
+        assert shown["observations"] == 40
+        assert np.isfinite(shown["score"])
+        counted = {record.origin: record.header.shards for record in agent.pool.counted()}
+        charter = charter.next_epoch(agent.pool.posterior(), counted)
 
 
 def test_lines_of_the_log_become_sentences():
