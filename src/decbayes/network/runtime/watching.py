@@ -9,6 +9,7 @@ from decbayes.errors import DecbayesError
 from decbayes.merging import Alignment
 from decbayes.merging.agreement import alike
 from decbayes.merging.lineage import ids_of
+from decbayes.models.registry import model_for
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.pool import Merged
@@ -129,7 +130,7 @@ class Showing:
         whole = charter.update.whole(posterior)
         score = None if self._score is None or not merged.entries else self._score(whole)
         told = {"observations": merged.observations, "set": merged.set_hash, "score": score}
-        shown = described(charter.model, whole, alignment, names, **told)
+        shown = described(model_for(whole.structure), whole, alignment, names, **told)
         self._page.show("details", shown.details)
         self._page.show("posterior", shown.posterior)
 
