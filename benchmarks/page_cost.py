@@ -106,15 +106,17 @@ def main() -> None:
         for page in (False, True) if number % 2 == 0 else (True, False):
             found[page].append(measure(points, page))
             print("with a page" if page else "without    ", {k: round(v, 3) for k, v in found[page][-1].items()})
-    middle = {
-        page: {key: statistics.median(each[key] for each in runs) for key in runs[0]} for page, runs in found.items()
-    }
+    # Other work on the machine only adds to processor seconds: the least are closest to the agent's own.
+    least = {page: min(each["processor"] for each in runs) for page, runs in found.items()}
+    middle = {page: statistics.median(each["processor"] for each in runs) for page, runs in found.items()}
+    delays = {page: statistics.median(each["latency"] for each in runs) for page, runs in found.items()}
     summary = {
-        "processor_seconds_without": round(middle[False]["processor"], 2),
-        "processor_seconds_with": round(middle[True]["processor"], 2),
-        "slower": round(middle[True]["processor"] / middle[False]["processor"] - 1.0, 4),
-        "latency_seconds_without": round(middle[False]["latency"], 3),
-        "latency_seconds_with": round(middle[True]["latency"], 3),
+        "processor_seconds_without": round(least[False], 2),
+        "processor_seconds_with": round(least[True], 2),
+        "slower": round(least[True] / least[False] - 1.0, 4),
+        "slower_by_medians": round(middle[True] / middle[False] - 1.0, 4),
+        "latency_seconds_without": round(delays[False], 3),
+        "latency_seconds_with": round(delays[True], 3),
     }
     print(json.dumps(summary))
 

@@ -165,7 +165,7 @@ def test_an_agent_goes_on_whatever_becomes_of_its_page(tmp_path):
         shown = json.loads(ask(f"{url}posterior.json")[1])
         # The score is the model's own, of data that no agent has seen.
         batch = party.charter.model.fit(party.points_of({"agent 0", "agent 1"})).posterior
-        assert shown["score"] == pytest.approx(party.charter.model.score(batch, np.ones((4, 3))), abs=1e-6)
+        assert shown["score"] == pytest.approx(party.charter.model.score(batch, np.ones((6, 3))), abs=1e-6)
         counted = 'decbayes_member_observations{member="agent 1"} 20\n'
         asked_until(f"{url}metrics", lambda answer: counted in answer[1])
         os.kill(served, signal.SIGKILL)
@@ -178,5 +178,5 @@ def test_an_agent_goes_on_whatever_becomes_of_its_page(tmp_path):
 
 
 def held_back(folder):
-    np.save(folder / "held.npy", np.ones((4, 3)))
+    np.save(folder / "held.npy", np.ones((6, 3)))
     return folder / "held.npy"

@@ -9,11 +9,13 @@ import pytest
 from groups import gaussian_charter, identities
 
 import decbayes as db
+from decbayes.cli.held_back import scorer
 from decbayes.errors import DecbayesError
-from decbayes.network import Agent
+from decbayes.models.holdback import hold_back
+from decbayes.network import Agent, Charter, Limits, Rules, persist_first
 from decbayes.network.runtime.sentences import SENTENCES, sentence
 from decbayes.network.runtime.status import about_members, status_of
-from decbayes.network.runtime.watching import REST, Watcher, changes, network_view
+from decbayes.network.runtime.watching import REST, Showing, Watcher, changes, network_view
 
 
 @dataclass
@@ -115,6 +117,51 @@ def test_what_became_of_components_is_told_by_their_numbers(rng):
     (new,) = np.flatnonzero(np.abs(later.merged().mean("components")[:, 0] - 60.0) < 3.0)
     assert ("born", f"component {new} is new") in [*changes(before, later)]
     assert [*changes(before, first.since(before))] == []
+
+
+def test_a_page_goes_on_into_the_next_epoch(rng):
+    """The next epoch has another prior, and its components stay where they are."""
+    keys = identities(2)
+    settings = {"components": 2, "variance": 0.5, "prior_variance": 20.0}
+    members = {f"agent {number}": key.public for number, key in enumerate(keys)}
+    charter = Charter("clusters", "GaussianMixture", settings, members, limits=Limits(members=8))
+    page = Shown()
+    showing = Showing(page, lambda posterior: charter.model.score(posterior, [[-3.0], [3.0]]))
+    for part in range(2):
+        agent = Agent(charter, keys[0], rng=rng)
+        agent._publisher.heard = True
+        points = np.concatenate([rng.normal(-3.0, 0.5, 20), rng.normal(3.0, 0.5, 20)])
+        persist_first(
+            agent, agent.observe(points, shard=f"part {part}", rng=rng), SimpleNamespace(put=lambda items: None)
+        )
+        showing(charter, agent.merged(), ["agent 0"])
+        shown = page.values["posterior"]
+        means = sorted(component["drawing"]["mean"][0] for component in shown["components"])
+        assert means == pytest.approx(sorted(agent.posterior().mean("components")[:, 0]), rel=1e-3)
+        assert shown["observations"] == 40
+        assert np.isfinite(shown["score"])
+        counted = {record.origin: record.header.shards for record in agent.pool.counted()}
+        charter = charter.next_epoch(agent.pool.posterior(), counted)
+
+
+def test_the_charter_may_ask_for_another_number_of_components(rng):
+    keys = identities(1)
+    settings = {"components": 3, "variance": 0.5, "prior_variance": 20.0}
+    charter = Charter(
+        "g", "GaussianMixture", settings, {"a": keys[0].public}, rules=Rules(components=2, validation=0.1)
+    )
+    agent = Agent(charter, keys[0], rng=rng)
+    agent._publisher.heard = True
+    points = np.concatenate([rng.normal(-3.0, 0.5, 60), rng.normal(3.0, 0.5, 60)])[:, None]
+    persist_first(agent, agent.observe(points, rng=rng), SimpleNamespace(put=lambda items: None))
+    page, score = Shown(), scorer(charter, [points], None, 0)
+    Showing(page, score)(charter, agent.merged(), ["a"])
+    assert len(page.values["posterior"]["components"]) == 2
+    # The score is that of what the site has kept out of its fit, as the model itself says.
+    held = hold_back(charter.model, points, share=0.1)[1]
+    two = charter.model.sized(2)
+    assert page.values["posterior"]["score"] == pytest.approx(two.score(agent.posterior(), held))
+    assert scorer(charter, [points[:20]], None, 0) is None, "a score of two observations would tell about them"
 
 
 def test_lines_of_the_log_become_sentences():

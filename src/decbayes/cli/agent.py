@@ -14,6 +14,7 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
 import decbayes
+from decbayes.cli.held_back import scorer
 from decbayes.cli.linking import Authority, Certificate, CertificateKey, Plain, tls_of
 from decbayes.cli.running import WrongArgument
 from decbayes.cli.showing import PageOption
@@ -22,7 +23,6 @@ from decbayes.devices import DeviceName, use_device
 from decbayes.errors import InvalidCharter, TransportFailed
 from decbayes.extras import require_extra
 from decbayes.inputs.recipes import trust
-from decbayes.models.holdout import hold_out
 
 if TYPE_CHECKING:
     from decbayes.network import Charter, Identity, SqliteStore
@@ -91,8 +91,7 @@ def agent(
         check_member(identity, agreed, key, opened)
         shards += told_data(agreed, opened, data)
     stop, file = stopping(stop_with_stdin), CharterFile(charter, agreed, identity.id)
-    score = None if held is None else scorer(agreed, held, seed)
-    watcher = None if shown_at is None else watching(shown_at, score)
+    watcher = None if shown_at is None else watching(shown_at, scorer(agreed, shards, held, seed))
     log, served = Log.on_stdout(agreed.names), None if metrics is None else Metrics(metrics)
     if watcher is not None:
         log.listener = watcher.hear
@@ -128,14 +127,6 @@ def watching(address: "PageAddress", score: "Score | None") -> "Watcher":
     from decbayes.page import Page
 
     return Watcher(Page(address), score)
-
-
-def scorer(charter: "Charter", path: Path, seed: int) -> "Score":
-    """How well a posterior predicts a file: the mean log density of its observations, or of a part of each."""
-    observations, held = charter.model.read(path, report=messages().print), None
-    if charter.model.in_parts:
-        observations, held = hold_out(observations, share=0.1, rng=np.random.default_rng(seed))
-    return lambda posterior: charter.model.score(posterior, observations, held)
 
 
 def told_data(charter: "Charter", store: "SqliteStore", named: Sequence[Path]) -> list[Any]:

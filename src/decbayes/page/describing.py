@@ -50,9 +50,9 @@ def described(
     (coupled, *_) = alignment.structure.symmetry
     shared = alignment.shared()[coupled]
     cells = cells_of(alignment, coupled, shared.evidence, shared.apart)
-    pictures = drawings(model, posterior)
-    total = float(shared.evidence.sum())
     filled = [slot for slot in range(shared.evidence.shape[1]) if cells[slot]]
+    pictures = drawings(model, posterior, filled)
+    total = float(shared.evidence.sum())
     components = [
         {
             "slot": slot,

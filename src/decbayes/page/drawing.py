@@ -3,7 +3,7 @@
 Nothing here is about single observations: these are parameters of a posterior.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import isqrt
 from typing import Any
 
@@ -24,12 +24,12 @@ SMALLEST_IMAGE, SMALLEST_MEAN = 16, 64
 MOST_PIXELS = 64 * 64
 
 
-def drawings(model: Model, posterior: Posterior) -> list[Drawing]:
-    """One drawing per component. Each says what `kind` it is of."""
+def drawings(model: Model, posterior: Posterior, filled: Collection[int] = ()) -> list[Drawing]:
+    """One drawing per component. Each says what `kind` it is of. Scales are those of `filled` components, if given."""
     if model.view == "words":
         return word_drawings(model, posterior)
     if isinstance(model, Tabular):
-        return profile_drawings(model, posterior)
+        return profile_drawings(model, posterior, filled)
     rows = model.describe(posterior)
     if all("mean" in row for row in rows) and model.view in ("points", "images"):
         return mean_drawings(model, posterior, np.array([np.ravel(row["mean"]) for row in rows]))
@@ -41,10 +41,16 @@ def word_drawings(model: Model, posterior: Posterior) -> list[Drawing]:
     vocabulary: tuple[str, ...] = getattr(model, "vocabulary", ())
     drawn = []
     for probabilities in np.asarray(posterior.mean("topics")):
-        order = np.argsort(-probabilities, kind="stable")[:MOST_WORDS]
+        order = largest(probabilities, MOST_WORDS)
         words = [[vocabulary[word], rounded(probabilities[word])] for word in order]
         drawn.append({"kind": "words", "words": words})
     return drawn
+
+
+def largest(values: Array, count: int) -> list[int]:
+    """Where the largest values are, largest first; sorting whole vocabularies would take longer than all else."""
+    places = np.argpartition(-values, min(count, len(values)) - 1)[:count]
+    return [int(place) for place in places[np.lexsort((places, -values[places]))]]
 
 
 def mean_drawings(model: Model, posterior: Posterior, means: Array) -> list[Drawing]:
@@ -83,11 +89,12 @@ def image_drawing(mean: Array, shape: tuple[int, int], *, signed: bool) -> Drawi
     return {"kind": "image", "shape": [*shape], "pixels": greys.round().astype(int).tolist()}
 
 
-def profile_drawings(model: Tabular, posterior: Posterior) -> list[Drawing]:
+def profile_drawings(model: Tabular, posterior: Posterior, filled: Collection[int]) -> list[Drawing]:
     """Each class's mean in each column with an interval, or the shares of the categories."""
     rows = profile_rows(model.columns, model.emissions, posterior, 0.9)
     names = [*model.columns][:MOST_COLUMNS]
-    ranges = {name: column_range([row for row in rows if row["column"] == name]) for name in names}
+    told = [row for row in rows if not filled or row["component"] in filled]
+    ranges = {name: column_range([row for row in told if row["column"] == name]) for name in names}
     by_component: dict[int, dict[str, list[Row]]] = {}
     for row in rows:
         by_component.setdefault(row["component"], {}).setdefault(row["column"], []).append(row)

@@ -7,7 +7,9 @@ from typing import Any
 
 from decbayes.errors import DecbayesError
 from decbayes.merging import Alignment
+from decbayes.merging.agreement import alike
 from decbayes.merging.lineage import ids_of
+from decbayes.models.registry import model_for
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.pool import Merged
@@ -86,26 +88,32 @@ class Watcher:
 
     def merge(self, agent: Agent) -> None:
         """Merge what is held; it is then described elsewhere."""
-        self._busy, begin = True, time.thread_time()
+        self._busy, begin = True, time.process_time()
         self._root = agent.pool.root
         try:
             merged = agent.merged()
         except DecbayesError as error:
             self.page.show("posterior", {"error": str(error)})
-            self._rest(time.thread_time() - begin)
+            self._rest(time.process_time() - begin)
             return
-        self._describe.submit(partial(self._show, agent, merged, time.thread_time() - begin))
+        self._describe.submit(partial(self._show, agent, merged, time.process_time() - begin))
 
     # In a thread of its own: should it fail, nothing else does
 
     def _show(self, agent: Agent, merged: Merged, spent: float) -> None:
-        begin = time.thread_time()
+        begin = time.process_time()
         names = [agent.pool.roster.called(origin) for origin, _, _ in merged.entries]
-        self._showing(agent.charter, merged, names)
-        self._rest(spent + time.thread_time() - begin)
+        try:
+            self._showing(agent.charter, merged, names)
+        except DecbayesError as error:
+            self.page.show("posterior", {"error": str(error)})
+        self._rest(spent + time.process_time() - begin)
 
     def _rest(self, spent: float) -> None:
-        """Wait in proportion to the processor's time that was spent; the first time that is mostly spent on loading."""
+        """Wait in proportion to the processor's time that was spent, by all threads, as some have helped.
+
+        The first time that is mostly spent on loading.
+        """
         rest = max(REST * spent, LEAST_REST_SECONDS) if self._shown else LEAST_REST_SECONDS
         self._next, self._shown, self._busy = time.monotonic() + rest, True, False
 
@@ -122,7 +130,7 @@ class Showing:
         whole = charter.update.whole(posterior)
         score = None if self._score is None or not merged.entries else self._score(whole)
         told = {"observations": merged.observations, "set": merged.set_hash, "score": score}
-        shown = described(charter.model, whole, alignment, names, **told)
+        shown = described(model_for(whole.structure), whole, alignment, names, **told)
         self._page.show("details", shown.details)
         self._page.show("posterior", shown.posterior)
 
@@ -132,7 +140,7 @@ class Showing:
         # Of a robust merge the alignment does not tell the sum.
         if alignment is None or charter.rules.robust or not alignment.structure.resizable:
             return merged.posterior, alignment
-        if before is not None:
+        if before is not None and alike(before.structure, alignment.structure):
             alignment = alignment.since(before)
             for kind, text in changes(before, alignment):
                 self._page.tell({"event": kind, "member": None, "text": text})

@@ -8,7 +8,6 @@ export function drawn(drawing, all = []) {
 
 export function caption(drawing) {
   if (drawing?.kind === "words") return drawing.words.slice(0, 2).map(([word]) => word).join(", ");
-  if (drawing?.kind === "profile") return drawing.columns[0]?.shares?.[0]?.[0] ?? "";
   return "";
 }
 
@@ -49,7 +48,7 @@ function interval({ limits: [low, high], mean, low: from, high: to }) {
   const part = (value) => Math.min(100, Math.max(0, (100 * (value - low)) / (high - low || 1)));
   const range = el("i", { class: "range", style: { left: `${part(from)}%`, width: `${part(to) - part(from)}%` } });
   const at = el("i", { class: "at", style: { left: `${part(mean)}%` } });
-  return el("span", { class: "value" }, el("span", { class: "track" }, range, at), el("span", {}, number(mean)));
+  return el("span", { class: "value" }, el("span", { class: "track" }, range, at), el("span", {}, low === 0 && high === 1 ? percent(mean) : number(mean)));
 }
 
 function point(drawing, all) {

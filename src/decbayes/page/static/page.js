@@ -53,6 +53,7 @@ async function ask() {
 
 function introduce(network) {
   const who = network.viewpoint ? `as ${network.viewpoint} sees it` : "as seen from outside";
+  document.body.classList.remove("blank");
   setText(byId("group"), `${network.group}`);
   setText(byId("about"), [network.model, who, network.software ? `decbayes ${network.software}` : "", network.charter ? `charter ${network.charter}` : ""].filter(Boolean).join(" · "));
   setText(document.querySelector("title"), `${network.group}: ${network.viewpoint ?? "all sites"} · decbayes`);

@@ -15,6 +15,7 @@ export function drawPosterior(posterior) {
   const components = posterior.components;
   summarise(posterior);
   drawOverview(components);
+  byId("cards").classList.toggle("broad", components.some((component) => component.drawing.kind === "profile"));
   const drawings = components.map((component) => component.drawing).filter((drawing) => drawing.kind === "point");
   if (!components.length && posterior.rows?.length) {
     keyed(byId("cards"), posterior.rows.map((entries, index) => ({ entries, index })), ({ index }) => `row ${index}`, () => el("div", { class: "card" }), (card, { entries }) => card.replaceChildren(drawn({ kind: "table", entries })));
@@ -83,10 +84,16 @@ async function openDetail(slot) {
   sites.replaceChildren(el("li", {}, "…"));
   byId("detail").showModal();
   const answer = await fetch(`components/${slot}`).then((told) => told.json()).catch(() => null);
-  const versions = new Map((answer ?? []).map(({ site, drawing }) => [site, drawing]));
+  const versions = new Map((answer ?? []).map(({ site, drawing }) => [site, onScaleOf(component.drawing, drawing)]));
   const all = [component.drawing, ...versions.values()].filter((drawing) => drawing.kind === "point");
   byId("detail-merged").replaceChildren(drawn(component.drawing, all));
   sites.replaceChildren(...component.cells.map((cell) => siteCard(posterior, component, cell, versions.get(cell.site), all)));
+}
+
+// Profiles are compared on the scales of the merge.
+function onScaleOf(merged, drawing) {
+  if (drawing.kind !== "profile" || merged.kind !== "profile") return drawing;
+  return { ...drawing, columns: drawing.columns.map((column, index) => ({ ...column, limits: merged.columns[index]?.limits ?? column.limits })) };
 }
 
 function siteCard(posterior, component, cell, drawing, all) {
