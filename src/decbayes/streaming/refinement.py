@@ -14,6 +14,7 @@ from decbayes.merging import align, product
 from decbayes.merging.problem import Solver
 from decbayes.models.model import Model
 from decbayes.posterior import Posterior
+from decbayes.streaming.joining import Target, narrowed, sized, slots_of
 from decbayes.updates import Update
 
 Schedule = Literal["sequential", "parallel", "asynchronous"]
@@ -36,6 +37,10 @@ class Refinement(Displayed):
     def merged(self) -> Posterior:
         return self.rounds[-1]
 
+    def followed_by(self, later: "Refinement") -> "Refinement":
+        """The whole of two refinements, the second with fewer slots."""
+        return Refinement(later.posteriors, self.rounds + later.rounds, self.shifts + later.shifts, later.converged)
+
 
 def refine(
     model: Model,
@@ -49,6 +54,7 @@ def refine(
     schedule: Schedule = "sequential",
     solver: Solver | None = None,
     damping: float = 1.0,
+    components: Target | None = None,
 ) -> Refinement:
     """Refit every shard against the cavity of the merged posterior, for so many rounds or until it has converged.
 
@@ -63,6 +69,9 @@ def refine(
 
     Without `rounds` it ends when a round moves the parameters by less than `tolerance` of their standard deviations
     (root mean square), or after the `most` rounds.
+
+    With `components` slots are then joined, and what is left is refined again: down to so many, or ("auto") for as long
+    as the bound of all data rises. Each site says for a few proposed pairs what a join would change, one number each.
     """
     check_kind(np.random.Generator, rng=rng)
     check_whole(0, most=most if rounds is None else rounds)
@@ -73,14 +82,57 @@ def refine(
         raise StructureMismatch(f"There are {len(data)} shards and {len(fitted)} posteriors of them.")
     if schedule not in ROUNDS:
         raise ValueError(f"schedule is one of {', '.join(ROUNDS)}, not {schedule!r}.")
+    check_target(components, fitted)
+    ends = Ends(rounds, tolerance, most)
+    found = repeated(model, data, list(align(fitted, solver=solver).relabelled()), schedule, damping, ends, rng)
+    while components is not None:
+        own = narrowed(model, data, list(found.posteriors), components, rng)
+        if slots_of(own[0]) == slots_of(found.posteriors[0]):
+            break
+        found = found.followed_by(repeated(sized(model, own[0]), data, own, schedule, damping, ends, rng))
+    return found
+
+
+@dataclass(frozen=True)
+class Ends:
+    """When rounds end: after so many, or when they move little, or after the most."""
+
+    rounds: int | None
+    tolerance: float
+    most: int
+
+    def over(self, shifts: Sequence[float]) -> bool:
+        done = len(shifts) - 1
+        return done >= self.rounds if self.rounds is not None else done >= self.most or shifts[-1] <= self.tolerance
+
+
+def repeated(
+    model: Model,
+    shards: Sequence[Any],
+    own: list[Posterior],
+    schedule: Schedule,
+    damping: float,
+    ends: Ends,
+    rng: np.random.Generator,
+) -> Refinement:
+    """Rounds until they end."""
     update = Update(model, damping=damping)
-    own = list(align(fitted, solver=solver).relabelled())
     history, shifts = [product(own)], [np.inf]
-    while len(history) <= (most if rounds is None else rounds) and (rounds is not None or shifts[-1] > tolerance):
-        own = ROUNDS[schedule](update, data, own, rng)
+    while not ends.over(shifts):
+        own = ROUNDS[schedule](update, shards, own, rng)
         history.append(product(own))
         shifts.append(shift(*history[-2:]))
-    return Refinement(tuple(own), tuple(history), tuple(shifts[1:]), shifts[-1] <= tolerance)
+    return Refinement(tuple(own), tuple(history), tuple(shifts[1:]), shifts[-1] <= ends.tolerance)
+
+
+def check_target(components: Any, posteriors: Sequence[Posterior]) -> None:
+    if components is None:
+        return
+    if components != "auto":
+        check_whole(1, components=components)
+    structure = posteriors[0].structure if posteriors else None
+    if structure is not None and (not structure.resizable or any(f.two_sided for f in structure.families.values())):
+        raise StructureMismatch("Slots can be joined where components share a prior and are no states of a sequence.")
 
 
 def shift(before: Posterior, after: Posterior) -> float:

@@ -1,0 +1,92 @@
+"""Fewer slots after a refinement: slots that say the same are joined, where the sites' summed bound is for it.
+
+With all sites at one merged posterior q, the bound of all data is
+
+    Σ_i L_i(q) − KL(q ‖ prior)
+
+and L_i, what site i's data say given q, is one number that the site finds in one pass over its data.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import log
+from typing import Any, Literal
+
+import numpy as np
+
+from decbayes.families.matrices import Indices
+from decbayes.merging import product
+from decbayes.merging.components import bases
+from decbayes.merging.lineage import held_by
+from decbayes.merging.search import Search
+from decbayes.merging.sums import AssignedSums
+from decbayes.models.model import Model
+from decbayes.models.registry import model_for
+from decbayes.posterior import Posterior
+
+# So many joins, those that lose least of what the slots know first, are put to the sites at a time.
+PROPOSED = 4
+
+Target = int | Literal["auto"]
+
+
+def narrowed(
+    model: Model, shards: Sequence[Any], own: list[Posterior], target: Target, rng: np.random.Generator
+) -> list[Posterior]:
+    """The sites' contributions in fewer slots: so many, or as many as the summed bound is for."""
+    known = bound(model, shards, product(own), rng)
+    while (count := slots_of(own[0])) > (1 if target == "auto" else target):
+        proposals = list(proposed(own))
+        bounds = [bound(model, shards, product(each), rng) for each in proposals]
+        # All orders of K components say the same, which is worth log K! (see `models.number`).
+        if target == "auto" and max(bounds) - known <= log(count):
+            break
+        best = int(np.argmax(bounds))
+        own, known = proposals[best], bounds[best]
+    return own
+
+
+def bound(model: Model, shards: Sequence[Any], merged: Posterior, rng: np.random.Generator) -> float:
+    """What all sites' data say with this posterior, less what it has learned."""
+    families, prior = merged.structure.families, merged.structure.prior
+    learned = sum(family.kl(merged.natural[name], prior[name]) for name, family in families.items())
+    return sum(told(model, shard, merged, rng) for shard in shards) - learned
+
+
+def told(model: Model, shard: Any, merged: Posterior, rng: np.random.Generator) -> float:
+    """L_i: the bound of one site's data with the merged posterior for its prior, before anything is learned."""
+    once = replace(sized(model, merged), ascent=replace(model.ascent, passes=1, restarts=0, warm_up=0))
+    return float(once.fit(shard, prior=merged, start=merged, rng=rng).bound[0])
+
+
+def sized(model: Model, posterior: Posterior) -> Model:
+    """The model with as many components as the posterior has."""
+    if model.structure == posterior.structure:
+        return model
+    return replace(model_for(posterior.structure), ascent=model.ascent)
+
+
+def proposed(own: Sequence[Posterior]) -> Iterator[list[Posterior]]:
+    """The contributions with two slots joined: pairs that lose least of what the slots know."""
+    components = held_by(product(own))
+    count = len(components)
+    base = bases(components.factors, float(components.evidence.sum()), count)
+    losses = Search(components, np.arange(count), base, count).join_losses()
+    first, second = np.triu_indices(count, 1)
+    for pair in np.argsort(losses[first, second], kind="stable")[:PROPOSED]:
+        yield [joined(posterior, int(first[pair]), int(second[pair])) for posterior in own]
+
+
+def joined(posterior: Posterior, kept: int, absorbed: int) -> Posterior:
+    """A contribution with one slot's in another's."""
+    (coupled,) = posterior.structure.symmetry
+    slots: Indices = np.delete(np.arange(slots_of(posterior)), absorbed)
+    places = np.searchsorted(slots, np.arange(slots_of(posterior)))
+    places[absorbed] = np.searchsorted(slots, kept)
+    sums = AssignedSums(posterior.structure.with_components(len(slots)))
+    sums.add(posterior, {coupled: places})
+    return Posterior(sums.structure, sums.contributions())
+
+
+def slots_of(posterior: Posterior) -> int:
+    return posterior.structure.components(posterior.structure.symmetry[0])
