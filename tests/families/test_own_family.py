@@ -71,7 +71,7 @@ def test_a_name_belongs_to_one_class():
     class Gamma(InverseGamma):
         pass
 
-    with pytest.raises(ValueError, match=r"already a family Gamma, of decbayes\.families\.precision"):
+    with pytest.raises(ValueError, match=r"already a family Gamma, of decbayes\.families\.gamma"):
         register(Gamma())
     for wrong in (Gamma, "Gamma", None):
         with pytest.raises(TypeError, match="such as Gamma"):
