@@ -29,13 +29,13 @@ class Browser:
         (reading, commands), (replies, writing) = os.pipe(), os.pipe()
         # The browser reads from 3 and writes to 4, whatever these are here.
         ours = [fcntl.fcntl(end, fcntl.F_DUPFD, 20) for end in (reading, writing)]
+        redirected = f'exec "$0" "$@" 3<&{ours[0]} 4>&{ours[1]}'
         self._process = subprocess.Popen(
-            [CHROMIUM, *FLAGS.split(), f"--user-data-dir={folder}", "about:blank"],
+            ["bash", "-c", redirected, CHROMIUM, *FLAGS.split(), f"--user-data-dir={folder}", "about:blank"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            pass_fds=(3, 4),
-            preexec_fn=lambda: (os.dup2(ours[0], 3), os.dup2(ours[1], 4)),
+            pass_fds=ours,
         )
         for end in (reading, writing, *ours):
             os.close(end)

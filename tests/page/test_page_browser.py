@@ -19,7 +19,6 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason=HOW_TO),
 ]
 
-AXE = Path(__import__("axe_core_python").__file__).parent / "axe.min.js"
 CENTRES = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
 SITES = [f"site {number}" for number in range(3)]
 
@@ -127,10 +126,9 @@ def test_a_page_follows_its_agent(tmp_path, look):
         tab.until(f"{kind(SITES[1])} === 'node gone'")
         grey = "getComputedStyle(document.querySelector('#nodes [data-key=\"site 1\"] .body')).fill"
         assert tab.run(grey) != tab.run(grey.replace("site 1", "site 2"))
-        assert "its contribution" not in tab.text()
         assert len(card_texts(tab)) == 4, "what the dead have said still counts"
 
-        party.agents[SITES[0]].stop()
+        party.agents[SITES[0]].kill()
         tab.until("document.querySelector('#connection').dataset.state === 'lost'")
 
 
@@ -220,7 +218,8 @@ def test_nobody_is_kept_out(page, look, dark):
     tab = look(page.url, dark=dark)
     tab.until("document.querySelectorAll('.card').length === 4")
     tab.until("document.querySelectorAll('#events li').length === 3")
-    tab.run(AXE.read_text(encoding="utf-8"))
+    axe = Path(pytest.importorskip("axe_core_python").__file__).parent / "axe.min.js"
+    tab.run(axe.read_text(encoding="utf-8"))
     assert serious(tab) == []
     # By the keyboard alone: Tab reaches a topic, Enter opens it, Escape leads back to it.
     focused = "document.activeElement.innerText?.startsWith('Topic 1')"
