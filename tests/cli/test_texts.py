@@ -79,11 +79,20 @@ def test_the_same_texts_are_counted_alike_wherever_they_are(name, tmp_path):
         ("snake_case __x1__ a_b", ["snake", "case", "x1"]),
         ("naïve Ärger straße", ["naïve", "ärger", "straße"]),
         (unicodedata.normalize("NFD", "Café"), ["café"]),
+        ("Über9000, ŝ5 und 3ä 77", ["über9000", "ŝ5", "und", "3ä"]),
         ("", []),
     ],
 )
 def test_words_are_two_letters_or_digits_with_a_letter(text, words):
     assert db.Recipe().words(text) == words
+
+
+def test_words_of_plain_ascii_are_those_of_the_expression(rng):
+    for _ in range(200):
+        text = "".join(rng.choice(list("abZ019_ -.'\n"), size=30))
+        assert recipes.words_in(text) == recipes.WORDS.findall(text)
+        pieces = [piece for piece in db.Recipe().pieces(text) if db.Recipe().is_word(piece)]
+        assert pieces == db.Recipe().words(text)
 
 
 def test_recipes_say_how_texts_become_words():

@@ -108,6 +108,11 @@ def test_clusters_states_and_predictions(run, tmp_path, rng):
     found = [[float(row["state_0"]), float(row["state_1"])] for row in rows_of(tmp_path / "s.csv")]
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
+    assert run("fit classes a.csv --columns x,walk --components 2 -o k.posterior")[0] == 0
+    assert run("transform a.csv k.posterior -o k.csv")[0] == 0
+    classes = rows_of(tmp_path / "k.csv")
+    assert [row["class"] for row in classes] == [str(int(float(row["class_1"]) > 0.5)) for row in classes]
+
     assert run("fit linear-regression a.csv --formula y~x -o r.posterior")[0] == 0
     (tmp_path / "new.csv").write_text("x\n1.5\nNA\n-2\n", encoding="utf-8")
     status, _, errors = run("transform new.csv r.posterior -o r.csv")
@@ -149,6 +154,7 @@ def test_components_are_exported_with_probabilities_and_intervals(run, topics, t
     ("line", "reason"),
     [
         ("transform a.txt m.posterior -o topics.xlsx", "rows are written as .csv, .csv.gz or .parquet"),
+        ("transform none.mtx m.posterior -o topics.parquet", "none.mtx holds no observations"),
         ("transform m.posterior -o topics.csv", "Name the data, and after them the posterior"),
         ("transform a.txt nothing.posterior -o topics.csv", "nothing.posterior"),
         ("transform nothing.txt m.posterior -o topics.csv", "nothing.txt: No such file"),
@@ -162,6 +168,8 @@ def test_components_are_exported_with_probabilities_and_intervals(run, topics, t
 def test_what_cannot_be_done_is_told_and_nothing_is_written(run, topics, tmp_path, line, reason):
     (tmp_path / "a.txt").write_text("a pawn\n", encoding="utf-8")
     (tmp_path / "p.csv").write_text("x\n1\n", encoding="utf-8")
+    nothing = f"%%MatrixMarket matrix coordinate integer general\n0 {len(WORDS)} 0\n"
+    (tmp_path / "none.mtx").write_text(nothing, encoding="utf-8")
     db.save(db.Posterior.of_prior(db.GaussianMean(dimension=1).structure), tmp_path / "p.posterior")
     status, _, errors = run(line)
     assert (status, reason in errors) == (1, True), errors

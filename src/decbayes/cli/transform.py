@@ -47,6 +47,8 @@ def transform(
             rows.write(first_columns(block), block.names, block.values)
             done, unknown = done + len(block.values), unknown + int(block.unknown.sum())
             bar.update(task, description=f"{done:,} written")
+        if not done:
+            raise InvalidData(f"{', '.join(map(str, data))} holds no observations.")
     messages().print(f"{output}: {done:,} rows")
     if unknown:
         messages().print(f"{unknown:,} of them hold nothing that the model knows; their numbers are the prior's.")

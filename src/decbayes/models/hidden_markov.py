@@ -24,7 +24,7 @@ from decbayes.models.points import check_fit, check_structure
 from decbayes.models.profiles import class_summaries, profile_rows
 from decbayes.models.table_likelihoods import draw_categories
 from decbayes.models.tabular import Agreed, Kinds, Tabular, columns_text, kinds_from, read_columns
-from decbayes.models.transforms import Observed, Transform
+from decbayes.models.transforms import Observed
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet
@@ -279,9 +279,6 @@ class HiddenMarkov(Tabular):
         points = self.points({name: frame[name] for name in self.columns})
         rows = np.concatenate(cut(np.arange(len(points)), frame.get(columns)))
         yield Observed(cut(points, frame.get(columns)), rows=rows, size=len(points))
-
-    def transform(self, posterior: Posterior) -> Transform:
-        return super().transform(posterior)._replace(names=tuple(f"state_{k}" for k in range(self.states)))
 
     def _expected(self, posterior: Posterior, data: Any) -> tuple[Steps, Array, Array, Array]:
         """Steps, expected log weights of states at each, and weights of first states and of moves."""

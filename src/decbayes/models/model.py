@@ -234,7 +234,8 @@ class Model(ABC):
     def transform(self, posterior: Posterior) -> Transform:
         """What the posterior says of each observation, for `db.transform`: by default what `assign` does."""
         first, *_ = self.describe(posterior, top=1)
-        names = tuple(f"{next(iter(first))}_{k}" for k in range(number_of(posterior.structure)))
+        kind = {"classes": "class", "states": "state"}.get(self.view, next(iter(first)))
+        names = tuple(f"{kind}_{k}" for k in range(number_of(posterior.structure)))
         return Transform(names, partial(self.assign, posterior))
 
     def opened(self, data: Any) -> Any:

@@ -74,7 +74,7 @@ class OfTexts(Model):
         choice = Choice(least_documents, most_share, most_words, stop_words_of(split_names(stop_words), recipe))
         documents = read_documents(source, words, recipe=recipe, choice=choice)
         rare = f"in fewer than {least_documents} documents or in more than {most_share:.0%} of them"
-        also = ", stop words" if stop_words else ""
+        also = ", or are stop words," if stop_words else ""
         report_reading(documents, UNKNOWN if words else rare + also, recipe, report)
         model: Any = cls
         return model(topics, documents.vocabulary, recipe=recipe, **settings), documents.counts
