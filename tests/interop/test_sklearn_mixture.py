@@ -139,9 +139,6 @@ def test_what_has_no_counterpart_is_refused(rng):
     # Said first, since nothing that is said of the priors would help before.
     with pytest.raises(NotConvertible, match="dirichlet_distribution"):
         merge_sklearn([process.fit(data), mixture.BayesianGaussianMixture(n_components=2).fit(data[:50])])
-    tied = estimator("full").set_params(covariance_type="tied").fit(data)
-    with pytest.raises(NotConvertible, match="tied"):
-        from_sklearn(tied)
     with pytest.raises(NotConvertible, match="not fitted"):
         from_sklearn(estimator("full"))
     with pytest.raises(NotConvertible, match="point estimate"):
@@ -159,3 +156,17 @@ def test_what_was_merged_merges_with_a_site_that_comes_later(kind, rng):
     fitted = [estimator(kind, mean_prior=[0.1, 7.3, -2.9], **prior).fit(points(rng)) for _ in range(3)]
     later = merge_sklearn([merge_sklearn(fitted[:2]), fitted[2]])
     assert later.weight_concentration_.sum() == pytest.approx(3 * 200 + later.n_components * 0.1, rel=1e-10)
+
+
+def test_a_tied_covariance_is_every_components_own(rng):
+    data = points(rng)
+    tied = estimator("full").set_params(covariance_type="tied").fit(data)
+    posterior = from_sklearn(tied)
+    expected = posterior.mean("components")
+    np.testing.assert_allclose(expected.mean, tied.means_)
+    for precision in expected.precision:
+        np.testing.assert_allclose(precision, np.linalg.inv(tied.covariances_), rtol=1e-6)
+    assert posterior.contribution["weights"].sum() == pytest.approx(len(data))
+    # Each observation counts once in what is known of the covariances.
+    degrees = posterior.parameters("components")["degrees"]
+    assert (degrees - tied.degrees_of_freedom_prior_).sum() == pytest.approx(len(data))

@@ -6,6 +6,7 @@ C (covariances_), where ν C is the scatter that its updates add up. In D dimens
     full        NormalWishart(m, κ, degrees ν, inverse_scale ν C)
     diag        NormalGamma(m, κ, shape ν / 2, rate ν C / 2)                       in each dimension
     spherical   IsotropicNormalGamma(m, κ, shape D ν / 2, rate D ν C / 2)
+    tied        as full, each component with the common C and the weight of its own observations
 
 so that its updates are exactly the conjugate ones (its reg_covar counts as data) and E[precision] = 1 / C. For "full"
 its responsibilities are ours as well. For "diag" and "spherical" it takes E[log precision] from a Wishart distribution
@@ -94,16 +95,27 @@ def mixture_posterior(estimator: Any) -> Posterior:
             "The weights of a 'dirichlet_process' mixture are not exchangeable: its components cannot be relabelled. "
             "Fit with weight_concentration_prior_type='dirichlet_distribution'."
         )
-    if estimator.covariance_type not in CONVENTIONS:
-        raise NotConvertible("'tied' covariances are not supported; fit with 'full', 'diag' or 'spherical'.")
-    convention = CONVENTIONS[estimator.covariance_type]
+    tied = estimator.covariance_type == "tied"
+    convention = CONVENTIONS["full" if tied else estimator.covariance_type]
     structure = prior_model(estimator, convention.covariance).structure
-    fitted = Wishart(estimator.means_, estimator.mean_precision_, estimator.degrees_of_freedom_, estimator.covariances_)
+    degrees, covariance = untied(estimator) if tied else (estimator.degrees_of_freedom_, estimator.covariances_)
+    fitted = Wishart(estimator.means_, estimator.mean_precision_, degrees, covariance)
     natural = {
         "weights": structure.families["weights"].natural(alpha=estimator.weight_concentration_),
         "components": structure.families["components"].natural(**convention.parameters(fitted)),
     }
     return Posterior.from_natural(structure, natural)
+
+
+def untied(estimator: Any) -> tuple[Array, Array]:
+    """Degrees and covariance of each component, where all share one covariance.
+
+    Each gets the common one, with the weight of its own observations: E[precision] stays, and every observation counts
+    once. That the components share it is lost, so that a merge may find them different.
+    """
+    own = estimator.weight_concentration_ - estimator.weight_concentration_prior_
+    shape = (len(own), *estimator.covariances_.shape)
+    return estimator.degrees_of_freedom_prior_ + own, np.broadcast_to(estimator.covariances_, shape)
 
 
 def prior_model(estimator: Any, covariance: Covariance) -> GaussianMixture:

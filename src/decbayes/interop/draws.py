@@ -1,0 +1,245 @@
+"""Posteriors from draws of any sampler, or from means and covariances, and what is lost by that.
+
+PyMC, Stan, Pyro, TFP and NumPyro all give arrays of draws, or ArviZ trees of them. A posterior here has one factor per
+parameter, each of an exponential family. The closest one has the draws' expected statistics (`projection.py`).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from decbayes.arguments import check_kind, real_array
+from decbayes.errors import NotConvertible
+from decbayes.families import Array, Family
+from decbayes.interop.projection import projected
+from decbayes.interop.relabelling import aligned_draws, check_labels
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure
+
+# Beyond so many parameters, or with fewer draws than this per parameter, correlations are not looked at.
+MOST_PARAMETERS, DRAWS_EACH = 500, 5
+
+
+@dataclass(frozen=True)
+class Projection:
+    """The posterior that is closest to some draws, and what of them it does not hold.
+
+    `spread[factor]` is how many times wider the draws are than the posterior says, entry by entry. `dependence` is what
+    independence of components and factors costs, in nats, as Gaussians with the draws' correlations would have it; NaN
+    where there are too few draws to tell.
+    """
+
+    posterior: Posterior
+    spread: Mapping[str, Array]
+    dependence: float
+
+    def __str__(self) -> str:
+        widths = np.concatenate([np.ravel(ratio) for ratio in self.spread.values()])
+        finite = widths[np.isfinite(widths) & (widths > 0)]
+        ends = f"{finite.min():.2f} to {finite.max():.2f}" if len(finite) else "unknown"
+        return f"Draws are {ends} times as wide as the posterior; independence costs {self.dependence:.2g} nats."
+
+
+def from_draws(
+    structure: Structure,
+    draws: Mapping[str, Any],
+    *,
+    names: Mapping[str, str] | None = None,
+    align: bool = False,
+) -> Projection:
+    """The posterior of this structure that is closest to a sampler's draws.
+
+    `structure` is that of a model (`model.structure`): families, and the prior that the sampler had. `draws` has an
+    array (draws, components, …) for each factor, as `posterior.sample` gives them; a factor with a mean and a precision
+    has two, "components_mean" and "components_precision". `names` says what the sampler calls them:
+    {"components_mean": "mu"}.
+
+    Components must have one labelling in all draws. Where a sampler has switched labels that is refused; `align=True`
+    relabels each draw so that all agree best (Stephens 2000).
+    """
+    check_kind(Structure, structure=structure)
+    values = {name: factor_draws(structure, name, draws, names or {}) for name in structure.families}
+    statistics = {name: structure.families[name].statistics(value) for name, value in values.items()}
+    if align:
+        orders = aligned_draws(structure, statistics)
+        values, statistics = (
+            reordered(structure, values, orders),
+            {name: taken(statistics[name], orders.get(name)) for name in statistics},
+        )
+    else:
+        check_labels(structure, statistics)
+    natural = {
+        name: projected(family, statistics[name].mean(axis=0), np.array(structure.prior[name]), name)
+        for name, family in structure.families.items()
+    }
+    posterior = Posterior.from_natural(structure, natural)
+    spread = {name: spread_of(structure.families[name], natural[name], value) for name, value in values.items()}
+    return Projection(posterior, spread, dependence_of(structure, values))
+
+
+def from_arviz(
+    structure: Structure, tree: Any, *, names: Mapping[str, str] | None = None, align: bool = False
+) -> Projection:
+    """The posterior that is closest to the draws of an ArviZ DataTree or InferenceData: those of its `posterior` group.
+
+    Variables are called as `to_arviz` calls them, or as `names` says.
+    """
+    group = tree["posterior"]
+    wanted = [called for name in structure.families for called in quantity_names(structure, name).values()]
+    chosen = {name: (names or {}).get(name, name) for name in wanted}
+    missing = sorted(set(chosen.values()) - set(map(str, group.data_vars)))
+    if missing:
+        raise NotConvertible(
+            f"The tree has no variable {', '.join(missing)}; names={{…}} says what it calls {', '.join(chosen)}."
+        )
+    flat = {name: np.asarray(group[called].values) for name, called in chosen.items()}
+    return from_draws(structure, {name: part.reshape(-1, *part.shape[2:]) for name, part in flat.items()}, align=align)
+
+
+def from_moments(structure: Structure, moments: Mapping[str, tuple[Any, Any]]) -> Posterior:
+    """The posterior with these means and variances: {"coefficients": (mean, covariance)}.
+
+    For factors that are Gaussian, Gamma or Beta, which have as many parameters. A mean is (components, dimensions), a
+    variance the same, or a covariance (components, dimensions, dimensions), of which a factor without correlations
+    takes the diagonal. For others see `from_draws`.
+    """
+    check_kind(Structure, structure=structure)
+    missing = sorted(structure.families.keys() ^ moments.keys())
+    if missing:
+        raise NotConvertible(f"Moments and structure must name the same factors; see {', '.join(missing)}.")
+    natural = {name: of_moments(structure, name, *moments[name]) for name in structure.families}
+    return Posterior.from_natural(structure, natural)
+
+
+def of_moments(structure: Structure, name: str, mean: Any, variance: Any) -> Array:
+    family = structure.families[name]
+    if family.name not in MOMENTS:
+        raise NotConvertible(f"'{name}' is {family.name}, which mean and variance do not determine: use from_draws.")
+    expected = np.shape(family.expected(structure.prior[name]))
+    try:
+        centre = real_array(mean).astype(np.float64).reshape(expected)
+        spread = covariances(real_array(variance).astype(np.float64), expected)
+    except (TypeError, ValueError) as error:
+        raise NotConvertible(f"The moments of '{name}' should have the shape {expected}: {error}.") from None
+    natural = family.natural(**MOMENTS[family.name](centre, spread))
+    if not family.contains(natural):
+        raise NotConvertible(f"No {family.name} has the moments of '{name}'.")
+    return natural
+
+
+def covariances(spread: Array, shape: tuple[int, ...]) -> Array:
+    """(…, D, D), from variances or from covariances."""
+    square = (*shape, shape[-1])
+    if len(shape) == 2 and spread.size == np.prod(square) and spread.ndim >= 2 and spread.shape != shape:
+        return spread.reshape(square)
+    return np.asarray(spread.reshape(shape)[..., None] * np.eye(shape[-1]))
+
+
+def variances(spread: Array) -> Array:
+    return np.asarray(np.einsum("...ii->...i", spread))
+
+
+def gamma_moments(mean: Array, spread: Array) -> dict[str, Array]:
+    own = variances(spread)
+    return {"shape": mean**2 / own, "rate": mean / own}
+
+
+def beta_moments(mean: Array, spread: Array) -> dict[str, Array]:
+    weight = mean * (1.0 - mean) / variances(spread) - 1.0
+    return {"alpha": mean * weight, "beta": (1.0 - mean) * weight}
+
+
+MOMENTS: dict[str, Callable[[Array, Array], dict[str, Array]]] = {
+    "FullGaussian": lambda mean, spread: {"mean": mean, "covariance": spread},
+    "DiagonalGaussian": lambda mean, spread: {"mean": mean, "variance": variances(spread)},
+    "IsotropicGaussian": lambda mean, spread: {"mean": mean, "variance": variances(spread).mean(axis=-1)},
+    "Gamma": gamma_moments,
+    "Beta": beta_moments,
+}
+"""The ordinary parameters of families that mean and variance determine."""
+
+
+def factor_draws(structure: Structure, name: str, draws: Mapping[str, Any], names: Mapping[str, str]) -> Any:
+    """The draws of one factor, as `sample` gives them."""
+    family, parts = structure.families[name], {}
+    shapes = family.quantities(family.expected(structure.prior[name]))
+    for quantity, called in quantity_names(structure, name).items():
+        given = names.get(called, called)
+        if given not in draws:
+            raise NotConvertible(f"There are no draws of '{given}'; there are {', '.join(map(str, draws))}.")
+        parts[quantity] = shaped(called, draws[given], np.shape(shapes[quantity]))
+    if len({len(part) for part in parts.values()}) > 1:
+        raise NotConvertible(f"The draws of '{name}' differ in number between its quantities.")
+    return family.of_quantities(parts)
+
+
+def quantity_names(structure: Structure, name: str) -> dict[str, str]:
+    """What each quantity of a factor is called, as in `to_arviz`."""
+    family = structure.families[name]
+    kinds = family.quantities(family.expected(structure.prior[name]))
+    return {kind: name if kind == "value" else f"{name}_{kind}" for kind in kinds}
+
+
+def shaped(name: str, given: Any, shape: tuple[int, ...]) -> Array:
+    values = real_array(given).astype(np.float64)
+    if shape and shape[0] == 1 and values.shape[1:] == shape[1:]:
+        values = values[:, None]
+    if values.shape[1:] != shape or len(values) < 2:
+        raise NotConvertible(f"The draws of '{name}' have the shape {values.shape}; expected (draws, {shape}).")
+    if not np.isfinite(values).all():
+        raise NotConvertible(f"The draws of '{name}' hold NaN or infinite values.")
+    return values
+
+
+def reordered(structure: Structure, values: Mapping[str, Any], orders: Mapping[str, Any]) -> dict[str, Any]:
+    """Each draw's components in their new order."""
+    found = dict(values)
+    for name, order in orders.items():
+        family = structure.families[name]
+        parts = family.quantities(values[name])
+        found[name] = family.of_quantities({kind: taken(part, order) for kind, part in parts.items()})
+    return found
+
+
+def taken(part: Array, order: Any) -> Array:
+    return part if order is None else part[np.arange(len(part))[:, None], order]
+
+
+def spread_of(family: Family, natural: Array, value: Any) -> Array:
+    """How many times wider the draws are, entry by entry, all quantities in a row."""
+    said, drawn = family.quantities(family.deviation(natural)), family.quantities(value)
+    ratios = [np.ravel(drawn[kind].std(axis=0) / np.asarray(said[kind])) for kind in drawn]
+    return np.concatenate(ratios)
+
+
+def dependence_of(structure: Structure, values: Mapping[str, Any]) -> float:
+    """½ (Σ log det R_b − log det R): nats that blocks of correlated Gaussians lose by independence."""
+    blocks = [block for name in structure.families for block in blocks_of(structure.families[name], values[name])]
+    together = np.hstack(blocks)
+    if not 1 < together.shape[1] <= min(MOST_PARAMETERS, len(together) // DRAWS_EACH):
+        return 0.0 if together.shape[1] == 1 else float("nan")
+    return 0.5 * (sum(map(log_determinant, blocks)) - log_determinant(together))
+
+
+def blocks_of(family: Family, value: Any) -> list[Array]:
+    """(draws, parameters) of what a factor holds as one distribution: a row, or all rows of weights."""
+    parts = [part.reshape(*part.shape[:2], -1) for part in family.quantities(value).values()]
+    rows = np.concatenate(parts, axis=2)
+    if family.over_components:
+        return [varying(rows.reshape(len(rows), -1))]
+    return [varying(rows[:, row]) for row in range(rows.shape[1])]
+
+
+def varying(columns: Array) -> Array:
+    """Without columns that do not vary, and without the last of shares, which the others determine."""
+    kept = columns[:, columns.std(axis=0) > 0]
+    shares = kept.shape[1] > 1 and np.allclose(kept.sum(axis=1), kept[0].sum(), rtol=1e-6)
+    return kept[:, :-1] if shares else kept
+
+
+def log_determinant(columns: Array) -> float:
+    if columns.shape[1] < 2:
+        return 0.0
+    return float(np.linalg.slogdet(np.corrcoef(columns, rowvar=False))[1])
