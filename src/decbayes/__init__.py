@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from decbayes.calibration import Information as Information
     from decbayes.calibration import Scores as Scores
     from decbayes.calibration import calibrate as calibrate
+    from decbayes.calibration import overlap as overlap
+    from decbayes.calibration import reliability as reliability
     from decbayes.calibration import validate as validate
     from decbayes.devices import use_device as use_device
     from decbayes.errors import DecbayesError as DecbayesError
@@ -128,6 +130,7 @@ _HOME = {
     "merge_batches": "streaming",
     "model_for": "models.registry",
     "objective": "merging",
+    "overlap": "calibration",
     "pad": "merging",
     "plot": "",
     "product": "merging",
@@ -135,6 +138,7 @@ _HOME = {
     "register": "models.registry",
     "relative_entropy": "models.comparison",
     "report": "reporting",
+    "reliability": "calibration",
     "robust_merge": "merging",
     "save": "files",
     "sda_bayes": "streaming",

@@ -33,6 +33,10 @@ class InvalidFile(DecbayesError):
     """A file that is not a posterior of ours, is damaged, or claims something it does not hold."""
 
 
+class NotCalibrated(DecbayesError):
+    """A probability that was asked for and that nothing here can calibrate, with the reason."""
+
+
 class InvalidData(DecbayesError):
     """Observations that the model cannot have produced: NaN, a wrong dimension, negative counts, …"""
 

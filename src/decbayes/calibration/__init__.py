@@ -19,3 +19,8 @@ __all__ = [
     "topic_shares",
     "validate",
 ]
+from decbayes.calibration.learning import reliability
+from decbayes.calibration.matches import overlap
+from decbayes.calibration.validation import Choice, Scores, validate
+
+__all__ = ["Choice", "Scores", "overlap", "reliability", "validate"]

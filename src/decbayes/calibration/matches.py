@@ -1,0 +1,117 @@
+"""What is known of each match of an alignment, and, where the truth is known, whether it is right."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from decbayes.calibration.validation import model_of
+from decbayes.errors import StructureMismatch
+from decbayes.families import Array
+from decbayes.merging import Alignment
+from decbayes.merging.components import LEAST_EVIDENCE
+from decbayes.models.model import Model
+from decbayes.posterior import Posterior
+from decbayes.symmetry import CoupledSet
+from decbayes.updates.update import without
+
+# Observations of which responsibilities are held in memory at a time.
+BLOCK = 2000
+
+
+@dataclass(frozen=True)
+class Matches:
+    """All matches of some alignments: their margins, evidence and overlaps; whether each is right, or belongs nowhere.
+
+    Components that have seen no data, and those in slots of their own, are left out.
+    """
+
+    margins: Array
+    evidence: Array
+    overlaps: Array
+    right: Array
+    nowhere: Array
+
+    def __len__(self) -> int:
+        return len(self.right)
+
+    @classmethod
+    def joined(cls, parts: Sequence["Matches"]) -> "Matches":
+        fields = ("margins", "evidence", "overlaps", "right", "nowhere")
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in fields))
+
+    @classmethod
+    def of(cls, found: Alignment, coupled: CoupledSet, overlaps: Sequence[Array], truths: Sequence[Array]) -> "Matches":
+        """`truths[i]` is (components, true components): how much of each component of site i comes from each."""
+        evidence, alone = found.evidence(coupled), found.alone(coupled)
+        slots = [own[coupled] for own in found.assignments]
+        right, nowhere = judged(slots, truths, found.structure.components(coupled))
+        kept = np.concatenate([(own >= LEAST_EVIDENCE) & ~by for own, by in zip(evidence, alone, strict=True)])
+        columns = ([own[coupled] for own in found.margins()], evidence, overlaps, right, nowhere)
+        return cls(*(np.concatenate(column)[kept].astype(np.float64) for column in columns))
+
+
+def judged(slots: Sequence[Any], truths: Sequence[Array], count: int) -> tuple[list[Array], list[Array]]:
+    """Whether each component comes from what most of the others' in its slot come from; or from what no slot is about.
+
+    Where several components of one site share a slot, the others are those of other sites.
+    """
+    held = np.zeros((len(slots), count, truths[0].shape[1]))
+    for site, (own, truth) in enumerate(zip(slots, truths, strict=True)):
+        np.add.at(held[site], own, truth)
+    right, nowhere = [], []
+    for site, (own, truth) in enumerate(zip(slots, truths, strict=True)):
+        others = held.sum(axis=0) - held[site]
+        about = np.where(others.sum(axis=1) > 0.0, others.argmax(axis=1), -1)
+        source = truth.argmax(axis=1)
+        right.append((about[own] == source).astype(np.float64))
+        nowhere.append((~np.isin(source, about)).astype(np.float64))
+    return right, nowhere
+
+
+def sources(posterior: Posterior, evidence: Array, statistics: dict[str, Array]) -> Array:
+    """(components, true components): each component's evidence, where its data are most likely to come from.
+
+    ⟨contribution, T(θ)⟩ is the log-likelihood, up to a constant, of the data that a component has taken for its own.
+    """
+    contribution: Any = posterior.contribution
+    scores = np.sum([np.asarray(contribution[name] @ values.T) for name, values in statistics.items()], axis=0)
+    found = np.zeros(scores.shape)
+    found[np.arange(len(found)), scores.argmax(axis=1)] = evidence
+    return found
+
+
+def overlap(model: Model, found: Alignment, site: int, data: Any) -> Array:
+    """For each component of a site: the share of what it accounts for that everybody else's merge gives to its slot.
+
+        Σ_n r_nk ρ_ns / Σ_n r_nk,   r of the site's own posterior, ρ of the others' merge, s the slot of k
+
+    The site computes it from its own data, and reports one number per component. A high share says that the others know
+    the same thing under that number; nobody else can check it.
+    """
+    if not 0 <= site < len(found.posteriors):
+        raise StructureMismatch(f"There are posteriors 0 to {len(found.posteriors) - 1}; {site!r} is none of them.")
+    return own_overlap(model, found, site, data, found.without(site))
+
+
+def overlaps_of(model: Model, found: Alignment, shards: Sequence[Any]) -> list[Array]:
+    """The overlaps of all sites."""
+    merged = found.merged()
+    others = (without(merged, found.in_slots(site)) for site in range(len(shards)))
+    return [own_overlap(model, found, site, shards[site], other) for site, other in enumerate(others)]
+
+
+def own_overlap(model: Model, found: Alignment, site: int, data: Any, others: Posterior) -> Array:
+    (coupled,) = found.structure.symmetry
+    slots, own = found.assignments[site][coupled], found.posteriors[site]
+    mine, theirs = model_of(model, own), model_of(model, others)
+    shared, total = np.zeros(len(slots)), np.zeros(len(slots))
+    count = model.count(data)
+    for first in range(0, count, BLOCK):
+        part = model.taken(data, np.arange(first, min(first + BLOCK, count)))
+        shares, weights = mine.responsibilities(own, part)
+        given, _ = theirs.responsibilities(others, part)
+        total += weights @ shares
+        shared += np.einsum("n,nk,nk->k", weights, shares, given[:, slots])
+    return np.asarray(np.clip(shared / np.maximum(total, 1e-300), 0.0, 1.0))
