@@ -4,21 +4,23 @@
 
 Settings are drawn at random: numbers of components, sites and observations, how far components overlap, whether each
 site has them all or 60 % of them. Probabilities are those of `alignment.confidence`, with and without overlaps that the
-sites report, and beside them margins taken for log-odds. A match is right if most of the component's own data, and most
-of what the other sites have put into its slot, came from the same true component; the truth is that of the data's
-hidden labels. Printed are the expected calibration error (ten bins), the area under the ROC curve, and, for each range
-of probability, what was said, what was true, and of how many matches. With --state a file keeps what is done, and the
-same command goes on from there. The last line is a JSON object.
+sites report, and beside them margins taken for log-odds. A match is right if more than half of the component's data
+comes from the same true components as what the other sites have put into its slot: the total variation distance of the
+two is below one half. Which true component an observation comes from is what the true parameters say of it; which topic
+a word comes from is known. Printed are the expected calibration error (ten bins), the area under the ROC curve, and,
+for each range of probability, what was said, what was true, and of how many matches. With --state a file keeps what is
+done, and the same command goes on from there. The last line is a JSON object.
 """
 
 import argparse
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.special import expit
+from scipy.special import expit, softmax
 from scipy.stats import rankdata
 
 import decbayes as db
@@ -38,14 +40,15 @@ def mixture(rng):
     settings = {"variance": 1.0, "prior_variance": spread} if kind == "known" else {"covariance": kind}
     model = db.GaussianMixture(int(count), int(dimension), **settings)
     model = replace(model, ascent=replace(model.ascent, restarts=4))
-    shards, labels = [], []
+    shards, known = [], []
     for _ in range(sites):
         own = rng.choice(count, max(2, round(count * (1 - missing))), replace=False)
-        labels.append(rng.choice(own, points))
-        shards.append(centres[labels[-1]] + rng.normal(size=(points, dimension)))
+        shards.append(centres[rng.choice(own, points)] + rng.normal(size=(points, dimension)))
+        odds = np.full((points, count), -np.inf)
+        odds[:, own] = -0.5 * ((shards[-1][:, None] - centres[own]) ** 2).sum(axis=-1)
+        known.append(softmax(odds, axis=1))
     posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
-    pairs = zip(posteriors, shards, labels, strict=True)
-    truths = [model.assign(each, shard).T @ np.eye(count)[own] for each, shard, own in pairs]
+    truths = [model.assign(each, x).T @ own for each, x, own in zip(posteriors, shards, known, strict=True)]
     name = (
         f"{count} clusters, {sites} sites, {points} points, {apart:g} sd, {dimension} dim, {kind}, missing {missing:g}"
     )
@@ -80,16 +83,18 @@ def topics(rng):
 
 
 def truly_right(slots, truths):
-    """Whether each component's main source is that of what other sites have in its slot; NaN where they have nothing."""
+    """Whether most of a component comes from what the other sites have in its slot; NaN where they have nothing."""
     found = []
-    for site, (own, truth) in enumerate(zip(slots, truths, strict=True)):
+    pairs = [*zip(slots, truths, strict=True)]
+    for site, (own, truth) in enumerate(pairs):
+        others = pairs[:site] + pairs[site + 1 :]
         for slot, sources in zip(own, truth, strict=True):
-            others = [
-                other[theirs == slot].sum(axis=0) for s, (theirs, other) in enumerate(zip(slots, truths)) if s != site
-            ]
-            together = np.sum(others, axis=0)
-            alone = together.sum() < SEEN or sources.sum() < SEEN
-            found.append(np.nan if alone else float(together.argmax() == sources.argmax()))
+            together = np.sum([other[theirs == slot].sum(axis=0) for theirs, other in others], axis=0)
+            if together.sum() < SEEN or sources.sum() < SEEN:
+                found.append(np.nan)
+            else:
+                apart = np.abs(together / together.sum() - sources / sources.sum()).sum() / 2
+                found.append(float(apart < 0.5))
     return np.array(found)
 
 
@@ -124,7 +129,7 @@ def area(said, right):
 def table(said, right):
     """For each range of probability: said, true, and how many."""
     rows = []
-    for low, high in zip(BINS, BINS[1:], strict=False):
+    for low, high in pairwise(BINS):
         inside = (said >= low) & ((said < high) | (high == 1.0))
         if inside.any():
             rows.append(

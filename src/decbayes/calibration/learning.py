@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from decbayes.arguments import check_kind, check_whole
-from decbayes.calibration.matches import Matches, overlaps_of, sources
+from decbayes.calibration.matches import Matches, in_common, overlaps_of
 from decbayes.errors import NotCalibrated, StructureMismatch
 from decbayes.families import Array, Family
 from decbayes.families.matrices import Indices
@@ -35,13 +35,15 @@ from decbayes.symmetry import CoupledSet
 from decbayes.workers import jobs
 
 # Matches to learn from, at least; and worlds to draw them from, since the matches of one world have much in common.
-MATCHES, WORLDS = 400, 3
+MATCHES, WORLDS, MOST_WORLDS = 400, 3, 12
 LEAST_MATCHES = 30
 # A topic of which a site has less than this share is none that it has seen.
 PRESENT = 0.02
 # How strongly slopes and the intercept are held at zero: a few matches that are all right prove little.
 RIDGE, RIDGE_INTERCEPT = 1.0, 0.1
 LENGTH = 100.0
+# The truth of a simulation knows this many times as much as the merged posterior.
+SHARP = 1e4
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ def learned(remembered: Remembered) -> Reliability:
     check_setting(setting)
     rng = np.random.default_rng(int.from_bytes(remembered.key[0][:8], "little"))
     expected = sum(len(each) for each in setting.found.evidence(setting.coupled))
-    worlds = max(WORLDS, ceil(wanted / max(expected, 1)))
+    worlds = min(max(WORLDS, ceil(wanted / max(expected, 1))), MOST_WORLDS)
     simulated = Matches.joined([simulated_matches(setting, own) for own in rng.spawn(worlds)])
     if len(simulated) < LEAST_MATCHES:
         raise NotCalibrated(f"Simulations of these sites have {len(simulated)} matches, too few to learn from.")
@@ -139,21 +141,21 @@ def present_margins(setting: Setting) -> Array:
 def simulated_matches(setting: Setting, rng: np.random.Generator) -> Matches:
     """The matches of one simulated world, with the truth about each."""
     found, coupled = setting.found, setting.coupled
-    truth = found.merged()
-    drawn = truth.sample(1, rng)
-    parameters = {name: first(truth, name, values) for name, values in drawn.items()}
+    merged = found.merged()
+    truth = sharpened(merged)
+    parameters = {name: first(merged, name, values) for name, values in merged.sample(1, rng).items()}
     shards = [simulated_shard(setting, parameters, held, rng) for held in held_by_slot(found, coupled)]
     fitted = fits(setting, shards, rng)
     again = align(fitted, components=found.structure.components(coupled), solver=setting.solver)
-    told = {
-        name: truth.structure.families[name].statistics(drawn[name])[0]
-        for name in coupled.factors
-        if not truth.structure.families[name].over_components
-    }
-    evidence = again.evidence(coupled)
-    truths = [sources(posterior, own, told) for posterior, own in zip(fitted, evidence, strict=True)]
-    overlaps = overlaps_of(setting.of_structure(found.structure), again, shards)
-    return Matches.of(again, coupled, overlaps, truths)
+    model = setting.of_structure(found.structure)
+    truths = [in_common(model, own, truth, shard) for own, shard in zip(fitted, shards, strict=True)]
+    return Matches.of(again, coupled, overlaps_of(model, again, shards), truths)
+
+
+def sharpened(posterior: Posterior) -> Posterior:
+    """The same posterior of far more data: draws from it hardly differ, and it knows what they are."""
+    contribution: Any = posterior.contribution
+    return Posterior(posterior.structure, {name: SHARP * part for name, part in contribution.items()})
 
 
 def held_by_slot(found: Alignment, coupled: CoupledSet) -> list[Array]:
@@ -202,10 +204,10 @@ def fits(setting: Setting, shards: Sequence[Any], rng: np.random.Generator) -> l
 
 def curves_of(simulated: Matches, margins: Array) -> Reliability:
     """Rising curves of the simulated matches."""
-    told = features(simulated.margins, simulated.evidence, simulated.overlaps)
+    told = features(simulated.margins, simulated.evidence, simulated.losses, simulated.overlaps)
     wrong = simulated.right == 0.0
     return Reliability(
-        rising_curve(told[:, :2], simulated.right),
+        rising_curve(told[:, :-1], simulated.right),
         rising_curve(told, simulated.right),
         len(simulated),
         float(simulated.right.mean()),

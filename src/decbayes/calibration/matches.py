@@ -18,6 +18,7 @@ from decbayes.updates.update import without
 
 # Observations of which responsibilities are held in memory at a time.
 BLOCK = 2000
+HALF = 0.5
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Matches:
 
     margins: Array
     evidence: Array
+    losses: Array
     overlaps: Array
     right: Array
     nowhere: Array
@@ -38,7 +40,7 @@ class Matches:
 
     @classmethod
     def joined(cls, parts: Sequence["Matches"]) -> "Matches":
-        fields = ("margins", "evidence", "overlaps", "right", "nowhere")
+        fields = ("margins", "evidence", "losses", "overlaps", "right", "nowhere")
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in fields))
 
     @classmethod
@@ -48,38 +50,46 @@ class Matches:
         slots = [own[coupled] for own in found.assignments]
         right, nowhere = judged(slots, truths, found.structure.components(coupled))
         kept = np.concatenate([(own >= LEAST_EVIDENCE) & ~by for own, by in zip(evidence, alone, strict=True)])
-        columns = ([own[coupled] for own in found.margins()], evidence, overlaps, right, nowhere)
+        margins, losses = ([own[coupled] for own in each] for each in (found.margins(), found.losses()))
+        columns = (margins, evidence, losses, overlaps, right, nowhere)
         return cls(*(np.concatenate(column)[kept].astype(np.float64) for column in columns))
 
 
 def judged(slots: Sequence[Any], truths: Sequence[Array], count: int) -> tuple[list[Array], list[Array]]:
-    """Whether each component comes from what most of the others' in its slot come from; or from what no slot is about.
+    """Whether each component belongs to its slot; and whether it belongs to none.
 
-    Where several components of one site share a slot, the others are those of other sites.
+    It belongs to a slot if more than half of its data comes from the same sources as the other sites' data there:
+
+        Σ_t min(share of t in the component, share of t in what others have put into the slot) > ½
+
+    Sources that nobody can tell apart are found mixed everywhere, in the same proportions; that is no wrong match.
     """
     held = np.zeros((len(slots), count, truths[0].shape[1]))
     for site, (own, truth) in enumerate(zip(slots, truths, strict=True)):
         np.add.at(held[site], own, truth)
     right, nowhere = [], []
     for site, (own, truth) in enumerate(zip(slots, truths, strict=True)):
-        others = held.sum(axis=0) - held[site]
-        about = np.where(others.sum(axis=1) > 0.0, others.argmax(axis=1), -1)
-        source = truth.argmax(axis=1)
-        right.append((about[own] == source).astype(np.float64))
-        nowhere.append((~np.isin(source, about)).astype(np.float64))
+        others = shares_of(held.sum(axis=0) - held[site])
+        common = np.minimum(shares_of(truth)[:, None, :], others).sum(axis=-1)
+        right.append((common[np.arange(len(own)), own] > HALF).astype(np.float64))
+        nowhere.append((common.max(axis=1) <= HALF).astype(np.float64))
     return right, nowhere
 
 
-def sources(posterior: Posterior, evidence: Array, statistics: dict[str, Array]) -> Array:
-    """(components, true components): each component's evidence, where its data are most likely to come from.
+def shares_of(amounts: Array) -> Array:
+    """Each row as shares of its sum; zeros where there is nothing."""
+    return np.asarray(amounts / np.maximum(amounts.sum(axis=-1, keepdims=True), 1e-300))
 
-    ⟨contribution, T(θ)⟩ is the log-likelihood, up to a constant, of the data that a component has taken for its own.
-    """
-    contribution: Any = posterior.contribution
-    scores = np.sum([np.asarray(contribution[name] @ values.T) for name, values in statistics.items()], axis=0)
-    found = np.zeros(scores.shape)
-    found[np.arange(len(found)), scores.argmax(axis=1)] = evidence
-    return found
+
+def in_common(model: Model, own: Posterior, other: Posterior, data: Any) -> Array:
+    """(own components, other's components): how much of the data each pair accounts for together, Σ_n r_nk ρ_ns."""
+    mine, theirs = model_of(model, own), model_of(model, other)
+    found, count = np.zeros((1, 1)), model.count(data)
+    for first in range(0, count, BLOCK):
+        part = model.taken(data, np.arange(first, min(first + BLOCK, count)))
+        shares, weights = mine.responsibilities(own, part)
+        found = found + (weights[:, None] * shares).T @ theirs.responsibilities(other, part)[0]
+    return np.asarray(found)
 
 
 def overlap(model: Model, found: Alignment, site: int, data: Any) -> Array:
@@ -104,14 +114,6 @@ def overlaps_of(model: Model, found: Alignment, shards: Sequence[Any]) -> list[A
 
 def own_overlap(model: Model, found: Alignment, site: int, data: Any, others: Posterior) -> Array:
     (coupled,) = found.structure.symmetry
-    slots, own = found.assignments[site][coupled], found.posteriors[site]
-    mine, theirs = model_of(model, own), model_of(model, others)
-    shared, total = np.zeros(len(slots)), np.zeros(len(slots))
-    count = model.count(data)
-    for first in range(0, count, BLOCK):
-        part = model.taken(data, np.arange(first, min(first + BLOCK, count)))
-        shares, weights = mine.responsibilities(own, part)
-        given, _ = theirs.responsibilities(others, part)
-        total += weights @ shares
-        shared += np.einsum("n,nk,nk->k", weights, shares, given[:, slots])
-    return np.asarray(np.clip(shared / np.maximum(total, 1e-300), 0.0, 1.0))
+    slots = found.assignments[site][coupled]
+    common = shares_of(in_common(model, found.posteriors[site], others, data))
+    return np.asarray(common[np.arange(len(slots)), slots])

@@ -19,7 +19,7 @@ from decbayes.merging.division import Division
 from decbayes.merging.heterogeneity import Heterogeneity, heterogeneity
 from decbayes.merging.influence import Influence, influence
 from decbayes.merging.lineage import Lineage, follow, with_new_ids
-from decbayes.merging.margins import component_margins, upper_bound
+from decbayes.merging.margins import component_losses, component_margins, upper_bound
 from decbayes.merging.names import inherited
 from decbayes.merging.problem import Optimality, Problem
 from decbayes.merging.products import assigned_product
@@ -131,6 +131,18 @@ class Alignment(Displayed):
                 own[coupled] = values
         return margins
 
+    def losses(self) -> tuple[Mapping[CoupledSet, Array], ...]:
+        """For each posterior and component: the nats of information that are lost because it shares its slot.
+
+        Noise makes some of it; what belongs elsewhere, or nowhere, loses far more.
+        """
+        losses: tuple[dict[CoupledSet, Array], ...] = tuple({} for _ in self.posteriors)
+        for coupled in self.structure.symmetry:
+            slots = [assignment[coupled] for assignment in self.assignments]
+            for own, values in zip(losses, component_losses(self._problem(coupled), slots), strict=True):
+                own[coupled] = values
+        return losses
+
     def confidence(self, reliability: Reliability, overlaps: Sequence[Any] | None = None) -> Confidence:
         """For each posterior and component: the probability that it belongs to its slot.
 
@@ -141,12 +153,14 @@ class Alignment(Displayed):
         """
         check_kind(Reliability, reliability=reliability)
         found: tuple[dict[CoupledSet, Array], ...] = tuple({} for _ in self.posteriors)
-        margins = self.margins()
+        margins, losses = self.margins(), self.losses()
         for coupled in self.structure.symmetry:
             evidence, alone = self.evidence(coupled), self.alone(coupled)
             shares = checked_overlaps(overlaps, [len(own) for own in evidence])
             for site, own in enumerate(found):
-                sure = reliability.probabilities(margins[site][coupled], evidence[site], shares[site])
+                sure = reliability.probabilities(
+                    margins[site][coupled], evidence[site], losses[site][coupled], shares[site]
+                )
                 own[coupled] = np.where(alone[site] | (evidence[site] < LEAST_EVIDENCE), np.nan, sure)
         return Confidence(found, reliability, overlaps is not None)
 

@@ -47,11 +47,11 @@ class Reliability:
     nowhere: float
     unlike: float = 0.0
 
-    def probabilities(self, margins: Array, evidence: Array, overlaps: Array) -> Array:
+    def probabilities(self, margins: Array, evidence: Array, losses: Array, overlaps: Array) -> Array:
         """For each match the probability that it is right; overlaps that nobody has reported are NaN."""
-        told = features(margins, evidence, overlaps)
+        told = features(margins, evidence, losses, overlaps)
         known = ~np.isnan(overlaps)
-        found = self.margins(told[:, :2])
+        found = self.margins(told[:, :-1])
         found[known] = self.overlaps(told[known])
         return found
 
@@ -68,11 +68,16 @@ class Reliability:
         return cls(curves[0], curves[1], int(content["matches"]), right, nowhere, unlike)
 
 
-def features(margins: Array, evidence: Array, overlaps: Array) -> Array:
-    """(matches, 3): what the curves rise in."""
+def features(margins: Array, evidence: Array, losses: Array, overlaps: Array) -> Array:
+    """(matches, 4): what the curves rise in. The overlap is last."""
     shares = np.clip(overlaps, LEAST_OVERLAP, 1.0 - LEAST_OVERLAP)
     return np.column_stack(
-        [np.log1p(np.minimum(margins, MOST_MARGIN)), np.log(np.maximum(evidence, LEAST_COUNT)), logit(shares)]
+        [
+            np.log1p(np.minimum(margins, MOST_MARGIN)),
+            np.log(np.maximum(evidence, LEAST_COUNT)),
+            -np.log1p(losses),
+            logit(shares),
+        ]
     )
 
 
