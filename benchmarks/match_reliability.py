@@ -5,11 +5,11 @@
 Settings are drawn at random: numbers of components, sites and observations, how far components overlap, whether each
 site has them all or 60 % of them. Probabilities are those of `alignment.confidence`, with and without overlaps that the
 sites report, and beside them margins taken for log-odds. A match is right if more than half of the component's data
-comes from the same true components as what the other sites have put into its slot: the total variation distance of the
-two is below one half. Which true component an observation comes from is what the true parameters say of it; which topic
-a word comes from is known. Printed are the expected calibration error (ten bins), the area under the ROC curve, and,
-for each range of probability, what was said, what was true, and of how many matches. With --state a file keeps what is
-done, and the same command goes on from there. The last line is a JSON object.
+comes from the same true components as what the other sites have put into its slot, and no other slot has more in common
+with it by more than a tenth. Which cluster a point comes from is what the true parameters say of it; which topic a word
+comes from is known. Printed are the expected calibration error (ten bins), the area under the ROC curve, and, for each
+range of probability, what was said, what was true, and of how many matches. With --state a file keeps what is done, and
+the same command goes on from there. The last line is a JSON object.
 """
 
 import argparse
@@ -70,32 +70,46 @@ def topics(rng):
             sizes = rng.multinomial(max(2, rng.poisson(length)), shares)
             tokens[document, own] = rng.multinomial(sizes, truth[own])
         shards.append(csr_array(tokens.sum(axis=1)))
-        drawn.append(tokens.sum(axis=0))
+        drawn.append(tokens)
     posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
-    truths = [
-        each.contribution["topics"] @ (tokens / np.maximum(tokens.sum(axis=0), 1)).T
-        for each, tokens in zip(posteriors, drawn, strict=True)
-    ]
+    truths = [words_by_topic(model, *each) for each in zip(posteriors, shards, drawn, strict=True)]
     name = (
         f"{count} topics, {sites} sites, {documents} × {length} words of {words}, prior {spread:g}, missing {missing:g}"
     )
     return name, model, posteriors, shards, truths, {"length": float(length)}
 
 
+def words_by_topic(model, posterior, shard, tokens):
+    """(components, topics): how many words of each component came from each topic."""
+    shares, _ = model.responsibilities(posterior, shard)
+    documents, words = shard.tocoo().coords
+    return shares.T @ tokens[documents, :, words]
+
+
 def truly_right(slots, truths):
-    """Whether most of a component comes from what the other sites have in its slot; NaN where they have nothing."""
+    """Whether each component belongs to its slot; NaN where other sites have nothing there."""
     found = []
     pairs = [*zip(slots, truths, strict=True)]
+    count = max(own.max() for own in slots) + 1
     for site, (own, truth) in enumerate(pairs):
         others = pairs[:site] + pairs[site + 1 :]
+        there = [
+            np.sum([other[theirs == slot].sum(axis=0) for theirs, other in others], axis=0) for slot in range(count)
+        ]
         for slot, sources in zip(own, truth, strict=True):
-            together = np.sum([other[theirs == slot].sum(axis=0) for theirs, other in others], axis=0)
-            if together.sum() < SEEN or sources.sum() < SEEN:
+            if there[slot].sum() < SEEN or sources.sum() < SEEN:
                 found.append(np.nan)
             else:
-                apart = np.abs(together / together.sum() - sources / sources.sum()).sum() / 2
-                found.append(float(apart < 0.5))
+                common = [in_common(sources, each) for each in there]
+                found.append(float(common[slot] > 0.5 and common[slot] >= max(common) - 0.1))
     return np.array(found)
+
+
+def in_common(first, second):
+    """One less the total variation distance of where two things come from."""
+    if second.sum() == 0.0:
+        return 0.0
+    return 1.0 - 0.5 * np.abs(first / first.sum() - second / second.sum()).sum()
 
 
 def one_setting(kind, seed):

@@ -1,4 +1,4 @@
-"""How far to believe a posterior: scores on data that sites held back, matches, intervals."""
+"""How far to believe a posterior: scores on data that sites held back, matches, intervals, plans."""
 
 from decbayes.calibration.calibrating import calibrate, calibrated
 from decbayes.calibration.jackknife import jackknifed
@@ -21,6 +21,8 @@ __all__ = [
 ]
 from decbayes.calibration.learning import reliability
 from decbayes.calibration.matches import overlap
+from decbayes.calibration.plans import PlanReport, advice, try_plan
+from decbayes.calibration.trials import Plan
 from decbayes.calibration.validation import Choice, Scores, validate
 
-__all__ = ["Choice", "Scores", "overlap", "reliability", "validate"]
+__all__ = ["Choice", "Plan", "PlanReport", "Scores", "advice", "overlap", "reliability", "try_plan", "validate"]

@@ -18,7 +18,7 @@ from decbayes.updates.update import without
 
 # Observations of which responsibilities are held in memory at a time.
 BLOCK = 2000
-HALF = 0.5
+HALF, TENTH = 0.5, 0.1
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,10 @@ class Matches:
 def judged(slots: Sequence[Any], truths: Sequence[Array], count: int) -> tuple[list[Array], list[Array]]:
     """Whether each component belongs to its slot; and whether it belongs to none.
 
-    It belongs to a slot if more than half of its data comes from the same sources as the other sites' data there:
-
-        Σ_t min(share of t in the component, share of t in what others have put into the slot) > ½
-
-    Sources that nobody can tell apart are found mixed everywhere, in the same proportions; that is no wrong match.
+    What it has in common with a slot is the share of its data that comes from the same sources as what the other sites
+    have put there: Σ_t min(share of t here, share of t there). It belongs to its slot if that is more than half, and
+    with no other slot it has more in common by more than a tenth. Sources that nobody can tell apart are found mixed
+    everywhere, in the same proportions; that is no wrong match.
     """
     held = np.zeros((len(slots), count, truths[0].shape[1]))
     for site, (own, truth) in enumerate(zip(slots, truths, strict=True)):
@@ -71,8 +70,9 @@ def judged(slots: Sequence[Any], truths: Sequence[Array], count: int) -> tuple[l
     for site, (own, truth) in enumerate(zip(slots, truths, strict=True)):
         others = shares_of(held.sum(axis=0) - held[site])
         common = np.minimum(shares_of(truth)[:, None, :], others).sum(axis=-1)
-        right.append((common[np.arange(len(own)), own] > HALF).astype(np.float64))
-        nowhere.append((common.max(axis=1) <= HALF).astype(np.float64))
+        here, most = common[np.arange(len(own)), own], common.max(axis=1)
+        right.append(((here > HALF) & (here >= most - TENTH)).astype(np.float64))
+        nowhere.append((most <= HALF).astype(np.float64))
     return right, nowhere
 
 

@@ -56,19 +56,18 @@ def what_it_means(found: Alignment, coupled: CoupledSet, sure: Confidence | str)
     """What the numbers in brackets are, and how far to believe them."""
     if not isinstance(sure, Confidence):
         yield f"Probabilities are not calibrated: {plain(sure)}"
-        yield "In brackets: what the objective loses in the next best slot, in nats. It is no probability."
+        yield "In brackets: nats that the objective loses in the next best slot."
         yield f"{close_calls(found, coupled)} are close calls (under {CLOSE:g})."
         return
     learned, (wrong, count) = sure.reliability, sure.expected_wrong(coupled)
-    yield (
-        "In brackets: the probability that it belongs there, learned from simulations of sites like these "
-        f"({learned.matches:,} matches)."
-    )
+    yield "In brackets: the probability that it belongs there, learned from"
+    yield f"{learned.matches:,} matches at simulated sites like these."
     yield f"About {wrong:.1f} of {count} matches are expected to be wrong."
     if sure.self_reported:
         yield "Overlaps are what the sites have reported of themselves."
     if learned.unlike > UNLIKE:
-        yield "The margins here are unlike the simulated ones: the model describes these data badly. Take care."
+        yield "Margins are unlike those of simulated sites: the model describes these"
+        yield "data badly. Take the probabilities with care."
 
 
 def close_calls(found: Alignment, coupled: CoupledSet) -> str:

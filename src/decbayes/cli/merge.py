@@ -146,7 +146,7 @@ def how_sure(
         return "they were not asked for."
     work = sum(own.sum() * len(own) for coupled in found.structure.symmetry for own in found.evidence(coupled))
     if wanted is None and work > QUICK:
-        return "simulations would take a while. --confidence makes them."
+        return "simulations take a while. --confidence asks for them."
     try:
         with messages().status("simulating sites like these"):
             return found.confidence(reliability(found, solver=solver, matches=SIMULATED), reported)

@@ -60,7 +60,7 @@ def alignment(
     name_slots(axes, [each.shape[1] for each in labels])
     axes.set_yticks(range(len(shown)), names if names is not None else map(str, range(len(shown))))
     axes.set(xlabel="slot", ylabel="site")
-    title = "margin (nats)" if confidence is None else "probability that it belongs there"
+    title = "margin (nats)" if confidence is None else "probability"
     bar = axes.figure.colorbar(image, ax=axes, label=title, format="{x:g}")
     bar.outline.set_visible(False)
     bar.ax.minorticks_off()
