@@ -33,10 +33,6 @@ class InvalidFile(DecbayesError):
     """A file that is not a posterior of ours, is damaged, or claims something it does not hold."""
 
 
-class NotCalibrated(DecbayesError):
-    """A probability that was asked for and that nothing here can calibrate, with the reason."""
-
-
 class InvalidData(DecbayesError):
     """Observations that the model cannot have produced: NaN, a wrong dimension, negative counts, …"""
 
@@ -46,7 +42,7 @@ class NotConvertible(DecbayesError):
 
 
 class NotCalibrated(DecbayesError):
-    """A posterior whose intervals cannot be calibrated in this way: its model, or how it was merged."""
+    """Intervals or probabilities of matches that cannot be calibrated in this way: the model, or how it was merged."""
 
 
 class MissingExtra(DecbayesError, ImportError):

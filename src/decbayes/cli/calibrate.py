@@ -17,7 +17,7 @@ from decbayes.calibration.plans import PlanReport, advice, try_plan
 from decbayes.calibration.trials import Plan, Trial
 from decbayes.cli.fit import command_name, known_models
 from decbayes.cli.options import KEYWORD, model_options
-from decbayes.cli.outputs import check_output, check_picture, save_picture
+from decbayes.cli.outputs import DPI, Dpi, check_output, check_picture, save_picture
 from decbayes.cli.running import WrongArgument
 from decbayes.cli.terminal import messages, progress_bar
 from decbayes.cli.terminal import output as results
@@ -57,6 +57,7 @@ LAST = (
     inspect.Parameter("restarts", KEYWORD, default=None, annotation=Restarts),
     inspect.Parameter("output", KEYWORD, default=None, annotation=Output),
     inspect.Parameter("picture", KEYWORD, default=None, annotation=Picture),
+    inspect.Parameter("dpi", KEYWORD, default=DPI, annotation=Dpi),
     inspect.Parameter("seed", KEYWORD, default=0, annotation=Seed),
 )
 # What data would say, and a plan without data must.
@@ -108,6 +109,7 @@ def calibrate(
     restarts: int | None = None,
     output: Path | None = None,
     picture: Path | None = None,
+    dpi: int = DPI,
     seed: int = 0,
     length: int | None = None,
     **settings: Any,
@@ -133,7 +135,7 @@ def calibrate(
     if picture is not None:
         from decbayes import plot
 
-        save_picture(plot.calibration(report), picture)
+        save_picture(plot.calibration(report), picture, dpi)
 
 
 def planned(kind: type[Model], settings: dict[str, Any]) -> Model:

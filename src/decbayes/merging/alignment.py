@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.display import Displayed
 from decbayes.arguments import check_kind
+from decbayes.display import Displayed
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.merging.components import LEAST_EVIDENCE, Components
