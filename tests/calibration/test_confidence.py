@@ -127,6 +127,16 @@ def test_a_match_is_right_where_the_others_in_its_slot_come_from_the_same():
     assert [each.tolist() for each in nowhere] == [[0, 1], [0, 1], [0, 1]]
 
 
+def test_a_match_is_wrong_where_another_slot_has_far_more_in_common():
+    """Slot 0 holds 0.4 and 0.6 of two sources, slot 1 nothing but the second; the component is nearly all the second."""
+    slots = [np.array([0]), np.array([0, 1])]
+    truths = [np.array([[1.0, 9.0]]), np.array([[4.0, 6.0], [0.0, 5.0]])]
+    right, nowhere = judged(slots, truths, 2)
+    assert (right[0][0], nowhere[0][0]) == (0, 0)
+    nearly = [np.array([[3.2, 6.8]]), truths[1]]
+    assert judged(slots, nearly, 2)[0][0][0] == 1
+
+
 def test_sources_that_nobody_can_tell_apart_are_no_wrong_matches():
     mixed = [np.array([[5.0, 5.0]]), np.array([[4.0, 6.0]]), np.array([[6.0, 5.0]])]
     right, _ = judged([np.array([0])] * 3, mixed, 1)

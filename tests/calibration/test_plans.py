@@ -8,7 +8,7 @@ import pytest
 import decbayes as db
 from decbayes.calibration import advice
 from decbayes.calibration.plans import PlanReport
-from decbayes.calibration.trials import BARS, DRAWS, Trial, beside, covered_by, trial
+from decbayes.calibration.trials import BARS, DRAWS, Trial, beside, covered_by, ranked, trial
 from decbayes.errors import NotCalibrated
 
 # Its merge is exact, so that intervals hold the truth as often as they say.
@@ -128,3 +128,11 @@ def test_plans_that_make_no_sense_are_refused(change):
 def test_what_cannot_be_simulated_is_said_before_the_work():
     with pytest.raises(NotCalibrated, match="no way to simulate"):
         db.try_plan(replace(EXACT, length=20.0), data_sets=1)
+
+
+def test_ranks_do_not_depend_on_the_posteriors_labels(rng):
+    parameters = {"weights": np.array([0.3, 0.7]), "components": np.array([[4.0], [-4.0]])}
+    data, labels = CLUSTERS.draw(parameters, 100, rng)
+    for own in (labels, 1 - labels):
+        ranks = ranked(CLUSTERS.from_assignments(data, own), parameters, np.random.default_rng(0))
+        assert 0 < ranks["components"].min() <= ranks["components"].max() < DRAWS

@@ -42,6 +42,8 @@ PRESENT = 0.02
 # How strongly slopes and the intercept are held at zero: a few matches that are all right prove little.
 RIDGE, RIDGE_INTERCEPT = 1.0, 0.1
 LENGTH = 100.0
+# Starts of a simulated fit, besides the first, unless a model says otherwise.
+RESTARTS = 3
 # The truth of a simulation knows this many times as much as the merged posterior.
 SHARP = 1e4
 
@@ -65,7 +67,8 @@ class Setting:
             known = model_for(structure)
         except StructureMismatch as error:
             raise NotCalibrated(f"There is no way to simulate: {error}") from None
-        return known if self.ascent is None else replace(known, ascent=self.ascent)
+        few = replace(known.ascent, restarts=min(known.ascent.restarts, RESTARTS))
+        return replace(known, ascent=self.ascent or few)
 
 
 def reliability(

@@ -35,7 +35,7 @@ from decbayes.posterior import Posterior
 
 # Observations (or words) times components that are simulated and fitted again unasked: a matter of seconds.
 QUICK = 100_000
-SIMULATED = 200
+SIMULATED = 100
 # Sites of which it is worth the time to find out, unasked, whether unlike things were merged.
 MOST_LOOKED_AT = 100
 
