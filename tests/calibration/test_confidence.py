@@ -128,7 +128,7 @@ def test_a_match_is_right_where_the_others_in_its_slot_come_from_the_same():
 
 
 def test_a_match_is_wrong_where_another_slot_has_far_more_in_common():
-    """Slot 0 holds 0.4 and 0.6 of two sources, slot 1 nothing but the second; the component is nearly all the second."""
+    """Slot 0 holds 0.4 and 0.6 of two sources, slot 1 the second alone; the component is nearly all the second."""
     slots = [np.array([0]), np.array([0, 1])]
     truths = [np.array([[1.0, 9.0]]), np.array([[4.0, 6.0], [0.0, 5.0]])]
     right, nowhere = judged(slots, truths, 2)
