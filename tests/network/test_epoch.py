@@ -43,6 +43,23 @@ def test_two_epochs_of_a_conjugate_model_equal_batch(rng):
     assert three.charter.epoch.counted["agent 1"] == ("first 1", "second 1")
 
 
+@pytest.mark.parametrize("forgetting", [0.4, "learn"])
+def test_an_epoch_may_forget(forgetting, rng):
+    """A share of everything; or, learned, as much of the earlier epochs as this one's data contradict."""
+    first, second = rng.normal(size=(3, 50)), 40.0 + rng.normal(size=(3, 5))
+    one = group(gaussian_charter(MEMBERS), [(f"first {i}", points) for i, points in enumerate(first)], rng)
+    two = group(next_charter(one), [(f"second {i}", points) for i, points in enumerate(second)], rng)
+    pool = two.sites[0].agent.pool
+    counted = {record.origin: record.header.shards for record in pool.counted()}
+    later = two.charter.next_epoch(pool.posterior(), counted, forgetting=forgetting)
+    assert later.epoch.counted == next_charter(two).epoch.counted
+    known, left = (charter.epoch.prior.contribution["mean"] for charter in (next_charter(two), later))
+    if forgetting == 0.4:
+        np.testing.assert_allclose(left, 0.6 * known)
+    else:
+        assert later.epoch.prior.mean("mean")[0, 0] > next_charter(two).epoch.prior.mean("mean")[0, 0] + 10.0
+
+
 def test_a_shard_in_the_prior_is_not_observed_again_and_refused_from_others(rng):
     charter = gaussian_charter(MEMBERS)
     data = rng.normal(size=(3, 5))
