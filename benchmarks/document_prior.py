@@ -97,7 +97,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--topics", type=int, default=20)
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--without-gensim", action="store_true")
+    parser.add_argument("--only", choices=["ours", "gensim"], help="half of it")
     options = parser.parse_args()
     training, heldout, words = newsgroups()
     test = db.hold_out(heldout, rng=np.random.default_rng(0))
@@ -105,11 +105,12 @@ def main() -> None:
         print(f"seed {seed}, {options.topics} topics")
         print(f"{'':28} {'bound':>8}  {'Σ α':>7}  " + "  ".join(f"{f'× {scale:g}':>8}" for scale in SCALES))
         rest = training, test, options.topics, words, seed
-        for prior in (0.1, 1 / options.topics, "learn"):
-            ours(prior, *rest)
-        for prior in (0.1, "learn"):
-            sites(prior, *rest)
-        if not options.without_gensim:
+        if options.only != "gensim":
+            for prior in (0.1, 1 / options.topics, "learn"):
+                ours(prior, *rest)
+            for prior in (0.1, "learn"):
+                sites(prior, *rest)
+        if options.only != "ours":
             for alpha in ("symmetric", "auto"):
                 gensims(alpha, *rest)
 

@@ -86,10 +86,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("streams", nargs="+", choices=["changing", "stationary", "newsgroups"])
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     options = parser.parse_args()
     for name in options.streams:
         print(f"{name:12}" + "".join(f"{forgetting!s:>9}" for forgetting in SHARES) + "   learn − none   − best fixed")
-        for seed in range(options.seeds):
+        for seed in range(options.first, options.first + options.seeds):
             days = stream_of(name, seed)
             model = model_of(name, days[0][1].shape[1])
             scores = {forgetting: next_days(model, days, forgetting) for forgetting in SHARES}
