@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from groups import gaussian_charter, identities
+from scipy.sparse import csr_array
 
 import decbayes as db
 from decbayes.errors import InvalidCharter, Refused
@@ -112,3 +113,21 @@ def test_an_epoch_comes_back_from_its_charter(tmp_path, rng):
     db.save(later.model.fit([9.0], rng=rng).posterior, tmp_path / "charter.prior")
     with pytest.raises(InvalidCharter, match="not the prior"):
         Charter.load(tmp_path / "charter.toml")
+
+
+def test_agents_learn_a_document_prior_together(rng):
+    charter = Charter(
+        group="texts",
+        model_name="LatentDirichletAllocation",
+        settings={"topics": 2, "document_prior": "learn"},
+        vocabulary=tuple("abcdef"),
+        members={f"agent {index}": member.public for index, member in enumerate(MEMBERS)},
+        limits=Limits(members=8),
+    )
+    topics = np.kron(np.eye(2), np.full(3, 1 / 3))
+    shares = rng.dirichlet([0.2, 0.8], size=(3, 40))
+    counts = [csr_array(rng.multinomial(20, own @ topics)) for own in shares]
+    simulation = group(charter, [(f"texts {site}", data) for site, data in enumerate(counts)], rng)
+    found = [charter.model.document_prior_of(site.agent.posterior()) for site in simulation.sites]
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_allclose(np.sort(found[0]), [0.2, 0.8], rtol=0.5)
