@@ -7,8 +7,12 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from decbayes.calibration import Information as Information
+    from decbayes.calibration import Plan as Plan
     from decbayes.calibration import Scores as Scores
     from decbayes.calibration import calibrate as calibrate
+    from decbayes.calibration import overlap as overlap
+    from decbayes.calibration import reliability as reliability
+    from decbayes.calibration import try_plan as try_plan
     from decbayes.calibration import validate as validate
     from decbayes.devices import use_device as use_device
     from decbayes.errors import DecbayesError as DecbayesError
@@ -102,6 +106,7 @@ _HOME = {
     "Matching": "merging",
     "Mixture": "models.mixture",
     "Model": "models.model",
+    "Plan": "calibration",
     "PoissonMixture": "models.simple_mixtures",
     "PoissonRegression": "models.poisson_regression",
     "Posterior": "posterior",
@@ -132,6 +137,7 @@ _HOME = {
     "merge_batches": "streaming",
     "model_for": "models.registry",
     "objective": "merging",
+    "overlap": "calibration",
     "pad": "merging",
     "plot": "",
     "product": "merging",
@@ -139,6 +145,7 @@ _HOME = {
     "register": "models.registry",
     "relative_entropy": "models.comparison",
     "report": "reporting",
+    "reliability": "calibration",
     "robust_merge": "merging",
     "save": "files",
     "sda_bayes": "streaming",
@@ -148,6 +155,7 @@ _HOME = {
     "symmetrize": "merging",
     "transform": "models.transforms",
     "tree": "merging",
+    "try_plan": "calibration",
     "use_device": "devices",
     "validate": "calibration",
 }

@@ -19,6 +19,7 @@ REMEDIES = {
     "Family": "`decbayes.families` has them, such as IsotropicGaussian()",
     "Generator": "numpy.random.default_rng(seed) makes one",
     "Posterior": "a fit's is `fit.posterior`, a file's `load(path)`",
+    "Reliability": "`reliability(alignment)` learns one",
     "Structure": "a model's is `model.structure`, a posterior's `posterior.structure`",
 }
 

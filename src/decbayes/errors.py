@@ -42,7 +42,7 @@ class NotConvertible(DecbayesError):
 
 
 class NotCalibrated(DecbayesError):
-    """A posterior whose intervals cannot be calibrated in this way: its model, or how it was merged."""
+    """Intervals or probabilities of matches that cannot be calibrated in this way: the model, or how it was merged."""
 
 
 class MissingExtra(DecbayesError, ImportError):

@@ -28,7 +28,9 @@ def test_a_wider_merge_gives_what_one_site_found_a_slot_of_its_own(run, sites):
         line = f"fit mixture {name}.csv --components {count} --columns x,y --prior-variance 50 -o {kind}.posterior"
         assert run(line)[0] == 0
     posteriors = [db.load(sites / f"{name}.posterior") for name in "ab"]
-    status, explained, _ = run("merge a.posterior b.posterior --components 5 --explain -o wide.posterior")
+    status, explained, _ = run(
+        "merge a.posterior b.posterior --components 5 --explain --no-confidence -o wide.posterior"
+    )
     assert (status, db.load(sites / "wide.posterior") == db.merge(posteriors, components=5)) == (0, True)
     assert " matches are close calls" in explained
     status, _, errors = run("merge a.posterior b.posterior --components 2 -o narrow.posterior")
@@ -90,7 +92,9 @@ def test_two_sites_fit_merge_show_and_score(run, sites):
     assert run(f"fit mixture a.csv --components 2 {fit} a.posterior")[0] == 0
     status, _, errors = run(f"fit mixture b.csv --like a.posterior --seed 5 {fit} b.posterior")
     assert (status, "60 observations" in errors, "converged" in errors) == (0, True, True)
-    status, explained, errors = run("merge a.posterior b.posterior -o m.posterior --explain --picture m.png")
+    status, explained, errors = run(
+        "merge a.posterior b.posterior -o m.posterior --explain --no-confidence --picture m.png"
+    )
     assert (status, "m.posterior: 2 posteriors, 2 components" in errors) == (0, True)
     assert "weights + components" in explained
     assert "0 of 4 matches are close calls" in explained

@@ -1,21 +1,31 @@
-"""How far to believe a posterior: scores on data that sites held back, matches, intervals."""
+"""How far to believe a posterior: scores on data that sites held back, matches, intervals, plans."""
 
 from decbayes.calibration.calibrating import calibrate, calibrated
 from decbayes.calibration.jackknife import jackknifed
+from decbayes.calibration.learning import reliability
 from decbayes.calibration.linear_response import covariance
+from decbayes.calibration.matches import overlap
+from decbayes.calibration.plans import PlanReport, advice, try_plan
 from decbayes.calibration.shares import TopicShares, topic_shares
 from decbayes.calibration.sites import Information
+from decbayes.calibration.trials import Plan
 from decbayes.calibration.validation import Choice, Scores, validate
 
 __all__ = [
     "Choice",
     "Information",
+    "Plan",
+    "PlanReport",
     "Scores",
     "TopicShares",
+    "advice",
     "calibrate",
     "calibrated",
     "covariance",
     "jackknifed",
+    "overlap",
+    "reliability",
     "topic_shares",
+    "try_plan",
     "validate",
 ]

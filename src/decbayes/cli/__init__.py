@@ -172,6 +172,33 @@ app.command(
     ```""",
 )
 app.command(
+    "decbayes.cli.overlap:overlap",
+    name="overlap",
+    help="""How much of each of a site's components the other sites know under the slot it goes into.
+
+    One number per component, which the site computes from its own data. `decbayes merge --explain --overlap` uses it to
+    say how likely each match is right.
+
+    For example:
+
+    ```sh
+    decbayes overlap a.csv a.posterior b.posterior -o a.overlap
+    ```""",
+)
+app.command(
+    "decbayes.cli.calibrate:app",
+    name="calibrate",
+    help="""Simulate a plan: so many sites, so many observations each. How good would the merged posterior be?
+
+    It prints how often intervals hold the truth, how often matches are right, and how far one fit of all data is ahead.
+
+    For example:
+
+    ```sh
+    decbayes calibrate mixture --sites 10 --observations 50 --components 3 --picture plan.png
+    ```""",
+)
+app.command(
     "decbayes.cli.columns:columns",
     name="columns",
     help="""What the columns of a table hold: categories, yes and no, counts, real numbers and their units.

@@ -11,7 +11,7 @@ from rich.text import Text
 from decbayes.cli.describe import captions
 from decbayes.cli.terminal import output, plain
 from decbayes.families import Array
-from decbayes.merging import Alignment
+from decbayes.merging import Alignment, Confidence
 from decbayes.merging.heterogeneity import Heterogeneity
 from decbayes.merging.lineage import ids_of
 from decbayes.merging.margins import CLOSE
@@ -19,26 +19,55 @@ from decbayes.merging.shared import Shared
 from decbayes.posterior import Posterior
 from decbayes.symmetry import CoupledSet
 
+DOUBTFUL = 0.8  # a probability below this deserves a look
+MOST_SURE = 0.99  # simulations of a few hundred matches cannot tell more
+UNLIKE = 0.5  # distance of margins from simulated ones above which these tell little
 SPACES = 2  # around a column
 SHORTEST_CAPTION = 16  # what the last column is left with, on a narrow terminal
 
 
-def print_alignment(found: Alignment, merged: Posterior, names: list[str]) -> None:
-    """For each coupled set tables of slots × sites: the site's components and their margins; then who has what."""
-    margins = found.margins()
+def print_alignment(found: Alignment, merged: Posterior, names: list[str], sure: Confidence | str) -> None:
+    """For each coupled set tables of slots × sites: the site's components and how sure they are; then who has what.
+
+    `sure` says why there are no probabilities, where it is a text; the tables then have margins.
+    """
     for coupled in merged.structure.symmetry:
         texts = slot_captions(merged, coupled)
+        values = sureness(found, coupled, sure)
+        cell = probability_cell if isinstance(sure, Confidence) else margin_cell
         columns = [
-            [Text(plain(name)), *(cell(components, margin[coupled]) for components in row)]
-            for name, row, margin in zip(names, found.fillings(coupled), margins, strict=True)
+            [Text(plain(name)), *(cell(components, own) for components in row)]
+            for name, row, own in zip(names, found.fillings(coupled), values, strict=True)
         ]
         print_tables(columns, texts, plain(" + ".join(coupled.factors)))
-        output().print(
-            "In brackets: what the objective loses in the next best slot.\n"
-            f"{close_calls(found, coupled)} are close calls (under {CLOSE:g})."
-        )
+        for line in what_it_means(found, coupled, sure):
+            output().print(line)
         print_shared(found.shared()[coupled], texts, names)
         print_heterogeneity(found.heterogeneity()[coupled], texts)
+
+
+def sureness(found: Alignment, coupled: CoupledSet, sure: Confidence | str) -> list[Array]:
+    """For each site and component its probability, or its margin."""
+    each = sure.probabilities if isinstance(sure, Confidence) else found.margins()
+    return [own[coupled] for own in each]
+
+
+def what_it_means(found: Alignment, coupled: CoupledSet, sure: Confidence | str) -> Iterator[str]:
+    """What the numbers in brackets are, and how far to believe them."""
+    if not isinstance(sure, Confidence):
+        yield f"Probabilities are not calibrated: {plain(sure)}"
+        yield "In brackets: nats that the objective loses in the next best slot."
+        yield f"{close_calls(found, coupled)} are close calls (under {CLOSE:g})."
+        return
+    learned, (wrong, count) = sure.reliability, sure.expected_wrong(coupled)
+    yield "In brackets: the probability that it belongs there, learned from"
+    yield f"{learned.matches:,} matches at simulated sites like these."
+    yield f"About {wrong:.1f} of {count} matches are expected to be wrong."
+    if sure.self_reported:
+        yield "Overlaps are what the sites have reported of themselves."
+    if learned.unlike > UNLIKE:
+        yield "Margins are unlike those of simulated sites: the model describes these"
+        yield "data badly. Take the probabilities with care."
 
 
 def close_calls(found: Alignment, coupled: CoupledSet) -> str:
@@ -82,8 +111,9 @@ def between_text(found: Heterogeneity, slot: int) -> str:
     return f"{largest:.2g}"
 
 
-def shared_rows(found: Alignment, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+def shared_rows(found: Alignment, names: Sequence[str], sure: Confidence | str) -> Iterator[dict[str, Any]]:
     """Who has what, as plain values: one row for each slot."""
+    known = sure.probabilities if isinstance(sure, Confidence) else None
     merged, margins = found.merged(), found.margins()
     apart = found.heterogeneity()
     for coupled, shared in found.shared().items():
@@ -104,6 +134,9 @@ def shared_rows(found: Alignment, names: Sequence[str]) -> Iterator[dict[str, An
                         "components": list(fillings[site][slot]),
                         "observations": float(shared.evidence[site, slot]),
                         "apart": float(shared.apart[site, slot]),
+                        "confidence": None
+                        if known is None
+                        else [finite(known[site][coupled][own]) for own in fillings[site][slot]],
                         "margins": [finite(margins[site][coupled][own]) for own in fillings[site][slot]],
                     }
                     for site in shared.sites(slot)
@@ -112,7 +145,7 @@ def shared_rows(found: Alignment, names: Sequence[str]) -> Iterator[dict[str, An
 
 
 def finite(margin: float) -> float | None:
-    """JSON has no infinity: a component that could go nowhere else has no margin."""
+    """JSON has no infinity and no NaN: a component that could go nowhere else has no margin."""
     return float(margin) if np.isfinite(margin) else None
 
 
@@ -176,10 +209,20 @@ def in_groups(columns: Sequence[Sequence[Text]], room: int) -> Iterator[list[Seq
     yield group
 
 
-def cell(components: Sequence[int], margins: Array) -> Text:
+def margin_cell(components: Sequence[int], margins: Array) -> Text:
     """What a site has put into a slot: "2 (5.1)", or "2+4 (5.1)" with the smaller margin of the two."""
     if not components:
         return Text("–")
     margin = float(margins[list(components)].min())
     sureness = f"{margin:,.1f}" if np.isfinite(margin) else "no other"
     return Text(f"{'+'.join(map(str, components))} ({sureness})", style="yellow" if margin < CLOSE else "")
+
+
+def probability_cell(components: Sequence[int], probabilities: Array) -> Text:
+    """What a site has put into a slot: "2 (97%)", or "2+4 (97%)" with the smaller probability of the two."""
+    if not components:
+        return Text("–")
+    own = probabilities[list(components)]
+    least = float(np.min(own)) if not np.isnan(own).any() else np.nan
+    text = "alone" if np.isnan(least) else f"{100 * min(least, MOST_SURE):.0f}%"
+    return Text(f"{'+'.join(map(str, components))} ({text})", style="yellow" if least < DOUBTFUL else "")

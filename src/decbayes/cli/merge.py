@@ -1,6 +1,7 @@
 """`decbayes merge`: posteriors of many sites into one."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -9,15 +10,17 @@ from cyclopts.types import NonNegativeInt
 
 from decbayes.cli.explain import print_alignment, print_influence, remarks, shared_rows
 from decbayes.cli.outputs import DPI, Dpi, check_output, check_picture, save_picture
+from decbayes.cli.overlap import overlaps_from
 from decbayes.cli.quality import remarks_on
 from decbayes.cli.running import WrongArgument
 from decbayes.cli.sent import read_sent
 from decbayes.cli.terminal import aligning, messages, plain
 from decbayes.cli.terminal import output as screen
-from decbayes.errors import NothingToMerge
+from decbayes.errors import NotCalibrated, NothingToMerge
 from decbayes.files import load, save
 from decbayes.merging import (
     Alignment,
+    Confidence,
     Exhaustive,
     Grouping,
     Hierarchical,
@@ -33,6 +36,9 @@ from decbayes.merging.solving import Number
 from decbayes.posterior import Posterior
 from decbayes.updates.rounds import Sent, check_once, together
 
+# Observations (or words) times components that are simulated and fitted again unasked: a matter of seconds.
+QUICK = 100_000
+SIMULATED = 100
 # Sites of which it is worth the time to find out, unasked, whether unlike things were merged.
 MOST_LOOKED_AT = 100
 TOP_WORDS = 10
@@ -63,6 +69,17 @@ def merge(
         Path | None, Parameter(help="Draw the tree of all components into this file (.png, .svg, .pdf).")
     ] = None,
     dpi: Dpi = DPI,
+    confidence: Annotated[
+        bool | None,
+        Parameter(
+            help="Simulate sites like these, to say how likely each match is right. Default: with --explain, where "
+            "that takes seconds."
+        ),
+    ] = None,
+    overlap: Annotated[
+        list[Path] | None,
+        Parameter(negative="", help="Files of `decbayes overlap`, which make these probabilities sharper."),
+    ] = None,
     as_json: Annotated[
         bool,
         Parameter(name="--json", negative="", help="Print which sites have which component as JSON, one object each."),
@@ -86,7 +103,7 @@ def merge(
     check_output(output, *posteriors)
     for drawn in (picture, tree):
         check_picture(drawn, *posteriors)
-    if naive and (explain or picture or tree or as_json or since or components):
+    if naive and (explain or picture or tree or as_json or since or components or overlap or confidence):
         raise WrongArgument("--naive makes no alignment, which the other options need. Leave --naive out.")
     if restarts is not None and solver != "matching":
         raise WrongArgument("--restarts is for --solver matching.")
@@ -105,6 +122,7 @@ def merge(
     read, earlier = list(same_columns([each.posterior for each in sent.values()])), None
     if since is not None:
         *read, earlier = same_columns([*read, load(since)])
+    reported = None if not overlap else overlaps_from(overlap, read)
     if naive:
         save(product(read), output, note=note)
         messages().print(f"{output}: {len(read)} posteriors, not aligned")
@@ -113,14 +131,16 @@ def merge(
         found = align(read, components=count, solver=solver_named(solver, restarts), since=earlier, progress=progress)
     save(found.merged(), output, note=note)
     names = [path.name.removesuffix(".posterior") for path in posteriors]
-    draw(found, names, picture, tree, dpi)
+    wanted = confidence if explain or overlap else bool(confidence)
+    sure = how_sure(found, wanted, reported, solver_named(solver, restarts))
+    draw(found, names, sure, picture, tree, dpi)
     if explain:
-        print_alignment(found, found.merged(), names)
+        print_alignment(found, found.merged(), names, sure)
         print_influence(found, names)
         for line in remarks_on(found.merged(), TOP_WORDS):
             screen().print(line)
     if as_json:
-        for row in shared_rows(found, names):
+        for row in shared_rows(found, names, sure):
             print(json.dumps(row))
     report(found, output)
 
@@ -133,11 +153,32 @@ def number_of(components: str | None) -> Number:
     return int(components)
 
 
-def draw(found: Alignment, names: list[str], picture: Path | None, branches: Path | None, dpi: int) -> None:
+def how_sure(
+    found: Alignment, wanted: bool | None, reported: Sequence[Any] | None, solver: Solver | None
+) -> Confidence | str:
+    """The probability of each match, or why there is none."""
+    from decbayes.calibration import reliability
+
+    if wanted is False:
+        return "they were not asked for."
+    work = sum(own.sum() * len(own) for coupled in found.structure.symmetry for own in found.evidence(coupled))
+    if wanted is None and work > QUICK:
+        return "simulations take a while. --confidence asks for them."
+    try:
+        with messages().status("simulating sites like these"):
+            return found.confidence(reliability(found, solver=solver, matches=SIMULATED), reported)
+    except NotCalibrated as error:
+        return str(error)
+
+
+def draw(
+    found: Alignment, names: list[str], sure: Confidence | str, picture: Path | None, branches: Path | None, dpi: int
+) -> None:
     from decbayes import plot
 
     if picture is not None:
-        save_picture(plot.alignment(found, names=names).figure, picture, dpi)
+        known = sure if isinstance(sure, Confidence) else None
+        save_picture(plot.alignment(found, names=names, confidence=known).figure, picture, dpi)
     if branches is not None:
         save_picture(plot.tree(tree(found.posteriors), names=names).figure, branches, dpi)
 

@@ -1,6 +1,7 @@
 """Merging posteriors: the naive product, and AMPS, which aligns components first."""
 
 from decbayes.merging.alignment import Alignment
+from decbayes.merging.confidence import Confidence, Reliability
 from decbayes.merging.dendrogram import Tree, tree
 from decbayes.merging.exhaustive import Exhaustive
 from decbayes.merging.grouping import Grouping
@@ -18,6 +19,7 @@ from decbayes.merging.symmetrized import Symmetrized, symmetrize
 
 __all__ = [
     "Alignment",
+    "Confidence",
     "Event",
     "Exhaustive",
     "Grouping",
@@ -26,6 +28,7 @@ __all__ = [
     "Lineage",
     "Matching",
     "Quadratic",
+    "Reliability",
     "Robust",
     "RobustMerge",
     "Swaps",

@@ -3,20 +3,23 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from decbayes.arguments import check_kind
 from decbayes.display import Displayed
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.merging.components import LEAST_EVIDENCE, Components
+from decbayes.merging.confidence import Confidence, Reliability, checked_overlaps
 from decbayes.merging.coupled import constant, coupled_problem, fitting
 from decbayes.merging.division import Division
 from decbayes.merging.heterogeneity import Heterogeneity, heterogeneity
 from decbayes.merging.influence import Influence, influence
 from decbayes.merging.lineage import Lineage, follow, with_new_ids
-from decbayes.merging.margins import component_margins, upper_bound
+from decbayes.merging.margins import component_losses, component_margins, upper_bound
 from decbayes.merging.names import inherited
 from decbayes.merging.problem import Optimality, Problem
 from decbayes.merging.products import assigned_product
@@ -117,7 +120,8 @@ class Alignment(Displayed):
 
         All other posteriors keep their places. Zero says that the next best slot is as good; infinity, that there is no
         other. The objective is J where each site fills each slot once, else what the slots know (see `Grouping`). A
-        margin is no probability: how sure a match is also depends on how far the sites' posteriors can be believed.
+        margin is no probability: how sure a match is also depends on how far the sites' posteriors can be believed. See
+        `confidence` for a probability.
         """
         margins: tuple[dict[CoupledSet, Array], ...] = tuple({} for _ in self.posteriors)
         for coupled in self.structure.symmetry:
@@ -126,6 +130,39 @@ class Alignment(Displayed):
             for own, values in zip(margins, component_margins(problem, slots), strict=True):
                 own[coupled] = values
         return margins
+
+    def losses(self) -> tuple[Mapping[CoupledSet, Array], ...]:
+        """For each posterior and component: the nats of information that are lost because it shares its slot.
+
+        Noise makes some of it; what belongs elsewhere, or nowhere, loses far more.
+        """
+        losses: tuple[dict[CoupledSet, Array], ...] = tuple({} for _ in self.posteriors)
+        for coupled in self.structure.symmetry:
+            slots = [assignment[coupled] for assignment in self.assignments]
+            for own, values in zip(losses, component_losses(self._problem(coupled), slots), strict=True):
+                own[coupled] = values
+        return losses
+
+    def confidence(self, reliability: Reliability, overlaps: Sequence[Any] | None = None) -> Confidence:
+        """For each posterior and component: the probability that it belongs to its slot.
+
+            found.confidence(db.reliability(found))
+
+        `reliability` says what margins and evidence are worth in this setting: `decbayes.reliability` learns it from
+        simulations. `overlaps` has for each posterior what its site reports (`decbayes.overlap`), or None.
+        """
+        check_kind(Reliability, reliability=reliability)
+        found: tuple[dict[CoupledSet, Array], ...] = tuple({} for _ in self.posteriors)
+        margins, losses = self.margins(), self.losses()
+        for coupled in self.structure.symmetry:
+            evidence, alone = self.evidence(coupled), self.alone(coupled)
+            shares = checked_overlaps(overlaps, [len(own) for own in evidence])
+            for site, own in enumerate(found):
+                sure = reliability.probabilities(
+                    margins[site][coupled], evidence[site], losses[site][coupled], shares[site]
+                )
+                own[coupled] = np.where(alone[site] | (evidence[site] < LEAST_EVIDENCE), np.nan, sure)
+        return Confidence(found, reliability, overlaps is not None)
 
     def filled(self, coupled: CoupledSet) -> NDArray[np.bool_]:
         """(sites, slots): whether what the posterior has put there is more than the prior."""
@@ -145,10 +182,20 @@ class Alignment(Displayed):
 
         The others are padding, or what a fit did not need; it does not matter where they go.
         """
+        return tuple(own >= LEAST_EVIDENCE for own in self.evidence(coupled))
+
+    def evidence(self, coupled: CoupledSet) -> tuple[Array, ...]:
+        """For each posterior, how many observations (or words) each component stands for."""
         problem = self._problem(coupled)
-        return tuple(
-            Components.of(problem.factors, [contents]).evidence >= LEAST_EVIDENCE for contents in problem.contents
-        )
+        return tuple(Components.of(problem.factors, [contents]).evidence for contents in problem.contents)
+
+    def alone(self, coupled: CoupledSet) -> tuple[NDArray[np.bool_], ...]:
+        """For each posterior, which components are in slots where no other posterior has put anything."""
+        pairs = [*zip(self.assignments, self.evidence(coupled), strict=True)]
+        count = self.structure.components(coupled)
+        held = np.array([np.bincount(own[coupled], weights, minlength=count) for own, weights in pairs])
+        others = held.sum(axis=0) - held
+        return tuple(others[site, own[coupled]] < LEAST_EVIDENCE for site, (own, _) in enumerate(pairs))
 
     def shared(self) -> Mapping[CoupledSet, Shared]:
         """Who has what: for each slot the sites that support it, with how much, and how far their versions differ."""

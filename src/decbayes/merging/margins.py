@@ -50,6 +50,16 @@ def grouped_margins(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
     return np.split(search.margins(), np.cumsum([len(own) for own in slots])[:-1])
 
 
+def component_losses(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
+    """For each site and component, the nats of information that are lost because it shares its slot with others."""
+    components = Components.of(problem.factors, [*problem.contents])
+    base = bases(components.factors, float(components.evidence.sum()), problem.components)
+    search = Search(components, np.concatenate(slots), base, problem.components)
+    everyone = np.arange(len(components))
+    lost = search.alone() - search.gains(everyone)[everyone, search.labels]
+    return np.split(np.maximum(lost, 0.0), np.cumsum([len(own) for own in slots])[:-1])
+
+
 def next_best_losses(gain: Array, permutation: Permutation, alike: NDArray[np.bool_]) -> Array:
     """For each slot, what is lost when its component must go elsewhere and all slots are assigned anew.
 

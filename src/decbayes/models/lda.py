@@ -193,6 +193,13 @@ class LatentDirichletAllocation(OfTexts):
         gamma, _ = self._predict(posterior, counts)
         return np.asarray(gamma / gamma.sum(axis=1, keepdims=True))
 
+    def responsibilities(self, posterior: Posterior, data: Any) -> tuple[Array, Array]:
+        """For each distinct word of each document the probability of each topic, and how often it occurs there."""
+        shares, counts = self.assign(posterior, data), as_counts(data, len(self.vocabulary))
+        topics, part = topics_at(posterior, counts), counts.part(slice(0, len(counts)))
+        joint = shares[part.rows()] * (topics.alpha / topics.totals)[part.columns]
+        return joint / joint.sum(axis=1, keepdims=True), np.asarray(part.data, dtype=np.float64)
+
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
         """Per document Σ_w n_w log Σ_k E[θ_dk] E[β_kw] over the words of `held`, where q(θ_d) is that of `data`.
 

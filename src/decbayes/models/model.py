@@ -137,6 +137,14 @@ class Model(ABC):
     def assign(self, posterior: Posterior, data: Any) -> Array:
         """(observations, components): how much of each observation each component accounts for."""
 
+    def responsibilities(self, posterior: Posterior, data: Any) -> tuple[Array, Array]:
+        """(parts, components) and (parts,): which component accounts for each part of the data, and what a part counts.
+
+        Parts are observations, or what these consist of where each has a component of its own: words, steps.
+        """
+        shares = self.assign(posterior, data)
+        return shares, np.ones(len(shares))
+
     def draw(self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator) -> tuple[Any, Any]:
         """So many observations, given parameters as the families draw them, and what is hidden behind each.
 

@@ -5,6 +5,7 @@ A function draws on the axes it is given, or on those of a new figure, and retur
 """
 
 from decbayes.plot._alignment import alignment as alignment
+from decbayes.plot._calibration import calibration as calibration
 from decbayes.plot._classes import classes as classes
 from decbayes.plot._images import features as features
 from decbayes.plot._images import images as images
@@ -14,4 +15,15 @@ from decbayes.plot._simplex import simplex as simplex
 from decbayes.plot._topics import topics as topics
 from decbayes.plot._tree import tree as tree
 
-__all__ = ["alignment", "classes", "features", "images", "mixture", "network", "simplex", "topics", "tree"]
+__all__ = [
+    "alignment",
+    "calibration",
+    "classes",
+    "features",
+    "images",
+    "mixture",
+    "network",
+    "simplex",
+    "topics",
+    "tree",
+]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from decbayes.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
-from decbayes.merging import Alignment
+from decbayes.merging import Alignment, Confidence
 from decbayes.merging.margins import CLOSE
 from decbayes.plot.style import NAIVE, NOTHING, bare, matplotlib, new_axes, shades, styled
 from decbayes.symmetry import CoupledSet
@@ -17,43 +17,58 @@ from decbayes.symmetry import CoupledSet
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+DOUBTFUL = 0.8  # a probability below this deserves a look
 LEAST_MARGIN = 0.1  # nats: below, a match is as good as a coin toss, and all such cells look alike
 
 
 @styled()
-def alignment(found: Alignment, *, names: Sequence[str] | None = None, axes: "Axes | None" = None) -> "Axes":
-    """Sites × slots: which components of each site went where, coloured by the margin.
+def alignment(
+    found: Alignment,
+    *,
+    names: Sequence[str] | None = None,
+    confidence: Confidence | None = None,
+    axes: "Axes | None" = None,
+) -> "Axes":
+    """Sites × slots: which components of each site went where, coloured by how sure that is.
 
-    The margin is what the objective loses in the next best slot, in nats; of several components in one cell the
-    smallest counts. Framed cells are close calls; in grey ones a site has put nothing. Coupled sets stand side by side.
+    With `confidence` the colour is the probability that a component belongs there, else the margin: what the objective
+    loses in the next best slot, in nats. Of several components in one cell the least counts. Framed cells are close
+    calls; in grey ones a site has put nothing. Coupled sets stand side by side.
     """
     check_kind(Alignment, found=found)
     sets = found.posteriors[0].structure.symmetry
     if not sets:
         raise StructureMismatch("This structure has no coupled sets, so nothing was aligned.")
-    margins = found.margins()
     labels = [cell_labels(found, coupled) for coupled in sets]
     filled = np.hstack(labels) != ""
-    sureness = np.hstack([least_margins(found, coupled, margins) for coupled in sets])
+    values = found.margins() if confidence is None else confidence.probabilities
+    sureness = np.hstack([least_sure(found, coupled, values) for coupled in sets])
     axes = (
         axes
         if axes is not None
         else new_axes(max(1.6 + 0.36 * sureness.shape[1], 3.0), max(0.7 + 0.26 * len(sureness), 1.8))
     )
-    shown = np.where(filled, finite(sureness), np.nan)
-    scale = matplotlib("colors").LogNorm(LEAST_MARGIN, np.nanmax(shown, initial=2 * LEAST_MARGIN))
+    # A component that nobody else has is alone in its slot: nothing can be wrong with that match.
+    sure = finite(sureness) if confidence is None else np.where(np.isnan(sureness), 1.0, sureness)
+    shown = np.where(filled, sure, np.nan)
+    scale = margin_scale(shown) if confidence is None else matplotlib("colors").Normalize(0.0, 1.0)
     image = axes.imshow(shown, norm=scale, cmap=shades(), aspect="auto")
     axes.set_facecolor(NOTHING)
     entries = np.hstack(labels)
     write_cells(axes, entries, light=np.asarray(scale(shown)) < 0.55)
-    frame_cells(axes, shown < CLOSE)
+    frame_cells(axes, shown < (CLOSE if confidence is None else DOUBTFUL))
     name_slots(axes, [each.shape[1] for each in labels])
     axes.set_yticks(range(len(shown)), names if names is not None else map(str, range(len(shown))))
     axes.set(xlabel="slot", ylabel="site")
-    bar = axes.figure.colorbar(image, ax=axes, label="margin (nats)", format="{x:g}")
+    title = "margin (nats)" if confidence is None else "probability"
+    bar = axes.figure.colorbar(image, ax=axes, label=title, format="{x:g}")
     bar.outline.set_visible(False)
     bar.ax.minorticks_off()
     return axes
+
+
+def margin_scale(shown: Array) -> Any:
+    return matplotlib("colors").LogNorm(LEAST_MARGIN, np.nanmax(shown, initial=2 * LEAST_MARGIN))
 
 
 def cell_labels(found: Alignment, coupled: CoupledSet) -> NDArray[Any]:
@@ -61,10 +76,10 @@ def cell_labels(found: Alignment, coupled: CoupledSet) -> NDArray[Any]:
     return np.array([["+".join(map(str, cell)) for cell in row] for row in found.fillings(coupled)], dtype=object)
 
 
-def least_margins(found: Alignment, coupled: CoupledSet, margins: Sequence[Mapping[CoupledSet, Array]]) -> Array:
-    """Sites × slots: the smallest margin of the components in each cell; NaN where there are none."""
-    least = np.full((len(margins), found.structure.components(coupled)), np.nan)
-    for row, own, assignment, seen in zip(least, margins, found.assignments, found.seen(coupled), strict=True):
+def least_sure(found: Alignment, coupled: CoupledSet, values: Sequence[Mapping[CoupledSet, Array]]) -> Array:
+    """Sites × slots: the smallest value of the components in each cell; NaN where there are none."""
+    least = np.full((len(values), found.structure.components(coupled)), np.nan)
+    for row, own, assignment, seen in zip(least, values, found.assignments, found.seen(coupled), strict=True):
         np.fmin.at(row, assignment[coupled][seen], own[coupled][seen])
     return least
 

@@ -18,7 +18,7 @@ from decbayes.merging.sources import reordered
 from decbayes.models.features import LatentFeatures
 from decbayes.models.model import Model
 from decbayes.models.registry import model_for
-from decbayes.plot._alignment import least_margins
+from decbayes.plot._alignment import least_sure
 from decbayes.plot._network import by_number
 from decbayes.posterior import Posterior
 from decbayes.reporting.words import captions
@@ -39,7 +39,7 @@ class Sureness:
 
 def sureness(found: Alignment, coupled: CoupledSet) -> Sureness:
     """How sure each match is: the only place that knows by which measure."""
-    values = least_margins(found, coupled, found.margins())
+    values = least_sure(found, coupled, found.margins())
     words = f"what the objective loses in the next best slot, in nats; under {CLOSE:g} it is a close call"
     return Sureness(values, values < CLOSE, words)
 

@@ -1,0 +1,146 @@
+"""Whether a plan will work, found out before anybody fits anything: simulate it, many times, with the truth known.
+
+Parameters are drawn from the prior (or from a posterior), each site gets data, fits and shares, and the merge is
+compared with the truth: simulation-based calibration of the whole procedure, not of one fit.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from decbayes.arguments import check_whole
+from decbayes.calibration.learning import curves_of
+from decbayes.calibration.matches import Matches
+from decbayes.calibration.trials import Plan, Trial, check_plan, trial
+from decbayes.workers import jobs
+
+# Where advice begins.
+TOO_NARROW, TOO_WRONG, TOO_FAR = 0.1, 0.1, 0.05
+
+
+@dataclass(frozen=True)
+class PlanReport:
+    """What came of a plan, over all simulated data sets.
+
+    `coverage[name]` is how often intervals of that level held the truth, and the standard error of that; `at_once` is
+    the same of one fit of all data. `ranks[name]`
+    counts where the truth lay among draws of the posterior, in bars of equal probability: level where the posterior can
+    be believed, high at both ends where it is too narrow. `right` is the share of matches that were right, `gap` what a
+    fit of all data in one place is ahead by, in nats per observation or word, each with its standard error.
+    """
+
+    trials: tuple[Trial, ...]
+    level: float
+    coverage: Mapping[str, tuple[float, float]] = field(init=False)
+    at_once: Mapping[str, tuple[float, float]] = field(init=False)
+    ranks: Mapping[str, list[int]] = field(init=False)
+    right: tuple[float, float] = field(init=False)
+    gap: tuple[float, float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        names = [*dict.fromkeys(name for trial in self.trials for name in trial.covered)]
+        put(self, "coverage", {n: mean_and_error([t.covered[n] for t in self.trials if n in t.covered]) for n in names})
+        put(
+            self,
+            "at_once",
+            {n: mean_and_error([t.covered_at_once[n] for t in self.trials if n in t.covered]) for n in names},
+        )
+        sums = {n: np.sum([t.ranks[n] for t in self.trials if n in t.ranks], axis=0).tolist() for n in names}
+        put(self, "ranks", sums)
+        put(
+            self,
+            "right",
+            mean_and_error([float(np.mean(t.matches["right"])) for t in self.trials if t.matches["right"]]),
+        )
+        put(self, "gap", mean_and_error([trial.gap for trial in self.trials]))
+
+    def matches(self) -> Matches:
+        """All simulated matches."""
+        names = ("margins", "evidence", "losses", "overlaps", "right", "nowhere")
+        return Matches(*(np.array([x for trial in self.trials for x in trial.matches[name]]) for name in names))
+
+    def reliability(self, bars: int = 5) -> list[tuple[float, float, int]]:
+        """For each range of the probability that matches were said to be right with: said, true, and how many."""
+        found = self.matches()
+        if len(found) < 2 * bars:
+            return []
+        said = curves_of(found, found.margins).probabilities(
+            found.margins, found.evidence, found.losses, np.full(len(found), np.nan)
+        )
+        order = np.array_split(np.argsort(said, kind="stable"), bars)
+        return [(float(said[part].mean()), float(found.right[part].mean()), len(part)) for part in order]
+
+
+def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
+    """The mean over data sets and its standard error; what one data set tells has much in common."""
+    if not values:
+        return np.nan, np.nan
+    error = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.inf
+    return float(np.mean(values)), error
+
+
+def try_plan(
+    plan: Plan,
+    *,
+    data_sets: int = 100,
+    seed: int = 0,
+    done: Sequence[Trial] = (),
+    progress: Callable[[Trial], None] | None = None,
+) -> PlanReport:
+    """Simulate a plan so many times and say how good its posterior would be.
+
+        report = db.try_plan(db.Plan(model, sites=10, observations=100))
+
+    Data set number i depends on the seed and i alone: what is `done` is not done again. joblib shares out the rest;
+    `progress` is told each that ends.
+    """
+    check_whole(1, data_sets=data_sets)
+    check_plan(plan)
+    numbers = range(len(done), data_sets)
+    tasks = (delayed(trial)(plan, np.random.default_rng([seed, number])) for number in numbers)
+    found = list(done[:data_sets])
+    for each in Parallel(n_jobs=jobs(), prefer="threads", return_as="generator")(tasks):
+        found.append(each)
+        if progress is not None:
+            progress(each)
+    return PlanReport(tuple(found), plan.level)
+
+
+def advice(plan: Plan, report: PlanReport) -> str:
+    """What to do, in a sentence or two."""
+    where = f"{plan.sites} site{'s' * (plan.sites > 1)} of {plan.observations} observations"
+    said = [each for each in (about_intervals(plan, report), about_matches(report), about_scores(plan, report)) if each]
+    if said:
+        return f"With {where}: " + " ".join(said)
+    return f"With {where} the merge is about as good as one fit of all data, and its intervals can be used."
+
+
+def about_intervals(plan: Plan, report: PlanReport) -> str:
+    name, (covered, error) = min(report.coverage.items(), key=lambda item: item[1][0])
+    if covered + 2 * error >= plan.level - TOO_NARROW:
+        return ""
+    if report.at_once[name][0] - covered > TOO_NARROW / 2 and plan.sites > 1:
+        remedy = "more rounds" if plan.rounds else "refine (--rounds)"
+        return f"intervals of '{name}' are too narrow; {remedy}, or fewer, larger sites."
+    return (
+        f"intervals of '{name}' are too narrow, and so are those of one fit of all data "
+        f"({report.at_once[name][0]:.0%}); "
+        "calibrate them after the merge (`decbayes.calibrate`). If components drawn from this prior overlap more than "
+        "yours, draw them from a posterior (--like)."
+    )
+
+
+def about_matches(report: PlanReport) -> str:
+    wrong = 1.0 - report.right[0]
+    return f"{wrong:.0%} of matches are wrong; more data per site, or fewer components." if wrong > TOO_WRONG else ""
+
+
+def about_scores(plan: Plan, report: PlanReport) -> str:
+    gap, error = report.gap
+    if gap - 2 * error <= TOO_FAR:
+        return ""
+    remedy = "more rounds, or more data per site" if plan.rounds else "refine (--rounds)"
+    return f"the merge predicts {gap:.2f} nat worse than one fit of all data; {remedy}."

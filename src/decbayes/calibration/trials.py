@@ -1,0 +1,185 @@
+"""One simulated data set of a plan: drawn, fitted at sites, merged, and compared with the truth it was drawn from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.sparse import csr_array
+
+from decbayes.arguments import check_whole
+from decbayes.calibration.matches import Matches, in_common, overlaps_of
+from decbayes.errors import NotCalibrated
+from decbayes.families import Array
+from decbayes.families.matrices import Indices
+from decbayes.merging import Alignment, align
+from decbayes.models.holdout import hold_out
+from decbayes.models.model import Model
+from decbayes.models.simulation import first
+from decbayes.posterior import Posterior
+from decbayes.streaming import refine
+
+# Draws among which the truth has a rank, and bars of a histogram of ranks.
+DRAWS, BARS = 99, 20
+# Probabilities smaller than this are not ranked: most words of a topic never occur.
+LEAST_PROBABILITY = 0.005
+# Observations to score with, and to know the true parameters by.
+TESTED, PILOT = 500, 20_000
+# The logarithm of a probability that is zero by rounding.
+IMPOSSIBLE = -700.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be tried: a model, so many sites with so many observations each, and further rounds if any.
+
+    The truth is drawn from the model's prior, or from the posterior `truth`. `length` is that of documents, in words.
+    """
+
+    model: Model
+    sites: int
+    observations: int
+    rounds: int = 0
+    truth: Posterior | None = None
+    length: float | None = None
+    level: float = 0.9
+
+    def __post_init__(self) -> None:
+        check_whole(1, sites=self.sites, observations=self.observations)
+        check_whole(0, rounds=self.rounds)
+        if not 0.0 < self.level < 1.0:
+            raise ValueError(
+                f"level is how often intervals should hold the truth, between 0 and 1; not {self.level!r}."
+            )
+        if self.model.auto:
+            raise ValueError(f"A plan says how many {self.model.number} there are; 'auto' does not.")
+
+    @property
+    def options(self) -> dict[str, float]:
+        return {} if self.length is None else {"length": float(self.length)}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One simulated data set: histograms of ranks and coverage by quantity, those of one fit of all data, and
+    the matches."""
+
+    ranks: Mapping[str, list[int]]
+    covered: Mapping[str, float]
+    covered_at_once: Mapping[str, float]
+    gap: float
+    matches: Mapping[str, list[float]]
+
+
+def check_plan(plan: Plan) -> None:
+    """Refuse what cannot be simulated, before the work is done."""
+    source = plan.truth or Posterior.of_prior(plan.model.structure)
+    parameters = {
+        name: first(source, name, values) for name, values in source.sample(1, np.random.default_rng(0)).items()
+    }
+    try:
+        plan.model.draw(parameters, 1, np.random.default_rng(0), **plan.options)
+    except (NotImplementedError, TypeError) as error:
+        raise NotCalibrated(f"There is no way to simulate this plan: {error}") from None
+
+
+def trial(plan: Plan, rng: np.random.Generator) -> Trial:
+    """One data set: drawn, fitted, merged, and compared with what it was drawn from."""
+    model = plan.model
+    source = plan.truth or Posterior.of_prior(model.structure)
+    parameters = {name: first(source, name, values) for name, values in source.sample(1, rng).items()}
+    shards = [model.draw(parameters, plan.observations, rng, **plan.options)[0] for _ in range(plan.sites)]
+    posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
+    found = align(posteriors)
+    merged = (
+        found.merged() if not plan.rounds else refine(model, shards, posteriors, rounds=plan.rounds, rng=rng).merged
+    )
+    batch = model.fit(model.joined(shards), rng=rng).posterior
+    ranks, at_once = ranked(merged, parameters, rng), ranked(batch, parameters, rng)
+    return Trial(
+        {name: np.bincount(own * BARS // (DRAWS + 1), minlength=BARS).tolist() for name, own in ranks.items()},
+        covered_by(ranks, plan.level),
+        covered_by(at_once, plan.level),
+        score_of(plan, parameters, batch, merged, rng),
+        matches_of(plan, found, shards, parameters, rng),
+    )
+
+
+def covered_by(ranks: Mapping[str, Indices], level: float) -> dict[str, float]:
+    """The share of true values within the interval of that level; there are 100 ranks that the truth may have."""
+    low, high = (DRAWS + 1) * (1.0 - level) / 2.0, (DRAWS + 1) * (1.0 + level) / 2.0
+    return {name: float(np.mean((own >= low) & (own < high))) for name, own in ranks.items() if len(own)}
+
+
+def score_of(
+    plan: Plan, parameters: dict[str, Any], batch: Posterior, merged: Posterior, rng: np.random.Generator
+) -> float:
+    """How far a fit of all data is ahead on new data."""
+    data, held = plan.model.draw(parameters, TESTED, rng, **plan.options)[0], None
+    if plan.model.in_parts:
+        data, held = hold_out(data, share=0.5, rng=rng)
+    return plan.model.score(batch, data, held) - plan.model.score(merged, data, held)
+
+
+def ranked(posterior: Posterior, parameters: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Indices]:
+    """For each quantity, the rank of each true value among draws of the posterior, components put side by side."""
+    order, ranks = beside(posterior, parameters), {}
+    for name, family in posterior.structure.families.items():
+        truth, drawn = (
+            family.quantities(parameters[name]),
+            family.quantities(family.sample(posterior.natural[name], DRAWS, rng)),
+        )
+        relabelled = any(name in coupled.factors for coupled in posterior.structure.symmetry)
+        for part, values in truth.items():
+            draws = drawn[part][:, order] if relabelled else drawn[part]
+            own = (draws < values).sum(axis=0)
+            likely = values > LEAST_PROBABILITY if family.countable else np.ones(np.shape(values), dtype=np.bool_)
+            ranks[name if part == "value" else f"{name}, {part}"] = np.ravel(own[likely]).astype(np.intp)
+    return ranks
+
+
+def beside(posterior: Posterior, parameters: Mapping[str, Any]) -> Indices:
+    """For each true component the one of the posterior whose data it makes most likely, each taken once."""
+    structure = posterior.structure
+    if not structure.symmetry:
+        return np.zeros(0, dtype=np.intp)
+    (coupled,) = structure.symmetry
+    families = {name: structure.families[name] for name in coupled.factors}
+    told = [name for name, family in families.items() if not (family.over_components or family.two_sided)]
+    scores = [likelihood(posterior, name, parameters[name]) for name in told]
+    return np.asarray(linear_sum_assignment(np.sum(scores, axis=0), maximize=True)[1])
+
+
+def likelihood(posterior: Posterior, name: str, value: Any) -> Array:
+    """(true components, components): ⟨T(θ), contribution⟩, how likely each makes the data of each."""
+    contribution: Any = posterior.contribution[name]
+    # A word that a topic never has is impossible, and not infinitely so: fits leave traces of all words in all topics.
+    with np.errstate(divide="ignore"):
+        statistics = np.nan_to_num(posterior.structure.families[name].statistics(value), neginf=IMPOSSIBLE)
+    return np.asarray((contribution @ statistics.T).T)
+
+
+def matches_of(
+    plan: Plan, found: Alignment, shards: Sequence[Any], parameters: Mapping[str, Any], rng: np.random.Generator
+) -> dict[str, list[float]]:
+    """The matches of the one-shot merge, with the truth about each; none where the truth cannot be told."""
+    truth = known_posterior(plan, parameters, rng)
+    if truth is None or len(shards) < 2:
+        return {name: [] for name in ("margins", "evidence", "losses", "overlaps", "right", "nowhere")}
+    (coupled,) = found.structure.symmetry
+    truths = [in_common(plan.model, own, truth, shard) for own, shard in zip(found.posteriors, shards, strict=True)]
+    matches = Matches.of(found, coupled, overlaps_of(plan.model, found, shards), truths)
+    return {name: values.tolist() for name, values in asdict(matches).items()}
+
+
+def known_posterior(plan: Plan, parameters: Mapping[str, Any], rng: np.random.Generator) -> Posterior | None:
+    """A posterior that knows the parameters, from very many observations whose components are known; or None."""
+    structure, model = plan.model.structure, plan.model
+    if len(structure.symmetry) != 1:
+        return None
+    (coupled,) = structure.symmetry
+    if [structure.families[name].countable for name in coupled.factors] == [True]:
+        return Posterior(structure, {name: csr_array(PILOT * parameters[name]) for name in coupled.factors})
+    learn = getattr(model, "from_assignments", None)
+    return None if learn is None else learn(*model.draw(parameters, PILOT, rng, **plan.options))

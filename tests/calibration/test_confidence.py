@@ -1,0 +1,243 @@
+"""Probabilities of matches: what they rise in, that they come true, that they are refused where nothing is known."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import decbayes as db
+from decbayes.calibration import learning
+from decbayes.calibration.learning import distance, rising_curve
+from decbayes.calibration.matches import Matches, judged, overlaps_of
+from decbayes.errors import NotCalibrated, StructureMismatch
+from decbayes.merging.confidence import Curve, Reliability
+
+KNOWN = Reliability(Curve(-1.0, (1.0, 0.2, 0.3)), Curve(-1.0, (1.0, 0.2, 0.3, 0.5)), 400, 0.8, 0.25)
+MODEL = db.GaussianMixture(3, dimension=1, variance=1.0, prior_variance=25.0, ascent=db.Ascent(restarts=1))
+
+
+def sites(rng, apart=6.0, count=3, points=40, seen=(0, 1, 2)):
+    shards, labels = [], []
+    for _ in range(count):
+        labels.append(rng.choice(seen, size=points))
+        shards.append(apart * (labels[-1] - 1.0)[:, None] + rng.normal(size=(points, 1)))
+    return shards, labels
+
+
+@pytest.fixture
+def fitted(rng):
+    shards, labels = sites(rng)
+    found = db.align([MODEL.fit(shard, rng=rng).posterior for shard in shards])
+    return found, shards, labels
+
+
+def test_overlap_is_the_share_of_a_components_data_that_the_others_give_to_its_slot(fitted):
+    """Observation by observation, from densities that the means and the known variance give."""
+    found, shards, _ = fitted
+    (coupled,) = found.structure.symmetry
+    shares = db.overlap(MODEL, found, 1, shards[1])
+    own, others = found.posteriors[1], db.merge([found.posteriors[0], found.posteriors[2]])
+    mine, theirs = MODEL.assign(own, shards[1]), MODEL.assign(others, shards[1])
+    # The others' merge has an order of its own; its components are told apart by their means.
+    order = np.argsort(np.argsort(found.without(1).mean("components")[:, 0]))
+    place = np.argsort(others.mean("components")[:, 0])[order]
+    expected = [
+        sum(mine[n, k] * theirs[n, place[slot]] for n in range(40)) / sum(mine[n, k] for n in range(40))
+        for k, slot in enumerate(found.assignments[1][coupled])
+    ]
+    np.testing.assert_allclose(shares, expected, rtol=1e-6)
+    np.testing.assert_allclose(overlaps_of(MODEL, found, shards)[1], shares, rtol=1e-9)
+    assert shares.min() > 0.9
+    with pytest.raises(StructureMismatch, match="posteriors 0 to 2"):
+        db.overlap(MODEL, found, 3, shards[0])
+
+
+def test_a_topics_overlap_counts_words(rng):
+    """Two topics share no words: every word's topic is certain, though documents mix both."""
+    model = db.LatentDirichletAllocation(2, tuple("abcdef"))
+    counts = [csr_array(rng.multinomial(30, [1 / 6] * 6, size=20)) for _ in range(2)]
+    contribution = csr_array(np.kron(np.eye(2), np.full((1, 3), 400.0)))
+    swapped = csr_array(contribution.toarray()[::-1])
+    found = db.align([db.Posterior(model.structure, {"topics": each}) for each in (contribution, swapped)])
+    assert db.overlap(model, found, 0, counts[0]).min() > 0.99
+    shares, weights = model.responsibilities(found.posteriors[0], counts[0])
+    assert weights.sum() == counts[0].sum()
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+
+
+def test_confidence_rises_with_margin_evidence_and_overlap():
+    few, many = np.array([1.0, 9.0]), np.array([10.0, 10.0])
+    lost, none = np.array([2.0, 2.0]), np.full(2, np.nan)
+    first, second = KNOWN.probabilities(few, many, lost, none)
+    assert first < second
+    assert (KNOWN.probabilities(few, 2 * many, lost, none) > KNOWN.probabilities(few, many, lost, none)).all()
+    assert (KNOWN.probabilities(few, many, 2 * lost, none) < KNOWN.probabilities(few, many, lost, none)).all()
+    low, high = (KNOWN.probabilities(few, many, lost, np.full(2, share)) for share in (0.2, 0.8))
+    assert (low < high).all()
+    assert KNOWN.probabilities(np.array([np.inf]), np.ones(1), np.zeros(1), np.array([1.0]))[0] < 1.0
+    assert Reliability.from_json(KNOWN.as_json()) == KNOWN
+
+
+def test_confidence_is_that_of_each_match_and_none_of_what_is_alone(fitted, rng):
+    found, _, _ = fitted
+    (coupled,) = found.structure.symmetry
+    sure = found.confidence(KNOWN)
+    margins, evidence, losses = found.margins(), found.evidence(coupled), found.losses()
+    for site in range(3):
+        expected = KNOWN.probabilities(
+            margins[site][coupled], evidence[site], losses[site][coupled], np.full(3, np.nan)
+        )
+        np.testing.assert_allclose(sure.probabilities[site][coupled], expected)
+    wrong, count = sure.expected_wrong(coupled)
+    assert count == 9
+    assert wrong == pytest.approx(sum(1.0 - each[coupled].sum() / 3 for each in sure.probabilities) * 3)
+    np.testing.assert_allclose(sure.nowhere()[0][coupled], 0.25 * (1.0 - sure.probabilities[0][coupled]))
+    far = MODEL.fit(rng.normal(size=(40, 1)) + 30.0, rng=rng).posterior
+    wide = db.align([*found.posteriors, far], components=4)
+    alone = np.isnan(wide.confidence(KNOWN).probabilities[3][coupled])
+    assert alone[wide.seen(coupled)[3]].all()
+
+
+def test_overlaps_that_make_no_sense_are_refused(fitted):
+    found, _, _ = fitted
+    with pytest.raises(StructureMismatch, match="3 posteriors and overlaps of 2"):
+        found.confidence(KNOWN, [None, None])
+    with pytest.raises(StructureMismatch, match="posterior 1 must be 3 shares"):
+        found.confidence(KNOWN, [None, [0.1, 0.2, 1.7], None])
+    with pytest.raises(StructureMismatch, match="posterior 0 must be 3 shares"):
+        found.confidence(KNOWN, [[0.1, 0.2], None, None])
+    told = found.confidence(KNOWN, [[0.1, 0.9, 0.5], None, None])
+    assert told.self_reported
+    with pytest.raises(TypeError, match="reliability"):
+        found.confidence(0.9)
+
+
+def test_a_match_is_right_where_the_others_in_its_slot_come_from_the_same():
+    """Three sites, two slots, three sources, by hand."""
+    slots = [np.array([0, 1]), np.array([0, 1]), np.array([0, 0])]
+    truths = [
+        np.array([[9.0, 1.0, 0.0], [0.0, 8.0, 0.0]]),
+        np.array([[6.0, 4.0, 0.0], [0.0, 1.0, 6.0]]),
+        np.array([[5.0, 0.0, 0.0], [0.0, 0.0, 4.0]]),
+    ]
+    right, nowhere = judged(slots, truths, 2)
+    # Site 0's first shares 0.60 with 11/19, 4/19, 4/19 in slot 0; its second 1/7 of slot 1, 4/19 of slot 0.
+    # Site 1's first shares 14/19 and 1/19 of slot 0; its second 1/7 of slot 1 and 5/19 of slot 0.
+    # Site 2's first shares 0.75 of slot 0, its second nothing there and 0.4 of slot 1.
+    assert [each.tolist() for each in right] == [[1, 0], [1, 0], [1, 0]]
+    assert [each.tolist() for each in nowhere] == [[0, 1], [0, 1], [0, 1]]
+
+
+def test_a_match_is_wrong_where_another_slot_has_far_more_in_common():
+    """Slot 0 holds 0.4 and 0.6 of two sources, slot 1 the second alone; the component is nearly all the second."""
+    slots = [np.array([0]), np.array([0, 1])]
+    truths = [np.array([[1.0, 9.0]]), np.array([[4.0, 6.0], [0.0, 5.0]])]
+    right, nowhere = judged(slots, truths, 2)
+    assert (right[0][0], nowhere[0][0]) == (0, 0)
+    nearly = [np.array([[3.2, 6.8]]), truths[1]]
+    assert judged(slots, nearly, 2)[0][0][0] == 1
+
+
+def test_sources_that_nobody_can_tell_apart_are_no_wrong_matches():
+    mixed = [np.array([[5.0, 5.0]]), np.array([[4.0, 6.0]]), np.array([[6.0, 5.0]])]
+    right, _ = judged([np.array([0])] * 3, mixed, 1)
+    assert np.concatenate(right).tolist() == [1, 1, 1]
+
+
+def test_the_curve_is_the_maximum_of_its_penalised_likelihood_and_never_falls(rng):
+    told = np.column_stack([rng.normal(size=500), rng.normal(size=500), rng.normal(size=500)])
+    right = (rng.random(500) < 1 / (1 + np.exp(-(0.5 + 1.5 * told[:, 0] - 2.0 * told[:, 2])))).astype(float)
+    curve = rising_curve(told, right)
+    assert min(curve.slopes) == 0.0 == curve.slopes[2]
+
+    def loss(intercept, slopes):
+        spread, centre = told.std(axis=0), told.mean(axis=0)
+        score = intercept + told @ slopes
+        probability = 1 / (1 + np.exp(-score))
+        fit = -(right * np.log(probability) + (1 - right) * np.log(1 - probability)).sum()
+        inner = intercept + centre @ slopes
+        return fit + 0.5 * ((slopes * spread) ** 2).sum() + 0.05 * inner**2
+
+    slopes = np.array(curve.slopes)
+    best = loss(curve.intercept, slopes)
+    for change in (0.01, -0.01):
+        assert loss(curve.intercept + change, slopes) > best
+        assert loss(curve.intercept, slopes + np.array([change, 0.0, 0.0])) > best
+    assert loss(curve.intercept, slopes + np.array([0.0, 0.0, 0.01])) > best
+
+
+def test_the_distance_of_samples_is_that_of_scipy(rng):
+    from scipy.stats import ks_2samp
+
+    one, two = rng.normal(size=40), rng.normal(size=70) + 0.5
+    assert distance(one, two) == pytest.approx(ks_2samp(one, two).statistic)
+
+
+def expected_error(said, right, bins=5):
+    place = np.minimum((said * bins).astype(int), bins - 1)
+    return sum(abs((said - right)[place == each].sum()) for each in range(bins)) / len(said)
+
+
+def few_documents(rng, topics=12, count=8, documents=15, words=300):
+    """Topics that are hard to tell apart at small sites, and which topic each word came from."""
+    truth = rng.dirichlet(np.full(words, 0.2), size=topics)
+    shards, drawn = [], []
+    for _ in range(count):
+        tokens = np.zeros((documents, topics, words), dtype=int)
+        for document, shares in enumerate(rng.dirichlet(np.full(topics, 0.3), size=documents)):
+            tokens[document] = rng.multinomial(rng.multinomial(25, shares), truth)
+        shards.append(csr_array(tokens.sum(axis=1)))
+        drawn.append(tokens)
+    return shards, drawn
+
+
+def words_by_topic(model, posterior, shard, tokens):
+    """(components, topics): how many words of each component came from each topic."""
+    shares, _ = model.responsibilities(posterior, shard)
+    documents, words = shard.tocoo().coords
+    return shares.T @ tokens[documents, :, words]
+
+
+def test_probabilities_come_true_where_margins_are_far_too_sure(rng):
+    """Over several data sets; which topic a word came from is known."""
+    model = db.LatentDirichletAllocation(12, tuple(f"w{number}" for number in range(300)), topic_prior=0.05)
+    said, odds, right = [], [], []
+    for _ in range(3):
+        shards, drawn = few_documents(rng)
+        found = db.align([model.fit(shard, rng=rng).posterior for shard in shards])
+        (coupled,) = found.structure.symmetry
+        sure = found.confidence(db.reliability(found, model=model, matches=100, length=25))
+        truths = [words_by_topic(model, *each) for each in zip(found.posteriors, shards, drawn, strict=True)]
+        known = Matches.of(found, coupled, [np.zeros(12)] * 8, truths)
+        values = np.concatenate([each[coupled] for each in sure.probabilities])
+        said.append(values[~np.isnan(values)])
+        odds.append(1 / (1 + np.exp(-known.margins)))
+        right.append(known.right)
+    said, odds, right = map(np.concatenate, (said, odds, right))
+    assert 0.3 < right.mean() < 0.8
+    assert expected_error(said, right) < 0.13
+    assert expected_error(odds, right) > 0.3
+
+
+def test_what_was_learned_depends_on_the_set_alone_and_is_remembered(fitted, monkeypatch):
+    found, _, _ = fitted
+    first = db.reliability(found, model=MODEL, matches=30)
+    learning.learned.cache_clear()
+    assert db.reliability(found, model=MODEL, matches=30) == first
+    monkeypatch.setattr(learning, "simulated_matches", None)
+    assert db.reliability(found, model=MODEL, matches=30) == first
+
+
+def test_where_nothing_can_be_simulated_it_says_so(fitted, rng):
+    found, shards, _ = fitted
+    with pytest.raises(NotCalibrated, match="One posterior alone"):
+        db.reliability(db.align(found.posteriors[:1]))
+    structure = db.Structure(
+        found.structure.families, found.structure.prior, found.structure.symmetry, model={"name": "Unheard"}
+    )
+    strange = [db.Posterior(structure, dict(each.contribution)) for each in found.posteriors]
+    with pytest.raises(NotCalibrated, match="no way to simulate"):
+        db.reliability(db.align(strange))
+    states = db.HiddenMarkov(2, columns={"x": db.columns.Gaussian(0.0, 1.0)}, ascent=db.Ascent(restarts=0, passes=5))
+    walks = [states.fit([shard[:20]], rng=rng).posterior for shard in shards]
+    with pytest.raises(NotCalibrated, match=r"(states|common prior)"):
+        db.reliability(db.align(walks))
