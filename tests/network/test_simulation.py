@@ -167,7 +167,7 @@ def test_the_command_draws_the_group_in_faults_and_in_agreement(tmp_path):
 
     pytest.importorskip("matplotlib", reason="needs the plot extra")
     history = History(Plan(6, 30, "ring"), seed=3)
-    rough, calm = watch(history, 0.0, Console(quiet=True))
+    rough, calm = watch(history, 0.0, Console(quiet=True), lambda: None)
     figure = draw((rough, calm))
     for axes, moment in zip(figure.axes[:2], (rough, calm), strict=True):
         assert axes.get_title() == moment.title
