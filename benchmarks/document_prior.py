@@ -10,6 +10,7 @@ gensim fits with alpha="auto" or "symmetric"; its topics and its α are scored b
 """
 
 import argparse
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -56,28 +57,37 @@ def on_fixed(fixed: db.LatentDirichletAllocation, posterior: db.Posterior) -> db
     return db.Posterior(fixed.structure, {"topics": posterior.contribution["topics"]})
 
 
-def show(name: str, posterior: db.Posterior, test: Any, topics: int, words: Any, bound: float | None = None) -> None:
+def show(
+    name: str, posterior: db.Posterior, test: Any, topics: int, words: Any, bound: float | None = None
+) -> dict[str, float]:
     scores = scaled_scores(posterior, test, topics, words)
     total = db.model_for(posterior.structure).document_prior_of(posterior).sum()
     told = f"{bound:8.4f}" if bound is not None else " " * 8
     print(f"{name:28} {told}  {total:7.3f}  " + "  ".join(f"{score:8.4f}" for score in scores), flush=True)
+    return {name: scores[0]}
 
 
-def ours(prior: Any, training: csr_array, test: Any, topics: int, words: tuple[str, ...], seed: int) -> None:
+def ours(
+    prior: Any, training: csr_array, test: Any, topics: int, words: tuple[str, ...], seed: int
+) -> dict[str, float]:
     own = model(prior, topics, words)
     fit = own.fit(training, rng=np.random.default_rng(seed))
-    show(f"document_prior={prior}", fit.posterior, test, topics, words, fit.bound[-1] / training.sum())
+    return show(f"document_prior={prior}", fit.posterior, test, topics, words, fit.bound[-1] / training.sum())
 
 
-def sites(prior: Any, training: csr_array, test: Any, topics: int, words: tuple[str, ...], seed: int) -> None:
+def sites(
+    prior: Any, training: csr_array, test: Any, topics: int, words: tuple[str, ...], seed: int
+) -> dict[str, float]:
     rng = np.random.default_rng(seed)
     shards = [training[part] for part in np.array_split(rng.permutation(training.shape[0]), SITES)]
     fits = model(prior, topics, words).fit_many(shards, rng=rng)
     merged = db.merge([fit.posterior for fit in fits])
-    show(f"{SITES} sites, {prior}", merged, test, topics, words)
+    return show(f"{SITES} sites, {prior}", merged, test, topics, words)
 
 
-def gensims(alpha: str, training: csr_array, test: Any, topics: int, words: tuple[str, ...], seed: int) -> None:
+def gensims(
+    alpha: str, training: csr_array, test: Any, topics: int, words: tuple[str, ...], seed: int
+) -> dict[str, float]:
     from gensim.matutils import Sparse2Corpus
     from gensim.models import LdaModel
 
@@ -90,28 +100,35 @@ def gensims(alpha: str, training: csr_array, test: Any, topics: int, words: tupl
         passes=5,
         random_state=seed,
     )
-    show(f"gensim alpha={alpha}", from_gensim(fitted), test, topics, words)
+    return show(f"gensim alpha={alpha}", from_gensim(fitted), test, topics, words)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--topics", type=int, default=20)
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--without-gensim", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="five topics, without gensim")
+    parser.add_argument("--only", choices=["ours", "gensim"], help="half of it")
     options = parser.parse_args()
+    if options.quick:
+        options.topics, options.only = 5, "ours"
+    results: dict[str, Any] = {}
     training, heldout, words = newsgroups()
     test = db.hold_out(heldout, rng=np.random.default_rng(0))
     for seed in range(1, options.seeds + 1):
         print(f"seed {seed}, {options.topics} topics")
         print(f"{'':28} {'bound':>8}  {'Σ α':>7}  " + "  ".join(f"{f'× {scale:g}':>8}" for scale in SCALES))
-        rest = training, test, options.topics, words, seed
-        for prior in (0.1, 1 / options.topics, "learn"):
-            ours(prior, *rest)
-        for prior in (0.1, "learn"):
-            sites(prior, *rest)
-        if not options.without_gensim:
+        rest, found = (training, test, options.topics, words, seed), {}
+        results[f"seed {seed}"] = found
+        if options.only != "gensim":
+            for prior in (0.1, 1 / options.topics, "learn"):
+                found |= ours(prior, *rest)
+            for prior in (0.1, "learn"):
+                found |= sites(prior, *rest)
+        if options.only != "ours":
             for alpha in ("symmetric", "auto"):
-                gensims(alpha, *rest)
+                found |= gensims(alpha, *rest)
+    print(json.dumps({"benchmark": "document_prior", "settings": vars(options), **results}))
 
 
 if __name__ == "__main__":

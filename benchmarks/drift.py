@@ -13,6 +13,7 @@ newsgroups  20 Newsgroups by a made-up calendar: six of the 20 groups are in the
 """
 
 import argparse
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,18 +85,24 @@ def stream_of(name: str, seed: int) -> list[Day]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("streams", nargs="+", choices=["changing", "stationary", "newsgroups"])
+    parser.add_argument("streams", nargs="*", default=["changing", "stationary"], help="or newsgroups")
+    parser.add_argument("--quick", action="store_true", help="one changing stream")
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     options = parser.parse_args()
-    for name in options.streams:
+    streams = ["changing"] if options.quick else options.streams
+    results: dict[str, Any] = {name: {} for name in streams}
+    for name in streams:
         print(f"{name:12}" + "".join(f"{forgetting!s:>9}" for forgetting in SHARES) + "   learn − none   − best fixed")
-        for seed in range(options.seeds):
+        for seed in range(options.first, options.first + options.seeds):
             days = stream_of(name, seed)
             model = model_of(name, days[0][1].shape[1])
             scores = {forgetting: next_days(model, days, forgetting) for forgetting in SHARES}
             learned, fixed = scores.pop("learn"), max(scores[share] for share in SHARES[1:-1])
+            results[name][f"seed {seed}"] = {"nothing": scores[None], "best fixed": fixed, "learned": learned}
             shown = "".join(f"{score:9.4f}" for score in [*scores.values(), learned])
             print(f"seed {seed:<7}{shown}{learned - scores[None]:+15.4f}{learned - fixed:+15.4f}", flush=True)
+    print(json.dumps({"benchmark": "drift", "settings": vars(options), **results}))
 
 
 if __name__ == "__main__":

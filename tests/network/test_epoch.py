@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from groups import gaussian_charter, identities
+from scipy.sparse import csr_array
 
 import decbayes as db
 from decbayes.errors import InvalidCharter, Refused
@@ -41,6 +42,23 @@ def test_two_epochs_of_a_conjugate_model_equal_batch(rng):
     for site in two.sites:
         np.testing.assert_allclose(site.agent.posterior().natural["mean"], batch.natural["mean"], rtol=0, atol=1e-9)
     assert three.charter.epoch.counted["agent 1"] == ("first 1", "second 1")
+
+
+@pytest.mark.parametrize("forgetting", [0.4, "learn"])
+def test_an_epoch_may_forget(forgetting, rng):
+    """A share of everything; or, learned, as much of the earlier epochs as this one's data contradict."""
+    first, second = rng.normal(size=(3, 50)), 40.0 + rng.normal(size=(3, 5))
+    one = group(gaussian_charter(MEMBERS), [(f"first {i}", points) for i, points in enumerate(first)], rng)
+    two = group(next_charter(one), [(f"second {i}", points) for i, points in enumerate(second)], rng)
+    pool = two.sites[0].agent.pool
+    counted = {record.origin: record.header.shards for record in pool.counted()}
+    later = two.charter.next_epoch(pool.posterior(), counted, forgetting=forgetting)
+    assert later.epoch.counted == next_charter(two).epoch.counted
+    known, left = (charter.epoch.prior.contribution["mean"] for charter in (next_charter(two), later))
+    if forgetting == 0.4:
+        np.testing.assert_allclose(left, 0.6 * known)
+    else:
+        assert later.epoch.prior.mean("mean")[0, 0] > next_charter(two).epoch.prior.mean("mean")[0, 0] + 10.0
 
 
 def test_a_shard_in_the_prior_is_not_observed_again_and_refused_from_others(rng):
@@ -95,3 +113,21 @@ def test_an_epoch_comes_back_from_its_charter(tmp_path, rng):
     db.save(later.model.fit([9.0], rng=rng).posterior, tmp_path / "charter.prior")
     with pytest.raises(InvalidCharter, match="not the prior"):
         Charter.load(tmp_path / "charter.toml")
+
+
+def test_agents_learn_a_document_prior_together(rng):
+    charter = Charter(
+        group="texts",
+        model_name="LatentDirichletAllocation",
+        settings={"topics": 2, "document_prior": "learn"},
+        vocabulary=tuple("abcdef"),
+        members={f"agent {index}": member.public for index, member in enumerate(MEMBERS)},
+        limits=Limits(members=8),
+    )
+    topics = np.kron(np.eye(2), np.full(3, 1 / 3))
+    shares = rng.dirichlet([0.2, 0.8], size=(3, 40))
+    counts = [csr_array(rng.multinomial(20, own @ topics)) for own in shares]
+    simulation = group(charter, [(f"texts {site}", data) for site, data in enumerate(counts)], rng)
+    found = [charter.model.document_prior_of(site.agent.posterior()) for site in simulation.sites]
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_allclose(np.sort(found[0]), [0.2, 0.8], rtol=0.5)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from cyclopts import App, Parameter
@@ -94,6 +94,10 @@ def next_epoch(
     *,
     store: Annotated[Path, Parameter(help="The store of an agent that has the contributions of all members.")],
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the new charter.")],
+    forgetting: Annotated[
+        float | Literal["learn"] | None,
+        Parameter(help="The share to forget, or 'learn': what this epoch's data contradict."),
+    ] = None,
 ) -> None:
     """Begin a new epoch: the merge so far becomes the prior, and the data in it are not counted again.
 
@@ -113,7 +117,7 @@ def next_epoch(
     shards = {record.origin: record.header.shards for record in pool.counted()}
     if not shards:
         raise StoreFailed(f"{store} holds no contributions yet, so a new epoch would not differ from this one.")
-    following = charter.next_epoch(pool.posterior(), shards)
+    following = charter.next_epoch(pool.posterior(), shards, forgetting=forgetting)
     following.save(output)
     print_charter(following)
 

@@ -22,6 +22,7 @@ from decbayes.families import Array, Family, dense
 from decbayes.merging.lineage import follow, ids_of
 from decbayes.merging.robust import by_rows
 from decbayes.posterior import Posterior
+from decbayes.updates.epoch import Epoch
 
 Forgetting = float | Literal["learn"] | None
 """The share that is forgotten from one epoch to the next, or "learn"; None for nothing."""
@@ -102,6 +103,14 @@ def spacing() -> Array:
     """How much of [0, 1] each value on the grid stands for."""
     edges = np.concatenate([[0.0], 0.5 * (GRID[1:] + GRID[:-1]), [1.0]])
     return np.diff(edges)
+
+
+def left_after(epoch: Epoch, added: Posterior, forgetting: Forgetting) -> Posterior:
+    """What is known after an epoch in which `added` was learned, less what is forgotten: the prior of the next one."""
+    forgets = checked_forgetting(forgetting)
+    if forgets == "learn":
+        return Epoch(forget(epoch.prior, "learn", new=added)).whole(added)
+    return forget(epoch.whole(added), forgets)
 
 
 def followed(previous: Posterior, posterior: Posterior) -> Posterior:

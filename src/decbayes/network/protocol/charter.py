@@ -22,6 +22,7 @@ from decbayes.network.protocol.toml import CharterFile, read_epoch, read_tables,
 from decbayes.posterior import Posterior
 from decbayes.structure import EMPTY, Structure, canonical_json
 from decbayes.updates import Epoch, Update
+from decbayes.updates.forgetting import Forgetting, left_after
 
 PROTOCOL = 2
 SECRET_BYTES = 32
@@ -112,16 +113,19 @@ class Charter:
         """What people read to each other: 80 bits, in five groups."""
         return abbreviated(self.fingerprint)
 
-    def next_epoch(self, merged: Posterior, counted: Mapping[AgentId, Iterable[str]]) -> "Charter":
+    def next_epoch(
+        self, merged: Posterior, counted: Mapping[AgentId, Iterable[str]], *, forgetting: Forgetting = None
+    ) -> "Charter":
         """The charter of the next epoch: what was merged in this one becomes its prior, and counts no more.
 
-        Everybody must be given this very charter; records of the two epochs never merge.
+        With `forgetting` that share of it is forgotten, or, with "learn", what this epoch's data contradict of the
+        earlier ones'. Everybody must be given this very charter; records of the two epochs never merge.
         """
         before = EMPTY if self.epoch is None else self.epoch.counted
         shards = {name: (*before.get(name, ()), *counted.get(origin, ())) for origin, name in self.names.items()}
-        return replace(
-            self, epoch=Epoch(self.update.whole(merged), {name: named for name, named in shards.items() if named})
-        )
+        current = self.epoch or Epoch(Posterior.of_prior(self.model.structure))
+        prior = left_after(current, merged, forgetting)
+        return replace(self, epoch=Epoch(prior, {name: named for name, named in shards.items() if named}))
 
     def to_toml(self, *, vocabulary_file: str | None = None, prior_file: str = "") -> str:
         """The charter's text; vocabulary and prior are named by their digests and the files beside the charter."""
