@@ -118,7 +118,7 @@ def one_setting(kind, seed):
     found = db.align(posteriors)
     (coupled,) = found.structure.symmetry
     right = truly_right([own[coupled] for own in found.assignments], truths)
-    learned = db.reliability(found, model=model, **options)
+    learned = db.reliability(found, model=model, matches=200, **options)
     reported = overlaps_of(model, found, shards)
     said = {
         "margin and evidence": found.confidence(learned),
@@ -174,7 +174,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="four settings of each")
     parser.add_argument("--part", choices=sorted(KINDS))
     parser.add_argument("--settings", type=int, default=60)
-    parser.add_argument("--first-seed", type=int, default=1000)
+    parser.add_argument("--first-seed", type=int, default=2000)
     parser.add_argument("--state", type=Path, help="keep what is done in this file, and go on from it")
     arguments = parser.parse_args()
     count = 4 if arguments.quick else arguments.settings

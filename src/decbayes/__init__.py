@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from decbayes.calibration import Scores as Scores
     from decbayes.calibration import calibrate as calibrate
     from decbayes.calibration import overlap as overlap
+    from decbayes.calibration import predictive_check as predictive_check
     from decbayes.calibration import reliability as reliability
     from decbayes.calibration import try_plan as try_plan
     from decbayes.calibration import validate as validate
@@ -140,6 +141,7 @@ _HOME = {
     "overlap": "calibration",
     "pad": "merging",
     "plot": "",
+    "predictive_check": "calibration",
     "product": "merging",
     "refine": "streaming",
     "register": "models.registry",

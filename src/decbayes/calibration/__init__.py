@@ -6,6 +6,7 @@ from decbayes.calibration.learning import reliability
 from decbayes.calibration.linear_response import covariance
 from decbayes.calibration.matches import overlap
 from decbayes.calibration.plans import PlanReport, advice, try_plan
+from decbayes.calibration.predictive import PredictiveCheck, predictive_check
 from decbayes.calibration.shares import TopicShares, topic_shares
 from decbayes.calibration.sites import Information
 from decbayes.calibration.trials import Plan
@@ -16,6 +17,7 @@ __all__ = [
     "Information",
     "Plan",
     "PlanReport",
+    "PredictiveCheck",
     "Scores",
     "TopicShares",
     "advice",
@@ -24,6 +26,7 @@ __all__ = [
     "covariance",
     "jackknifed",
     "overlap",
+    "predictive_check",
     "reliability",
     "topic_shares",
     "try_plan",
