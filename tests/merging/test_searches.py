@@ -194,6 +194,15 @@ class TestEscapes:
         merged = db.merge(posteriors, components=3)
         assert (merged.contribution["weights"][:, 0] > 0).sum() == left
 
+    @pytest.mark.parametrize(("odds", "left"), [(0.5, 1), (0.65, 2)])
+    def test_what_differs_by_more_than_noise_stays_apart_whatever_its_price(self, odds, left, rng):
+        """Of 200 yes-or-no columns a Bayes factor would join the two groups."""
+        model = db.BernoulliMixture(1, 200)
+        share = np.where(np.arange(200) % 2 == 0, odds, 1.0 - odds)
+        groups = [rng.random((12, 200)) < (share if site > 2 else 0.5) for site in range(6)]
+        merged = db.merge([model.fit(1.0 * group, rng=rng).posterior for group in groups], components=2)
+        assert (merged.contribution["weights"][:, 0] > 0).sum() == left
+
     def test_the_bayes_factor_is_that_of_the_points(self, rng):
         """log p(both) − log p(one) − log p(other) by SciPy, and what one weight in the place of two is worth."""
         _, search, points = clusters(rng, [-20.0, 0.0, 0.3])

@@ -7,6 +7,9 @@ from decbayes.families import Array
 from decbayes.families.matrices import Indices
 from decbayes.merging.search import LEAST_GAIN, Search
 
+# Slots that lose more than so many times what noise would are not one thing, whatever a Bayes factor says: of many
+# parameters its price is so high that it joins what plainly differs.
+MOST_NOISE = 1.0
 # So many splits, best first, are tried before a search gives up.
 TRIED = 3
 
@@ -77,10 +80,11 @@ def vacate(search: Search) -> None:
     """Join slots for as long as the evidence is against telling two of them apart; what is left over stays empty.
 
     A fit of all data leaves a component at the prior if there is nothing for it to explain. Two slots are joined if the
-    Bayes factor is for it: that of their parameters, and that of their weights, less what overlap takes from those.
+    Bayes factor is for it: that of their parameters, and that of their weights, less what overlap takes from those. And
+    if what they lose by it could be noise.
     """
     while True:
-        factors = bayes_factors(search)
+        factors = np.where(search.join_losses() <= MOST_NOISE * noise(search), bayes_factors(search), -np.inf)
         if not factors.max(initial=-np.inf) > 0.0:
             return
         first, second = sorted(np.unravel_index(np.argmax(factors), factors.shape))
@@ -102,6 +106,14 @@ def bayes_factors(search: Search) -> Array:
     filled = (held.evidence[first] > 0.0) & (held.evidence[second] > 0.0)
     factors[first[filled], second[filled]] = for_joining[filled]
     return factors
+
+
+def noise(search: Search) -> Array:
+    """(slots, slots): what a join would lose if the two were one thing, cut in two the best of all ways (`number`)."""
+    members = np.bincount(search.labels, minlength=search.count)
+    freedom = search.freedom(np.arange(search.count))
+    parameters = np.minimum(freedom[:, None], freedom)
+    return np.asarray(0.5 * parameters * (1.0 + np.sqrt((members[:, None] + members) / parameters)) ** 2)
 
 
 def weight_evidence(search: Search, evidence: Array, first: Indices, second: Indices) -> Array:
