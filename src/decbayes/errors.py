@@ -41,6 +41,10 @@ class NotConvertible(DecbayesError):
     """A fitted model of another library, or a posterior of ours, that has no counterpart on the other side."""
 
 
+class CannotDraw(DecbayesError, NotImplementedError):
+    """A model or likelihood that does not say how observations are drawn, so that nothing can be simulated."""
+
+
 class NotCalibrated(DecbayesError):
     """Intervals or probabilities of matches that cannot be calibrated in this way: the model, or how it was merged."""
 

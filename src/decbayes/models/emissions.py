@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.errors import InvalidData, StructureMismatch
+from decbayes.errors import CannotDraw, InvalidData
 from decbayes.families import Array, Family
 from decbayes.models.columnwise import Columnwise
 from decbayes.models.likelihoods import Likelihood
@@ -119,7 +119,7 @@ class Emissions:
         for part in self.parts:
             draw = getattr(part.likelihood, "draw", None)
             if draw is None:
-                raise StructureMismatch(f"{type(part.likelihood).__name__} does not say how to `draw` observations.")
+                raise CannotDraw(f"{type(part.likelihood).__name__} does not say how to `draw` observations.")
             points[:, part.places] = draw(parameters[part.name], components, rng)
         return points
 

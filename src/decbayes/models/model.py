@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.arguments import check_kind
-from decbayes.errors import NotCalibrated, StructureMismatch
+from decbayes.errors import CannotDraw, NotCalibrated, StructureMismatch
 from decbayes.families import Array
 from decbayes.inputs.points import read_points
 from decbayes.inputs.tables import Report
@@ -150,7 +150,7 @@ class Model(ABC):
 
         `simulate` draws the parameters, too.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not say how to draw observations.")
+        raise CannotDraw(f"{type(self).__name__} does not say how to draw observations.")
 
     @cached_property
     def structure(self) -> Structure:
