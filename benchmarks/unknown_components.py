@@ -6,19 +6,25 @@ Part "fits": `components="auto"` on 1,000 to 5,000 points of ten clusters, of kn
 centres are at least three or 2.25 standard deviations apart, and `topics="auto"` on documents of twelve topics. The
 batch fit has the true number and the best of ten starts. Part "stream": `decbayes.sequential`, one pass over a million
 points. Part "validation": 12 topics at 8 sites that see 5 and fit 8; sites score the cuts of one tree on documents that
-they held back, and the summed scores choose. For each setting: the numbers found, and the mean and the worst difference
-of the held-out score, in nats per point or word (above zero: better than batch); seconds of both. The last line is a
-JSON object.
+they held back, and the summed scores choose. Part "merges": sites that see half of the clusters, or 5 of 12 topics, and
+fit 8; `merge(components="auto")` finds the number from the posteriors alone, against one fit of all data with the true
+number. Part "digits": binary MNIST at five sites, at random or two digits each, every site with a number of its own:
+components, adjusted Rand index and normalised mutual information with the digits, score. For each setting: the numbers
+found, and the mean and the worst difference of the held-out score, in nats per point or word (above zero: better than
+batch); seconds of both. The last line is a JSON object.
 """
 
 import argparse
+import gzip
 import json
+import os
 import tracemalloc
 from dataclasses import replace
+from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
 import decbayes as db
 
@@ -202,7 +208,99 @@ def validation(quick, seeds):
     return {f"{held} documents": {rule: sorted(found) for rule, found in each.items()} for held, each in chosen.items()}
 
 
-PARTS = {"fits": fits, "stream": stream, "validation": validation}
+def merges(quick, seeds):
+    """What a merge finds from posteriors alone."""
+    found = {}
+    for kind in ("known", "diagonal", "full"):
+        found[kind] = summary([merged_clusters(kind, seed) for seed in range(seeds)])
+        print("merges", kind, found[kind], flush=True)
+    found["topics"] = summary([merged_topics(seed) for seed in range(seeds)])
+    print("merges topics", found["topics"], flush=True)
+    return found
+
+
+def merged_clusters(kind, seed, sites=8, points=200):
+    rng = np.random.default_rng(seed)
+    clusters = Clusters(rng, 2, 4.0, kind)
+    whole, shares = clusters.weights, [rng.permutation(CLUSTERS)[: CLUSTERS // 2] for _ in range(sites)]
+    shards, model, told = [], clusters.model(8), clusters.model(CLUSTERS)
+    for seen in shares:
+        clusters.weights = np.isin(np.arange(CLUSTERS), seen) / len(seen)
+        shards.append(clusters.draw(rng, points))
+    clusters.weights = whole
+    data, held_out = np.concatenate(shards), clusters.draw(rng, 10_000)
+    return merged_row(
+        model, told, shards, data, CLUSTERS, rng, lambda known, posterior: known.score(posterior, held_out)
+    )
+
+
+def merged_topics(seed):
+    rng = np.random.default_rng(seed)
+    model, shards = unlike_sites(rng)
+    parts = [db.hold_back(model, shard, share=0.1) for shard in shards]
+    observed, held = db.hold_out(vstack([back for _, back in parts]), rng=rng)
+    kept = [part for part, _ in parts]
+    told = replace(model, topics=TOPICS)
+    return merged_row(
+        model, told, kept, vstack(kept), TOPICS, rng, lambda m, posterior: m.score(posterior, observed, held)
+    )
+
+
+def merged_row(model, told, shards, data, true, rng, score):
+    posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
+    merged, own = timed(lambda: db.merge(posteriors, components="auto"))
+    tried = replace(told, ascent=replace(told.ascent, restarts=9))
+    batch, other = timed(lambda: tried.fit(data, rng=rng).posterior)
+    return row(merged, true, score(db.model_for(merged.structure), merged), score(told, batch), (own, other))
+
+
+def digits(quick, seeds):
+    """Binary digits, and how well components and digits agree."""
+    images, labels = binary_digits("train")
+    held_out, truth = binary_digits("t10k")
+    rng, found = np.random.default_rng(0), {}
+    rows = rng.permutation(len(images))[: 1000 if quick else 5000]
+    model = db.BernoulliMixture("auto", images.shape[1])
+    splits = {"random": np.array_split(rows, 5)}
+    splits["by digit"] = [rows[labels[rows] // 2 == pair] for pair in range(5)]
+    for name, split in splits.items():
+        posteriors = [model.fit(images[shard], rng=rng).posterior for shard in split]
+        merges = {
+            "one to one": db.merge(posteriors, solver=db.Matching()),
+            **{
+                f"merged, {asked or 'as the largest'}": db.merge(posteriors, components=asked)
+                for asked in (None, "auto", 40)
+            },
+        }
+        found[f"{name}, sites"] = [number(posterior) for posterior in posteriors]
+        found |= {f"{name}, {way}": agreement(merged, held_out, truth) for way, merged in merges.items()}
+    found["one fit"] = agreement(model.fit(images[rows], rng=rng).posterior, held_out, truth)
+    for setting, figures in found.items():
+        print("digits", setting, figures, flush=True)
+    return found
+
+
+def binary_digits(part):
+    """28 × 28 images as 14 × 14 of black and white, and their labels."""
+    folder = Path(os.environ.get("DECBAYES_DATA", Path(__file__).parents[1] / ".." / "shared" / "data")) / "mnist"
+    images, labels = (
+        gzip.decompress((folder / f"{part}-{kind}-ubyte.gz").read_bytes()) for kind in ("images-idx3", "labels-idx1")
+    )
+    grey = np.frombuffer(images, np.uint8, offset=16).reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4))
+    return 1.0 * (grey > 127).reshape(len(grey), -1), np.frombuffer(labels, np.uint8, offset=8)
+
+
+def agreement(posterior, points, truth):
+    from sklearn.metrics import normalized_mutual_info_score
+
+    model = db.model_for(posterior.structure)
+    labels = model.assign(posterior, points).argmax(axis=1)
+    rand, shared = db.adjusted_rand(truth, labels), normalized_mutual_info_score(truth, labels)
+    used, score = len(np.unique(labels)), model.score(posterior, points)
+    return {"K": used, "ARI": round(rand, 3), "NMI": round(float(shared), 3), "score": round(score, 2)}
+
+
+PARTS = {"fits": fits, "stream": stream, "validation": validation, "merges": merges, "digits": digits}
 
 
 def main():

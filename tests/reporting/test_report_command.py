@@ -46,6 +46,13 @@ def test_the_order_of_files_does_not_matter(folder):
     assert (folder / "one.html").read_bytes() == (folder / "two.html").read_bytes()
 
 
+def test_matches_have_probabilities_where_simulations_are_quick(folder):
+    assert not called("a.posterior", "b.posterior", "-o", "sure.html")[0]
+    assert not called("a.posterior", "b.posterior", "-o", "margins.html", "--no-confidence")[0]
+    assert ", probability " in (folder / "sure.html").read_text()
+    assert ", margin " in (folder / "margins.html").read_text()
+
+
 def test_a_report_since_an_earlier_merge_says_what_became_of_it(folder):
     db.save(db.load("a.posterior"), "earlier.posterior")
     assert not called("a.posterior", "b.posterior", "--since", "earlier.posterior", "-o", "report.html")[0]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import decbayes as db
+from decbayes.merging.confidence import Curve, Reliability
 from decbayes.merging.influence import DISAGREES
 from decbayes.reporting.markup import Markup, coordinate, image, joined, tag
 from decbayes.reporting.reports import page
@@ -140,6 +141,19 @@ def test_the_matrix_says_which_component_went_where(orchards):
     shown = [re.findall(r"<td[^>]*>(\d*)", row) for row in rows]
     assert shown == [[str(cell[0]) for cell in row] for row in found.fillings(coupled)]
     assert [re.search(r'scope="row">(.*?)<', row)[1] for row in rows] == NAMES
+
+
+def test_matches_have_the_probabilities_that_were_learned(orchards):
+    found = db.align(orchards)
+    curve = Curve(0.5, (0.0, 0.0, 0.0))
+    taught = Reliability(curve, Curve(0.5, (0.0,) * 4), 100, 0.9, 0.5)
+    text = page(found, names=NAMES, reliability=taught)
+    shown = [float(value) for value in re.findall(r'title="[^"]*, probability ([0-9.]+)"', text)]
+    assert len(shown) == 6
+    np.testing.assert_allclose(shown, 1.0 / (1.0 + np.exp(-0.5)), atol=0.01)
+    assert "Close calls (probability under 0.8)" in text
+    assert ", margin " not in text
+    assert ", margin " in page(found, names=NAMES)
 
 
 def test_a_site_that_disagrees_is_named_with_what_it_says(wards):

@@ -9,11 +9,11 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeFloat
 
 from decbayes.cli.describe import Shape
-from decbayes.cli.merge import Solvers, number_of, read_all, solver_named
+from decbayes.cli.merge import Solvers, how_sure, number_of, read_all, solver_named
 from decbayes.cli.outputs import check_output
 from decbayes.cli.terminal import aligning, messages, progress_bar
 from decbayes.files import load
-from decbayes.merging import align
+from decbayes.merging import Confidence, align
 from decbayes.merging.columns import same_columns
 
 
@@ -36,6 +36,12 @@ def report(
     least: Annotated[
         NonNegativeFloat, Parameter(help="Components that rest on fewer observations are counted and not shown.")
     ] = 5.0,
+    confidence: Annotated[
+        bool | None,
+        Parameter(
+            help="Simulate sites like these, to say how likely each match is right. Default: where it takes seconds."
+        ),
+    ] = None,
 ) -> None:
     """Write what a merge found, who has it and what deserves a look as one page that anybody can open."""
     from decbayes.reporting import report as write
@@ -51,9 +57,11 @@ def report(
     options = {"--components": components, "--solver": solver, "--since": since and since.name}
     words = [word for option, value in options.items() if value is not None for word in (option, str(value))]
     command = join(["decbayes", "merge", *sorted(files), *words, "-o", "merged.posterior"])
+    sure = how_sure(found, confidence, None, solver_named(solver, None))
+    known = sure.reliability if isinstance(sure, Confidence) else None
     with progress_bar() as bar:
         bar.add_task("writing the report", total=None)
-        write(found, output, names=names, title=title, shape=shape, least=least, command=command)
+        write(found, output, names=names, title=title, shape=shape, least=least, command=command, reliability=known)
     messages().print(f"{output}: {len(read)} posteriors, {output.stat().st_size / 1000:,.0f} kB")
 
 

@@ -95,7 +95,7 @@ def supporters(found: Findings, coupled: CoupledSet, slot: int) -> Markup:
     shared, sure = found.shared[coupled], found.sureness[coupled]
     support, measures = shared.sites(slot), (found.counts[coupled], sure.values, shared.apart)
     rows = [(found.names[site], *(number(each[site, slot]) for each in measures)) for site in support[:MOST_SUPPORTERS]]
-    shown = table(("site", found.unit, "margin", "apart"), rows, right=(1, 2, 3))
+    shown = table(("site", found.unit, sure.name, "apart"), rows, right=(1, 2, 3))
     more = left_out(len(support) - len(rows), "further sites with less are")
     return tag("details", tag("summary", "Who has it"), shown, more)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array, dense
-from decbayes.merging import Alignment
+from decbayes.merging import Alignment, Reliability
 from decbayes.merging.heterogeneity import Heterogeneity
 from decbayes.merging.influence import Influence, groups_of
 from decbayes.merging.margins import CLOSE
@@ -18,7 +18,7 @@ from decbayes.merging.sources import reordered
 from decbayes.models.features import LatentFeatures
 from decbayes.models.model import Model
 from decbayes.models.registry import model_for
-from decbayes.plot._alignment import least_sure
+from decbayes.plot._alignment import DOUBTFUL, least_sure
 from decbayes.plot._network import by_number
 from decbayes.posterior import Posterior
 from decbayes.reporting.words import captions
@@ -35,13 +35,26 @@ class Sureness:
     values: Array
     close: NDArray[np.bool_]
     words: str
+    name: str = "margin"
+    limit: str = f"under {CLOSE:g} nats"
 
 
-def sureness(found: Alignment, coupled: CoupledSet) -> Sureness:
+def sureness(found: Alignment, coupled: CoupledSet, reliability: Reliability | None = None) -> Sureness:
     """How sure each match is: the only place that knows by which measure."""
+    if reliability is not None:
+        return probabilities(found, coupled, reliability)
     values = least_sure(found, coupled, found.margins())
     words = f"what the objective loses in the next best slot, in nats; under {CLOSE:g} it is a close call"
     return Sureness(values, values < CLOSE, words)
+
+
+def probabilities(found: Alignment, coupled: CoupledSet, reliability: Reliability) -> Sureness:
+    values = least_sure(found, coupled, found.confidence(reliability).probabilities)
+    words = (
+        "the probability that a component belongs where it is, as simulations of sites like these have taught; under "
+        f"{DOUBTFUL:g} it is a close call"
+    )
+    return Sureness(values, values < DOUBTFUL, words, "probability", f"probability under {DOUBTFUL:g}")
 
 
 def by_name(alignment: Alignment, names: Sequence[str]) -> Alignment:
@@ -71,13 +84,20 @@ class Findings:
     alignment: Alignment
     names: tuple[str, ...]
     least: float = LEAST
+    reliability: Reliability | None = None
 
     @classmethod
-    def of(cls, alignment: Alignment, names: Sequence[str], least: float = LEAST) -> "Findings":
+    def of(
+        cls,
+        alignment: Alignment,
+        names: Sequence[str],
+        least: float = LEAST,
+        reliability: Reliability | None = None,
+    ) -> "Findings":
         told = tuple(map(str, names))
         if len(told) != len(alignment.posteriors) or len(set(told)) != len(told):
             raise ValueError(f"names must be distinct, one for each of the {len(alignment.posteriors)} posteriors.")
-        return cls(by_name(alignment, told), tuple(told[site] for site in in_order(told)), least)
+        return cls(by_name(alignment, told), tuple(told[site] for site in in_order(told)), least, reliability)
 
     @property
     def sites(self) -> range:
@@ -109,7 +129,7 @@ class Findings:
 
     @cached_property
     def sureness(self) -> dict[CoupledSet, Sureness]:
-        return {coupled: sureness(self.alignment, coupled) for coupled in self.sets}
+        return {coupled: sureness(self.alignment, coupled, self.reliability) for coupled in self.sets}
 
     @cached_property
     def influence(self) -> Influence:

@@ -75,13 +75,13 @@ def cell(
         return tag("td")
     sure = found.sureness[coupled]
     marks = "?" * bool(sure.close[place]) + "≠" * bool(against[place])
-    observations, margin = number(found.counts[coupled][place]), number(sure.values[place])
+    observations, value = number(found.counts[coupled][place]), number(sure.values[place])
     return tag(
         "td",
         "+".join(map(str, components)),
         tag("sup", marks) if marks else None,
         class_=f"s{min(int(SHADES * shade[place]), SHADES - 1)}",
-        title=f"{found.names[place[0]]}, component {place[1]}: {observations} {found.unit}, margin {margin}",
+        title=f"{found.names[place[0]]}, component {place[1]}: {observations} {found.unit}, {sure.name} {value}",
     )
 
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from decbayes.errors import StructureMismatch
 from decbayes.merging import Alignment, Tree
-from decbayes.merging.margins import CLOSE
 from decbayes.models.model import Model
 from decbayes.models.registry import model_for
 from decbayes.posterior import Posterior
@@ -70,7 +69,7 @@ def matrix(value: Alignment, coupled: Any) -> list[Markup | None]:
         [site, *(shaded("+".join(map(str, fillings[site][slot])), sure.values[site, slot]) for slot in slots)]
         for site in range(min(len(fillings), MOST_SITES))
     ]
-    close = f"{int(sure.close.sum())} close calls (under {CLOSE:g} nats); darker is surer"
+    close = f"{int(sure.close.sum())} close calls ({sure.limit}); darker is surer"
     more = value.structure.components(coupled) - len(slots)
     return [
         table(["site", *slots], rows),

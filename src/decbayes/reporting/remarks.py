@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decbayes.merging.margins import CLOSE
 from decbayes.reporting.findings import Findings
 from decbayes.reporting.words import counted, listed, number
 from decbayes.symmetry import CoupledSet
@@ -104,7 +103,7 @@ def matches(found: Findings, coupled: CoupledSet) -> Iterator[Remark]:
     close, all_ = int(sure.close.sum()), int(np.isfinite(sure.values).sum() + np.isinf(sure.values).sum())
     if close:
         yield Remark(
-            f"{number(close)} of {number(all_)} matches are close calls (under {CLOSE:g} nats).",
+            f"{number(close)} of {number(all_)} matches are close calls ({sure.limit}).",
             "Look at them before you rely on them; refinement settles most of them.",
             serious=close > 0.1 * all_,
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 from decbayes.arguments import check_kind
 from decbayes.files import write_whole
-from decbayes.merging import Alignment
+from decbayes.merging import Alignment, Reliability
 from decbayes.reporting import sections
 from decbayes.reporting.cards import Shape
 from decbayes.reporting.disagreements import disagreements
@@ -29,17 +29,18 @@ def report(
     shape: Shape | None = None,
     least: float = LEAST,
     command: str = "",
+    reliability: Reliability | None = None,
 ) -> None:
     """Write what a merge found as one HTML file that opens from disk, prints, and loads nothing from elsewhere.
 
     `names` are those of the sites; `shape` is the height and width of components that are images. What rests on fewer
-    than `least` observations is counted and not shown, since it may describe single ones. The same posteriors and names
-    give the same bytes, in whatever order.
+    than `least` observations is counted and not shown, since it may describe single ones. With `reliability`
+    (`decbayes.reliability`) matches have probabilities in the place of margins. The same posteriors and names give the
+    same bytes, in whatever order.
     """
     check_kind(Alignment, alignment=alignment)
-    write_whole(
-        Path(path), page(alignment, names=names, title=title, shape=shape, least=least, command=command).encode()
-    )
+    text = page(alignment, names=names, title=title, shape=shape, least=least, command=command, reliability=reliability)
+    write_whole(Path(path), text.encode())
 
 
 def page(
@@ -50,10 +51,11 @@ def page(
     shape: Shape | None = None,
     least: float = LEAST,
     command: str = "",
+    reliability: Reliability | None = None,
 ) -> str:
     """The report as text."""
     sites = names if names is not None else [f"site {number}" for number in range(len(alignment.posteriors))]
-    found = Findings.of(alignment, sites, least)
+    found = Findings.of(alignment, sites, least, reliability)
     parts = {
         "What deserves a look": sections.attention(found),
         "What was found": sections.components(found, shape),

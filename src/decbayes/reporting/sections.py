@@ -7,7 +7,6 @@ from shlex import join
 import numpy as np
 
 import decbayes
-from decbayes.merging.margins import CLOSE
 from decbayes.models.gaussian_mixture import GaussianMixture
 from decbayes.models.regression import Regression
 from decbayes.models.tabular import Tabular
@@ -32,10 +31,15 @@ PROVEN = {
     "site": "no relabelling of one site is better",
     "global": "no relabelling at all is better",
 }
+SURENESS = {
+    "margin": "margin: what the objective loses, in nats, if the match must go elsewhere. It is no probability.",
+    "probability": "probability: how often such a match was right in simulations that take the merge for the truth and "
+    "have sites like these. Where sites see overlapping things in part, it is too high.",
+}
 GLOSSARY = (
     "A site holds data; only its posterior was merged. A component is what a site found. In the merge, components of "
     "all sites that are the same thing share one number.",
-    "margin: what the objective loses, in nats, if the match must go elsewhere. It is no probability.",
+    "{sureness}",
     "apart: nats per observation that a site's version of a component loses by the merge.",
     "Intervals and standard deviations are those of variational Bayes ({uncertainty}), and often too narrow.",
     "This report shows nothing but what posterior files hold, and quotes no data. Still, a component that rests on "
@@ -108,9 +112,9 @@ def close_calls(found: Findings, coupled: CoupledSet) -> Markup | None:
         (found.names[p[0]], "+".join(map(str, fillings[p[0]][p[1]])), p[1], number(sure.values[p]), number(evidence[p]))
         for p in first
     ]
-    shown = table(("site", "its component", "went into", "margin", found.unit), rows, right=(3, 4))
+    shown = table(("site", "its component", "went into", sure.name, found.unit), rows, right=(3, 4))
     more = left_out(len(places) - len(rows), "further close calls are")
-    return joined([tag("h3", f"Close calls (under {CLOSE:g})"), shown, more])
+    return joined([tag("h3", f"Close calls ({sure.limit})"), shown, more])
 
 
 def sites(found: Findings) -> Markup:
@@ -186,7 +190,8 @@ def reproduction(found: Findings, command: str) -> Markup:
 
 def reading(found: Findings) -> Markup:
     """What the words mean, and what this report cannot say."""
-    texts = [text.format(uncertainty=found.merged.uncertainty) for text in GLOSSARY]
+    known = "probability" if found.reliability is not None else "margin"
+    texts = [text.format(uncertainty=found.merged.uncertainty, sureness=SURENESS[known]) for text in GLOSSARY]
     return tag("ul", [tag("li", text) for text in texts], class_="note")
 
 
