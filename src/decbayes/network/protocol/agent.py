@@ -91,7 +91,8 @@ class Agent:
         self._shards[name] = data
         if self.counts(name):
             return None
-        ids = self.pool.merged().names(self.id) if self.own.shards else ()
+        named = self.own.shards and self.charter.structure.resizable
+        ids = self.pool.merged().names(self.id) if named else ()
         return learn(self.charter, self.own, name, data, rng, ids)
 
     def hold(self, data: Any) -> str:
