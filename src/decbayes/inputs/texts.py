@@ -145,7 +145,7 @@ def text_of(line: str, columns: Sequence[str]) -> str | None:
     """The text of a JSON line; an object whose text is null is an empty document."""
     try:
         value = msgspec.json.decode(line)
-    except (ValueError, RecursionError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return None
     if isinstance(value, str):
         return value
