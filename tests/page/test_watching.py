@@ -10,9 +10,12 @@ from groups import gaussian_charter, identities
 
 import decbayes as db
 from decbayes.cli.held_back import scorer
-from decbayes.errors import DecbayesError
+from decbayes.errors import DecbayesError, NotCalibrated
+from decbayes.merging.confidence import Curve, Reliability
 from decbayes.models.holdback import hold_back
 from decbayes.network import Agent, Charter, Limits, Rules, persist_first
+from decbayes.network.protocol.pool import Merged
+from decbayes.network.runtime import watching
 from decbayes.network.runtime.sentences import SENTENCES, sentence
 from decbayes.network.runtime.status import about_members, status_of
 from decbayes.network.runtime.watching import REST, Showing, Watcher, changes, network_view
@@ -142,6 +145,51 @@ def test_a_page_goes_on_into_the_next_epoch(rng):
         assert np.isfinite(shown["score"])
         counted = {record.origin: record.header.shards for record in agent.pool.counted()}
         charter = charter.next_epoch(agent.pool.posterior(), counted)
+
+
+def clusters_of_two(rng):
+    model = db.GaussianMixture(2, 1, variance=0.5, prior_variance=20.0)
+    points = [np.concatenate([rng.normal(-3.0, 0.5, 20), rng.normal(3.0, 0.5, 20)])[:, None] for _ in range(2)]
+    return db.align([model.fit(own, rng=rng).posterior for own in points])
+
+
+def test_matches_have_probabilities_when_nothing_has_come_in_for_a_while(agent, rng, monkeypatch):
+    page, found, asked = Shown(), clusters_of_two(rng), []
+    known = Reliability(Curve(1.0, (0.0,) * 3), Curve(1.0, (0.0,) * 4), 100, 0.9, 0.5)
+    watcher = Watcher(page, learn=lambda alignment: asked.append(alignment) or known)
+    rules = SimpleNamespace(robust=False)
+    charter = SimpleNamespace(rules=rules, update=SimpleNamespace(whole=lambda posterior: posterior))
+    entries = (b"a", 1, b""), (b"b", 1, b"")
+    watcher._showing(charter, Merged(found.merged(), entries, 80, "set", found), ["a", "b"])
+    watcher._described = time.monotonic()
+    assert page.values["posterior"]["sureness"] == "margin"
+    watcher.look(agent, status(agent))
+    assert not asked
+    monkeypatch.setattr(watching, "QUIET_SECONDS", 0.0)
+    for _ in range(100):
+        watcher.look(agent, status(agent))
+        if page.values["posterior"]["sureness"] == "probability":
+            break
+        time.sleep(0.05)
+    cells = [cell for component in page.values["posterior"]["components"] for cell in component["cells"]]
+    assert [cell["match"] for cell in cells] == pytest.approx([0.731] * 4, abs=1e-3)
+    watcher.look(agent, status(agent))
+    assert len(asked) == 1
+
+
+def test_where_probabilities_cannot_be_learned_margins_stay(rng):
+    page, found = Shown(), clusters_of_two(rng)
+
+    def refused(alignment):
+        raise NotCalibrated("no")
+
+    showing = Showing(page, learn=refused)
+    charter = SimpleNamespace(rules=SimpleNamespace(robust=False), update=SimpleNamespace(whole=lambda each: each))
+    showing(charter, Merged(found.merged(), ((b"a", 1, b""), (b"b", 1, b"")), 80, "set", found), ["a", "b"])
+    assert showing.wants_to_learn
+    showing.learn()
+    assert not showing.wants_to_learn
+    assert page.values["posterior"]["sureness"] == "margin"
 
 
 def test_the_charter_may_ask_for_another_number_of_components(rng):

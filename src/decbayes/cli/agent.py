@@ -123,10 +123,11 @@ class Beginning:
 
 
 def watching(address: "PageAddress", score: "Score | None") -> "Watcher":
+    from decbayes.cli.merge import learned
     from decbayes.network.runtime.watching import Watcher
     from decbayes.page import Page
 
-    return Watcher(Page(address), score)
+    return Watcher(Page(address), score, learned)
 
 
 def told_data(charter: "Charter", store: "SqliteStore", named: Sequence[Path]) -> list[Any]:

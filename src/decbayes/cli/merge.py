@@ -25,6 +25,7 @@ from decbayes.merging import (
     Grouping,
     Hierarchical,
     Matching,
+    Reliability,
     Swaps,
     align,
     product,
@@ -161,14 +162,28 @@ def how_sure(
 
     if wanted is False:
         return "they were not asked for."
-    work = sum(own.sum() * len(own) for coupled in found.structure.symmetry for own in found.evidence(coupled))
-    if wanted is None and work > QUICK:
+    if wanted is None and not quick(found):
         return "simulations take a while. --confidence asks for them."
     try:
         with messages().status("simulating sites like these"):
             return found.confidence(reliability(found, solver=solver, matches=SIMULATED), reported)
     except NotCalibrated as error:
         return str(error)
+
+
+def quick(found: Alignment) -> bool:
+    """Whether sites like these are simulated in seconds."""
+    work = sum(own.sum() * len(own) for coupled in found.structure.symmetry for own in found.evidence(coupled))
+    return bool(work <= QUICK)
+
+
+def learned(found: Alignment) -> Reliability:
+    """What margins are worth at such sites, where simulations are quick."""
+    from decbayes.calibration import reliability
+
+    if not quick(found):
+        raise NotCalibrated("Simulations of so much data take a while.")
+    return reliability(found, matches=SIMULATED)
 
 
 def draw(

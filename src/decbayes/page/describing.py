@@ -1,10 +1,11 @@
 """A merged posterior in plain values: its components, who supports each, how sure the matches are, what each site said.
 
-    {"view", "unit", "set", "observations", "objective", "score", "sites": [name …],
+    {"view", "unit", "set", "observations", "objective", "score", "sureness", "sites": [name …],
      "components": [{"slot", "evidence", "share", "drawing",
                      "cells": [{"site", "evidence", "apart", "match", "components"} …]} …],
      "duplicates": [[slot, slot] …], "unlike": [slot …]}
 
+`match` is the probability that the site's components belong there if `sureness` says so, else their margin in nats.
 Components that stand for fewer than `LEAST` observations are counted and not drawn: they could tell about single ones.
 """
 
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from decbayes.families import Array
-from decbayes.merging import Alignment
+from decbayes.merging import Alignment, Reliability
 from decbayes.models.model import Model
 from decbayes.page.drawing import Drawing, drawings, entries, rounded
 from decbayes.posterior import Posterior
@@ -40,16 +41,18 @@ def described(
     posterior: Posterior,
     alignment: Alignment | None,
     sites: Sequence[str],
+    reliability: Reliability | None = None,
     **more: Any,
 ) -> Shown:
-    """A merge and where it comes from; `more` is shown beside it."""
+    """A merge and where it comes from, with probabilities of matches if these are known; `more` is shown beside it."""
     shown = {"view": model.view, "unit": model.unit, "sites": [*sites], **more}
     if alignment is None or not alignment.structure.symmetry:
         rows = [] if alignment is None else model.describe(posterior)
         return Shown({**shown, "components": [], "rows": [entries(row) for row in rows]}, {})
     (coupled, *_) = alignment.structure.symmetry
     shared = alignment.shared()[coupled]
-    cells = cells_of(alignment, coupled, shared.evidence, shared.apart)
+    strength = match_strength(alignment, coupled, reliability)
+    cells = cells_of(alignment, coupled, shared.evidence, shared.apart, strength)
     filled = [slot for slot in range(shared.evidence.shape[1]) if cells[slot]]
     pictures = drawings(model, posterior, filled)
     total = float(shared.evidence.sum())
@@ -63,8 +66,9 @@ def described(
         }
         for slot in filled
     ]
-    peculiar = {"duplicates": [[*pair] for pair in shared.duplicates], "unlike": [*shared.unlike]}
+    peculiar: dict[str, Any] = {"duplicates": [[*pair] for pair in shared.duplicates], "unlike": [*shared.unlike]}
     objective = rounded(alignment.objective[-1]) if alignment.objective else None
+    peculiar["sureness"] = "margin" if reliability is None else "probability"
     return Shown(
         {**shown, "objective": objective, "components": components, **peculiar},
         versions(model, alignment, shared.evidence, filled),
@@ -75,9 +79,11 @@ def drawn(picture: Drawing, evidence: float) -> Drawing:
     return picture if evidence >= LEAST else HIDDEN
 
 
-def cells_of(alignment: Alignment, coupled: CoupledSet, evidence: Array, apart: Array) -> list[list[dict[str, Any]]]:
+def cells_of(
+    alignment: Alignment, coupled: CoupledSet, evidence: Array, apart: Array, strength: Array
+) -> list[list[dict[str, Any]]]:
     """For each slot the sites that put something there, most evidence first."""
-    strength, fillings = match_strength(alignment, coupled), alignment.fillings(coupled)
+    fillings = alignment.fillings(coupled)
     cells: list[list[dict[str, Any]]] = []
     for slot in range(evidence.shape[1]):
         order = [site for site in np.argsort(-evidence[:, slot], kind="stable") if fillings[site][slot]]
@@ -96,17 +102,18 @@ def cells_of(alignment: Alignment, coupled: CoupledSet, evidence: Array, apart: 
     return cells
 
 
-def match_strength(alignment: Alignment, coupled: CoupledSet) -> Array:
-    """(sites, slots): by how many nats the weakest of a site's matches there beats its next best; NaN for none.
+def match_strength(alignment: Alignment, coupled: CoupledSet, reliability: Reliability | None) -> Array:
+    """(sites, slots): the probability that the weakest of a site's matches there is right; NaN for none.
 
-    A margin is no probability. Whatever is known better of matches belongs here.
+    Without `reliability`, by how many nats it beats its next best. That is no probability.
     """
+    values = alignment.margins() if reliability is None else alignment.confidence(reliability).probabilities
     strength = np.full((len(alignment.posteriors), alignment.structure.components(coupled)), np.nan)
-    told = zip(alignment.margins(), alignment.assignments, alignment.seen(coupled), strict=True)
-    for site, (margins, own, seen) in enumerate(told):
+    told = zip(values, alignment.assignments, alignment.seen(coupled), strict=True)
+    for site, (sure, own, seen) in enumerate(told):
         for component in np.flatnonzero(seen):  # it does not matter where the others go
             slot = own[coupled][component]
-            strength[site, slot] = np.fmin(strength[site, slot], margins[coupled][component])
+            strength[site, slot] = np.fmin(strength[site, slot], sure[coupled][component])
     return strength
 
 

@@ -6,9 +6,10 @@ from functools import partial
 from typing import Any
 
 from decbayes.errors import DecbayesError
-from decbayes.merging import Alignment
+from decbayes.merging import Alignment, Reliability
 from decbayes.merging.agreement import alike
 from decbayes.merging.lineage import ids_of
+from decbayes.models.model import Model
 from decbayes.models.registry import model_for
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.charter import Charter
@@ -27,22 +28,28 @@ LEAST_REST_SECONDS = 0.4
 # A neighbour that has said nothing for so long may be in trouble.
 SILENT_SECONDS = 5.0
 
+# Probabilities of matches take simulations; these are for when nothing has come in for so long.
+QUIET_SECONDS = 10.0
+
 Score = Callable[[Posterior], float]
 """How well a posterior predicts data that is held back at this site."""
+
+Learn = Callable[[Alignment], Reliability]
+"""What margins are worth, as simulations of such sites teach it; refused where that would take long."""
 
 
 class Watcher:
     """Keeps a page up to date with one agent."""
 
-    def __init__(self, page: Page, score: Score | None = None) -> None:
+    def __init__(self, page: Page, score: Score | None = None, learn: Learn | None = None) -> None:
         self.page = page
-        self._showing = Showing(page, score)
+        self._showing = Showing(page, score, learn)
         self._describe = Worker()
         self._names: dict[str, str] = {}
         self._linked: set[str] = set()
         self._left: dict[str, float] = {}
         self._root, self._busy, self._next, self._lost = b"", False, 0.0, False
-        self._shown = False
+        self._shown, self._described = False, 0.0
 
     @property
     def url(self) -> str:
@@ -64,6 +71,9 @@ class Watcher:
         self.page.show("network", network_view(agent.charter, status, {n: now - t for n, t in self._left.items()}))
         self.page.show("metrics", metrics_text(status))
         self.page.show("health", troubles(status))
+        if self._showing.wants_to_learn and not self._busy and now >= max(self._next, self._described + QUIET_SECONDS):
+            self._busy = True
+            self._describe.submit(self._learn)
 
     def hear(self, line: Mapping[str, Any]) -> None:
         """A line of the log; of neighbours that come and go `look` tells by name."""
@@ -107,7 +117,13 @@ class Watcher:
             self._showing(agent.charter, merged, names)
         except DecbayesError as error:
             self.page.show("posterior", {"error": str(error)})
+        self._described = time.monotonic()
         self._rest(spent + time.process_time() - begin)
+
+    def _learn(self) -> None:
+        begin = time.process_time()
+        self._showing.learn()
+        self._rest(time.process_time() - begin)
 
     def _rest(self, spent: float) -> None:
         """Wait in proportion to the processor's time that was spent, by all threads, as some have helped.
@@ -121,16 +137,46 @@ class Watcher:
 class Showing:
     """Shows one merged posterior after another; the same things keep their numbers from one to the next."""
 
-    def __init__(self, page: Page, score: Score | None = None) -> None:
-        self._page, self._score = page, score
+    def __init__(self, page: Page, score: Score | None = None, learn: Learn | None = None) -> None:
+        self._page, self._score, self._teach = page, score, learn
         self._before: Posterior | None = None
+        self._describe: Callable[[Reliability | None], None] | None = None
+        self._alignment: Alignment | None = None
 
     def __call__(self, charter: Charter, merged: Merged, names: list[str]) -> None:
-        posterior, alignment = self._followed(charter, merged)
+        posterior, self._alignment = self._followed(charter, merged)
         whole = charter.update.whole(posterior)
         score = None if self._score is None or not merged.entries else self._score(whole)
         told = {"observations": merged.observations, "set": merged.set_hash, "score": score}
-        shown = described(model_for(whole.structure), whole, alignment, names, **told)
+        self._describe = partial(self._show, model_for(whole.structure), whole, self._alignment, names, told)
+        self._describe(None)
+
+    @property
+    def wants_to_learn(self) -> bool:
+        """Whether matches are shown of which it is not yet known how likely they are right."""
+        several = self._alignment is not None and len(self._alignment.posteriors) > 1
+        return self._teach is not None and self._describe is not None and several
+
+    def learn(self) -> None:
+        """Show the same once more, with probabilities of matches; once for each merge."""
+        describe, self._describe = self._describe, None
+        if describe is None or self._teach is None or self._alignment is None:
+            return
+        try:
+            describe(self._teach(self._alignment))
+        except DecbayesError:
+            return  # margins stay
+
+    def _show(
+        self,
+        model: Model,
+        whole: Posterior,
+        alignment: Alignment | None,
+        names: list[str],
+        told: dict[str, Any],
+        reliability: Reliability | None,
+    ) -> None:
+        shown = described(model, whole, alignment, names, reliability, **told)
         self._page.show("details", shown.details)
         self._page.show("posterior", shown.posterior)
 

@@ -1,10 +1,10 @@
 // Sites × components: where each site's components went, and which of these matches are close calls.
-import { byId, compact, count, el, natural, number, plural, setText } from "./dom.js";
+import { byId, compact, count, el, natural, plural, setText } from "./dom.js";
 import { caption } from "./drawing.js";
-import { nameOf } from "./posterior.js";
+import { matchText, nameOf } from "./posterior.js";
 
-// A match that the next best slot comes so close to, in nats, is dashed: odds of twenty to one at best.
-const CLOSE = 3;
+// A match that is less likely right than this, or that the next best slot comes so close to, in nats, is dashed.
+const CLOSE = { probability: 0.8, margin: 3 };
 
 export function drawAlignment(posterior) {
   const { components, sites } = posterior;
@@ -19,20 +19,21 @@ export function drawAlignment(posterior) {
   byId("matrix").tBodies[0].replaceChildren(...order.map((site) => row(posterior, site, totals[site])));
 }
 
-function summary({ components, sites, duplicates, unlike, view }, there) {
+function summary({ components, sites, duplicates, unlike, sureness }, there) {
   if (!there && sites.length) return "This model has no components to align: contributions are added as they are.";
   if (!there) return "Which site's components go where is shown once two sites have published.";
   const cells = components.flatMap((component) => component.cells);
-  const close = cells.filter(isClose).length;
+  const close = cells.filter((cell) => isClose(cell, sureness)).length;
   const alone = sites.length > 1 ? components.filter((component) => component.cells.length === 1).length : 0;
   const parts = [`${plural(cells.length, "match", "matches")}, ${close ? `${close} of them ${close === 1 ? "a close call" : "close calls"}` : "none a close call"}`];
   if (alone) parts.push(`${plural(alone, "component")} that only one site has`);
+  if (sureness === "probability") parts.push("how likely each is right was learned from simulations of sites like these");
   if (duplicates?.length) parts.push(`nearly the same: ${duplicates.map((pair) => pair.join(" and ")).join("; ")}`);
   if (unlike?.length) parts.push(`holding unlike things: ${unlike.join(", ")}`);
   return `${parts.join("; ")}.`;
 }
 
-const isClose = (cell) => cell.match !== null && cell.match < CLOSE;
+const isClose = (cell, sureness) => cell.match !== null && cell.match < CLOSE[sureness ?? "margin"];
 
 function heading(posterior, { slot, cells, drawing }) {
   const alone = cells.length === 1 && posterior.sites.length > 1;
@@ -46,8 +47,8 @@ function row(posterior, site, total) {
     if (!cell) return el("td", { class: "none" }, "·");
     const part = total ? cell.evidence / total : 0;
     const shade = 6 + 42 * Math.min(1, part * Math.max(1.5, posterior.components.length / 3));
-    const close = isClose(cell);
-    const match = cell.match === null ? "" : `; the next best slot is ${number(cell.match)} nats worse`;
+    const close = isClose(cell, posterior.sureness);
+    const match = cell.match === null ? "" : `; ${matchText(cell, posterior.sureness)}`;
     const title = `${posterior.sites[site]}, ${nameOf(posterior, component.slot)}: ${count(cell.evidence)} ${posterior.unit}s from its component ${cell.components.join(" and ")}${match}`;
     return el("td", { class: close ? "weak" : "", style: { "--part": `${shade.toFixed(0)}%` }, title }, compact(cell.evidence) + (close ? " ?" : ""));
   });

@@ -5,6 +5,11 @@ import { drawBlobs, drawn } from "./drawing.js";
 const NAMES = { words: "Topic", points: "Cluster", images: "Feature", classes: "Class", states: "State" };
 let shown = null;
 
+export function matchText({ match }, sureness) {
+  if (match === null) return "nothing else to compare with";
+  return sureness === "probability" ? `${percent(match)} likely to belong here` : `the next best slot is ${number(match)} nats worse`;
+}
+
 export const nameOf = (posterior, slot) => `${NAMES[posterior.view] ?? "Component"} ${slot}`;
 
 export function drawPosterior(posterior) {
@@ -98,7 +103,7 @@ function onScaleOf(merged, drawing) {
 
 function siteCard(posterior, component, cell, drawing, all) {
   const labels = cell.components.join(" and ");
-  const match = cell.match === null ? "nothing else to compare with" : `next best slot is ${number(cell.match)} nats worse`;
+  const match = matchText(cell, posterior.sureness);
   return el(
     "li", {},
     el("b", {}, posterior.sites[cell.site]),
