@@ -164,7 +164,7 @@ def test_matches_have_probabilities_when_nothing_has_come_in_for_a_while(agent, 
     watcher._described = time.monotonic()
     assert page.values["posterior"]["sureness"] == "margin"
     watcher.look(agent, status(agent))
-    assert not asked
+    assert not watcher._busy
     monkeypatch.setattr(watching, "QUIET_SECONDS", 0.0)
     for _ in range(100):
         watcher.look(agent, status(agent))
