@@ -7,12 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.cluster.hierarchy import fcluster, is_valid_linkage
+from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array
 from structures import everything, topics
 from test_grouping import COUPLED, drawn, information, posterior
 
 import decbayes as db
 from decbayes.errors import InvalidFile, InvalidPosterior, StructureMismatch
+from decbayes.merging.names import inherited
 
 TRUTH = np.kron(np.eye(6), np.full(4, 0.25))
 
@@ -177,6 +179,15 @@ class TestIds:
         assert named[2] not in ("", "x", "y", "z")
         assert db.merge([third, first, second], components=3) == merged
         assert db.merge([third, third], components=2).ids == ()
+
+    def test_are_given_to_slots_as_the_best_assignment_of_all_would(self, rng):
+        """Forty sites with ids of their own, of which some are shared: far more ids than slots."""
+        ids = [tuple(f"{rng.integers(60)}" for _ in range(5)) for _ in range(40)]
+        slots, evidence = [rng.integers(4, size=5) for _ in ids], rng.uniform(1.0, 9.0, size=200)
+        votes = pd.DataFrame({"slot": np.concatenate(slots), "id": np.concatenate(ids), "weight": evidence})
+        table = votes.pivot_table(index="slot", columns="id", values="weight", aggfunc="sum", fill_value=0.0)
+        rows, columns = linear_sum_assignment(table, maximize=True)
+        assert inherited(ids, slots, evidence, 4) == tuple(table.columns[columns[np.argsort(rows)]])
 
     def test_pull_components_together_that_sites_have_called_the_same(self):
         """A component between two topics goes with the one that its id is of, unless it gains much elsewhere."""

@@ -177,11 +177,12 @@ def test_matches_have_probabilities_when_nothing_has_come_in_for_a_while(agent, 
     assert len(asked) == 1
 
 
-def test_where_probabilities_cannot_be_learned_margins_stay(rng):
+@pytest.mark.parametrize("error", [NotCalibrated, np.linalg.LinAlgError, FloatingPointError])
+def test_where_probabilities_cannot_be_learned_margins_stay(error, rng):
     page, found = Shown(), clusters_of_two(rng)
 
     def refused(alignment):
-        raise NotCalibrated("no")
+        raise error("no")
 
     showing = Showing(page, learn=refused)
     charter = SimpleNamespace(rules=SimpleNamespace(robust=False), update=SimpleNamespace(whole=lambda each: each))

@@ -113,7 +113,7 @@ def merge(
     note = {"holds": sorted(frozenset().union(*(each.data for each in sent.values())))}
     whole = together(sent)
     if whole is not None:
-        if any((explain, picture, tree, as_json, since, components, solver)):
+        if any((explain, picture, tree, as_json, since, components, solver, overlap, confidence, naive)):
             raise WrongArgument(
                 "Posteriors of a round are in common slots already; options of the alignment are for others."
             )

@@ -20,8 +20,8 @@ def homes(ids: Ids, sizes: Sequence[int], evidence: Array, count: int) -> Indice
     """
     names = listed(ids, sizes)
     known, place = np.unique(names, return_inverse=True)
-    users = [{site for site, own in enumerate(ids) if name in own} for name in known.tolist()]
-    common = np.array([bool(name) and len(sites) > 1 for name, sites in zip(known.tolist(), users, strict=True)])
+    uses = np.unique(np.column_stack([place, np.repeat(np.arange(len(sizes)), sizes)]), axis=0)
+    common = (np.bincount(uses[:, 0], minlength=len(known)) > 1) & (known != "")
     held = np.where(common, np.bincount(place, evidence, minlength=len(known)), 0.0)
     if held.sum() < 0.5 * evidence.sum() or not common.any():
         return None
@@ -35,12 +35,15 @@ def inherited(ids: Ids, slots: Sequence[Indices], evidence: Array, count: int) -
     """The id of each slot: that of most of its evidence, each given once; empty where there is none left."""
     names = listed(ids, [len(own) for own in slots])
     known, place = np.unique(names, return_inverse=True)
-    size = max(count, len(known))
-    votes = np.zeros((size, size))
+    votes = np.zeros((count, len(known)))
     np.add.at(votes, (np.concatenate(slots), place), np.where(names == "", 0.0, evidence))
-    chosen = best_permutation(votes)[:count]
-    won = votes[np.arange(count), chosen] > 0.0
-    return tuple(str(known[name]) if real else "" for name, real in zip(chosen.tolist(), won.tolist(), strict=True))
+    # Of each slot as many ids as there are slots can matter: the others may take all but one of them.
+    likely = np.unique(np.argsort(-votes, axis=1, kind="stable")[:, :count])
+    square = np.zeros((max(count, len(likely)),) * 2)
+    square[:count, : len(likely)] = votes[:, likely]
+    chosen = best_permutation(square)[:count]
+    won = square[np.arange(count), chosen] > 0.0
+    return tuple(str(known[likely[k]]) if real else "" for k, real in zip(chosen, won, strict=True))
 
 
 def listed(ids: Ids, sizes: Sequence[int]) -> np.ndarray:

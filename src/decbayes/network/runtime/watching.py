@@ -164,8 +164,8 @@ class Showing:
             return
         try:
             describe(self._teach(self._alignment))
-        except DecbayesError:
-            return  # margins stay
+        except (DecbayesError, ArithmeticError, ValueError):
+            return  # a simulation has failed, and margins stay
 
     def _show(
         self,
