@@ -10,7 +10,6 @@ from decbayes.calibrated import Calibration
 from decbayes.calibration.linear_response import LinearResponse
 from decbayes.calibration.resampling import bootstrapped
 from decbayes.calibration.sites import Information, informations, one_more_pass, total
-from decbayes.errors import NotCalibrated
 from decbayes.families import Array
 from decbayes.models.model import Method, Model
 from decbayes.posterior import Posterior
@@ -58,8 +57,6 @@ def calibrated(posterior: Posterior, parts: Sequence[Information]) -> Posterior:
     """The posterior with the deviations that follow from the information of all sites."""
     check_kind(Posterior, posterior=posterior)
     whole = total(parts)
-    if whole.at != posterior.digest:
-        raise NotCalibrated("The sites' information belongs to another posterior: each computes it at the merged one.")
     response = LinearResponse(posterior, whole)
     text = f"linear response, {told(whole.sites)}"
     return with_deviations(posterior, text, response.deviations(), response.remaining())

@@ -28,7 +28,7 @@ from decbayes.merging.problem import Solver
 from decbayes.models.ascent import Ascent
 from decbayes.models.model import Model
 from decbayes.models.registry import model_for
-from decbayes.models.simulation import first
+from decbayes.models.simulation import drawn_parameters
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet
@@ -146,7 +146,7 @@ def simulated_matches(setting: Setting, rng: np.random.Generator) -> Matches:
     found, coupled = setting.found, setting.coupled
     merged = found.merged()
     truth = sharpened(merged)
-    parameters = {name: first(merged, name, values) for name, values in merged.sample(1, rng).items()}
+    parameters = drawn_parameters(merged, rng)
     shards = [simulated_shard(setting, parameters, held, rng) for held in held_by_slot(found, coupled)]
     fitted = fits(setting, shards, rng)
     again = align(fitted, components=found.structure.components(coupled), solver=setting.solver)

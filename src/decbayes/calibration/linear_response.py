@@ -9,7 +9,7 @@ With V = L Lᵀ and Cov_q[f, T] = Z Lᵀ that is Var_q[f] + Z M (I − M)⁻¹ Z
 eigenvalues below 1 wherever the bound has a maximum.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -32,6 +32,10 @@ class LinearResponse:
     """How a posterior responds to the data of all sites, whose information this is."""
 
     def __init__(self, posterior: Posterior, information: Information) -> None:
+        if information.at != posterior.digest:
+            raise NotCalibrated(
+                "The sites' information belongs to another posterior: each computes it at the merged one."
+            )
         self.posterior, self.families = posterior, posterior.structure.families
         self._variances = [family.covariance(posterior.natural[name]) for name, family in self.families.items()]
         roots, self._inverses = zip(*map(root_and_inverse, self._variances), strict=True)
@@ -118,8 +122,4 @@ def response(family: Family, natural: Array, variances: Array) -> Array:
 
 
 def flat_mean(family: Family, natural: Array) -> Array:
-    return np.concatenate([np.ravel(part) for part in parts(family, natural)])
-
-
-def parts(family: Family, natural: Array) -> Iterator[Array]:
-    yield from family.quantities(family.expected(natural)).values()
+    return np.concatenate([np.ravel(part) for part in family.quantities(family.expected(natural)).values()])

@@ -119,6 +119,8 @@ def advice(plan: Plan, report: PlanReport) -> str:
 
 
 def about_intervals(plan: Plan, report: PlanReport) -> str:
+    if not report.coverage:
+        return ""
     name, (covered, error) = min(report.coverage.items(), key=lambda item: item[1][0])
     if covered + 2 * error >= plan.level - TOO_NARROW:
         return ""

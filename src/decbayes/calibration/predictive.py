@@ -10,7 +10,7 @@ from decbayes.calibration.validation import model_of
 from decbayes.errors import InvalidData, NotCalibrated, StructureMismatch
 from decbayes.families import Array
 from decbayes.models.model import Model
-from decbayes.models.simulation import first
+from decbayes.models.simulation import drawn_parameters
 from decbayes.posterior import Posterior
 
 
@@ -65,8 +65,7 @@ def predictive_check(
         raise InvalidData("There are no observations to check with.")
     sums = [summed(known, posterior, data)]
     for replica in range(replicas):
-        drawn = posterior.sample(1, np.random.default_rng([seed, replica]))
-        parameters = {name: first(posterior, name, values) for name, values in drawn.items()}
+        parameters = drawn_parameters(posterior, np.random.default_rng([seed, replica]))
         try:
             made, _ = known.draw(parameters, count, np.random.default_rng([seed, replica, 1 + site]), **options)
         except (NotImplementedError, TypeError) as error:

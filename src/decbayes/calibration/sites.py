@@ -55,7 +55,8 @@ class Information:
         matrix, contribution = arrays[names[0]], arrays["contribution"]
         shaped = contribution.ndim == 1 and matrix.shape == contribution.shape * 2
         numbers = all(part.dtype == np.dtype("<f8") and np.isfinite(part).all() for part in (matrix, contribution))
-        if not shaped or not numbers or not np.allclose(matrix, matrix.T):
+        counted = arrays["sites"].dtype == np.dtype("<i4") and arrays["sites"][0] > 0
+        if not shaped or not numbers or not counted or not np.allclose(matrix, matrix.T):
             raise InvalidFile("The information of a site is a symmetric matrix and a vector of numbers; this is not.")
         return cls(names[0].removeprefix(PREFIX), int(arrays["sites"][0]), contribution, matrix)
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array
 
-from decbayes.arguments import check_whole
+from decbayes.arguments import check_level, check_whole
 from decbayes.calibration.matches import Matches, in_common, overlaps_of
 from decbayes.errors import NotCalibrated
 from decbayes.families import Array
@@ -16,7 +16,7 @@ from decbayes.families.matrices import Indices
 from decbayes.merging import Alignment, align
 from decbayes.models.holdout import hold_out
 from decbayes.models.model import Model
-from decbayes.models.simulation import first
+from decbayes.models.simulation import drawn_parameters
 from decbayes.posterior import Posterior
 from decbayes.streaming import refine
 
@@ -48,10 +48,7 @@ class Plan:
     def __post_init__(self) -> None:
         check_whole(1, sites=self.sites, observations=self.observations)
         check_whole(0, rounds=self.rounds)
-        if not 0.0 < self.level < 1.0:
-            raise ValueError(
-                f"level is how often intervals should hold the truth, between 0 and 1; not {self.level!r}."
-            )
+        check_level(self.level)
         if self.model.auto:
             raise ValueError(f"A plan says how many {self.model.number} there are; 'auto' does not.")
 
@@ -75,9 +72,7 @@ class Trial:
 def check_plan(plan: Plan) -> None:
     """Refuse what cannot be simulated, before the work is done."""
     source = plan.truth or Posterior.of_prior(plan.model.structure)
-    parameters = {
-        name: first(source, name, values) for name, values in source.sample(1, np.random.default_rng(0)).items()
-    }
+    parameters = drawn_parameters(source, np.random.default_rng(0))
     try:
         plan.model.draw(parameters, 1, np.random.default_rng(0), **plan.options)
     except (NotImplementedError, TypeError) as error:
@@ -88,7 +83,7 @@ def trial(plan: Plan, rng: np.random.Generator) -> Trial:
     """One data set: drawn, fitted, merged, and compared with what it was drawn from."""
     model = plan.model
     source = plan.truth or Posterior.of_prior(model.structure)
-    parameters = {name: first(source, name, values) for name, values in source.sample(1, rng).items()}
+    parameters = drawn_parameters(source, rng)
     shards = [model.draw(parameters, plan.observations, rng, **plan.options)[0] for _ in range(plan.sites)]
     posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
     found = align(posteriors)

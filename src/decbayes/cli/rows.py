@@ -30,7 +30,7 @@ class Rows(Protocol):
 
 def check_rows(path: Path) -> None:
     """Refuse a kind of file that cannot be written, before the work is done."""
-    if ending(path) not in ("csv", "parquet") or (path.suffix != ".gz" and path.suffix[1:] != ending(path)):
+    if not path.name.endswith((".csv", ".csv.gz", ".parquet")):
         raise DecbayesError(f"{path}: rows are written as .csv, .csv.gz or .parquet; choose a name that ends so.")
     if ending(path) == "parquet":
         require_extra("parquet", task="Writing Parquet files")

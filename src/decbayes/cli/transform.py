@@ -27,7 +27,10 @@ def transform(
     /,
     *,
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write: .csv, .csv.gz or .parquet.")],
-    digits: Annotated[PositiveInt, Parameter(help="Digits after the point, in .csv files.")] = 4,
+    digits: Annotated[
+        PositiveInt,
+        Parameter(help="Digits of shares after the point, in .csv files; other numbers have four more in all."),
+    ] = 4,
     reading: Reading = AS_THEY_ARE,
 ) -> None:
     """Write one row per observation: where it stands, its largest component, and the shares of all."""

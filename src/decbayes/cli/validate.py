@@ -17,6 +17,7 @@ from decbayes.errors import InvalidData, StructureMismatch
 from decbayes.files import load
 from decbayes.merging import tree
 from decbayes.merging.columns import same_columns
+from decbayes.merging.solving import most_components
 from decbayes.models.holdback import hold_back
 from decbayes.models.registry import model_for
 from decbayes.posterior import Posterior
@@ -95,10 +96,10 @@ def candidates(paths: list[Path], read: Sequence[Posterior], numbers: range | No
         if len(set(names)) < len(names):
             raise InvalidData("Two posteriors have the same file name, by which scores are told apart. Rename one.")
         return dict(zip(names, read, strict=True))
-    most = sum(len(posterior.natural[posterior.structure.symmetry[0].factors[0]]) for posterior in read)
+    whole, most = tree(read), sum(most_components(posterior.structure) for posterior in read)
     if numbers[-1] > most:
         raise WrongArgument(f"--cuts goes up to {numbers[-1]}, but the posteriors have {most} components together.")
-    return tree(read).cuts(numbers)
+    return whole.cuts(numbers)
 
 
 def numbers_in(cuts: str) -> range | None:

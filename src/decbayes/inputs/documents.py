@@ -93,20 +93,20 @@ def read_documents(
 def holds_counts(texts: Texts) -> bool:
     """Whether there is one file, and it holds counts rather than texts."""
     (path, *others) = texts.paths
-    kind = texts.format or ending(path)
+    kind = ending(path)
     if others or path.is_dir() or texts.columns or texts.format:
         return False
     if kind in ("csv", "tsv"):
-        return not has_text_column(path)
+        return not has_text_column(path, texts.encoding)
     if kind == "parquet":
         return is_compressed(path) or TEXT not in parquet_strings(path)
     return kind not in FORMATS
 
 
-def has_text_column(path: Path) -> bool:
+def has_text_column(path: Path, encoding: str) -> bool:
     """Whether a CSV file has a column `text` that holds texts: that word may as well be one whose counts are there."""
     with reading(path, f".{ending(path)}"):
-        rows = csv_rows(path)
+        rows = csv_rows(path, encoding, "surrogateescape")
         names, first = ([cell.strip() for cell in next(rows, [])] for _ in range(2))
     if TEXT not in names or not first:
         return False

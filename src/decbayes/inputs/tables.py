@@ -37,6 +37,8 @@ DAMAGE = (
 )
 # Their libraries do not decompress these, and their errors speak of the format, not of what the file holds.
 BINARY = ("parquet", "npy", "npz")
+# A text may be a cell; the reader of tables refuses long ones unless told otherwise.
+LONGEST_CELL = 1 << 30
 # What decompresses a file, by how its name ends.
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
@@ -102,10 +104,14 @@ def read_csv(path: Path, columns: Sequence[str]) -> Observations:
     return Observations(numbers(cells[bool(names) :], chosen), chosen)
 
 
-def csv_rows(path: Path) -> Iterator[list[str]]:
+def csv_rows(path: Path, encoding: str = "utf-8", errors: str = "strict") -> Iterator[list[str]]:
     """Rows that are not blank; tabs part their cells if the first line has any."""
-    with opened(path) as file:
-        yield from filter(None, csv.reader(file, delimiter=delimiter_of(file)))
+    limit = csv.field_size_limit(LONGEST_CELL)
+    try:
+        with opened(path, encoding, errors) as file:
+            yield from filter(None, csv.reader(file, delimiter=delimiter_of(file)))
+    finally:
+        csv.field_size_limit(limit)
 
 
 def delimiter_of(file: TextIO) -> str:

@@ -1,6 +1,5 @@
 """Texts from files of any kind, folders and standard input. A document that cannot be read is counted, never quoted."""
 
-import csv
 import re
 import shutil
 import sys
@@ -15,12 +14,12 @@ import msgspec
 
 from decbayes.errors import InvalidData
 from decbayes.extras import require
-from decbayes.inputs.tables import delimiter_of, ending, opened, reading
+from decbayes.inputs.tables import csv_rows as table_rows
+from decbayes.inputs.tables import ending, opened, reading
 
 STANDARD_INPUT = Path("/dev/stdin")  # by this name on any system; "-" on a command line
 STANDARD = "standard input"
 FORMATS = ("txt", "jsonl", "ndjson", "csv", "tsv", "parquet")
-LONGEST_CELL = 1 << 30
 # So many places are named; how many there are is said anyway.
 NAMED_PLACES = 5
 
@@ -159,19 +158,14 @@ def text_of(line: str, columns: Sequence[str]) -> str | None:
 
 def csv_rows(source: Texts, path: Path) -> Iterator[tuple[str, str, str]]:
     """Rows are counted from 1, without the names of the columns."""
-    limit = csv.field_size_limit(LONGEST_CELL)
-    try:
-        with opened(path, source.encoding, "surrogateescape") as file:
-            rows = filter(None, csv.reader(file, delimiter=delimiter_of(file)))
-            names = [cell.strip() for cell in next(rows, [])]
-            kept = text_columns(names, source.columns)
-            for number, row in enumerate(rows, start=1):
-                if len(row) != len(names):
-                    yield f"row {number}", "", "another number of cells than the first line"
-                else:
-                    yield str(number), "\n".join(filter(None, (row[place] for place in kept))), ""
-    finally:
-        csv.field_size_limit(limit)
+    rows = table_rows(path, source.encoding, "surrogateescape")
+    names = [cell.strip() for cell in next(rows, [])]
+    kept = text_columns(names, source.columns)
+    for number, row in enumerate(rows, start=1):
+        if len(row) != len(names):
+            yield f"row {number}", "", "another number of cells than the first line"
+        else:
+            yield str(number), "\n".join(filter(None, (row[place] for place in kept))), ""
 
 
 def parquet_rows(source: Texts, path: Path) -> Iterator[tuple[str, str, str]]:

@@ -83,10 +83,8 @@ class Alignment(Displayed):
     def named(self, ids: Sequence[Sequence[str]]) -> "Alignment":
         """The same alignment with the ids that slots inherit from the sites' components."""
         (coupled,) = self.structure.symmetry
-        problem = self._problem(coupled)
-        evidence = [Components.of(problem.factors, [contents]).evidence for contents in problem.contents]
         slots = [own[coupled] for own in self.assignments]
-        names = inherited(ids, slots, np.concatenate(evidence), self.structure.components(coupled))
+        names = inherited(ids, slots, np.concatenate(self.evidence(coupled)), self.structure.components(coupled))
         return replace(self, ids=names)
 
     def since(self, previous: Posterior) -> "Alignment":

@@ -146,8 +146,7 @@ def begin_at(search: Search, filled: Array) -> None:
     labels = gains.argmax(axis=1) if taken.any() else np.zeros(len(everyone), dtype=np.intp)
     search.restart(labels)
     for slot in np.flatnonzero(~taken):
-        lost = search.alone() - search.gains(everyone)[everyone, search.labels]
-        search.move(int(np.argmax(lost)), int(slot))
+        search.move(int(np.argmax(search.lost())), int(slot))
 
 
 def attached(components: Components, labels: Indices, base: Sequence[Array], count: int) -> Indices:

@@ -55,9 +55,7 @@ def component_losses(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
     components = Components.of(problem.factors, [*problem.contents])
     base = bases(components.factors, float(components.evidence.sum()), problem.components)
     search = Search(components, np.concatenate(slots), base, problem.components)
-    everyone = np.arange(len(components))
-    lost = search.alone() - search.gains(everyone)[everyone, search.labels]
-    return np.split(np.maximum(lost, 0.0), np.cumsum([len(own) for own in slots])[:-1])
+    return np.split(np.maximum(search.lost(), 0.0), np.cumsum([len(own) for own in slots])[:-1])
 
 
 def next_best_losses(gain: Array, permutation: Permutation, alike: NDArray[np.bool_]) -> Array:

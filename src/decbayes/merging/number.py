@@ -127,7 +127,6 @@ def sampling_noise(components: Components) -> float:
 def measured_noise(search: Search, members: Indices, least: float) -> tuple[float, bool]:
     """The median of what components lose by sharing a slot, within bounds; and whether enough share one to know."""
     shared = members[search.labels] > 1
-    everyone = np.arange(len(search.labels))
-    lost = search.alone() - search.gains(everyone)[everyone, search.labels]
+    lost = search.lost()
     level = float(np.median(lost[shared])) if shared.any() else 0.0
     return float(np.clip(level, LEAST_NOISE * least, MOST_NOISE * least)), bool(shared.mean() >= 0.5)

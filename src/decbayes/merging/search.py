@@ -140,6 +140,11 @@ class Search:
         pairs = zip(self.slots, self.components.rows, strict=True)
         return np.asarray(sum(groups.alone(rows, self.components.evidence) for groups, rows in pairs))
 
+    def lost(self) -> Array:
+        """What each component loses by sharing its slot."""
+        everyone = np.arange(len(self.components))
+        return np.asarray(self.alone() - self.gains(everyone)[everyone, self.labels])
+
     def margins(self) -> Array:
         """What each component would lose in the next best slot; infinite where there is no other."""
         everyone = np.arange(len(self.components))

@@ -57,8 +57,7 @@ def shared_components(alignment: "Alignment", coupled: CoupledSet) -> Shared:
     versions = components.joined(np.concatenate([site * count + own for site, own in enumerate(slots)]), sites * count)
     base = bases(components.factors, float(components.evidence.sum()), count)
     search = Search(versions, np.tile(np.arange(count), sites), base, count)
-    everyone = np.arange(len(versions))
-    lost = search.alone() - search.gains(everyone)[everyone, search.labels]
+    lost = search.lost()
     evidence = versions.evidence.reshape(sites, count)
     with np.errstate(divide="ignore", invalid="ignore"):
         apart = np.where(evidence > 0.0, np.maximum(lost.reshape(sites, count), 0.0) / evidence, np.nan)

@@ -54,7 +54,7 @@ def merge(
 
     `progress` is called now and then while the solver works, from several threads at times.
     """
-    if robust is not False:
+    if robust:
         if components is not None or since is not None:
             raise StructureMismatch(
                 "A robust merge has as many slots as the posteriors have components, and follows no earlier one."

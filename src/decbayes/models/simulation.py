@@ -32,10 +32,14 @@ def simulate(
     check_whole(0, size=size)
     source = posterior or Posterior.of_prior(model.structure)
     check_structure(source, model.structure, "posterior")
-    drawn = source.sample(1, rng)
-    parameters = {name: first(source, name, values) for name, values in drawn.items()}
+    parameters = drawn_parameters(source, rng)
     data, hidden = model.draw(parameters, size, rng, **options)
     return Simulated(data, parameters, hidden)
+
+
+def drawn_parameters(source: Posterior, rng: np.random.Generator) -> dict[str, Any]:
+    """One draw of all parameters."""
+    return {name: first(source, name, values) for name, values in source.sample(1, rng).items()}
 
 
 def first(posterior: Posterior, name: str, values: Any) -> Any:

@@ -77,7 +77,9 @@ def transform(posterior: Posterior, source: Any, **reading: Any) -> Iterator[Blo
     check_kind(Posterior, posterior=posterior)
     model = model_for(posterior.structure)
     found, before = model.transform(posterior), 0
-    filed = isinstance(source, str | Path) or (isinstance(source, list) and isinstance(source[0], str | Path))
+    filed = isinstance(source, str | Path) or (
+        isinstance(source, list | tuple) and len(source) > 0 and isinstance(source[0], str | Path)
+    )
     for observed in model.stream(source, **reading) if filed else in_slices(source):
         values = np.asarray(found.of(observed.data))
         if observed.rows is not None:

@@ -31,7 +31,7 @@ class Board:
                 self.path = value
                 continue
             self._put(name, value)
-            if name == "posterior":
+            if name == "posterior" and "error" not in value:
                 self._remember(value)
         if message["missed"]:
             self._tell({"event": "more", "text": f"{message['missed']:,} further events came too fast to be listed"})

@@ -19,6 +19,7 @@ from decbayes.families import Array
 from decbayes.merging import Alignment, Reliability
 from decbayes.models.model import Model
 from decbayes.page.drawing import Drawing, drawings, entries, rounded
+from decbayes.plot._alignment import least_sure
 from decbayes.posterior import Posterior
 from decbayes.symmetry import CoupledSet
 
@@ -51,7 +52,8 @@ def described(
         return Shown({**shown, "components": [], "rows": [entries(row) for row in rows]}, {})
     (coupled, *_) = alignment.structure.symmetry
     shared = alignment.shared()[coupled]
-    strength = match_strength(alignment, coupled, reliability)
+    values = alignment.margins() if reliability is None else alignment.confidence(reliability).probabilities
+    strength = least_sure(alignment, coupled, values)  # a margin is no probability
     cells = cells_of(alignment, coupled, shared.evidence, shared.apart, strength)
     filled = [slot for slot in range(shared.evidence.shape[1]) if cells[slot]]
     pictures = drawings(model, posterior, filled)
@@ -100,21 +102,6 @@ def cells_of(
             ]
         )
     return cells
-
-
-def match_strength(alignment: Alignment, coupled: CoupledSet, reliability: Reliability | None) -> Array:
-    """(sites, slots): the probability that the weakest of a site's matches there is right; NaN for none.
-
-    Without `reliability`, by how many nats it beats its next best. That is no probability.
-    """
-    values = alignment.margins() if reliability is None else alignment.confidence(reliability).probabilities
-    strength = np.full((len(alignment.posteriors), alignment.structure.components(coupled)), np.nan)
-    told = zip(values, alignment.assignments, alignment.seen(coupled), strict=True)
-    for site, (sure, own, seen) in enumerate(told):
-        for component in np.flatnonzero(seen):  # it does not matter where the others go
-            slot = own[coupled][component]
-            strength[site, slot] = np.fmin(strength[site, slot], sure[coupled][component])
-    return strength
 
 
 def finite(value: float) -> float | None:

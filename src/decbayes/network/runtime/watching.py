@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from math import isfinite
 from typing import Any
 
 from decbayes.errors import DecbayesError
@@ -85,8 +86,11 @@ class Watcher:
         self.page.tell(told)
 
     def due(self, root: bytes) -> bool:
-        """Whether what is held has changed since it was last shown, and it is time to show it."""
-        return root != self._root and not self._busy and time.monotonic() >= self._next and self.page.alive
+        """Whether what is held has changed since it was last shown, and it is time to show it: then `merge` follows."""
+        if root == self._root or self._busy or time.monotonic() < self._next or not self.page.alive:
+            return False
+        self._busy = True  # here and not in `merge`, which may wait its turn for many ticks
+        return True
 
     def lost(self) -> bool:
         """Whether the page has just ended by itself; said once."""
@@ -98,7 +102,7 @@ class Watcher:
 
     def merge(self, agent: Agent) -> None:
         """Merge what is held; it is then described elsewhere."""
-        self._busy, begin = True, time.process_time()
+        begin = time.process_time()
         self._root = agent.pool.root
         try:
             merged = agent.merged()
@@ -147,7 +151,8 @@ class Showing:
         posterior, self._alignment = self._followed(charter, merged)
         whole = charter.update.whole(posterior)
         score = None if self._score is None or not merged.entries else self._score(whole)
-        told = {"observations": merged.observations, "set": merged.set_hash, "score": score}
+        known = score if score is not None and isfinite(score) else None  # JSON knows no infinity
+        told = {"observations": merged.observations, "set": merged.set_hash, "score": known}
         self._describe = partial(self._show, model_for(whole.structure), whole, self._alignment, names, told)
         self._describe(None)
 

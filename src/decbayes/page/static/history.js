@@ -46,6 +46,12 @@ function fillCurve(curve, name) {
   setText(last, clock(end));
 }
 
+// Whoever is called again tells all of its last events again.
+export function forgetEvents() {
+  lines = [];
+  marks = [];
+}
+
 export function addEvents({ events, missed }) {
   if (missed) lines.unshift({ number: `m${events[0]?.number}`, seconds: events[0]?.seconds ?? 0, text: `… and ${missed} more`, event: "more" });
   for (const event of events) {

@@ -30,7 +30,7 @@ export function drawNetwork(network) {
 
 addEventListener("resize", () => shown && drawNetwork(shown));
 
-export function kindOf(member) {
+function kindOf(member) {
   if (["excluded", "removed"].includes(member.state)) return "excluded";
   if (member.link === "none") return member.version === undefined ? "unheard" : "known";
   return member.link;

@@ -1,7 +1,7 @@
 // Listens to the agent, and draws what is newest, a few times a second at most.
 import { byId, setText } from "./dom.js";
 import { drawAlignment } from "./alignment.js";
-import { addEvents, drawHistory } from "./history.js";
+import { addEvents, drawHistory, forgetEvents } from "./history.js";
 import { drawNetwork, travel } from "./network.js";
 import { drawFailure, drawPosterior } from "./posterior.js";
 
@@ -27,13 +27,12 @@ function drawAll() {
 function listen() {
   const source = new EventSource("stream");
   const on = (name, take) => source.addEventListener(name, (message) => take(JSON.parse(message.data)));
-  source.onopen = () => { open = true; heard = Date.now(); showState(); };
+  source.onopen = () => { forgetEvents(); open = true; heard = Date.now(); showState(); };
   source.onerror = () => { open = false; showState(); };
   on("network", (network) => { heard = Date.now(); later("network", () => { introduce(network); drawNetwork(network); }); showState(); });
   on("history", (history) => later("history", () => drawHistory(history)));
   on("posterior", ask);
   on("events", (told) => { for (const event of told.events.slice(-8)) travel(event); addEvents(told); });
-  on("beat", () => {});
   // A page that is only looked at through the back button must not keep a link.
   addEventListener("pagehide", () => source.close());
 }
