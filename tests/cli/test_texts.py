@@ -294,6 +294,8 @@ def test_bad_input_is_refused_in_a_line(run, tmp_path, line, reason):
 def test_a_table_of_texts_has_the_encoding_that_was_given_however_long_they_are(tmp_path, length):
     path = tmp_path / "old.csv"
     path.write_bytes(f'id,text\n1,"{"näve " * (length // 5)}"\n'.encode("cp1252"))
-    model, data = db.LatentDirichletAllocation.from_file(path, topics=2, encoding="cp1252", least_documents=1, most_share=1.0)
+    model, data = db.LatentDirichletAllocation.from_file(
+        path, topics=2, encoding="cp1252", least_documents=1, most_share=1.0
+    )
     assert data.shape[0] == 1
     assert "näve" in model.vocabulary
