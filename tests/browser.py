@@ -18,7 +18,7 @@ FLAGS = (
     "--disable-component-update --disable-sync --disable-extensions --disable-dev-shm-usage --remote-debugging-pipe "
     "--hide-scrollbars --force-color-profile=srgb"
 )
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class Browser:
