@@ -15,6 +15,7 @@ from decbayes.models.counts import as_counts
 from decbayes.models.lda import topics_at
 from decbayes.models.mixture_moves import MixtureMoves
 from decbayes.models.number import Moves, Search
+from decbayes.models.point_pass import PointBlocks
 from decbayes.models.topic_moves import ExpectedCounts, TopicMoves
 
 KINDS = [{"variance": 1.0, "prior_variance": 50.0}, {"covariance": "diagonal"}, {"covariance": "full"}]
@@ -54,7 +55,7 @@ def log_evidence(points, labels, count):
 def test_the_gain_of_a_join_is_that_of_the_evidence_where_assignments_are_certain(rng):
     points, labels = rng.normal(0, 3, size=(12, 2)), np.repeat(np.arange(4), 3)
     model = mixture("auto")
-    moves = MixtureMoves(model, points, rng)
+    moves = MixtureMoves(model, PointBlocks(model.emissions, points), rng)
     sums = np.eye(4)[labels].T @ model.likelihood.features(points)
     state = model._plus({name: rows.copy() for name, rows in mixture(4).structure.prior.items()}, sums)
     before = log_evidence(points, labels, 4)
@@ -105,7 +106,8 @@ def test_the_gain_of_joining_topics_is_that_of_the_evidence_where_topics_are_cer
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)
 def test_division_of_components_keeps_their_evidence(kind, rng):
     points, _ = clusters(rng, 3, 300)
-    moves = MixtureMoves(mixture("auto", **kind), points, rng)
+    model = mixture("auto", **kind)
+    moves = MixtureMoves(model, PointBlocks(model.emissions, points), rng)
     state, _ = moves.step(moves.begin(3))
     # A pass more at the same parameters: what is divided are the responsibilities of those.
     whole, divided = moves.step(state)[0], moves.divided(state)

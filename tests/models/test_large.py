@@ -1,15 +1,18 @@
 """Data in chunks, in files and in memory maps give the same bits as in memory, and need less of it."""
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from zoo import ZOO
 
 import decbayes as db
 from decbayes.errors import InvalidData
 from decbayes.inputs import filed
 from decbayes.inputs.filed import FileArray, FileMatrix, Folder
+from decbayes.models import clusters, point_pass, points
 from decbayes.models import counts as counting
 from decbayes.models.ascent import FitInterrupted
 from decbayes.network.protocol.contents import shard_id
@@ -80,6 +83,82 @@ def test_topics_of_chunks_need_the_memory_of_a_chunk(monkeypatch):
     entries = 20 * 500 * WORDS // 2
     # What grows is a number per document: where it begins, and its part of the bound.
     assert many - few < 0.25 * 8 * entries
+
+
+MIXTURES = ["known variance", "spherical", "diagonal", "full", "yes or no", "counts", "categories", "classes"]
+
+
+@pytest.mark.parametrize("kind", MIXTURES)
+def test_points_of_chunks_maps_and_files_are_those_in_memory(kind, tmp_path, monkeypatch):
+    """In blocks of 40 points, of which one sees nothing, with centres among 50 of them and no features kept."""
+    for module in (clusters, point_pass):
+        monkeypatch.setattr(module, "MOST_CANDIDATES", 50)
+    monkeypatch.setattr(points, "BLOCK", 40)
+    kept, model = ZOO[kind][0], replace(ZOO[kind][0], ascent=db.Ascent(passes=4, restarts=1))
+    values = np.array(model.points(db.simulate(kept, 130, rng=np.random.default_rng(4)).data))
+    if model.emissions.may_miss:
+        values[50], values[60, 0] = np.nan, np.nan
+    np.save(tmp_path / "points.npy", values)
+    whole = fitted(values, model)
+    monkeypatch.setattr(point_pass, "MOST_KEPT", 0)
+    spool = Folder().array(np.float64, values.shape[1:])
+    spool.append(values)
+    mapped = np.load(tmp_path / "points.npy", mmap_mode="r")
+    for data in (db.Chunks(lambda: cut(values, [10, 90])), spool, mapped, mapped[:]):
+        found = fitted(data, model)
+        assert (found.posterior.digest, found.bound) == (whole.posterior.digest, whole.bound)
+        for read in (model.log_predictive, model.assign):
+            np.testing.assert_array_equal(read(whole.posterior, data), read(whole.posterior, values))
+
+
+def test_points_that_saw_nothing_change_nothing(rng, monkeypatch):
+    """In the second of two blocks, so that blocks are the same without them."""
+    monkeypatch.setattr(points, "BLOCK", 64)
+    model, values = ZOO["diagonal"][0], rng.normal(size=(100, 2))
+    there = fitted(np.concatenate([values, np.full((7, 2), np.nan)]), model)
+    whole = fitted(values, model)
+    assert (there.posterior, there.bound) == (whole.posterior, whole.bound)
+
+
+def test_a_sample_of_points_is_some_of_them_each_once(rng, monkeypatch):
+    monkeypatch.setattr(points, "BLOCK", 16)
+    values = np.arange(100.0)[:, None]
+    blocks = point_pass.PointBlocks(db.GaussianMixture(2, variance=1.0).emissions, values)
+    np.testing.assert_array_equal(blocks.sample(100, rng), values)
+    counts = np.zeros(100)
+    for _ in range(200):
+        sample = blocks.sample(30, rng)[:, 0].astype(int)
+        assert len(set(sample)) == 30
+        counts[sample] += 1
+    assert abs(counts - 60).max() < 5 * np.sqrt(200 * 0.3 * 0.7)
+
+
+def test_a_map_is_not_read_into_memory(tmp_path, monkeypatch):
+    values = np.random.default_rng(0).normal(size=(60_000, 8))
+    np.save(tmp_path / "points.npy", values)
+    model = db.GaussianMixture(2, 8, covariance="diagonal", ascent=db.Ascent(passes=2, restarts=0))
+    monkeypatch.setattr(point_pass, "MOST_KEPT", 0)
+    monkeypatch.setattr(point_pass, "MOST_SUMS", 1 << 10)
+    monkeypatch.setattr(points, "BLOCK", 1 << 10)
+    monkeypatch.setattr(clusters, "MOST_CANDIDATES", 1 << 10)
+    mapped = np.load(tmp_path / "points.npy", mmap_mode="r")
+    fitted(mapped[:100], model)
+    tracemalloc.start()
+    fitted(mapped, model)
+    top = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert top < 0.5 * values.nbytes
+
+
+def test_points_in_files_are_checked_when_they_are_read(tmp_path):
+    values = np.zeros((50, 2))
+    values[30, 1] = np.nan
+    np.save(tmp_path / "points.npy", values)
+    model = db.GaussianMixture(2, 2, covariance="full")
+    with pytest.raises(InvalidData, match="1 of"):
+        fitted(np.load(tmp_path / "points.npy", mmap_mode="r"), model)
+    with pytest.raises(InvalidData, match="no chunks"):
+        fitted(db.Chunks(list), model)
 
 
 class TestFileArray:

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 import decbayes as db
 from decbayes import workers
-from decbayes.models import topic_pass
+from decbayes.models import point_pass, points, topic_pass
 
 
 def fits(rng):
@@ -20,16 +20,20 @@ def fits(rng):
     topics = db.LatentDirichletAllocation(5, tuple(map(str, range(90))), ascent=short)
     return {
         "topics": lambda: topics.fit(counts, rng=np.random.default_rng(1)),
+        "mixture": lambda: db.GaussianMixture(3, 3, covariance="full", ascent=short).fit(
+            points, rng=np.random.default_rng(1)
+        ),
         "features": lambda: db.LatentFeatures(3, 3, variance=0.5, ascent=short).fit(
             points[:1000], rng=np.random.default_rng(1)
         ),
     }
 
 
-@pytest.mark.parametrize("kind", ["topics", "features"])
+@pytest.mark.parametrize("kind", ["topics", "mixture", "features"])
 def test_every_number_of_threads_gives_the_same_bits(kind, rng, monkeypatch):
     monkeypatch.setattr(topic_pass, "WORTH_A_THREAD", 1)
     monkeypatch.setattr(workers, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(points, "BLOCK", 400)
     monkeypatch.setattr(workers, "cpu_count", lambda: 5)
     names, do = set(), workers.share_out
 
@@ -41,7 +45,7 @@ def test_every_number_of_threads_gives_the_same_bits(kind, rng, monkeypatch):
 
         do([lambda task=task: named(task) for task in tasks])
 
-    for module in (topic_pass, workers):
+    for module in (topic_pass, point_pass, workers):
         monkeypatch.setattr(module, "share_out", watched)
     found = {}
     for threads in (1, 2, 5):

@@ -1,7 +1,7 @@
 """Observations that each belong to one of K components: one engine for all mixtures."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
@@ -13,14 +13,15 @@ from scipy.special import logsumexp, softmax
 from decbayes.arguments import Above, check_positive, real_array
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Weights
-from decbayes.models.ascent import Ascent, Fit, OnPass, fit_best, fit_of
-from decbayes.models.emissions import BLOCK, Blocks, Emissions, Natural, Reference
+from decbayes.models.ascent import Ascent, Fit, OnPass, Watch, fit_best, fit_of, inside
+from decbayes.models.emissions import Emissions, Natural, Reference
 from decbayes.models.information import mixture_information
 from decbayes.models.likelihoods import squared_distances
 from decbayes.models.mixture_moves import MixtureMoves
 from decbayes.models.model import Model, Number, Row
 from decbayes.models.number import Search, check_number, known_number
-from decbayes.models.points import check_fit, check_held, check_structure
+from decbayes.models.point_pass import MOST_CANDIDATES, PointBlocks
+from decbayes.models.points import Points, check_fit, check_held, check_structure, in_blocks, open_points
 from decbayes.models.table_likelihoods import draw_categories
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
@@ -108,24 +109,23 @@ class Clusters(Model):
         """
         if (known := known_number(self, prior, start)) is not None:
             return self.sized(known).fit(data, rng=rng, prior=prior, start=start, progress=progress)
-        given = self.points(data)
-        points = given[~np.isnan(given).all(axis=1)]
         check_fit(self.structure, rng, prior, start)
+        points = self._open(data)
         before = dict((prior or Posterior.of_prior(self.structure)).natural)
-        if not len(points):
+        blocks = PointBlocks(self.emissions, points)
+        if not len(blocks):
             return Fit(Posterior.from_natural(self.structure, before), (0.0,), True)
         if self.auto:
-            moves = MixtureMoves(self, points, rng)
-            return fit_of(Search(moves, self.ascent, progress).run(), self._of_any_number)
-        emissions = self.emissions.seeing(points)
-        begin = partial(self._begin, emissions, points, before, rng) if start is None else lambda: dict(start.natural)
+            return fit_of(Search(MixtureMoves(self, blocks, rng), self.ascent, progress).run(), self._of_any_number)
+        begin = partial(self._begin, blocks, before, rng) if start is None else lambda: dict(start.natural)
         ascent = self.ascent if start is None else Ascent(self.ascent.passes, self.ascent.tolerance)
+        watch = inside(progress, len(blocks))
         return fit_best(
             begin,
-            partial(self._pass, emissions, Blocks(emissions, points), Reference(self.structure.families, before)),
+            partial(self._pass, blocks, Reference(self.structure.families, before), watch=watch),
             partial(Posterior.from_natural, self.structure),
             ascent=ascent,
-            observations=len(points),
+            observations=len(blocks),
             progress=progress,
         )
 
@@ -143,9 +143,7 @@ class Clusters(Model):
     def assign(self, posterior: Posterior, data: Any) -> Array:
         """(N, K): the probability that each observation belongs to each component."""
         check_structure(posterior, self.structure_for(posterior), "posterior")
-        points = self.points(data)
-        emissions = self.emissions.seeing(points)
-        return np.asarray(softmax(emissions.features(points) @ coefficients(emissions, posterior.natural), axis=1))
+        return np.concatenate([self._assign(posterior, some) for some in in_blocks(self._open(data))])
 
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
         """log p(x | posterior) per observation, all parameters integrated out.
@@ -154,21 +152,19 @@ class Clusters(Model):
         the data's shape, with NaN where a value is not in that part.
         """
         check_structure(posterior, self.structure_for(posterior), "posterior")
-        points = self.points(data, unseen=held is not None)
         if held is None:
-            return self._log_density(posterior, points)
-        hidden = self.points(held, unseen=True)
+            return np.concatenate([self._log_density(posterior, some) for some in in_blocks(self._open(data))])
+        points, hidden = (self.points(part, unseen=True) for part in (data, held))
         check_held(points, hidden)
         together = np.where(np.isnan(hidden), points, hidden)
         return self._log_density(posterior, together) - self._log_density(posterior, points)
 
     def information(self, posterior: Posterior, data: Any) -> Array:
         check_structure(posterior, self.structure_for(posterior), "posterior")
-        points = self.points(data)
-        points = points[~np.isnan(points).all(axis=1)]
-        emissions = self.emissions.seeing(points)
-        slopes, statistics = coefficients(emissions, posterior.natural), columns_of(posterior.structure, emissions)
-        return mixture_information(posterior.structure, Blocks(emissions, points), slopes, statistics)
+        blocks = PointBlocks(self.emissions, self._open(data))
+        slopes = coefficients(blocks.emissions, posterior.natural)
+        statistics = columns_of(posterior.structure, blocks.emissions)
+        return mixture_information(posterior.structure, blocks.features(), slopes, statistics)
 
     def draw(
         self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator
@@ -207,34 +203,36 @@ class Clusters(Model):
     def _log_density(self, posterior: Posterior, points: Array) -> Array:
         return np.asarray(logsumexp(self._log_joint(posterior, points), axis=1))
 
-    def _begin(self, emissions: Emissions, points: Array, before: Natural, rng: np.random.Generator) -> Natural:
+    def _open(self, data: Any) -> Points:
+        return open_points(self.opened(data), self.points)
+
+    def _assign(self, posterior: Posterior, points: Array) -> Array:
+        emissions = self.emissions.seeing(points)
+        return np.asarray(softmax(emissions.features(points) @ coefficients(emissions, posterior.natural), axis=1))
+
+    def _begin(self, blocks: PointBlocks, before: Natural, rng: np.random.Generator) -> Natural:
         """A first posterior: every point belongs to its nearest centre, or to a random mix of components."""
-        crowded = len(points) >= POINTS_PER_CENTRE * self._count
+        crowded = len(blocks) >= POINTS_PER_CENTRE * self._count
         if (self.start_from or ("k-means++" if crowded else "random")) == "random":
-            responsibilities = rng.dirichlet(np.ones(self._count), size=len(points))
+            shares = (rng.dirichlet(np.ones(self._count), size=len(points)) for points in blocks)
         else:
-            nearest = nearest_centres(self.embedded(emissions, points), self._count, rng)
-            responsibilities = np.eye(self._count)[nearest]
-        return plus(emissions, before, responsibilities.T @ emissions.features(points))
+            candidates = blocks.sample(MOST_CANDIDATES, rng)
+            places = self.embedding(blocks.emissions, candidates)
+            centres = spread_out_centres(places(candidates), self._count, rng)
+            shares = (np.eye(self._count)[nearest(places(points), centres)] for points in blocks)
+        sums = sum(own.T @ features for own, features in zip(shares, blocks.features(), strict=True))
+        return plus(blocks.emissions, before, np.asarray(sums))
 
-    def embedded(self, emissions: Emissions, points: Array) -> Array:
-        """The points as places in space, among which first centres are chosen."""
-        return emissions.embedded(points)
+    def embedding(self, emissions: Emissions, points: Array) -> Callable[[Array], Array]:
+        """How points become places in space, among which first centres are chosen; learned from some of them."""
+        return emissions.embedded
 
-    def _pass(self, emissions: Emissions, blocks: Blocks, before: Reference, natural: Natural) -> tuple[Natural, float]:
+    def _pass(
+        self, blocks: PointBlocks, before: Reference, natural: Natural, *, watch: Watch | None = None
+    ) -> tuple[Natural, float]:
         """One pass over the data; the bound is that of the parameters it was given."""
-        from decbayes.kernels.softmax import normalise
-
-        bound = -before.divergence(natural)
-        slopes = coefficients(emissions, natural).T
-        sums = np.zeros(slopes.shape)
-        buffer = np.empty(len(slopes) * BLOCK)  # fresh memory for each product would cost as much as the product
-        for features in blocks:
-            shape = (len(slopes), len(features))
-            scores = np.dot(slopes, features.T, out=buffer[: shape[0] * shape[1]].reshape(shape))
-            bound += normalise(scores)
-            sums += scores @ features
-        return plus(emissions, before.natural, sums), bound
+        sums, height = blocks.weigh(coefficients(blocks.emissions, natural).T, watch)
+        return plus(blocks.emissions, before.natural, sums), height - before.divergence(natural)
 
 
 def coefficients(emissions: Emissions, natural: Mapping[str, Array]) -> Array:
@@ -273,7 +271,11 @@ def as_shares(assignments: Any, observations: int, components: int) -> Array:
 
 def nearest_centres(places: Array, count: int, rng: np.random.Generator) -> NDArray[np.intp]:
     """The nearest of so many spread-out centres, for each place."""
-    return np.asarray(np.argmin(squared_distances(places, spread_out_centres(places, count, rng)), axis=1))
+    return nearest(places, spread_out_centres(places, count, rng))
+
+
+def nearest(places: Array, centres: Array) -> NDArray[np.intp]:
+    return np.asarray(np.argmin(squared_distances(places, centres), axis=1))
 
 
 def spread_out_centres(points: Array, count: int, rng: np.random.Generator) -> Array:

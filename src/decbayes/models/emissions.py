@@ -1,8 +1,8 @@
 """What a component emits: one likelihood, or several side by side, each with a factor of its own."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -16,11 +16,6 @@ from decbayes.models.likelihoods import Likelihood
 from decbayes.models.points import check_rounding
 
 Natural = dict[str, Array]
-
-# Rows of a block are weighed while they are still in the cache.
-BLOCK = 1024
-# Features up to this many numbers (128 MiB) stay in memory between passes.
-MOST_KEPT = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -149,21 +144,6 @@ class Reference:
             step = self.natural[name] - natural[name]
             total -= family.log_partition(natural[name]) + float(np.vdot(step, family.mean(natural[name])))
         return total
-
-
-class Blocks:
-    """Features of the points, a block at a time; kept between passes unless they are too large."""
-
-    def __init__(self, emissions: Emissions, points: Array) -> None:
-        blocks = [points[first : first + BLOCK] for first in range(0, len(points), BLOCK)]
-        width = emissions.features(points[:1]).shape[1]
-        kept = len(points) * width <= MOST_KEPT
-        self._features = [emissions.features(block) for block in blocks] if kept else []
-        self._later = [] if kept else [partial(emissions.features, block) for block in blocks]
-
-    def __iter__(self) -> Iterator[Array]:
-        yield from self._features
-        yield from (features() for features in self._later)
 
 
 def embedded(likelihood: Likelihood, points: Array) -> Array:

@@ -1,5 +1,6 @@
 """Latent classes: tables of categorical, yes/no, count and real columns, with values missing anywhere."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -53,11 +54,12 @@ class LatentClasses(Tabular, Clusters):
             path, components=components, columns=columns, kinds=kinds, agreed_columns=agreed_columns, **options
         )
 
-    def embedded(self, emissions: Emissions, points: Array) -> Array:
+    def embedding(self, emissions: Emissions, points: Array) -> Callable[[Array], Array]:
         """Columns count alike, whatever their units."""
-        places = emissions.embedded(points)
-        spread = places.std(axis=0)
-        return np.asarray(places[:, spread > 0] / spread[spread > 0]) if spread.any() else places
+        spread = emissions.embedded(points).std(axis=0)
+        if not spread.any():
+            return emissions.embedded
+        return lambda some: np.asarray(emissions.embedded(some)[:, spread > 0] / spread[spread > 0])
 
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
         """Each class's weight, what sets it apart, and its columns."""

@@ -6,7 +6,7 @@ responsibilities times features gives what the points add to the natural paramet
 """
 
 from dataclasses import dataclass
-from math import log, pi
+from math import isqrt, log, pi
 from typing import Protocol
 
 import numpy as np
@@ -22,7 +22,7 @@ from decbayes.families import (
     NormalWishart,
 )
 from decbayes.families.gaussian import square_side
-from decbayes.families.matrices import flat, outer
+from decbayes.families.matrices import flat
 
 LOG_2_PI = log(2 * pi)
 
@@ -113,26 +113,32 @@ class SphericalCovariance:
 
 @dataclass(frozen=True)
 class FullCovariance:
-    """x ~ N(μ_k, Λ_k⁻¹), both unknown: a Normal-Wishart posterior. Features: xxᵀ, x, 1."""
+    """x ~ N(μ_k, Λ_k⁻¹), both unknown: a Normal-Wishart posterior. Features: half of xxᵀ, x, 1."""
 
     @property
     def family(self) -> NormalWishart:
         return NormalWishart()
 
     def features(self, points: Array) -> Array:
-        return np.column_stack([flat(outer(points)), points, np.ones(len(points))])
+        first, second = np.triu_indices(points.shape[1])
+        return np.column_stack([points[:, first] * points[:, second], points, np.ones(len(points))])
 
     def coefficients(self, natural: Array) -> Array:
         half_log_determinant, rest, square = np.split(self.family.mean(natural), [1, -1], axis=1)
         side = square_side(natural.shape[1], extra=2)
         precision, shift = np.split(rest, [side * side], axis=1)
         constant = half_log_determinant - 0.5 * (square + side * LOG_2_PI)
-        return np.hstack([-0.5 * precision, shift, constant]).T
+        first, second = np.triu_indices(side)
+        slopes = np.where(first == second, -0.5, -1.0) * precision[:, first * side + second]
+        return np.hstack([slopes, shift, constant]).T
 
     def contribution(self, sums: Array) -> Array:
-        side = square_side(sums.shape[1] - 1, extra=0)
-        scatter, first, count = np.split(sums, [side * side, -1], axis=1)
-        return np.hstack([count, -0.5 * scatter, first, -0.5 * count])
+        side = (isqrt(8 * sums.shape[1] + 1) - 3) // 2  # the width is side (side + 1) / 2 + side + 1
+        half, mean, count = np.split(sums, [-side - 1, -1], axis=1)
+        first, second = np.triu_indices(side)
+        scatter = np.empty((len(sums), side, side))
+        scatter[:, first, second] = scatter[:, second, first] = half
+        return np.hstack([count, -0.5 * flat(scatter), mean, -0.5 * count])
 
     def log_predictive(self, natural: Array, points: Array) -> Array:
         mean, strength, degrees, inverse_scale = self.family.columns(natural)

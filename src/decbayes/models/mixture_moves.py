@@ -7,9 +7,10 @@ import numpy as np
 from scipy.special import gammaln, softmax
 
 from decbayes.families import Array, Weights
-from decbayes.models.emissions import Blocks, Reference
+from decbayes.models.emissions import Reference
 from decbayes.models.likelihoods import squared_distances
 from decbayes.models.number import Moves
+from decbayes.models.point_pass import MOST_CANDIDATES, PointBlocks
 from decbayes.structure import Structure
 
 if TYPE_CHECKING:
@@ -21,19 +22,18 @@ Natural = dict[str, Array]
 class MixtureMoves(Moves[Natural]):
     """The moves of a mixture whose components share a prior; a state is its natural parameters."""
 
-    def __init__(self, model: "Clusters", points: Array, rng: np.random.Generator) -> None:
-        self._model, self._points, self._rng = model, points, rng
-        self._emissions = model.emissions.seeing(points)
-        self._places = model.embedded(self._emissions, points)
-        self._blocks = Blocks(self._emissions, points)
-        self.observations = self.rows = len(points)
+    def __init__(self, model: "Clusters", blocks: PointBlocks, rng: np.random.Generator) -> None:
+        self._model, self._blocks, self._rng = model, blocks, rng
+        self._candidates = blocks.sample(MOST_CANDIDATES, rng)
+        self._places = model.embedding(blocks.emissions, self._candidates)
+        self.observations = self.rows = len(blocks)
 
     def begin(self, count: int) -> Natural:
-        return self._model.sized(count)._begin(self._emissions, self._points, self._prior(count), self._rng)
+        return self._model.sized(count)._begin(self._blocks, self._prior(count), self._rng)
 
     def step(self, state: Natural) -> tuple[Natural, float]:
         before = Reference(self._model.structure.families, self._prior(len(state["weights"])))
-        return self._model._pass(self._emissions, self._blocks, before, state)
+        return self._model._pass(self._blocks, before, state)
 
     def evidence(self, state: Natural) -> Array:
         return evidence(self._model.structure, state)
@@ -52,34 +52,30 @@ class MixtureMoves(Moves[Natural]):
     def divided(self, state: Natural) -> Natural:
         """Each component's points go to the nearer of two of them; one without two different points stays whole."""
         seeds, apart = self._seeds(state)
-        coefficients = self._coefficients(state)
-        width = len(coefficients)
-        nearer, farther = np.zeros((len(apart), width)), np.zeros((len(apart), width))
-        start = 0
-        for features in self._blocks:
-            points = self._places[start : start + len(features)]
-            start += len(features)
-            responsibilities = softmax(features @ coefficients, axis=1)
-            near = squared_distances(points, seeds[0]) <= squared_distances(points, seeds[1])
+        slopes = self._slopes(state)
+        nearer, farther = np.zeros((2, len(apart), self._blocks.width))
+        for points, features in zip(self._blocks, self._blocks.features(), strict=True):
+            places, responsibilities = self._places(points), softmax(features @ slopes, axis=1)
+            near = squared_distances(places, seeds[0]) <= squared_distances(places, seeds[1])
             nearer += (responsibilities * near).T @ features
             farther += (responsibilities * ~near).T @ features
         sums = np.concatenate([nearer, farther[apart]])
         prior = self._prior(len(sums))
-        return {"weights": prior["weights"] + sums[:, -1:], **self._emissions.plus(prior, sums)}
+        return {"weights": prior["weights"] + sums[:, -1:], **self._blocks.emissions.plus(prior, sums)}
 
-    def _coefficients(self, state: Natural) -> Array:
+    def _slopes(self, state: Natural) -> Array:
         """(p, K): features times these are E[log π_k] + E[log p(x | θ_k)]; the last feature is 1."""
-        slopes = self._emissions.coefficients(state)
+        slopes = self._blocks.emissions.coefficients(state)
         slopes[-1] += Weights().mean(state["weights"])[:, 0]
         return slopes
 
     def _seeds(self, state: Natural) -> tuple[Array, Array]:
         """(2, K, D): two points of each component, the second far from the first; and whether they differ."""
-        coefficients = self._coefficients(state)
-        owner = np.concatenate([np.argmax(features @ coefficients, axis=1) for features in self._blocks])
-        seeds = np.zeros((2, coefficients.shape[1], self._places.shape[1]))
-        for component in range(coefficients.shape[1]):
-            own = self._places[owner == component]
+        slopes, places = self._slopes(state), self._places(self._candidates)
+        owner = np.argmax(self._blocks.emissions.features(self._candidates) @ slopes, axis=1)
+        seeds = np.zeros((2, slopes.shape[1], places.shape[1]))
+        for component in range(slopes.shape[1]):
+            own = places[owner == component]
             if len(own):
                 first = own[self._rng.integers(len(own))]
                 distance = squared_distances(own, first[None])[:, 0]

@@ -1,17 +1,24 @@
-"""Observations in R^D: checked on the way in."""
+"""Observations in R^D: checked on the way in, in memory or in files."""
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decbayes.arguments import check_kind, real_array
 from decbayes.errors import InvalidData, StructureMismatch
 from decbayes.families import Array
+from decbayes.inputs.chunks import is_chunked
+from decbayes.inputs.filed import FileArray, Folder
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
 # Squares of larger numbers, over small variances, overflow.
 LARGEST = 1e100
+
+# Observations that are looked at together: 24 tiles of the kernels' width.
+BLOCK = 24 * 320
 
 # Nats that rounding may change a log density by before it is nonsense.
 MOST_ROUNDING = 1e-2
@@ -27,14 +34,73 @@ def as_points(data: Any, dimension: int, *, unseen: bool = False) -> Array:
         points = points.reshape(-1, dimension)
     if points.ndim != 2 or points.shape[1] != dimension:
         raise InvalidData(f"Observations have shape {points.shape}; the model expects (observations, {dimension}).")
-    usable = (np.abs(points) < LARGEST) | (unseen & np.isnan(points))
-    wrong = np.flatnonzero(~usable.all(axis=1))
+    wrong = np.concatenate([span.start + unusable(points[span], unseen) for span in spans(len(points))])
     if len(wrong):
         raise InvalidData(
             f"{len(wrong)} of {len(points)} observations hold NaN or infinite values ({LARGEST:g} counts as infinite), "
             f"first number {wrong[0]}. Leave them out or fill them in."
         )
     return points
+
+
+def unusable(points: Array, unseen: bool) -> NDArray[np.intp]:
+    """Which observations hold what is no usable number."""
+    usable = (np.abs(points) < LARGEST) | (unseen & np.isnan(points))
+    return np.flatnonzero(~usable.all(axis=1))
+
+
+class Points(Protocol):
+    """Observations in R^D, of which some at a time are in memory."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, span: slice, /) -> Array: ...
+
+
+class FiledPoints:
+    """Observations in a file, turned into checked numbers whenever they are read."""
+
+    def __init__(self, rows: FileArray, numbers: Callable[[Any], Array]) -> None:
+        self._rows, self._numbers = rows, numbers
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, span: slice) -> Array:
+        return self._numbers(self._rows[span])
+
+
+def open_points(data: Any, numbers: Callable[[Any], Array]) -> Points:
+    """Observations in memory; or, if they come in chunks or as a memory map, in a file.
+
+    `numbers` makes a checked matrix of some of them.
+    """
+    if is_chunked(data):
+        return spooled(map(numbers, data))
+    rows = FileArray.of_map(data) if isinstance(data, np.memmap) else data
+    return FiledPoints(rows, numbers) if isinstance(rows, FileArray) and rows.dtype.kind in "buif" else numbers(data)
+
+
+def spooled(chunks: Iterator[Array]) -> Points:
+    """All chunks one after the other, in a temporary file."""
+    first = next(chunks, None)
+    if first is None:
+        raise InvalidData("There are no chunks.")
+    rows = Folder().array(np.float64, first.shape[1:])
+    rows.append(first)
+    for chunk in chunks:
+        rows.append(chunk)
+    return FiledPoints(rows, np.asarray)
+
+
+def spans(size: int) -> Iterator[slice]:
+    """Consecutive blocks of observations; at least one."""
+    return (slice(first, min(first + BLOCK, size)) for first in range(0, max(size, 1), BLOCK))
+
+
+def in_blocks(points: Points) -> Iterator[Array]:
+    """All observations, some at a time."""
+    return (points[span] for span in spans(len(points)))
 
 
 def as_numbers(data: Any) -> Array:
