@@ -10,7 +10,7 @@ from scipy.special import xlogy
 
 from decbayes.families import FAMILIES, Dirichlet
 from decbayes.models.likelihoods import FullCovariance, KnownVariance, SphericalCovariance
-from decbayes.models.table_likelihoods import DiagonalCovariance
+from decbayes.models.real_likelihoods import DiagonalCovariance
 
 COMPONENTS, SLOTS = 7, 3
 # Nats: a slot that all components have left holds rounding, of which a peak makes a little more.

@@ -149,10 +149,15 @@ def test_files_have_sequences_in_a_column(tmp_path, rng):
     assert list(model.columns) == ["x", "n"]
     np.testing.assert_array_equal(data[0][:, 0], [1.5, 2.5, np.nan])
     np.testing.assert_array_equal(data[1], [[3.5, 2], [4.5, 7]])
-    again = model.read(tmp_path / "walks.csv", columns="walk")
-    for one, other in zip(data, again, strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert model.count(model.read(tmp_path / "walks.csv")) == 1
+    for again in (model.read(tmp_path / "walks.csv"), model.separate(walks)):
+        for one, other in zip(data, again, strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert db.model_for(model.structure).sequences == "walk"
+    assert model.count(walks[["x", "n"]]) == 1
+    whole = db.HiddenMarkov.from_file(tmp_path / "walks.csv", columns="x,n", states=2)
+    assert whole[0].count(whole[1]) == 1
+    with pytest.raises(InvalidData, match="1 of 5 rows lack 'walk'"):
+        model.count(walks.assign(walk=[None, *"baab"]))
 
 
 def test_nothing_of_a_sequence_can_be_held_out(model, drawn):

@@ -7,7 +7,7 @@ from scipy import stats
 
 import decbayes as db
 from decbayes.models.likelihoods import SphericalCovariance
-from decbayes.models.table_likelihoods import DiagonalCovariance
+from decbayes.models.real_likelihoods import DiagonalCovariance
 
 
 def test_the_predictive_density_is_a_multivariate_student_t(rng):

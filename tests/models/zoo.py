@@ -37,6 +37,21 @@ ZOO = {
         ),
         3,
     ),
+    "correlated states": (
+        db.HiddenMarkov(
+            states=2, columns=dict.fromkeys("ab", db.columns.Gaussian(5, 2)), covariance="full", ascent=ASCENT
+        ),
+        3,
+    ),
+    "states of known variance": (
+        db.HiddenMarkov(
+            states=2,
+            columns={"a": db.columns.Gaussian(5, 2), "b": db.columns.Poisson(3)},
+            variance=0.1,
+            ascent=ASCENT,
+        ),
+        3,
+    ),
     "linear regression": (db.LinearRegression("y", columns=REGRESSED | {"y": "real"}), 40),
     "logistic regression": (
         db.LogisticRegression("y", columns=REGRESSED | {"y": "yes/no"}, prior_variance=2.0, ascent=ASCENT),

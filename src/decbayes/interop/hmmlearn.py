@@ -12,7 +12,8 @@ from decbayes.columns import Categorical, Gaussian, Poisson
 from decbayes.errors import NotConvertible
 from decbayes.extras import require
 from decbayes.families import Array, NormalGamma
-from decbayes.models.hidden_markov import HiddenMarkov, smoothed
+from decbayes.models.chains import smoothed
+from decbayes.models.hidden_markov import HiddenMarkov
 from decbayes.models.registry import model_for
 from decbayes.posterior import Posterior
 

@@ -12,7 +12,8 @@ from decbayes.families import Array
 from decbayes.models.columnwise import Columnwise
 from decbayes.models.emissions import Emissions
 from decbayes.models.profiles import column_likelihood
-from decbayes.models.table_likelihoods import Categories, Counted, DiagonalCovariance
+from decbayes.models.real_likelihoods import RealColumns
+from decbayes.models.table_likelihoods import Categories, Counted
 from decbayes.posterior import Posterior
 
 # Halving an interval so often leaves no digit unknown.
@@ -57,7 +58,7 @@ def fill(
 
 def predicted(likelihood: Columnwise, natural: Array, place: int, shares: Array, level: float) -> dict[str, Any]:
     """The value of one column in some rows, given how probable each component is there."""
-    if isinstance(likelihood, DiagonalCovariance | Counted):
+    if isinstance(likelihood, RealColumns | Counted):
         tails = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
         low, middle, high = (
             quantiles(likelihood, natural, place, shares, share) for share in (tails[0], 0.5, tails[1])
@@ -76,9 +77,7 @@ def category_shares(likelihood: Columnwise, natural: Array, place: int) -> Array
     return np.split(expected, likelihood.family.starts[1:], axis=1)[place]
 
 
-def quantiles(
-    likelihood: DiagonalCovariance | Counted, natural: Array, place: int, shares: Array, level: float
-) -> Array:
+def quantiles(likelihood: RealColumns | Counted, natural: Array, place: int, shares: Array, level: float) -> Array:
     """For each row the value below which a new one lies with that probability, by bisection."""
     centre = likelihood.expected(natural)[:, place]
     reach = np.ptp(centre) + np.abs(centre).max() + 1.0

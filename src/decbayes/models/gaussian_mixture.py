@@ -12,7 +12,7 @@ from decbayes.families import Array
 from decbayes.models.likelihoods import FullCovariance, KnownVariance, Likelihood, SphericalCovariance
 from decbayes.models.mixture import Mixture
 from decbayes.models.model import Columns, Number, View
-from decbayes.models.table_likelihoods import DiagonalCovariance
+from decbayes.models.real_likelihoods import DiagonalCovariance
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 

@@ -1,63 +1,55 @@
 """Hidden Markov models: sequences of rows whose state changes from step to step."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.arguments import Above, check_positive, check_whole
-from decbayes.columns import is_frame
+from decbayes.arguments import Above, check_positive, check_whole, given
 from decbayes.errors import InvalidData
-from decbayes.families import Array, Transitions, Weights
-from decbayes.inputs.frames import read_frame
-from decbayes.inputs.tables import Report
+from decbayes.families import Array, Transitions, Weights, dense
 from decbayes.models.ascent import Ascent, Fit, OnPass, fit_best
+from decbayes.models.chains import Steps, chain_weights, plus, smoothed, stationary
 from decbayes.models.clusters import nearest_centres
 from decbayes.models.emissions import Emissions, Natural, Reference
-from decbayes.models.model import Columns as Names
-from decbayes.models.model import Row, View, ignore, split_names
+from decbayes.models.filling import Filled, fill
+from decbayes.models.model import Row, View
 from decbayes.models.points import check_fit, check_structure
 from decbayes.models.profiles import class_summaries, profile_rows
+from decbayes.models.real_likelihoods import Covariance, RealColumns, real_likelihood
+from decbayes.models.sequential import Sequential
 from decbayes.models.table_likelihoods import draw_categories
-from decbayes.models.tabular import Agreed, Kinds, Tabular, columns_text, kinds_from, read_columns
-from decbayes.models.transforms import Observed
+from decbayes.models.tally import Tally
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet
 
-SequenceColumn = Annotated[str, "The column that tells sequences apart; rows of one are in order."]
-
 
 @dataclass(frozen=True)
-class Steps:
-    """Sequences one after another: all their rows, and where each ends."""
-
-    points: Array
-    ends: NDArray[np.int64]
-
-    def split(self, values: Any) -> list[Any]:
-        return np.split(values, self.ends[:-1]) if len(self.ends) else []
-
-
-@dataclass(frozen=True)
-class HiddenMarkov(Tabular):
+class HiddenMarkov(Sequential):
     """Each step of a sequence is in one of several states; the next state depends on the present one.
 
     A state emits rows as a class of `LatentClasses` does: columns of any kind, and values, or whole steps, may be
     missing. Data are lists of sequences, each a data frame or a matrix; a single one is one sequence.
 
     `transition_prior` is α of each next state, `stickiness` is added to it for staying, `start_prior` is α of each
-    first state.
+    first state. Real columns have a variance of their own in each state. With `covariance="full"` they are correlated,
+    and then missing together or not at all; with `variance` they have that known one, in their squared agreed units.
     """
 
     states: Annotated[int, "How many states.", Above(0)] = 2
     transition_prior: Annotated[float, "α of each next state.", Above(0)] = field(default=1.0, kw_only=True)
     stickiness: Annotated[float, "Added to the α of staying in a state."] = field(default=0.0, kw_only=True)
     start_prior: Annotated[float, "α of each first state.", Above(0)] = field(default=1.0, kw_only=True)
+    covariance: Annotated[Covariance, "Whether real columns are correlated within a state: diagonal or full."] = field(
+        default="diagonal", kw_only=True
+    )
+    variance: Annotated[float | None, "Known variance of real columns, in their squared units.", Above(0)] = field(
+        default=None, kw_only=True
+    )
     ascent: Ascent = field(default=Ascent(restarts=9), kw_only=True)
 
     about: ClassVar[str] = "States of sequences: hidden Markov models of mixed columns with missing values."
@@ -72,6 +64,9 @@ class HiddenMarkov(Tabular):
         check_positive(transition_prior=self.transition_prior, start_prior=self.start_prior)
         if not self.stickiness >= 0:
             raise ValueError(f"stickiness must be a number, at least 0; not {self.stickiness!r}.")
+        check_positive(**given(variance=self.variance))
+        if self.covariance not in ("diagonal", "full") or (self.variance is not None and self.covariance == "full"):
+            raise ValueError("covariance is 'diagonal' or 'full', and 'diagonal' where `variance` is known.")
 
     def agreement(self) -> Structure:
         size, emissions = self.states, self.emissions
@@ -88,6 +83,16 @@ class HiddenMarkov(Tabular):
             model={"name": type(self).__name__, **self.constants()},
         )
 
+    def constants(self) -> Mapping[str, Any]:
+        full = {"covariance": "full"} if self.covariance == "full" else {}
+        known = {} if self.variance is None else {"variance": float(self.variance)}
+        return {**super().constants(), **full, **known}
+
+    @classmethod
+    def real_likelihood(cls, constants: Mapping[str, Any], **units: Any) -> RealColumns:
+        said = {name: constants[name] for name in ("covariance", "variance") if name in constants}
+        return real_likelihood(**said, **units)
+
     @classmethod
     def settings_of(cls, structure: Structure) -> dict[str, Any]:
         alpha = Transitions().parameters(structure.prior["transitions"])["alpha"]
@@ -95,32 +100,6 @@ class HiddenMarkov(Tabular):
         moves = float(alpha[0, -1])
         told = {"states": len(alpha), "transition_prior": moves, "stickiness": float(alpha[0, 0]) - moves}
         return {**super().settings_of(structure), **told, "start_prior": float(start[0])}
-
-    def steps(self, data: Any) -> Steps:
-        """Sequences as one matrix, and where each ends; empty ones are left out."""
-        sequences = [data] if is_frame(data) or getattr(data, "ndim", 0) == 2 else list(data)
-        parts = [part for part in map(self.points, sequences) if len(part)]
-        width = len(self.columns)
-        ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
-        return Steps(np.concatenate([np.empty((0, width)), *parts]), ends)
-
-    def count(self, data: Any) -> int:
-        return len(self.steps(data).ends)
-
-    def units(self, data: Any, held: Any = None) -> Array:
-        """A score is per step."""
-        return np.diff(self.steps(data).ends, prepend=0).astype(np.float64)
-
-    def taken(self, data: Any, rows: NDArray[np.intp]) -> list[Any]:
-        sequences = self.sequences(data)
-        return [sequences[row] for row in rows]
-
-    def joined(self, shards: Sequence[Any]) -> list[Any]:
-        return [sequence for shard in shards for sequence in self.sequences(shard)]
-
-    def sequences(self, data: Any) -> list[Array]:
-        steps = self.steps(data)
-        return steps.split(steps.points)
 
     def fit(
         self,
@@ -182,21 +161,33 @@ class HiddenMarkov(Tabular):
         """
         from decbayes.kernels.chains import filtered
 
-        check_structure(posterior, self.structure, "posterior")
         if held is not None:
             raise InvalidData("A score of sequences is about whole ones; nothing of them can be held out.")
         steps = self.steps(data)
-        scores = self.emissions.log_predictive(posterior.natural, steps.points)
         totals = np.zeros(len(steps.ends))
-        filtered(
-            np.ascontiguousarray(scores), steps.ends, posterior.mean("start"), posterior.mean("transitions"), totals
-        )
+        filtered(*self._predictive(posterior, steps), totals)
         return totals
 
     def next_states(self, posterior: Posterior, data: Any) -> Array:
         """(sequences, states): the probability of each state one step after the end of each sequence."""
         steps = self.steps(data)
         return np.asarray(self.filter(posterior, data)[steps.ends - 1] @ posterior.mean("transitions"))
+
+    def next_rows(self, posterior: Posterior, data: Any, *, steps: int = 1, level: float = 0.9) -> list[Row]:
+        """What comes after the end of each sequence: one row per sequence, step and column, as `fill` has them."""
+        check_whole(1, steps=steps)
+        longer = self.steps(data).followed_by(steps)
+        found = []
+        for row in self._filled(posterior, longer, level).rows:
+            place = row.pop("row")
+            sequence = int(np.searchsorted(longer.ends, place, side="right"))
+            step = place - int(longer.ends[sequence]) + steps + 1
+            found.append({"sequence": sequence, "step": step, **row})
+        return [row for row in found if row["step"] > 0]
+
+    def fill(self, posterior: Posterior, data: Any, *, level: float = 0.9) -> Filled:
+        """Missing values, predicted from the whole sequence, and how sure that is; sequences one after another."""
+        return self._filled(posterior, self.steps(data), level)
 
     def occupancy(self, posterior: Posterior) -> Array:
         """The share of steps that a long sequence spends in each state."""
@@ -242,43 +233,22 @@ class HiddenMarkov(Tabular):
         check_structure(posterior, self.structure, "posterior")
         return [*profile_rows(self.columns, self.emissions, posterior, level)]
 
-    @classmethod
-    def from_file(
-        cls,
-        path: Path,
-        *,
-        states: int = 2,
-        sequences: SequenceColumn = "",
-        columns: Names = "",
-        kinds: Kinds = "",
-        agreed_columns: Agreed = None,
-        report: Report = ignore,
-        **settings: Any,
-    ) -> tuple[Self, Any]:
-        """Rows of a sequence follow each other; --sequences names the column that tells sequences apart, without which
-        there is one. Other columns are read as those of `decbayes fit classes`.
-        """
-        if agreed_columns is not None:
-            model = cls(states=states, columns=read_columns(agreed_columns), **settings)
-            return model, model.read(path, columns=sequences)
-        names = split_names(columns)
-        frame = read_frame(path, [*names, *([sequences] if names and sequences else [])])
-        told = {name: values for name, values in frame.items() if name != sequences}
-        model = cls.from_frame(told, kinds=kinds_from(kinds), report=report, states=states, **settings)
-        report(f"{path}: {columns_text(model.columns)}")
-        return model, cut(model.points(told), frame.get(sequences))
+    def tally(self, posterior: Posterior) -> Tally:
+        """First states count sequences."""
+        begun, moved = (dense(posterior.contribution[name]) for name in ("start", "transitions"))
+        return Tally(begun.sum(), np.append(begun, moved))
 
-    def read(self, path: Path, *, columns: str = "", report: Report = ignore) -> Any:
-        """The agreed columns of a file; `columns` names the one that tells sequences apart."""
-        frame = read_frame(path, [*self.columns, *split_names(columns)])
-        return cut(self.points({name: frame[name] for name in self.columns}), frame.get(columns))
+    def _filled(self, posterior: Posterior, steps: Steps, level: float) -> Filled:
+        scores, _, *weights = self._predictive(posterior, steps)
+        smoothed(scores, steps, *weights)
+        with np.errstate(divide="ignore"):
+            return fill(self.columns, self.emissions, posterior, steps.points, np.log(scores), level)
 
-    def stream(self, path: Any, *, columns: str = "", report: Report = ignore, **sources: Any) -> Iterator[Observed]:
-        """All sequences at once, and which row of the file each step is."""
-        frame = read_frame(Path(path), [*self.columns, *split_names(columns)])
-        points = self.points({name: frame[name] for name in self.columns})
-        rows = np.concatenate(cut(np.arange(len(points)), frame.get(columns)))
-        yield Observed(cut(points, frame.get(columns)), rows=rows, size=len(points))
+    def _predictive(self, posterior: Posterior, steps: Steps) -> tuple[Array, NDArray[np.int64], Array, Array]:
+        """log p(step | state) with parameters integrated out, where sequences end, mean first states and moves."""
+        check_structure(posterior, self.structure, "posterior")
+        scores = np.ascontiguousarray(self.emissions.log_predictive(posterior.natural, steps.points))
+        return scores, steps.ends, posterior.mean("start"), posterior.mean("transitions")
 
     def _expected(self, posterior: Posterior, data: Any) -> tuple[Steps, Array, Array, Array]:
         """Steps, expected log weights of states at each, and weights of first states and of moves."""
@@ -297,11 +267,7 @@ class HiddenMarkov(Tabular):
         places = places[:, spread > 0] / spread[spread > 0] if spread.any() else places
         nearest = nearest_centres(places, self.states, rng)
         shares = np.eye(self.states)[nearest]
-        last = np.zeros(len(shares), dtype=np.bool_)
-        last[steps.ends - 1] = True
-        moved = shares[:-1][~last[:-1]].T @ shares[1:][~last[:-1]]
-        begun = shares[np.append(0, steps.ends[:-1])].sum(axis=0)
-        return plus(emissions, before, shares.T @ features, moved, begun)
+        return plus(emissions, before, shares.T @ features, *steps.counted(shares))
 
     def _pass(
         self, emissions: Emissions, features: Array, steps: Steps, before: Reference, natural: Natural
@@ -311,40 +277,3 @@ class HiddenMarkov(Tabular):
         scores = np.ascontiguousarray(features @ emissions.coefficients(natural))
         weight, moved, begun = smoothed(scores, steps, *chain_weights(natural))
         return plus(emissions, before.natural, scores.T @ features, moved, begun), bound + weight
-
-
-def smoothed(scores: Array, steps: Steps, start: Array, moves: Array) -> tuple[float, Array, Array]:
-    """Probabilities of states in the place of scores; the log weight of all paths, expected moves and first states."""
-    from decbayes.kernels.chains import smooth
-
-    moved, begun = np.zeros(moves.shape), np.zeros(len(start))
-    return smooth(scores, steps.ends, start, moves, moved, begun), moved, begun
-
-
-def chain_weights(natural: Mapping[str, Array]) -> tuple[Array, Array]:
-    """exp E[log π] and exp E[log A]."""
-    start = np.exp(Weights().mean(natural["start"])[:, 0])
-    return start, np.ascontiguousarray(np.exp(Transitions().mean(natural["transitions"])))
-
-
-def plus(emissions: Emissions, natural: Mapping[str, Array], sums: Array, moved: Array, begun: Array) -> Natural:
-    """Natural parameters with the evidence of some sequences added."""
-    chain = {"start": natural["start"] + begun[:, None], "transitions": natural["transitions"] + moved}
-    return {**chain, **emissions.plus(natural, sums)}
-
-
-def stationary(moves: Array) -> Array:
-    """The distribution that transitions leave as it is."""
-    size = len(moves)
-    equations = np.vstack([moves.T - np.eye(size), np.ones(size)])
-    shares = np.linalg.lstsq(equations, np.append(np.zeros(size), 1.0), rcond=None)[0]
-    return np.asarray(np.maximum(shares, 0.0) / np.maximum(shares, 0.0).sum())
-
-
-def cut(points: Any, names: Any) -> list[Any]:
-    """The rows of each sequence, in their order; sequences in the order of their first rows."""
-    if names is None:
-        return [points]
-    texts = np.array([str(name) for name in names])
-    _, first, which = np.unique(texts, return_index=True, return_inverse=True)
-    return [points[which == sequence] for sequence in np.argsort(first)]

@@ -1,96 +1,17 @@
-"""The likelihoods of a table's columns: real numbers, yes and no, counts, categories."""
+"""The likelihoods of a table's columns of yes and no, counts and categories; real ones are in `real_likelihoods.py`."""
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import pi
 from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, betaincinv, gammaincinv, gammaln, stdtr, stdtrit
+from scipy.special import betainc, betaincinv, gammaincinv, gammaln
 
-from decbayes.families import Array, Beta, Dirichlets, Gamma, MeanAndPrecision, NormalGamma
+from decbayes.families import Array, Beta, Dirichlets, Gamma
 from decbayes.families.family import split
 from decbayes.models.columnwise import Columnwise, filled_with_means
-from decbayes.models.likelihoods import LOG_2_PI
-
-# Squares of larger numbers, over small variances, overflow.
-LARGEST = 1e100
-
-
-@dataclass(frozen=True)
-class DiagonalCovariance(Columnwise):
-    """x ~ N(μ_k, diag(1 / τ_k)), both unknown: a Normal-Gamma posterior in each column. Functions: z, z².
-
-    z = (x − centre) / scale is in agreed units, which keeps large offsets out of the sums. A value that was rounded to
-    a multiple of `resolution` stands for all values around it, whose mean square is larger by resolution² / 12: so
-    equal values do not make a class infinitely narrow.
-    """
-
-    centre: tuple[float, ...] = (0.0,)
-    scale: tuple[float, ...] = (1.0,)
-    resolution: tuple[float, ...] = (0.0,)
-
-    expects: ClassVar[str] = f"finite numbers below {LARGEST:g}"
-
-    @property
-    def family(self) -> NormalGamma:
-        return NormalGamma()
-
-    def values(self, points: Array) -> Array:
-        z = self._in_units(points)
-        return np.column_stack([z, z**2 + (np.array(self.resolution) / self.scale) ** 2 / 12])
-
-    def terms(self, natural: Array) -> tuple[Array, Array]:
-        log_precision, precision, shift, square = split(self.family.mean(natural), 4)
-        constant = 0.5 * (log_precision - square - LOG_2_PI) - np.log(self.scale)
-        return np.hstack([shift, -0.5 * precision]), constant
-
-    def added(self, sums: Array, counts: Array) -> Array:
-        first, second = split(sums, 2)
-        return np.hstack([0.5 * counts, -0.5 * second, first, -0.5 * counts])
-
-    def dimension(self, width: int) -> int:
-        return width // 2
-
-    def log_predictive(self, natural: Array, points: Array) -> Array:
-        mean, strength, shape, rate = self.family.columns(natural)
-        scale = rate * (1 + 1 / strength)  # of the Student-t with twice `shape` degrees of freedom
-        constant = gammaln(shape + 0.5) - gammaln(shape) - 0.5 * np.log(2 * pi * scale) - np.log(self.scale)
-        z = self._in_units(points)
-        density = np.empty((len(points), len(mean)))
-        for k in range(len(mean)):
-            square = np.log1p((z - mean[k]) ** 2 / (2 * scale[k]))
-            density[:, k] = np.nansum(constant[k] - (shape[k] + 0.5) * square, axis=1)
-        return density
-
-    def draw(self, parameters: MeanAndPrecision, components: NDArray[np.intp], rng: np.random.Generator) -> Array:
-        mean, precision = parameters.mean[components], parameters.precision[components]
-        z = mean + rng.standard_normal(mean.shape) / np.sqrt(precision)
-        return np.asarray(np.array(self.centre) + z * np.array(self.scale))
-
-    def outside(self, points: Array) -> NDArray[np.bool_]:
-        return np.asarray(np.abs(points) >= LARGEST)
-
-    def cumulative(self, natural: Array, place: int, values: Array) -> Array:
-        """(N, K): how probable it is that a new value of one column lies below."""
-        mean, strength, shape, rate = (part[:, place] for part in self.family.columns(natural))
-        z = (values - each(self.centre, place)) / each(self.scale, place)
-        spread = np.sqrt(rate / shape * (1 + 1 / strength))
-        return np.asarray(stdtr(2 * shape, (z[:, None] - mean) / spread))
-
-    def expected(self, natural: Array) -> Array:
-        return np.asarray(self.family.columns(natural)[0] * np.array(self.scale) + np.array(self.centre))
-
-    def quantile(self, natural: Array, share: float) -> Array:
-        mean, strength, shape, rate = self.family.columns(natural)
-        z = mean + stdtrit(2 * shape, share) * np.sqrt(rate / (shape * strength))
-        return np.asarray(z * np.array(self.scale) + np.array(self.centre))
-
-    def _in_units(self, points: Array) -> Array:
-        if self.centre == (0.0,) and self.scale == (1.0,):
-            return points
-        return np.asarray((points - np.array(self.centre)) / np.array(self.scale))
+from decbayes.models.points import LARGEST
 
 
 @dataclass(frozen=True)
@@ -256,8 +177,3 @@ def draw_categories(shares: Array, rng: np.random.Generator) -> NDArray[np.intp]
     steps = np.cumsum(shares, axis=1)
     drawn = (rng.random((len(shares), 1)) * steps[:, -1:] >= steps).sum(axis=1)
     return np.asarray(np.minimum(drawn, shares.shape[1] - 1), dtype=np.intp)
-
-
-def each(values: tuple[float, ...], place: int) -> float:
-    """A setting of one column, where one number may stand for all."""
-    return values[place] if len(values) > 1 else values[0]

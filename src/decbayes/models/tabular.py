@@ -33,7 +33,8 @@ from decbayes.models.emissions import Emissions, Part
 from decbayes.models.model import Columns as Names
 from decbayes.models.model import Model, ignore, split_names
 from decbayes.models.points import as_points
-from decbayes.models.table_likelihoods import Categories, Counted, DiagonalCovariance, YesOrNo
+from decbayes.models.real_likelihoods import DiagonalCovariance, RealColumns
+from decbayes.models.table_likelihoods import Categories, Counted, YesOrNo
 from decbayes.structure import Structure
 
 Kinds = Annotated[str, "What columns hold where their values mislead, as in age=real,grade=categorical."]
@@ -93,9 +94,7 @@ class Tabular(Model):
 
     def points(self, data: Any, *, unseen: bool = False) -> Array:
         """Rows as a matrix of numbers, NaN where a value is missing."""
-        if is_frame(data):
-            return coded(data, self.columns)
-        points = as_points(data, len(self.columns), unseen=True)
+        points = coded(data, self.columns) if is_frame(data) else as_points(data, len(self.columns), unseen=True)
         self.emissions.check(points, tuple(self.columns))
         return points
 
@@ -112,6 +111,11 @@ class Tabular(Model):
         return {"columns": plain(self.columns)}
 
     @classmethod
+    def real_likelihood(cls, constants: Mapping[str, Any], **units: Any) -> RealColumns:
+        """How real columns are distributed, by the model's constants."""
+        return DiagonalCovariance(**units)
+
+    @classmethod
     def settings_of(cls, structure: Structure) -> dict[str, Any]:
         priors = {
             setting: value
@@ -119,6 +123,8 @@ class Tabular(Model):
             if factor in structure.prior
             for setting, value in read(structure.families[factor], structure.prior[factor][:1]).items()
         }
+        if "real" in structure.prior:
+            priors |= cls.real_likelihood(structure.model).settings(structure.prior["real"][:1])
         return {**super().settings_of(structure), **priors}
 
     @classmethod
@@ -192,10 +198,10 @@ def read_columns(path: Path) -> dict[str, Column]:
 
 
 def part(
-    model: Tabular, factor: str, names: list[str], likelihood: Columnwise, labels: Any = None, **prior: Any
+    model: Tabular, factor: str, names: list[str], likelihood: Columnwise, prior: Array, labels: Any = None
 ) -> Part:
     places = tuple(place for place, name in enumerate(model.columns) if name in set(names))
-    return Part(factor, likelihood, likelihood.family.natural(**prior), places, tuple(labels or names))
+    return Part(factor, likelihood, prior, places, tuple(labels or names))
 
 
 def categorical_part(model: Tabular, names: list[str]) -> Part:
@@ -203,26 +209,28 @@ def categorical_part(model: Tabular, names: list[str]) -> Part:
     labels = [f"{name}={each}" for name, column in zip(names, columns, strict=True) for each in column.categories]
     likelihood = Categories(tuple(len(column.categories) for column in columns))
     alpha = np.full((1, len(labels)), float(model.category_prior))
-    return part(model, "categorical", names, likelihood, labels, alpha=alpha)
+    return part(model, "categorical", names, likelihood, likelihood.family.natural(alpha=alpha), labels)
 
 
 def yes_no_part(model: Tabular, names: list[str]) -> Part:
     alpha = np.full((1, len(names)), float(model.yes_no_prior))
-    return part(model, "yes_no", names, YesOrNo(), alpha=alpha, beta=alpha)
+    return part(model, "yes_no", names, YesOrNo(), YesOrNo().family.natural(alpha=alpha, beta=alpha))
 
 
 def count_part(model: Tabular, names: list[str]) -> Part:
     means = np.array([[column.mean for column in map(model.columns.get, names) if isinstance(column, Poisson)]])
     shape, rate = np.minimum(means, 1.0), 1.0 / np.maximum(means, 1.0)
-    return part(model, "counts", names, Counted(), shape=model.count_prior * shape, rate=model.count_prior * rate)
+    prior = Counted().family.natural(shape=model.count_prior * shape, rate=model.count_prior * rate)
+    return part(model, "counts", names, Counted(), prior)
 
 
 def real_part(model: Tabular, names: list[str]) -> Part:
     columns = [column for column in map(model.columns.get, names) if isinstance(column, Gaussian)]
     units = {name: tuple(getattr(column, name) for column in columns) for name in ("centre", "scale", "resolution")}
-    zero, shape = np.zeros((1, len(names))), 0.5 * float(model.prior_degrees)
-    prior = {"mean": zero, "strength": zero + model.prior_strength, "shape": zero + shape}
-    return part(model, "real", names, DiagonalCovariance(**units), **prior, rate=zero + shape * model.prior_scale)
+    likelihood = model.real_likelihood(model.constants(), **units)
+    weights = {"strength": float(model.prior_strength), "degrees": float(model.prior_degrees)}
+    prior = likelihood.prior(len(names), **weights, scale=float(model.prior_scale))
+    return part(model, "real", names, likelihood, prior)
 
 
 PARTS: dict[str, Callable[[Tabular, list[str]], Part]] = {
@@ -238,16 +246,9 @@ def count_prior(family: Family, prior: Array) -> dict[str, float]:
     return {"count_prior": float(max(part[0, 0] for part in family.parameters(prior).values()))}
 
 
-def real_prior(family: Family, prior: Array) -> dict[str, float]:
-    usual = {name: float(np.ravel(values)[0]) for name, values in family.parameters(prior).items()}
-    weight = usual["shape"]
-    return {"prior_strength": usual["strength"], "prior_degrees": 2.0 * weight, "prior_scale": usual["rate"] / weight}
-
-
 PRIORS: dict[str, Callable[[Family, Array], dict[str, float]]] = {
     "categorical": lambda family, prior: {"category_prior": float(prior[0, 0]) + 1.0},
     "yes_no": lambda family, prior: {"yes_no_prior": float(prior[0, 0]) + 1.0},
     "counts": count_prior,
-    "real": real_prior,
 }
-"""The settings that each factor's prior tells."""
+"""The settings that the priors of columns tell; those of real ones tell their own."""
