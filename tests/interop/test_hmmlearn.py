@@ -1,5 +1,7 @@
 """hmmlearn's states become posteriors and come back as models of its own."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ import decbayes as db
 from decbayes.errors import NotConvertible
 from decbayes.interop import from_hmmlearn, to_hmmlearn
 
-hmm = pytest.importorskip("hmmlearn.hmm")
+hmm, vhmm = pytest.importorskip("hmmlearn.hmm"), pytest.importorskip("hmmlearn.vhmm")
 
 LENGTHS = [30, 20, 40]
 
@@ -47,6 +49,71 @@ def test_counts_and_categories_too(rng):
     assert from_hmmlearn(estimator, spoken, [letters]).contribution["categorical"].sum() == pytest.approx(60)
 
 
+@pytest.mark.parametrize("covariance", ["spherical", "diag", "tied", "full"])
+def test_states_of_mixtures_are_states_of_their_own(walks, covariance):
+    """K states with M mixtures each are K · M states."""
+    points, _ = walks
+    estimator = hmm.GMMHMM(2, 2, covariance_type=covariance, random_state=1, n_iter=3).fit(points, LENGTHS)
+    sequences = np.split(points, np.cumsum(LENGTHS)[:-1])
+    model = db.HiddenMarkov(states=4, columns={"x": "real", "y": "real"}, covariance="full")
+    posterior = from_hmmlearn(estimator, model, sequences)
+    shares = estimator.predict_proba(points, LENGTHS)
+    count = posterior.contribution["start"][:, 0] + posterior.contribution["transitions"].sum(axis=0)
+    np.testing.assert_allclose(count.reshape(2, 2).sum(axis=1), shares.sum(axis=0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("covariance", ["diagonal", "full"])
+def test_variational_posteriors_are_taken_and_given_as_they_are(walks, covariance, rng):
+    points, _ = walks
+    columns = {"x": db.columns.Gaussian(2, 3), "y": db.columns.Gaussian(-1, 0.5)}
+    model = db.HiddenMarkov(states=2, columns=columns, covariance=covariance)
+    model = replace(model, ascent=db.Ascent(tolerance=1e-12, restarts=1))
+    posterior = model.fit(np.split(points, np.cumsum(LENGTHS)[:-1]), rng=rng).posterior
+    estimator = to_hmmlearn(posterior, variational=True)
+    back = from_hmmlearn(estimator, model)
+    for name, contribution in posterior.contribution.items():
+        np.testing.assert_allclose(back.contribution[name], contribution, rtol=1e-9, atol=1e-9)
+    # A pass of hmmlearn's own leaves a converged posterior as it is.
+    estimator.n_iter, estimator.init_params = 1, ""
+    again = from_hmmlearn(estimator.fit(points, LENGTHS), model)
+    for name, contribution in posterior.contribution.items():
+        np.testing.assert_allclose(again.contribution[name], contribution, rtol=1e-4, atol=1e-4)
+
+
+def test_a_fitted_variational_model_contributes_what_its_states_do(walks):
+    points, _ = walks
+    estimator = vhmm.VariationalGaussianHMM(2, "full", random_state=0, n_iter=30).fit(points, LENGTHS)
+    model = db.HiddenMarkov(states=2, columns={"x": "real", "y": "real"}, covariance="full")
+    posterior = from_hmmlearn(estimator, model)
+    assert posterior.contribution["transitions"].sum() == pytest.approx(87)
+    np.testing.assert_allclose(posterior.contribution["real"][:, 1:5].sum(axis=0), (-0.5 * points.T @ points).ravel())
+    letters = np.repeat([0, 2, 1], 30)[:, None]
+    spoken = db.HiddenMarkov(states=2, columns={"c": db.columns.Categorical(3)})
+    words = from_hmmlearn(vhmm.VariationalCategoricalHMM(2, random_state=0).fit(letters), spoken)
+    np.testing.assert_allclose(words.contribution["categorical"].sum(axis=0), [30, 30, 30])
+    again = from_hmmlearn(to_hmmlearn(words, variational=True), spoken)
+    np.testing.assert_allclose(again.contribution["categorical"], words.contribution["categorical"])
+
+
+@pytest.mark.parametrize(
+    ("columns", "settings"),
+    [
+        ({"x": db.columns.Gaussian(2, 3), "y": "real"}, {"covariance": "full"}),
+        ({"x": db.columns.Gaussian(2, 3), "y": "real"}, {"variance": 0.2}),
+        ({"n": "count", "m": "count"}, {}),
+        ({"c": db.columns.Categorical(3)}, {}),
+    ],
+)
+def test_models_at_the_means_find_the_same_states(columns, settings, rng):
+    model = db.HiddenMarkov(states=2, columns=columns, **settings)
+    data = db.simulate(model, 4, rng=rng, length=80).data
+    posterior = model.fit(data, rng=rng).posterior
+    points = np.concatenate(data)
+    given = points if "x" in columns else points.astype(int)
+    states = to_hmmlearn(posterior).predict(given, [80] * 4)
+    assert (states == np.concatenate(model.path(posterior, data))).mean() > 0.95
+
+
 def test_what_does_not_fit_is_refused(walks):
     points, _ = walks
     estimator = hmm.GaussianHMM(2, random_state=0).fit(points)
@@ -55,5 +122,13 @@ def test_what_does_not_fit_is_refused(walks):
     counts = db.HiddenMarkov(states=2, columns={"x": "count", "y": "count"})
     with pytest.raises(NotConvertible, match="counts a PoissonHMM"):
         from_hmmlearn(estimator, counts, [np.abs(points).round()])
-    with pytest.raises(NotConvertible, match="all real"):
-        to_hmmlearn(db.Posterior.of_prior(counts.structure))
+    mixed = db.Posterior.of_prior(db.HiddenMarkov(columns={"x": "real", "n": "count"}).structure)
+    for variational, match in ((False, "all real, all counts"), (True, "same kind")):
+        with pytest.raises(NotConvertible, match=match):
+            to_hmmlearn(mixed, variational=variational)
+    real = db.HiddenMarkov(states=2, columns={"x": "real", "y": "real"})
+    with pytest.raises(NotConvertible, match="GaussianHMM has no posterior; give the data"):
+        from_hmmlearn(estimator, real)
+    full = vhmm.VariationalGaussianHMM(2, "full", random_state=0, n_iter=2).fit(points)
+    with pytest.raises(NotConvertible, match="same kind"):
+        from_hmmlearn(full, real)
