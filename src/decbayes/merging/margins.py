@@ -11,6 +11,7 @@ from decbayes.families.rows import Rows
 from decbayes.merging.components import Components, bases, prior_components
 from decbayes.merging.placement import Placement
 from decbayes.merging.problem import Problem, best_permutation
+from decbayes.merging.quadratic import Match
 from decbayes.merging.search import Search
 from decbayes.symmetry import Permutation, identity, inverse
 
@@ -81,22 +82,32 @@ def next_best_losses(gain: Array, permutation: Permutation, alike: NDArray[np.bo
 
 def upper_bound(problem: Problem) -> float:
     """What J cannot exceed, by the convexity of A: see `Alignment.bound`."""
-    if problem.two_sided:
-        return np.inf
-    slots = identity(problem.components)
-    summed = [np.array(factor.prior) for factor in problem.factors]
+    slots, plain = identity(problem.components), problem.one_sided
+    summed = [np.array(factor.prior) for factor in plain.factors]
     total = 0.0
-    for contents in problem.contents:
-        gain = full_gain(problem, contents)
+    for both, contents in zip(problem.contents, plain.contents, strict=True):
+        gain = full_gain(plain, contents)
         if np.isnan(gain).any():
             return np.inf
-        total += float(gain[slots, best_permutation(gain)].sum()) / problem.sites
+        total += most_of(problem, both, gain) / problem.sites
         for natural, rows in zip(summed, contents, strict=True):
             rows.add_to(natural, slots, slots)
-    for factor, natural in zip(problem.factors, summed, strict=True):
+    for factor, natural in zip(plain.factors, summed, strict=True):
         # The terms that belong to no row are the same for all permutations.
         total += float(factor.family.row_terms(factor.prior).sum()) + factor.family.shared_term(natural)
     return total
+
+
+def most_of(problem: Problem, contents: tuple[Rows, ...], gain: Array) -> float:
+    """The largest value of N copies of one site over all permutations, or more; `gain` is that of one-sided factors."""
+    slots = identity(problem.components)
+    if not problem.two_sided:
+        return float(gain[slots, best_permutation(gain)].sum())
+    pairs = [(factor, rows) for factor, rows in zip(problem.factors, contents, strict=True) if factor.family.two_sided]
+    rest = [factor.prior + 1.0 for factor, _ in pairs]
+    match = Match(gain, rest, [problem.sites * rows.written_out() for _, rows in pairs])
+    # A prior that treats components alike gives all permutations one value.
+    return match.value(slots) if problem.exchangeable else match.bound()
 
 
 def full_gain(problem: Problem, contents: tuple[Rows, ...]) -> Array:

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import permutations
 from typing import ClassVar
 
 import numpy as np
@@ -11,10 +13,12 @@ from scipy.special import gammaln
 from decbayes.arguments import check_whole
 from decbayes.families import Array
 from decbayes.merging.placement import Placement
-from decbayes.merging.problem import TOLERANCE, Problem, Solution, best_permutation
+from decbayes.merging.problem import TOLERANCE, Optimality, Problem, Solution, best_permutation
 from decbayes.symmetry import Permutation, identity
 
 MOST_SWEEPS = 100
+# Up to so many components all permutations are tried, which is quicker than a search.
+TRIED = 6
 # Up to so many components further random starts are cheap.
 FEW, RANDOM_STARTS = 16, 4
 # Pairs are exchanged in blocks of about this many numbers.
@@ -27,10 +31,10 @@ class Quadratic:
 
         J(p) = Σ_k L[k, p_k] + Σ_kl lnΓ(R_kl + O_{p_k p_l})
 
-    R are the transitions of all other sites with the prior, O those of the site. Each match starts from the best
-    assignment without the second term, from that of Gilmore and Lawler, from that around the current one and, for few
-    components, from some at random; then pairs are exchanged while J rises. Each of the `restarts` begins with the
-    sites in another order.
+    R are the transitions of all other sites with the prior, O those of the site. Up to six components all permutations
+    are tried. Else each match starts from the best assignment without the second term, from that of Gilmore and Lawler,
+    from that around the current one and, for few components, from some at random; then pairs are exchanged while J
+    rises. Each of the `restarts` begins with the sites in another order.
     """
 
     restarts: int = 3
@@ -55,12 +59,14 @@ class Quadratic:
             chains.rematch(site, rng)
             problem.announce()
         trace = [chains.objective()]
+        proven: Optimality = "none"
         for _ in range(MOST_SWEEPS):
             changed = [chains.rematch(site, rng) for site in range(problem.sites)]
             if not any(changed):
+                proven = chains.proven()
                 break
             trace.append(chains.objective())
-        return Solution.permuted(chains.placement.assignments, tuple(trace), "swap")
+        return Solution.permuted(chains.placement.assignments, tuple(trace), proven)
 
 
 class Chains:
@@ -75,15 +81,24 @@ class Chains:
 
     def rematch(self, site: int, rng: np.random.Generator) -> bool:
         """Give one site its best assignment against all others, as far as it is found; whether that changed it."""
-        current = self.placement.assignments[site].copy()
-        match = Match(self.placement.gain(site), self._others(site), self.own[site])
+        current, match = self.placement.assignments[site].copy(), self.match(site)
         placed = bool((current >= 0).all())
-        starts = match.starts(current if placed else None, rng)
-        found = max((match.climbed(start) for start in starts), key=match.value)
+        found = match.best(current if placed else None, rng)
         if placed and match.value(found) <= match.value(current) + TOLERANCE * (1.0 + abs(match.value(current))):
             return False
         self.placement.place(site, found)
         return True
+
+    def match(self, site: int) -> "Match":
+        """The site against all others."""
+        return Match(self.placement.gain(site), self._others(site), self.own[site])
+
+    def proven(self) -> Optimality:
+        """What is known once no site changes: a bound may show that none can be relabelled for the better."""
+        sites = range(self.placement.problem.sites)
+        if not all(self.match(site).proves(self.placement.assignments[site]) for site in sites):
+            return "swap"
+        return "global" if self.placement.problem.solved_by_folding else "site"
 
     def objective(self) -> float:
         """J of the set."""
@@ -120,6 +135,27 @@ class Match:
         for rest, own in self.pairs:
             total = total + gammaln(rest + own[permutations[:, :, None], permutations[:, None, :]]).sum(axis=(1, 2))
         return np.asarray(total)
+
+    def best(self, current: Permutation | None, rng: np.random.Generator) -> Permutation:
+        """The best permutation of a few components, and the best that is found of more."""
+        if len(self.slots) <= TRIED:
+            everything = all_permutations(len(self.slots))
+            return np.asarray(everything[self.values(everything).argmax()])
+        return self.searched(current, rng)
+
+    def searched(self, current: Permutation | None, rng: np.random.Generator) -> Permutation:
+        """The best that exchanges lead to, from all starts."""
+        return max((self.climbed(start) for start in self.starts(current, rng)), key=self.value)
+
+    def bound(self) -> float:
+        """What no permutation's value exceeds (Gilmore and Lawler)."""
+        most = self.linear + self.bounds()
+        return float(most[self.slots, best_permutation(most)].sum())
+
+    def proves(self, permutation: Permutation) -> bool:
+        """Whether no other permutation is better, once `best` has been found."""
+        value = self.value(permutation)
+        return len(self.slots) <= TRIED or value >= self.bound() - TOLERANCE * (1.0 + abs(value))
 
     def starts(self, current: Permutation | None, rng: np.random.Generator) -> list[Permutation]:
         found = [best_permutation(self.linear), best_permutation(self.linear + self.bounds())]
@@ -165,6 +201,12 @@ class Match:
                 break
             permutation, value = candidates[best], float(values[best])
         return permutation
+
+
+@cache
+def all_permutations(size: int) -> NDArray[np.intp]:
+    """(K!, K): every permutation once."""
+    return np.array(list(permutations(range(size))), dtype=np.intp)
 
 
 def off_diagonal(matrix: Array) -> Array:
