@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from math import log, pi
+from math import isqrt, log, pi
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -11,7 +11,7 @@ from scipy.special import gammaln, stdtr, stdtrit
 
 from decbayes.families import Array, DiagonalGaussian, MeanAndPrecision, NormalGamma, NormalWishart
 from decbayes.families.family import split
-from decbayes.families.gaussian import diagonal, square_side
+from decbayes.families.gaussian import diagonal
 from decbayes.models.columnwise import Columnwise
 from decbayes.models.likelihoods import LOG_2_PI, FullCovariance
 from decbayes.models.points import LARGEST
@@ -182,7 +182,7 @@ class KnownVariances(RealColumns):
 
 @dataclass(frozen=True)
 class Correlated(RealColumns):
-    """z ~ N(μ_k, Λ_k⁻¹) over all columns together: a Normal-Wishart posterior. Functions: zzᵀ, z.
+    """z ~ N(μ_k, Λ_k⁻¹) over all columns together: a Normal-Wishart posterior. Functions: half of zzᵀ, z.
 
     A row has all values or none: what is missing of one would depend on the others.
     """
@@ -216,8 +216,8 @@ class Correlated(RealColumns):
 
     def values(self, points: Array) -> Array:
         features = FullCovariance().features(self.in_units(points))[:, :-1]
-        side = points.shape[1]
-        features[:, : side * side : side + 1] += self.rounding
+        first, second = np.triu_indices(points.shape[1])
+        features[:, np.flatnonzero(first == second)] += self.rounding
         return np.asarray(features)
 
     def terms(self, natural: Array) -> tuple[Array, Array]:
@@ -230,7 +230,7 @@ class Correlated(RealColumns):
         return FullCovariance().contribution(np.hstack([sums, counts[:, :1]]))
 
     def dimension(self, width: int) -> int:
-        return square_side(width, extra=0)
+        return (isqrt(8 * width + 9) - 3) // 2  # the width is that of half of zzᵀ and of z
 
     def log_predictive(self, natural: Array, points: Array) -> Array:
         units = np.where(np.isnan(points), 0.0, np.log(self.scale)).sum(axis=1, keepdims=True)
