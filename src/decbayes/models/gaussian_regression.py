@@ -19,7 +19,7 @@ from decbayes.families import Array, FullGaussian, Gamma
 from decbayes.models.ascent import Ascent, Fit, OnPass, fit_best
 from decbayes.models.points import check_fit, check_structure
 from decbayes.models.regression import BETWEEN, FACTOR, Regression
-from decbayes.models.site_effects import Moments, Rows, SiteEffects, between_contribution, moments_of, numbered, rows_by
+from decbayes.models.site_effects import Rows, SiteEffects, between_contribution, numbered, rows_by
 from decbayes.posterior import Posterior
 
 Approximation = Literal["variational", "laplace"]
@@ -174,18 +174,15 @@ class GaussianRegression(Regression):
         if not self.varying:
             return 0.0
         logs, precisions = np.split(Gamma().mean(natural[BETWEEN])[0], 2)
-        squares = effects.squares(self._moments(natural))
+        squares = effects.squares(self.expected(natural))
         expected = 0.5 * float(np.sum(logs - precisions * squares))
         return expected + effects.entropy() - Gamma().kl(natural[BETWEEN], before[BETWEEN])
-
-    def _moments(self, natural: Mapping[str, Array]) -> Moments:
-        return moments_of(np.append(1.0, self.family.mean(natural[FACTOR])[0]))
 
     def _varied(self, before: Mapping[str, Array], here: Place) -> dict[str, Array]:
         """How far sites differ, given all the rest."""
         if not self.varying:
             return {}
-        return {BETWEEN: before[BETWEEN] + between_contribution(here.effects.squares(self._moments(here.natural)))}
+        return {BETWEEN: before[BETWEEN] + between_contribution(here.effects.squares(self.expected(here.natural)))}
 
     def _pass(self, before: dict[str, Array], held: Data, here: Place) -> tuple[Place, float]:
         between = self._varied(before, here)

@@ -15,7 +15,7 @@ from decbayes.families import Array, Gamma, GaussianGamma, MeanAndPrecision
 from decbayes.models.ascent import Ascent, Fit, OnPass, Pass, fit_best
 from decbayes.models.points import check_rounding, check_structure
 from decbayes.models.regression import BETWEEN, FACTOR, Regression
-from decbayes.models.site_effects import SiteEffects, between_contribution, moments_of, numbered, rows_by
+from decbayes.models.site_effects import SiteEffects, between_contribution, numbered, rows_by
 from decbayes.posterior import Posterior
 
 
@@ -136,7 +136,7 @@ class LinearRegression(Regression):
     def _varied(self, before: Mapping[str, Array], rows: "Statistics", here: "Place") -> dict[str, Array]:
         """The precisions between sites, given the coefficients."""
         effects = rows.effects(self.places, self._precisions(here.natural))
-        squares = effects.squares(moments_of(self.family.mean(here.natural[FACTOR])[0, 1:]))
+        squares = effects.squares(self.expected(here.natural))
         return {BETWEEN: before[BETWEEN] + between_contribution(squares)}
 
     def target_units(self) -> tuple[float, float]:

@@ -11,18 +11,18 @@ from scipy.special import gammaln
 
 from decbayes.arguments import Above, check_level, check_positive
 from decbayes.columns import plain
-from decbayes.errors import InvalidData, NotCalibrated
+from decbayes.errors import InvalidData
 from decbayes.families import Array, Family, Gamma
 from decbayes.models.model import Row
 from decbayes.models.points import as_points, check_structure
 from decbayes.models.regression_data import made_up
 from decbayes.models.regression_table import RegressionTable
-from decbayes.models.site_effects import SiteEffects, numbered, rows_by
+from decbayes.models.site_effects import Moments, SiteEffects, numbered, rows_by
 from decbayes.models.transforms import Transform
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
-FACTOR, BETWEEN = "coefficients", "between"
+FACTOR, BETWEEN = "coefficients", "variation"
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Regression(RegressionTable):
             shape = np.full((1, len(self.places)), 0.5 * float(self.between_degrees))
             prior[BETWEEN] = Gamma().natural(shape=shape, rate=shape * float(self.prior_between))
             labels[BETWEEN] = tuple(self.design.labels[place] for place in self.places)
-            varying = {"varying": list(self.varying), "by": self.by}
+            varying = {"varying": list(self.varying), **({"by": self.by} if self.by else {})}
         return Structure(
             families=families,
             prior=prior,
@@ -131,6 +131,12 @@ class Regression(RegressionTable):
         rows = rows_by(design, groups, len(numbers) + 1)
         return rows.linear(np.append(means, mean[None], axis=0), np.append(covariances, new[None], axis=0))
 
+    def expected(self, natural: Mapping[str, Array]) -> Moments:
+        """The moments that sites' own parts depend on: the last statistics of the coefficients."""
+        side, mean = len(self.design.labels), np.append(1.0, self.family.mean(natural[FACTOR])[0])
+        weight, *told = mean[-1 - side - side * side :]
+        return Moments(float(weight), np.array(told[:side]), np.reshape(told[side:], (side, side)))
+
     def between_variances(self, posterior: Posterior) -> Array:
         """(V,): E[1 / Λ] of each coefficient that varies, or where that is infinite, something large."""
         if not self.varying:
@@ -157,13 +163,18 @@ class Regression(RegressionTable):
         return np.ones((self.count(data), 1))
 
     def information(self, posterior: Posterior, data: Any) -> Array:
-        """Nothing is hidden: the coefficients have one posterior together, and its intervals need no correction."""
+        """What varies is hidden. Else nothing is: coefficients have one posterior together, which is right as it is."""
+        size = posterior.structure.prior[FACTOR].size
+        found = np.zeros((size + 2 * len(self.places),) * 2)
         if self.varying:
-            raise NotCalibrated(
-                "What varies from site to site is hidden, and how contributions depend on it is not told. "
-                "Calibrate with method='bootstrap'."
-            )
-        return np.zeros((posterior.structure.prior[FACTOR].size,) * 2)
+            effects, _ = self.site_effects(posterior, data)
+            crossed, own = effects.response(self.expected(posterior.natural))
+            # Without noise there is no E[τ] among the statistics.
+            shown, precisions = crossed[:, -size:], slice(size + len(self.places), None)
+            statistics = slice(size - shown.shape[1], size)
+            found[precisions, statistics], found[statistics, precisions] = shown, shown.T
+            found[precisions, precisions] = own
+        return found
 
     def predict(self, posterior: Posterior, data: Any, *, level: float = 0.9, known: Any = None) -> dict[str, Array]:
         """For each row the `mean` of the target, and `low` and `high` of an interval around it, for a data frame.

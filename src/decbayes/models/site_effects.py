@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.families import Array
-from decbayes.families.gaussian import square_side
 
 
 class Moments(NamedTuple):
@@ -74,6 +73,17 @@ class SiteEffects:
         own = np.diagonal(self.spread, axis1=-2, axis2=-1)
         return np.asarray(own + moments.weight * self.centre**2 - 2.0 * self.centre * crossed + sloped)
 
+    def response(self, moments: Moments) -> tuple[Array, Array]:
+        """How −½ Σ_g E[τu²] depends on E[τ], E[τβ] and E[τββᵀ], (V, 1 + D + D²), and on Λ, (V, V)."""
+        weight = -0.5 * np.sum(self.centre**2, axis=0)[:, None]
+        first = np.einsum("gv,gvd->vd", self.centre, self.slope)
+        second = -0.5 * np.einsum("gvd,gve->vde", self.slope, self.slope).reshape(len(weight), -1)
+        crossed = np.einsum("gv,gwd,d->gvw", self.centre, self.slope, moments.first)
+        means = moments.weight * np.einsum("gv,gw->gvw", self.centre, self.centre) - crossed
+        means += np.einsum("gvd,de,gwe->gvw", self.slope, moments.second, self.slope) - np.swapaxes(crossed, -1, -2)
+        own = np.sum(0.5 * self.spread**2 + self.spread * means, axis=0)
+        return np.concatenate([weight, first, second], axis=1), np.asarray(own)
+
     def coefficients(self, mean: Array, covariance: Array) -> tuple[Array, Array]:
         """Mean and covariance of β + u at each site, (G, D) and (G, D, D), where β has these."""
         moved = np.broadcast_to(np.eye(len(mean)), (len(self.shift), len(mean), len(mean))).copy()
@@ -123,12 +133,6 @@ def numbered(sites: Array) -> tuple[NDArray[np.intp], Array]:
     """The place of each row's site among all sites, and these; rows that say nothing are of one site."""
     known, groups = np.unique(sites, return_inverse=True, equal_nan=True)
     return groups.reshape(-1).astype(np.intp), known
-
-
-def moments_of(mean: Array) -> Moments:
-    """From E[T] = (E[τ], E[τβ], E[τββᵀ]) in one row."""
-    side = square_side(len(mean), extra=1)
-    return Moments(float(mean[0]), mean[1 : 1 + side], mean[1 + side :].reshape(side, side))
 
 
 def between_contribution(squares: Array) -> Array:
