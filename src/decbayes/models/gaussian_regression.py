@@ -18,8 +18,9 @@ from scipy.special import ndtri
 from decbayes.families import Array, FullGaussian, Gamma
 from decbayes.models.ascent import Ascent, Fit, OnPass, fit_best
 from decbayes.models.points import check_fit, check_structure
-from decbayes.models.regression import BETWEEN, FACTOR, Regression
+from decbayes.models.regression import Regression
 from decbayes.models.site_effects import Rows, SiteEffects, between_contribution, numbered, rows_by
+from decbayes.models.varying import BETWEEN, FACTOR
 from decbayes.posterior import Posterior
 
 Approximation = Literal["variational", "laplace"]

@@ -14,8 +14,9 @@ from decbayes.columns import Gaussian
 from decbayes.families import Array, Gamma, GaussianGamma, MeanAndPrecision
 from decbayes.models.ascent import Ascent, Fit, OnPass, Pass, fit_best
 from decbayes.models.points import check_rounding, check_structure
-from decbayes.models.regression import BETWEEN, FACTOR, Regression
+from decbayes.models.regression import Regression
 from decbayes.models.site_effects import SiteEffects, between_contribution, numbered, rows_by
+from decbayes.models.varying import BETWEEN, FACTOR
 from decbayes.posterior import Posterior
 
 

@@ -211,7 +211,8 @@ class RegressionTable(Model):
         settings |= {"varying": tuple(split_names(varying))} if varying else {}
         settings |= {"by": by} if by else {}
         if agreed_columns is None:
-            frame = complete(path, read_frame(path, split_names(columns)), formula, report)
+            chosen = split_names(columns)
+            frame = complete(path, read_frame(path, [*chosen, by] if chosen and by else chosen), formula, report)
             model = cls.from_frame(frame, formula, target=target, kinds=kinds_from(kinds), report=report, **settings)
             report(f"{path}: {columns_text(model.columns)}")
             return model, model.points(frame)

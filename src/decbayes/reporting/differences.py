@@ -7,7 +7,8 @@ from decbayes.errors import StructureMismatch
 from decbayes.merging import Alignment
 from decbayes.merging.heterogeneity import Heterogeneity
 from decbayes.models.registry import model_for
-from decbayes.models.regression import FACTOR, Regression
+from decbayes.models.regression import Regression
+from decbayes.models.varying import FACTOR
 from decbayes.symmetry import CoupledSet
 
 
