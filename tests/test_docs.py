@@ -90,8 +90,14 @@ def regression(reader):
     distances = reader.names["distances"]
     assert distances[0] < 0.5
     assert distances[-1] < 0.05
-    exact, ours, meta = (reader.names[name] for name in ("exact", "ours", "meta"))
-    assert abs(ours["mean"] - exact["mean"]) < 0.1 * abs(meta - exact["mean"])
+    names = reader.names
+    assert names["differences"].terms == (0,)
+    ours = names["row_of"]("intercept", names["varying"], names["refined"].merged)
+    exact = names["row_of"]("intercept", names["whole"], names["everything"])
+    assert abs(ours["mean"] - exact["mean"]) < 0.01 * exact["deviation"]
+    (_, error), (other, wider) = names["meta_analysis"]("intercept")
+    assert error < 0.3 * exact["deviation"], "with fixed effects a meta-analysis is far too sure"
+    assert abs(other - exact["mean"]) < 0.1 * wider
 
 
 def sequences(reader):

@@ -54,6 +54,31 @@ def test_a_regression_says_what_to_fit_and_which_rows_it_left_out(run, tables):
     assert [row["term"] for row in model.coefficients(db.load(tables / "a.posterior"))] == ["intercept", "age"]
 
 
+def test_sites_that_differ_are_said_so_and_may(run, tables, rng):
+    for name, level in zip("cdef", (0.0, 1.0, -1.0, 0.5), strict=True):
+        age = rng.normal(50, 10, 60)
+        visits = rng.poisson(np.exp(1.0 + level + 0.02 * (age - 50)))
+        lines = [f"{a:.1f},{v},{name}{n % 2}" for n, (a, v) in enumerate(zip(age, visits, strict=True))]
+        (tables / f"{name}.csv").write_text("\n".join(["age,visits,clinic", *lines]), encoding="utf-8")
+    assert run("fit poisson-regression c.csv --formula visits~age --kinds age=real -o c.posterior")[0] == 0
+    for name in "def":
+        assert run(f"fit poisson-regression {name}.csv --like c.posterior -o {name}.posterior")[0] == 0
+    status, shown, said = run("merge c.posterior d.posterior e.posterior f.posterior -o g.posterior --explain")
+    assert (status, "do sites differ?" in shown) == (0, True)
+    assert "Sites differ by more than chance in intercept" in said
+    assert "--varying intercept in each fit" in said
+    wanted = "--target visits --columns age,visits --kinds age=real --varying intercept --by clinic"
+    assert run(f"fit poisson-regression c.csv {wanted} -o c.posterior")[0] == 0
+    assert run("fit poisson-regression d.csv --like c.posterior -o d.posterior")[0] == 0
+    assert run("merge c.posterior d.posterior -o g.posterior")[0] == 0
+    assert "intercept, from site to site" in run("show g.posterior")[1]
+    merged = db.load(tables / "g.posterior")
+    assert merged.structure.model["by"] == "clinic"
+    assert merged.contribution["variation"][0, 0] == 2.0  # half of four sites
+    status, _, errors = run("fit poisson-regression c.csv --target visits --varying weight -o h.posterior")
+    assert (status, "'weight' cannot vary from site to site" in errors) == (2, True)
+
+
 def test_states_of_sequences_that_a_column_tells_apart(run, tables):
     line = "fit states a.csv --states 2 --sequences walk --columns age,visits --stickiness 2 -o a.posterior"
     status, _, errors = run(line)

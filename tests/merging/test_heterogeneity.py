@@ -71,3 +71,47 @@ def test_topics_of_like_sites_differ_by_little_more_than_chance_and_those_of_unl
     assert (alike.ratio < 1.8).all()
     assert (unlike.ratio > 3.0).all()
     assert (unlike.probability < 1e-6).all()
+
+
+def regressions(rng, between, *, slopes=0.0, count=8, size=30):
+    """A linear regression with noise that is known to all practical purposes, and each site's rows."""
+    columns = {"x": "real", "z": "real", "y": "real"}
+    model = db.LinearRegression("y", columns=columns, prior_variance=1e6, prior_degrees=1e7, prior_noise=1.0)
+    rows = []
+    for _ in range(count):
+        x, z = rng.normal(size=(2, size)) + 0.5
+        y = between * rng.standard_normal() + slopes * rng.standard_normal() * x + z + rng.standard_normal(size)
+        rows.append(np.column_stack([x, z, y]))
+    return model, rows
+
+
+def test_coefficients_are_compared_as_a_meta_analysis_of_several_does(rng):
+    model, rows = regressions(rng, 0.5)
+    (found,) = db.align([model.fit(part).posterior for part in rows]).heterogeneity().values()
+    designs = [np.column_stack([np.ones(len(part)), part[:, :2]]) for part in rows]
+    own = [np.linalg.lstsq(design, part[:, 2])[0] for design, part in zip(designs, rows, strict=True)]
+    weights = [design.T @ design for design in designs]
+    pooled = np.linalg.solve(sum(weights), sum(weight @ beta for weight, beta in zip(weights, own, strict=True)))
+    q = sum((beta - pooled) @ weight @ (beta - pooled) for weight, beta in zip(weights, own, strict=True))
+    assert found.ratio[0] == pytest.approx(np.sqrt(q / 21), rel=1e-4)
+    assert found.probability[0] == pytest.approx(chi2(21).sf(q), rel=1e-2)
+
+
+@pytest.mark.parametrize(("between", "slopes", "terms"), [(0.0, 0.0, ()), (1.0, 0.0, (0,)), (1.5, 0.8, (0, 1))])
+def test_only_the_terms_that_differ_are_named(between, slopes, terms, rng):
+    model, rows = regressions(rng, between, slopes=slopes, size=60)
+    (found,) = db.align([model.fit(part).posterior for part in rows]).heterogeneity().values()
+    assert sorted(found.terms) == list(terms)
+    if terms == (0,):
+        assert found.between["coefficients"]["mean"][0, 0] == pytest.approx(1.0, rel=0.6)
+
+
+def test_coefficients_that_vary_differ_by_chance(rng):
+    """What sites say with their own parts integrated out is as far apart as it should be."""
+    model, rows = regressions(rng, 1.0, size=60)
+    varying = db.LinearRegression("y", columns=model.columns, varying=("intercept",))
+    posteriors = [varying.fit(part).posterior for part in rows]
+    refined = db.refine(varying, rows, posteriors, rounds=5, rng=rng)
+    (found,) = db.align(refined.posteriors).heterogeneity().values()
+    assert found.terms == ()
+    assert found.ratio[0] < 1.5

@@ -11,7 +11,8 @@ from scipy.special import expit
 import decbayes as db
 from decbayes.columns import Categorical, Gaussian, Poisson, YesNo
 from decbayes.errors import InvalidData, InvalidStructure
-from decbayes.models.design import Design, parsed
+from decbayes.models.design import Design
+from decbayes.models.formulas import parsed
 from decbayes.models.poisson_regression import log_poisson, quantile
 
 ROWS, SITES = 400, 8
@@ -154,7 +155,8 @@ class TestGaussianPosteriors:
         best = fit.posterior.natural["coefficients"]
 
         def bound(natural):
-            mean, variance = model.linear(natural, design)
+            (middle,), (covariance,) = model.family.columns(natural)
+            mean, variance = design @ middle, np.sum(design @ covariance * design, axis=1)
             return model.expectations(targets, mean, variance)[0].sum() - model.family.kl(natural, prior)
 
         assert fit.bound[-1] == pytest.approx(bound(best))
@@ -209,9 +211,9 @@ class TestGaussianPosteriors:
     def test_predictions_are_the_integrals(self, kind, frame, rng):
         model = regression(kind, frame)
         posterior = model.fit(frame.iloc[:20], rng=rng).posterior
-        design, targets = model.parts(frame.iloc[:6])
+        _, targets = model.parts(frame.iloc[:6])
         density = np.exp(model.log_predictive(posterior, frame.iloc[:6]))
-        means, variances = model.linear(posterior.natural["coefficients"], design)
+        means, variances = model.linear(posterior, frame.iloc[:6])
         for found, y, mean, variance in zip(density, targets, means, variances, strict=True):
             exact = under(mean, variance, lambda f, y=y: np.exp(log_likelihood(kind, y, f)))
             assert found == pytest.approx(exact, rel=1e-6)
@@ -260,7 +262,7 @@ class TestTerms:
         ],
     )
     def test_formulas(self, formula, terms, intercept):
-        assert parsed(formula, [*COLUMNS, "y"]) == ("y", terms, intercept)
+        assert parsed(formula, [*COLUMNS, "y"])[:3] == ("y", terms, intercept)
 
     @pytest.mark.parametrize(
         ("formula", "message"),

@@ -61,6 +61,22 @@ ZOO = {
         db.PoissonRegression("y", columns=REGRESSED | {"y": "count"}, prior_variance=0.5, ascent=ASCENT),
         60,
     ),
+    "linear, varying": (
+        db.LinearRegression("y", columns=REGRESSED | {"y": "real"}, varying=("intercept", "a"), ascent=ASCENT),
+        80,
+    ),
+    "logistic, varying": (
+        db.LogisticRegression(
+            "y", columns=REGRESSED | {"y": "yes/no"}, prior_variance=2.0, varying=("intercept",), ascent=ASCENT
+        ),
+        80,
+    ),
+    "Poisson, varying": (
+        db.PoissonRegression(
+            "y", columns=REGRESSED | {"y": "count"}, prior_variance=0.5, varying=("intercept", "b"), ascent=ASCENT
+        ),
+        80,
+    ),
     "topics": (
         db.LatentDirichletAllocation(
             2,

@@ -17,12 +17,17 @@ from decbayes.merging.lineage import ids_of
 from decbayes.merging.margins import CLOSE
 from decbayes.merging.shared import Shared
 from decbayes.posterior import Posterior
+from decbayes.reporting.differences import Difference
 from decbayes.symmetry import CoupledSet
 
 DOUBTFUL = 0.8  # a probability below this deserves a look
 MOST_SURE = 0.99  # simulations of a few hundred matches cannot tell more
 UNLIKE = 0.5  # distance of margins from simulated ones above which these tell little
 SPACES = 2  # around a column
+MEANING = (
+    "times chance: how far the sites' versions are apart, 1 by chance alone.\n"
+    "between sites: the deviation from site to site that would explain the rest."
+)
 SHORTEST_CAPTION = 16  # what the last column is left with, on a narrow terminal
 
 
@@ -44,6 +49,18 @@ def print_alignment(found: Alignment, merged: Posterior, names: list[str], sure:
             output().print(line)
         print_shared(found.shared()[coupled], texts, names)
         print_heterogeneity(found.heterogeneity()[coupled], texts)
+
+
+def print_differences(told: Sequence[Difference]) -> None:
+    """Whether sites differ by more than chance, term by term."""
+    if not told:
+        return
+    table = Table("term", "times chance", "between sites", title="do sites differ?", box=None)
+    for each in told:
+        times = Text(f"{each.times:.1f}", style="yellow" if each.notable else "")
+        table.add_row(plain(each.term), times, f"{each.between:.2g}")
+    output().print(table)
+    output().print(MEANING)
 
 
 def sureness(found: Alignment, coupled: CoupledSet, sure: Confidence | str) -> list[Array]:
@@ -100,10 +117,7 @@ def print_heterogeneity(found: Heterogeneity, texts: Sequence[str]) -> None:
             ratio = Text(f"{found.ratio[slot]:.1f}", style=style)
             table.add_row(str(slot), ratio, f"{found.probability[slot]:.2g}", between_text(found, slot), text)
     output().print(table)
-    output().print(
-        "times chance: how far the sites' versions are apart, 1 by chance alone.\n"
-        "between sites: the deviation from site to site that would explain the rest."
-    )
+    output().print(MEANING)
 
 
 def between_text(found: Heterogeneity, slot: int) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
-from decbayes.cli.explain import print_alignment, print_influence, remarks, shared_rows
+from decbayes.cli.explain import print_alignment, print_differences, print_influence, remarks, shared_rows
 from decbayes.cli.outputs import DPI, Dpi, check_output, check_picture, save_picture
 from decbayes.cli.overlap import overlaps_from
 from decbayes.cli.quality import remarks_on
@@ -35,6 +35,7 @@ from decbayes.merging.columns import same_columns
 from decbayes.merging.problem import Solver
 from decbayes.merging.solving import Number
 from decbayes.posterior import Posterior
+from decbayes.reporting.differences import advice, differences
 from decbayes.updates.rounds import Sent, check_once, together
 
 # Observations (or words) times components that are simulated and fitted again unasked: a matter of seconds.
@@ -137,6 +138,7 @@ def merge(
     draw(found, names, sure, picture, tree, dpi)
     if explain:
         print_alignment(found, found.merged(), names, sure)
+        print_differences(differences(found))
         print_influence(found, names)
         for line in remarks_on(found.merged(), TOP_WORDS):
             screen().print(line)
@@ -210,6 +212,8 @@ def report(found: Alignment, path: Path) -> None:
     for shared in found.shared().values() if len(found.posteriors) <= MOST_LOOKED_AT else ():
         for remark in remarks(shared):
             messages().print(remark)
+    for told in advice(found):
+        messages().print(plain(" ".join(told)))
 
 
 def solver_named(name: Solvers | None, restarts: int | None) -> Solver | None:

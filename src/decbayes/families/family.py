@@ -270,6 +270,11 @@ class Family(ABC):
         """How many parameters each row's own data can tell apart."""
         return self.freedom(rows.written_out())
 
+    def quadratic(self, contribution: Array, natural: Array) -> tuple[Array, Array] | None:
+        """What a contribution says of a vector θ as s, P of ⟨s, θ⟩ − ½ θᵀPθ, (K, D) and (K, D, D), other parameters as
+        the posterior λ has them; None where it says something else."""
+        return None
+
     def information(self, prior: Array, rows: Rows) -> float:
         """KL(q_{λ0 + c} ‖ q_{λ0}): how much a contribution c has taught, in nats."""
         return self.kl(prior + rows.written_out(), prior)

@@ -221,6 +221,9 @@ class FullGaussian(Family):
     def log_base_measure(self, width: int) -> float:
         return -0.5 * self.dimension(width) * log(2 * pi)
 
+    def quadratic(self, contribution: Array, natural: Array) -> tuple[Array, Array]:
+        return self._shift_and_precision(contribution)
+
     def _shift_and_precision(self, natural: ArrayLike) -> tuple[Array, Array]:
         matrix = np.asarray(natural, dtype=np.float64)
         side = square_side(matrix.shape[-1], extra=0)

@@ -128,6 +128,12 @@ class GaussianGamma(Family):
     def observations(self, prior: Array, rows: Rows) -> Array:
         return np.asarray(2.0 * rows.written_out()[:, 0])
 
+    def quadratic(self, contribution: Array, natural: Array) -> tuple[Array, Array]:
+        _, _, shape, rate = self.columns(natural)
+        side, noise = self.dimension(contribution.shape[1]), rate / shape
+        precision = -2.0 * symmetric(contribution[:, 2 + side :].reshape(-1, side, side))
+        return contribution[:, 2 : 2 + side] / noise[:, None], precision / noise[:, None, None]
+
     def apex(self, width: int) -> Array:
         return np.append(0.5 * self.dimension(width) - 1.0, np.zeros(width - 1))
 

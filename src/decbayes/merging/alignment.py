@@ -16,7 +16,7 @@ from decbayes.merging.components import LEAST_EVIDENCE, Components
 from decbayes.merging.confidence import Confidence, Reliability, checked_overlaps
 from decbayes.merging.coupled import constant, coupled_problem, fitting
 from decbayes.merging.division import Division
-from decbayes.merging.heterogeneity import Heterogeneity, heterogeneity
+from decbayes.merging.heterogeneity import Heterogeneity, heterogeneity, of_coefficients
 from decbayes.merging.influence import Influence, influence
 from decbayes.merging.lineage import Lineage, follow, with_new_ids
 from decbayes.merging.margins import component_losses, component_margins, upper_bound
@@ -200,8 +200,14 @@ class Alignment(Displayed):
         return {coupled: shared_components(self, coupled) for coupled in self.structure.symmetry}
 
     def heterogeneity(self) -> Mapping[CoupledSet, Heterogeneity]:
-        """Whether the sites' versions of each slot differ by more than chance, and by how much."""
-        return {coupled: heterogeneity(self, coupled) for coupled in self.structure.symmetry}
+        """Whether the sites' versions of each slot differ by more than chance, and by how much; also of coefficients.
+
+        Those have no labels, and their key is a set of their own.
+        """
+        found = {coupled: heterogeneity(self, coupled) for coupled in self.structure.symmetry}
+        named = {name for coupled in self.structure.symmetry for name in coupled.factors}
+        others = {name: of_coefficients(self, name) for name in self.structure.families if name not in named}
+        return found | {CoupledSet((name,)): each for name, each in others.items() if each is not None}
 
     def evidence_per_parameter(self, coupled: CoupledSet) -> Array:
         """Observations per parameter, of each site's components that have seen data."""

@@ -5,6 +5,13 @@ mean m_i, all sites' mean m and deviation s:
 
     Q = Σ_i (m_i − m)² / v_i,    v_i = s² n / n_i                             (about N − 1 where sites differ by chance)
     between² = max(0, (Q − (N − 1)) / (Σ_i 1/v_i − Σ_i 1/v_i² / Σ_i 1/v_i))   (DerSimonian and Laird)
+
+Coefficients of a regression, which have no labels, are compared all at once. Site i says s_i and P_i of them, all sites
+together m = (Σ P_i)⁻¹ Σ s_i; with r_i = s_i − P_i m
+
+    Q = Σ_i r_iᵀ P_i⁻¹ r_i                         (about Σ_i rank P_i − rank Σ_i P_i where sites differ by chance)
+
+and of an entry j alone v_i = 1 / P_ijj, m_i − m = v_i r_ij, all others as they are.
 """
 
 from collections.abc import Mapping
@@ -15,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc
 
-from decbayes.families import Array
+from decbayes.families import Array, dense
 from decbayes.posterior import Posterior
 from decbayes.symmetry import CoupledSet
 
@@ -27,6 +34,8 @@ if TYPE_CHECKING:
 LEAST_EVIDENCE, LEAST_SEEN = 5.0, 5.0
 # Sites differ if they are so many times further apart than chance would put them, and chance does so this rarely.
 NOTABLE, RARELY = 1.5, 0.01
+# Directions of which a site knows so much less than of others say nothing of their own.
+RANK = 1e-9
 
 
 @dataclass(frozen=True)
@@ -34,13 +43,17 @@ class Heterogeneity:
     """Per slot: how many times chance the sites' versions differ, and how probable so much is by chance alone.
 
     `ratio` is √(Q / what chance makes of it): 1 where sites differ by chance only. `between[factor][quantity]` is the
-    standard deviation of the truth from site to site that would explain the rest, entry by entry. Slots that fewer than
-    two sites know are NaN. Mean-field deviations are too small where components overlap; give calibrated ones.
+    standard deviation of the truth from site to site that would explain the rest, entry by entry, and `times` how many
+    times chance that entry alone differs. Slots that fewer than two sites know are NaN. Mean-field deviations are too
+    small where components overlap; give calibrated ones. `terms` are the coefficients of a regression that should be
+    let differ from site to site, the most notable first.
     """
 
     ratio: Array
     probability: Array
     between: Mapping[str, Mapping[str, Array]]
+    times: Mapping[str, Mapping[str, Array]]
+    terms: tuple[int, ...] = ()
 
     def differ(self, slot: int) -> bool:
         """Whether that is worth a word: far more than chance, and more than mean field's narrowness explains."""
@@ -66,11 +79,64 @@ def heterogeneity(alignment: "Alignment", coupled: CoupledSet) -> Heterogeneity:
             often = each.often(seen, len(shares)) if merged.structure.families[name].countable else True
             statistic += summed(np.where(often, each.statistic, 0.0))
             freedom += summed(np.where(often, each.freedom, 0.0))
+    between = {name: {part: each.between for part, each in entries.items()} for name, entries in compared.items()}
+    times = {name: {part: each.times for part, each in entries.items()} for name, entries in compared.items()}
+    return Heterogeneity(*against_chance(statistic, freedom), between, times)
+
+
+def of_coefficients(alignment: "Alignment", factor: str) -> Heterogeneity | None:
+    """The comparison of all sites' versions of one vector per row; None where the factor holds something else."""
+    merged, family = alignment.merged(), alignment.structure.families[factor]
+    told = [family.quadratic(dense(each.contribution[factor]), merged.natural[factor]) for each in alignment.posteriors]
+    known = [each for each in told if each is not None]
+    if not known:
+        return None
+    shifts, precisions = np.array([shift for shift, _ in known]), np.array([precision for _, precision in known])
+    tested, entries = compared_at_once(shifts, precisions)
+    quantity = next(iter(family.quantities(merged.mean(factor))))
+    between, times = {factor: {quantity: entries.between}}, {factor: {quantity: entries.times}}
+    return Heterogeneity(*tested, between, times, to_let_differ(shifts[:, :1], precisions[:, :1]))
+
+
+def compared_at_once(shifts: Array, precisions: Array) -> tuple[tuple[Array, Array], "Comparison"]:
+    """What (sites, K, D) and (sites, K, D, D) say: all entries together, against chance, and each alone."""
+    common = np.linalg.pinv(precisions.sum(axis=0), hermitian=True) @ shifts.sum(axis=0)[..., None]
+    rest = shifts - (precisions @ common)[..., 0]
+    statistic = np.einsum("nkd,nkde,nke->k", rest, np.linalg.pinv(precisions, rcond=RANK, hermitian=True), rest)
+    freedom = (ranks(precisions).sum(axis=0) - ranks(precisions.sum(axis=0))).astype(np.float64)
+    entries = Comparison(np.zeros(rest.shape[1:]), np.ones(rest.shape[1:]))
+    for own, weight in zip(rest, np.diagonal(precisions, axis1=-2, axis2=-1), strict=True):
+        entries.add_weighted(np.divide(own, weight, out=np.zeros(own.shape), where=weight > 0.0), weight)
+    return against_chance(statistic, freedom), entries
+
+
+def to_let_differ(shifts: Array, precisions: Array) -> tuple[int, ...]:
+    """Entries of the first row one after the other: the most notable, then what is notable if that one differs, …"""
+    chosen: list[int] = []
+    while len(chosen) < shifts.shape[-1]:
+        (_, probability), entries = compared_at_once(shifts, precisions)
+        most = int(np.nanargmax(np.append(entries.times[0], 0.0)))
+        if not probability[0] < RARELY or most in (*chosen, shifts.shape[-1]) or entries.times[0, most] <= NOTABLE:
+            break
+        chosen.append(most)
+        # What sites say of all other entries, with their own parts of this one integrated out.
+        column, own = precisions[..., most], shifts[..., most]
+        share = 1.0 / (column[..., most] + 1.0 / entries.between[0, most] ** 2)
+        shifts = shifts - column * (share * own)[..., None]
+        precisions = precisions - column[..., :, None] * column[..., None, :] * share[..., None, None]
+    return tuple(chosen)
+
+
+def ranks(precisions: Array) -> NDArray[np.intp]:
+    return np.asarray(np.linalg.matrix_rank(precisions, rtol=RANK, hermitian=True))
+
+
+def against_chance(statistic: Array, freedom: Array) -> tuple[Array, Array]:
+    """How many times chance, and how probable by chance alone; NaN where there is nothing to compare."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(freedom > 0.0, np.sqrt(statistic / freedom), np.nan)
         probability = np.where(freedom > 0.0, gammaincc(0.5 * freedom, 0.5 * statistic), np.nan)
-    between = {name: {part: each.between for part, each in entries.items()} for name, entries in compared.items()}
-    return Heterogeneity(ratio, probability, between)
+    return ratio, probability
 
 
 def comparisons(merged: Posterior, factor: str) -> dict[str, "Comparison"]:
@@ -91,7 +157,10 @@ class Comparison:
 
     def add(self, value: Array, share: Array) -> None:
         """A site's version, and its share of each slot's observations."""
-        weight = self.precision * share.reshape(-1, *(1,) * (self.mean.ndim - 1))
+        self.add_weighted(value, self.precision * share.reshape(-1, *(1,) * (self.mean.ndim - 1)))
+
+    def add_weighted(self, value: Array, weight: Array) -> None:
+        """A site's version, and 1 / v of it."""
         self.statistic += weight * (value - self.mean) ** 2
         self.weight += weight
         self.squares += weight**2
@@ -101,6 +170,11 @@ class Comparison:
     def freedom(self) -> Array:
         """Q of sites that differ by chance."""
         return np.maximum(self.sites - 1.0, 0.0)
+
+    @property
+    def times(self) -> Array:
+        """How many times chance the versions differ."""
+        return against_chance(self.statistic, self.freedom)[0]
 
     @property
     def between(self) -> Array:

@@ -1,6 +1,6 @@
 """The columns of a table as the numbers that a regression multiplies with its coefficients."""
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from functools import reduce
 
@@ -36,6 +36,21 @@ class Design:
         """How much of its columns, in their own units, one unit of each coefficient's number is."""
         units = [unit for term in self.terms for unit in term_units(self.columns, term)]
         return np.array([1.0, *units] if self.intercept else units)
+
+    def places(self, names: Iterable[str]) -> list[int]:
+        """Where the coefficients of these terms are, or of the intercept."""
+        sizes = [1] * self.intercept + [len(term_labels(self.columns, term)) for term in self.terms]
+        ends = np.cumsum(sizes)
+        first = [INTERCEPT] if self.intercept else []
+        known = {
+            name: range(end - size, end) for name, size, end in zip([*first, *self.terms], sizes, ends, strict=True)
+        }
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise InvalidStructure(
+                f"'{unknown[0]}' cannot vary from site to site: it is no term of the regression ({', '.join(known)})."
+            )
+        return [place for name in names for place in known[name]]
 
     def matrix(self, points: Array) -> Array:
         """(N, D): a row of numbers per observation; `points` are coded as `columns` says, in that order."""
@@ -92,39 +107,3 @@ def names_of(columns: Container[str], term: str) -> list[str]:
             "several joined by ':'; anything else is a column to be made beforehand."
         )
     return names
-
-
-def needed(columns: Iterable[str], target: str, terms: Sequence[str]) -> list[str]:
-    """The target and the columns of the terms, in the order of the columns."""
-    known = list(columns)
-    names = {target, *(name for term in terms for name in names_of(known, term))}
-    return [name for name in known if name in names]
-
-
-def parsed(formula: str, columns: Iterable[str]) -> tuple[str, tuple[str, ...], bool]:
-    """The target, the terms and whether there is an intercept: "visits ~ age + sex + age:sex".
-
-    "a * b" is "a + b + a:b", "." all other columns, and "- 1" or "+ 0" leave the intercept out.
-    """
-    target, sign, right = formula.partition("~")
-    if not sign or not target.strip() or not right.strip():
-        raise InvalidStructure(f"A formula is of the form 'target ~ term + term'; not {formula!r}.")
-    pieces = [piece.strip() for piece in right.replace("-", "+ -").split("+")]
-    terms: list[str] = []
-    for piece in pieces:
-        terms += expanded(piece, [name for name in columns if name != target.strip()])
-    without = {"-1", "- 1", "0"} & set(pieces)
-    return target.strip(), tuple(dict.fromkeys(terms)), not without
-
-
-def expanded(piece: str, others: Sequence[str]) -> list[str]:
-    if piece in ("", "1", "0", "-1", "- 1"):
-        return []
-    if piece == ".":
-        return list(others)
-    if piece.startswith("-"):
-        raise InvalidStructure(f"'{piece}': only the intercept can be left out of a formula, with '- 1'.")
-    if "*" in piece:
-        first, _, second = (part.strip() for part in piece.partition("*"))
-        return [first, second, f"{first}:{second}"]
-    return [":".join(part.strip() for part in piece.split(":"))] if piece not in others else [piece]

@@ -1,18 +1,22 @@
 """Linear regression with unknown noise: conjugate, so that a merge of sites is the posterior of all their rows."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import log, pi
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln, stdtrit
 
 from decbayes.arguments import Above, check_positive
 from decbayes.columns import Gaussian
-from decbayes.families import Array, GaussianGamma, MeanAndPrecision
-from decbayes.models.ascent import Fit, OnPass, Pass
+from decbayes.families import Array, Gamma, GaussianGamma, MeanAndPrecision
+from decbayes.models.ascent import Ascent, Fit, OnPass, Pass, fit_best
 from decbayes.models.points import check_rounding, check_structure
-from decbayes.models.regression import FACTOR, Regression
+from decbayes.models.regression import Regression
+from decbayes.models.site_effects import SiteEffects, between_contribution, numbered, rows_by
+from decbayes.models.varying import BETWEEN, FACTOR
 from decbayes.posterior import Posterior
 
 
@@ -21,7 +25,8 @@ class LinearRegression(Regression):
     """y ~ N(xβ, 1/τ) with τ ~ Gamma and β | τ ~ N(0, prior_variance / τ): exact, merged or not.
 
     A coefficient's prior variance is `prior_variance` times that of the noise. The noise's own variance has the prior
-    mean `prior_noise`, in squared units of the target, with the weight of `prior_degrees` observations.
+    mean `prior_noise`, in squared units of the target, with the weight of `prior_degrees` observations. Where something
+    varies from site to site, `prior_between` is in variances of the noise, too.
     """
 
     prior_variance: Annotated[float, "Prior variance of coefficients, in variances of the noise.", Above(0)] = field(
@@ -69,19 +74,71 @@ class LinearRegression(Regression):
         start: Posterior | None = None,
         progress: OnPass | None = None,
     ) -> Fit:
-        """The exact posterior; `rng` and `start` are accepted, as every model does, and change nothing."""
+        """The exact posterior, in one pass; `rng` and `start` are accepted, as every model does, and change nothing.
+
+        Where something varies from site to site, passes find out how far, from `start` if given.
+        """
         prior = prior or Posterior.of_prior(self.structure)
         check_structure(prior, self.structure, "prior")
-        before = prior.natural[FACTOR]
+        before, rows = dict(prior.natural), self._rows(data)
+        begin = before if start is None else start.natural
+        if not self.varying:
+            here = self._place(before, rows, {})
+            if progress is not None:
+                progress(Pass(0, 1, here.bound))
+            return Fit(Posterior.from_natural(self.structure, here.natural), (here.bound,), True)
+        return fit_best(
+            lambda: self._place(before, rows, {BETWEEN: begin[BETWEEN]}),
+            lambda here: with_bound(self._place(before, rows, self._varied(before, rows, here))),
+            lambda here: Posterior.from_natural(self.structure, here.natural),
+            ascent=Ascent(self.ascent.passes, self.ascent.tolerance),
+            observations=rows.count,
+            progress=progress,
+        )
+
+    def contributed(self, posterior: Posterior, data: Any) -> Posterior:
+        check_structure(posterior, self.structure, "posterior")
+        prior, rows = dict(Posterior.of_prior(self.structure).natural), self._rows(data)
+        natural = self._place(prior, rows, {BETWEEN: posterior.natural[BETWEEN]} if self.varying else {}).natural
+        if self.varying:
+            here = Place(dict(posterior.natural), 0.0)
+            natural |= self._varied(prior, rows, here)
+        return Posterior.from_natural(self.structure, natural)
+
+    def site_effects(self, posterior: Posterior, data: Any) -> tuple[SiteEffects, Array]:
+        rows = self._rows(data)
+        return rows.effects(self.places, self._precisions(posterior.natural)), rows.sites
+
+    def _rows(self, data: Any) -> "Statistics":
         design, targets = self.parts(data)
-        after = before + contribution(design, self.in_units(targets))
+        groups, sites = numbered(self.sites(data))
+        shift = self.in_units(targets)
+        told = rows_by(design, groups, len(sites)).told(shift, np.ones(len(shift)))
+        return Statistics(len(shift), float(shift @ shift), *told, sites)
+
+    def _precisions(self, natural: Mapping[str, Array]) -> Array:
+        return Gamma().expected(natural[BETWEEN])[0] if self.varying else np.zeros(0)
+
+    def _place(self, before: Mapping[str, Array], rows: "Statistics", between: Mapping[str, Array]) -> "Place":
+        """The coefficients where the precisions between sites are these, and the bound that holds for both."""
+        effects = rows.effects(self.places, self._precisions(between))
+        after = before[FACTOR] + rows.contribution(effects)
         check_rounding(0.0 if self.family.contains(after) else np.inf)
         size, _ = self.target_units()
-        gained = self.family.log_partition(after) - self.family.log_partition(before)
-        bound = gained - len(targets) * (0.5 * log(2 * pi) + log(size))
-        if progress is not None:
-            progress(Pass(0, 1, bound))
-        return Fit(Posterior.from_natural(self.structure, {FACTOR: after}), (bound,), True)
+        gained = self.family.log_partition(after) - self.family.log_partition(before[FACTOR])
+        bound = gained - rows.count * (0.5 * log(2 * pi) + log(size))
+        if self.varying:
+            now = between[BETWEEN]
+            logs = np.split(Gamma().mean(now)[0], 2)[0].sum()
+            bound += 0.5 * (len(rows.sites) * logs + np.linalg.slogdet(effects.spread)[1].sum())
+            bound -= Gamma().kl(now, before[BETWEEN])
+        return Place({FACTOR: after, **between}, float(bound))
+
+    def _varied(self, before: Mapping[str, Array], rows: "Statistics", here: "Place") -> dict[str, Array]:
+        """The precisions between sites, given the coefficients."""
+        effects = rows.effects(self.places, self._precisions(here.natural))
+        squares = effects.squares(self.expected(here.natural))
+        return {BETWEEN: before[BETWEEN] + between_contribution(squares)}
 
     def target_units(self) -> tuple[float, float]:
         column = self.columns[self.target]
@@ -92,48 +149,88 @@ class LinearRegression(Regression):
         size, zero = self.target_units()
         return (targets - zero) / size
 
-    def log_density(self, posterior: Posterior, design: Array, targets: Array) -> Array:
-        mean, scale, degrees = self._student(posterior, design)
+    def log_density(self, posterior: Posterior, mean: Array, variance: Array, targets: Array) -> Array:
+        scale, degrees = self._student(posterior, variance)
         size, _ = self.target_units()
         z = (self.in_units(targets) - mean) / scale
         constant = gammaln(0.5 * (degrees + 1)) - gammaln(0.5 * degrees) - 0.5 * log(degrees * pi)
         return np.asarray(constant - np.log(scale * size) - 0.5 * (degrees + 1) * np.log1p(z**2 / degrees))
 
-    def predicted(self, posterior: Posterior, design: Array, level: float) -> dict[str, Array]:
+    def predicted(self, posterior: Posterior, mean: Array, variance: Array, level: float) -> dict[str, Array]:
         """The interval is that of a new value, noise included."""
-        mean, scale, degrees = self._student(posterior, design)
-        reach = stdtrit(degrees, 0.5 + 0.5 * level) * scale
+        scale, _ = self._student(posterior, variance)
+        reach = self.reach(posterior, level) * scale
         size, zero = self.target_units()
         return {"mean": zero + size * mean, "low": zero + size * (mean - reach), "high": zero + size * (mean + reach)}
 
+    def moments(self, natural: Array) -> tuple[Array, Array]:
+        (mean,), (weight,), _, _ = self.family.columns(natural)
+        return mean, np.asarray(np.linalg.inv(weight))
+
+    def reach(self, posterior: Posterior, level: float) -> float:
+        _, _, (shape,), _ = self.family.columns(posterior.natural[FACTOR])
+        return float(stdtrit(2.0 * shape, 0.5 + 0.5 * level))
+
     def interval(self, posterior: Posterior, level: float) -> tuple[Array, Array, Array, Array]:
-        (mean,), (weight,), (shape,), (rate,) = self.family.columns(posterior.natural[FACTOR])
-        scale = np.sqrt(np.diag(np.linalg.inv(weight)) * rate / shape)
-        reach = stdtrit(2.0 * shape, 0.5 + 0.5 * level) * scale
+        mean, covariance = self.moments(posterior.natural[FACTOR])
+        scale = np.sqrt(np.diag(covariance) * self.noise_variance(posterior))
+        reach = self.reach(posterior, level) * scale
         return mean, self.family.deviation(posterior.natural[FACTOR]).mean[0], mean - reach, mean + reach
+
+    def noise_variance(self, posterior: Posterior) -> float:
+        _, _, (shape,), (rate,) = self.family.columns(posterior.natural[FACTOR])
+        return float(rate / shape)
 
     def noise(self, posterior: Posterior) -> float:
         """The standard deviation of the noise, in the target's own unit, at its mean precision."""
         check_structure(posterior, self.structure, "posterior")
-        precision = float(self.family.expected(posterior.natural[FACTOR]).precision[0])
-        return float(self.target_units()[0] / precision**0.5)
+        return float(self.target_units()[0] * self.noise_variance(posterior) ** 0.5)
 
-    def draw_outcomes(self, parameters: MeanAndPrecision, design: Array, rng: np.random.Generator) -> Array:
+    def draw_outcomes(self, parameters: MeanAndPrecision, linear: Array, rng: np.random.Generator) -> Array:
         size, zero = self.target_units()
-        noise = rng.standard_normal(len(design)) / np.sqrt(parameters.precision[0])
-        return np.asarray(zero + size * (design @ parameters.mean[0] + noise))
+        noise = rng.standard_normal(len(linear)) * self.drawn_noise(parameters)
+        return np.asarray(zero + size * (linear + noise))
 
     def drawn_coefficients(self, parameters: Any) -> Array:
         return np.asarray(parameters.mean[0])
 
-    def _student(self, posterior: Posterior, design: Array) -> tuple[Array, Array, float]:
-        """Mean and scale of each row's prediction, a Student-t, and its degrees of freedom; in units of the target."""
-        (mean,), (weight,), (shape,), (rate,) = self.family.columns(posterior.natural[FACTOR])
-        spread = np.einsum("nd,nd->n", design, np.linalg.solve(weight, design.T).T)
-        return design @ mean, np.sqrt(rate / shape * (1.0 + spread)), 2.0 * float(shape)
+    def drawn_noise(self, parameters: Any) -> float:
+        return float(1.0 / np.sqrt(parameters.precision[0]))
+
+    def _student(self, posterior: Posterior, variance: Array) -> tuple[Array, float]:
+        """The scale of each row's prediction, a Student-t, and its degrees of freedom; in units of the target."""
+        _, _, (shape,), (rate,) = self.family.columns(posterior.natural[FACTOR])
+        return np.sqrt(rate / shape * (1.0 + variance)), 2.0 * float(shape)
 
 
-def contribution(design: Array, targets: Array) -> Array:
-    """(1, d): what rows add to the natural parameters, (½N, −½yᵀy, Xᵀy, −½XᵀX)."""
-    first = np.array([0.5 * len(targets), -0.5 * float(targets @ targets)])
-    return np.concatenate([first, design.T @ targets, (-0.5 * (design.T @ design)).ravel()])[None, :]
+@dataclass(frozen=True)
+class Place:
+    """Where passes stand, and the bound there."""
+
+    natural: dict[str, Array]
+    bound: float
+
+
+def with_bound(place: Place) -> tuple[Place, float]:
+    return place, place.bound
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """All that rows say: how many there are, yᵀy, and of each site Xᵀy and XᵀX."""
+
+    count: int
+    square: float
+    shift: Array
+    precision: Array
+    sites: Array
+
+    def effects(self, varying: NDArray[np.intp], precisions: Array) -> SiteEffects:
+        return SiteEffects(self.shift, self.precision, varying, precisions)
+
+    def contribution(self, effects: SiteEffects) -> Array:
+        """(1, d): what rows add to the natural parameters, (½N, −½yᵀy, Xᵀy, −½XᵀX), less what sites' own parts hide."""
+        shift, precision, square = effects.hidden()
+        first = np.array([0.5 * self.count, -0.5 * self.square + square])
+        told = self.shift.sum(axis=0) - shift, -0.5 * (self.precision.sum(axis=0) - precision).ravel()
+        return np.concatenate([first, *told])[None, :]

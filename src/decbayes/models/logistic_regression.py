@@ -11,7 +11,6 @@ from decbayes.columns import Categorical, Column, YesNo
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
 from decbayes.models.gaussian_regression import GaussianRegression
-from decbayes.models.regression import FACTOR
 from decbayes.posterior import Posterior
 
 # The logistic function as a mixture of normal distribution functions, Σ p Φ(s x), to 1e-8 (Monahan and Stefanski,
@@ -80,20 +79,18 @@ class LogisticRegression(GaussianRegression):
     def beginning(self, targets: Array) -> Array:
         return np.zeros(len(targets))
 
-    def log_density(self, posterior: Posterior, design: Array, targets: Array) -> Array:
-        mean, variance = self.linear(posterior.natural[FACTOR], design)
+    def log_density(self, posterior: Posterior, mean: Array, variance: Array, targets: Array) -> Array:
         signed = (2.0 * targets - 1.0) * mean
         probable = ndtr(signed[:, None] / np.sqrt(variance[:, None] + SLOPES**-2.0)) @ SHARES
         shares = np.log(WEIGHTS / WEIGHTS.sum())
         summed = logsumexp(log_expit(signed[:, None] + np.sqrt(variance)[:, None] * NODES) + shares, axis=1)
         return np.asarray(np.where(probable > SMALL, np.log(np.maximum(probable, SMALL)), summed))
 
-    def predicted(self, posterior: Posterior, design: Array, level: float) -> dict[str, Array]:
+    def predicted(self, posterior: Posterior, mean: Array, variance: Array, level: float) -> dict[str, Array]:
         """The probability of a yes; the interval says how well it is known."""
-        mean, variance = self.linear(posterior.natural[FACTOR], design)
         reach = ndtri(0.5 + 0.5 * level) * np.sqrt(variance)
-        probable = np.exp(self.log_density(posterior, design, np.ones(len(design))))
+        probable = np.exp(self.log_density(posterior, mean, variance, np.ones(len(mean))))
         return {"mean": probable, "low": expit(mean - reach), "high": expit(mean + reach)}
 
-    def draw_outcomes(self, parameters: Any, design: Array, rng: np.random.Generator) -> Array:
-        return np.asarray(rng.random(len(design)) < expit(design @ parameters[0]), dtype=np.float64)
+    def draw_outcomes(self, parameters: Any, linear: Array, rng: np.random.Generator) -> Array:
+        return np.asarray(rng.random(len(linear)) < expit(linear), dtype=np.float64)

@@ -10,7 +10,6 @@ from decbayes.columns import Column, Poisson
 from decbayes.errors import InvalidData
 from decbayes.families import Array
 from decbayes.models.gaussian_regression import GaussianRegression
-from decbayes.models.regression import FACTOR
 from decbayes.posterior import Posterior
 
 # exp of more is more often than anything happens, and would overflow.
@@ -39,19 +38,17 @@ class PoissonRegression(GaussianRegression):
     def beginning(self, targets: Array) -> Array:
         return np.log(targets + 0.5)
 
-    def log_density(self, posterior: Posterior, design: Array, targets: Array) -> Array:
-        mean, variance = self.linear(posterior.natural[FACTOR], design)
+    def log_density(self, posterior: Posterior, mean: Array, variance: Array, targets: Array) -> Array:
         return log_poisson(targets, mean, np.maximum(variance, 1e-12))
 
-    def predicted(self, posterior: Posterior, design: Array, level: float) -> dict[str, Array]:
+    def predicted(self, posterior: Posterior, mean: Array, variance: Array, level: float) -> dict[str, Array]:
         """The mean count; the interval is that of a new count."""
-        mean, variance = self.linear(posterior.natural[FACTOR], design)
         low, high = (quantile(mean, variance, 0.5 + side * level) for side in (-0.5, 0.5))
         return {"mean": np.exp(np.minimum(mean + 0.5 * variance, MOST)), "low": low, "high": high}
 
-    def draw_outcomes(self, parameters: Any, design: Array, rng: np.random.Generator) -> Array:
+    def draw_outcomes(self, parameters: Any, linear: Array, rng: np.random.Generator) -> Array:
         # Beyond 1e18 NumPy draws no counts.
-        rates = np.exp(np.minimum(design @ np.asarray(parameters[0]), 40.0))
+        rates = np.exp(np.minimum(linear, 40.0))
         return np.asarray(rng.poisson(rates), dtype=np.float64)
 
 

@@ -28,7 +28,14 @@ def coefficients(found: Findings, model: Regression) -> Markup:
     own = {found.names[site]: model.coefficients(found.alignment.posteriors[site], level=LEVEL) for site in compared}
     drawings = [panel(row, {name: each[place] for name, each in own.items()}) for place, row in enumerate(rows)]
     drawn = figure(tag("div", drawings[:MOST_TERMS], class_="panels"), *notes(len(own), len(rows)))
-    return joined([table(head, told, right=(1, 2, 3)), drawn])
+    return joined([table(head, told, right=(1, 2, 3)), between(found, model), drawn])
+
+
+def between(found: Findings, model: Regression) -> Markup | None:
+    """How far terms differ from site to site, where they may."""
+    rows = [(row["term"], number(row["mean"]), span(row)) for row in model.between(found.merged, level=LEVEL)]
+    head = ("term that varies", "standard deviation from site to site", f"{LEVEL:.0%} interval")
+    return table(head, rows, right=(1, 2)) if rows else None
 
 
 def span(row: Row) -> str:

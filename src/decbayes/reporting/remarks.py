@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from decbayes.reporting.differences import advice
 from decbayes.reporting.findings import Findings
 from decbayes.reporting.words import counted, listed, number
 from decbayes.symmetry import CoupledSet
@@ -16,8 +17,8 @@ ASK = (
 )
 CHECKED = (
     "copies of one posterior, sites without data, sites that are much larger than the others or disagree with them, "
-    "components in which sites differ by more than chance, that hold unlike things, are nearly the same or rest on "
-    "very little, and close calls"
+    "components or terms in which sites differ by more than chance, components that hold unlike things, are nearly the "
+    "same or rest on very little, and close calls"
 )
 
 
@@ -35,7 +36,7 @@ def remarks(found: Findings) -> list[Remark]:
     told = [*copies(found), *idle(found), *influential(found)]
     for coupled in found.sets:
         told += [*in_slots(found, coupled), *varying(found, coupled), *matches(found, coupled), *small(found, coupled)]
-    told += lineage(found)
+    told += [*lineage(found), *(Remark(*each) for each in advice(found.alignment))]
     return sorted(told, key=lambda remark: not remark.serious)
 
 

@@ -1,0 +1,252 @@
+"""Coefficients that differ from site to site: against integrals over everything, and dense Gaussians."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from scipy.special import expit, logsumexp
+
+import decbayes as db
+from decbayes.errors import InvalidData, InvalidStructure
+from decbayes.models.formulas import parsed
+from decbayes.models.site_effects import Moments, SiteEffects
+
+SITES, ROWS = 12, 25
+KINDS = [db.LinearRegression, db.LogisticRegression, db.PoissonRegression]
+
+
+def clinics(rng, *, sites=SITES, rows=ROWS, between=0.8, slope=0.0):
+    """A frame of several clinics that differ in how everything begins, and in what age does."""
+    parts = []
+    for site in range(sites):
+        age = rng.normal(50, 10, rows)
+        f = 0.4 + between * rng.standard_normal() + (0.05 + slope * rng.standard_normal()) * (age - 50)
+        outcomes = {
+            "pressure": f + rng.normal(size=rows),
+            "smoker": rng.random(rows) < expit(f),
+            "visits": rng.poisson(np.exp(np.minimum(f, 5))),
+        }
+        parts.append(pd.DataFrame({"age": age, **outcomes, "clinic": f"clinic {site}"}))
+    return pd.concat(parts, ignore_index=True)
+
+
+TARGETS = {db.LinearRegression: "pressure", db.LogisticRegression: "smoker", db.PoissonRegression: "visits"}
+
+
+def regression(kind, frame, right="1 + (1 | clinic)", **settings):
+    return kind.from_frame(frame, f"{TARGETS[kind]} ~ {right}", **settings)
+
+
+def shards_of(frame):
+    return [part for _, part in frame.groupby("clinic")]
+
+
+def exact_mean(kind, frame, model):
+    """Mean and deviation of the intercept, and mean of 1 / √Λ: all of it on a grid, each site's part by quadrature."""
+    shape, rate = model.between_degrees / 2, model.between_degrees / 2 * model.prior_between
+    scales = np.exp(np.linspace(np.log(0.05), np.log(4.0), 40))
+    log_prior = stats.gamma(shape, scale=1 / rate).logpdf(scales**-2.0) - 2.0 * np.log(scales)
+    sums = [part[TARGETS[kind]].to_numpy(dtype=float) for part in shards_of(frame)]
+    if kind is db.LinearRegression:
+        return exact_linear(sums, model, scales, log_prior)
+    grid, nodes = np.linspace(-2.0, 3.0, 81), np.linspace(-6.0, 6.0, 401)
+    total = stats.norm(0, model.prior_variance**0.5).logpdf(grid)[:, None] + log_prior[None, :]
+    shares = stats.norm.logpdf(nodes)
+    for y in sums:
+        # A site of equal rows depends on its total alone.
+        f = grid[:, None, None] + scales[None, :, None] * nodes
+        n, s = len(y), y.sum()
+        inner = s * f - n * (np.logaddexp(0, f) if kind is db.LogisticRegression else np.exp(f))
+        total += logsumexp(inner + shares, axis=-1)
+    weight = np.exp(total - logsumexp(total))
+    mean = float((weight.sum(axis=1) * grid).sum())
+    deviation = float(np.sqrt((weight.sum(axis=1) * (grid - mean) ** 2).sum()))
+    return mean, deviation, float((weight.sum(axis=0) * scales).sum())
+
+
+def exact_linear(sums, model, scales, log_prior):
+    """Given Λ everything is Gaussian and Gamma: one dense regression with correlated noise."""
+    y = (np.concatenate(sums) - model.columns["pressure"].centre) / model.columns["pressure"].scale
+    site = np.repeat(np.arange(len(sums)), [len(part) for part in sums])
+    weights, means, spreads = [], [], []
+    for scale in scales:
+        noise = np.eye(len(y)) + scale**2 * (site[:, None] == site) + model.prior_variance * np.ones((len(y),) * 2)
+        shape, rate = 0.5 * model.prior_degrees, 0.5 * model.prior_degrees * model.prior_noise
+        square = rate + 0.5 * y @ np.linalg.solve(noise, y)
+        weights.append(-0.5 * np.linalg.slogdet(noise)[1] - (shape + 0.5 * len(y)) * np.log(square))
+        gain = model.prior_variance * np.linalg.solve(noise, np.ones(len(y)))
+        means.append(gain @ y)
+        variance = square / (shape + 0.5 * len(y) - 1)
+        spreads.append((model.prior_variance * (1 - gain.sum()) * variance, square / (shape + 0.5 * len(y))))
+    share = np.exp((total := np.array(weights) + log_prior) - logsumexp(total))
+    mean = float(share @ means)
+    variance = float(share @ [spread for spread, _ in spreads] + share @ (np.array(means) - mean) ** 2)
+    size, zero = model.target_units()
+    between = float(share @ (scales * np.sqrt([noise for _, noise in spreads])))
+    return zero + size * mean, size * variance**0.5, size * between
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_estimates_are_those_of_the_integral_over_everything(kind, rng):
+    frame = clinics(rng, rows=6 if kind is db.LinearRegression else ROWS)
+    model = regression(kind, frame)
+    posterior = model.fit(frame, rng=rng).posterior
+    mean, deviation, between = exact_mean(kind, frame, model)
+    (row,), (spread,) = model.coefficients(posterior), model.between(posterior)
+    assert abs(row["mean"] - mean) < 0.1 * deviation
+    assert row["deviation"] == pytest.approx(deviation, rel=0.05)
+    # With the precision between sites taken as known they would be too narrow.
+    assert row["deviation"] / model.widening(posterior)[0] < 0.97 * deviation
+    assert spread["mean"] == pytest.approx(between, rel=0.07)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_refined_sites_end_where_all_rows_do(kind, rng):
+    frame = clinics(rng, slope=0.03)
+    model = regression(kind, frame, "age + (1 + age | clinic)")
+    shards = shards_of(frame)
+    posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
+    refined = db.refine(model, shards, posteriors, rounds=6, rng=rng).merged
+    batch = model.fit(frame, rng=rng).posterior
+    for own, exact in zip(model.coefficients(refined), model.coefficients(batch), strict=True):
+        assert abs(own["mean"] - exact["mean"]) < 0.05 * exact["deviation"]
+    for own, exact in zip(model.between(refined), model.between(batch), strict=True):
+        assert own["mean"] == pytest.approx(exact["mean"], rel=0.05)
+
+
+def test_a_site_says_as_much_as_if_its_own_part_were_unknown_to_itself(rng):
+    """Against one dense Gaussian over β and all sites' parts."""
+    sites, side, varying = 3, 4, np.array([0, 2])
+    roots = rng.normal(size=(sites, 6, side))
+    precision, shift, prior = np.swapaxes(roots, 1, 2) @ roots, rng.normal(size=(sites, side)), np.array([0.7, 2.0])
+    effects = SiteEffects(shift, precision, varying, prior)
+    size = side + sites * len(varying)
+    whole, told = np.zeros((size, size)), np.zeros(size)
+    whole[:side, :side] = np.eye(side)
+    for site in range(sites):
+        chosen = np.zeros((side, size))
+        chosen[:, :side] = np.eye(side)
+        own = side + 2 * site + np.arange(2)
+        chosen[varying, own] = 1.0
+        whole += chosen.T @ precision[site] @ chosen
+        told += chosen.T @ shift[site]
+        whole[own, own] += prior
+    covariance, mean = np.linalg.inv(whole), np.linalg.solve(whole, told)
+    hidden_shift, hidden_precision, _ = effects.hidden()
+    marginal = np.eye(side) + precision.sum(axis=0) - hidden_precision
+    np.testing.assert_allclose(np.linalg.inv(marginal), covariance[:side, :side])
+    np.testing.assert_allclose(np.linalg.solve(marginal, shift.sum(axis=0) - hidden_shift), mean[:side])
+    beta, spread = mean[:side], covariance[:side, :side]
+    moments = Moments(1.0, beta, spread + np.outer(beta, beta))
+    squares = (np.diag(covariance) + mean**2)[side:].reshape(sites, 2)
+    np.testing.assert_allclose(effects.squares(moments), squares)
+    means, covariances = effects.coefficients(beta, spread)
+    chosen = np.zeros((side, size))
+    chosen[:, :side] = np.eye(side)
+    chosen[varying, side + np.arange(2)] = 1.0
+    np.testing.assert_allclose(means[0], chosen @ mean)
+    np.testing.assert_allclose(covariances[0], chosen @ covariance @ chosen.T)
+    step = 1e-6
+    crossed, own = effects.response(moments)
+    up, down = (SiteEffects(shift, precision, varying, prior + s * np.eye(2)[1]) for s in (step, -step))
+    slope = -0.5 * (up.squares(moments) - down.squares(moments)).sum(axis=0) / (2 * step)
+    np.testing.assert_allclose(own[:, 1], slope, rtol=1e-5)
+    moved = Moments(1.0, beta + step * np.eye(side)[3], moments.second)
+    slope = -0.5 * (effects.squares(moved) - effects.squares(moments)).sum(axis=0) / step
+    np.testing.assert_allclose(crossed[:, 1 + 3], slope, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_known_site_is_predicted_better_than_a_new_one_and_no_surer_than_it_is(kind, rng):
+    frame = clinics(rng, between=1.5, rows=40)
+    model = regression(kind, frame, "age + (1 | clinic)")
+    seen = frame.groupby("clinic").head(20)
+    unseen = frame.drop(seen.index)
+    posterior = model.fit(seen, rng=rng).posterior
+    known, new = (model.log_predictive(posterior, unseen, known=rows).mean() for rows in (seen, None))
+    assert known > new + 0.05
+    (wide, narrow) = (model.predict(posterior, unseen, known=rows) for rows in (None, seen))
+    assert np.median((wide["high"] - wide["low"]) / (narrow["high"] - narrow["low"] + 1e-9)) > 1.2
+    if kind is db.LinearRegression:
+        for told in (wide, narrow):
+            inside = (unseen["pressure"] >= told["low"]) & (unseen["pressure"] <= told["high"])
+            assert 0.8 < inside.mean() < 0.98
+    stranger = unseen.assign(clinic="nobody knows")
+    np.testing.assert_allclose(model.predict(posterior, stranger, known=seen)["mean"], wide["mean"])
+
+
+def test_effects_are_for_whoever_holds_the_rows(rng):
+    frame = clinics(rng, rows=60, between=2.0)
+    model = regression(db.LinearRegression, frame, "age + (1 | clinic)")
+    posterior = model.fit(frame).posterior
+    effects = pd.DataFrame(model.effects(posterior, frame)).set_index("site")
+    middle = frame.groupby("clinic")["pressure"].mean()
+    assert list(effects.index) == list(dict.fromkeys(effects.index))
+    told = effects["mean"].reindex(middle.index)
+    assert np.corrcoef(told, middle)[0, 1] > 0.99
+    # The posterior is as large whatever the number of sites, and has nothing of theirs.
+    alone = model.fit(shards_of(frame)[0]).posterior
+    assert {name: part.shape for name, part in alone.contribution.items()} == {
+        name: part.shape for name, part in posterior.contribution.items()
+    }
+    assert "clinic 3" not in str(posterior.structure.description())
+
+
+def test_linear_response_has_what_varies_in_it(rng):
+    frame = clinics(rng, sites=6, rows=15)
+    model = regression(db.PoissonRegression, frame, "age + (1 | clinic)")
+    posterior = model.fit(frame, rng=rng).posterior
+    calibrated = db.calibrate(model, [frame], posterior)
+    own, better = (each.deviation("variation")[0, 0] for each in (posterior, calibrated))
+    assert 1.0 < better / own < 1.5
+
+
+class TestSayingSo:
+    @pytest.mark.parametrize(
+        ("formula", "terms", "varying", "by"),
+        [
+            ("y ~ age + (1 | site)", ("age",), ("intercept",), ""),
+            ("y ~ age + (1 + age | clinic)", ("age",), ("intercept", "age"), "clinic"),
+            ("y ~ age + (0 + age | clinic)", ("age",), ("age",), "clinic"),
+            ("y ~ (1 | clinic)", (), ("intercept",), "clinic"),
+            ("y ~ . + (1 | clinic)", ("age", "sex"), ("intercept",), "clinic"),
+        ],
+    )
+    def test_formulas(self, formula, terms, varying, by):
+        assert parsed(formula, ["age", "sex", "clinic", "y"]) == ("y", terms, True, varying, by)
+
+    @pytest.mark.parametrize(
+        ("formula", "message"),
+        [
+            ("pressure ~ age + (1 | ward)", "no column 'ward'"),
+            ("pressure ~ age + (1 + smoker | site)", "'smoker' cannot vary from site to site: it is no term"),
+            ("pressure ~ age - 1 + (1 | site)", "'intercept' cannot vary"),
+            ("pressure ~ age + (1 | site) + (1 | clinic)", "at most one"),
+            ("pressure ~ age + (1 | site", "at most one"),
+        ],
+    )
+    def test_formulas_that_make_no_sense(self, formula, message, rng):
+        with pytest.raises(InvalidStructure, match=message.replace("(", "\\(")):
+            db.LinearRegression.from_frame(clinics(rng, sites=2), formula)
+
+    def test_settings_that_make_no_sense(self, rng):
+        frame = clinics(rng, sites=2)
+        with pytest.raises(ValueError, match="needs approximation='variational'"):
+            regression(db.LogisticRegression, frame, approximation="laplace")
+        with pytest.raises(InvalidStructure, match="`by` names the column of sites"):
+            db.LinearRegression("y", columns={"x": "real", "y": "real"}, by="clinic")
+        model, fixed = (regression(db.LinearRegression, frame, right) for right in ("(1 | clinic)", "age"))
+        with pytest.raises(InvalidData, match="Nothing varies"):
+            fixed.effects(db.Posterior.of_prior(fixed.structure), frame)
+        frame.loc[3, "clinic"] = None
+        with pytest.raises(InvalidData, match="1 of 50 rows do not say in 'clinic' of which site they are"):
+            model.fit(frame)
+
+    def test_a_table_without_names_of_sites_is_one_site(self, rng, tmp_path):
+        frame = clinics(rng, sites=1)
+        model = regression(db.PoissonRegression, frame)
+        frame.drop(columns="clinic").to_csv(tmp_path / "a.csv", index=False)
+        rows = model.read(tmp_path / "a.csv")
+        assert np.isnan(rows[:, -1]).all()
+        one, other = (model.fit(data, rng=rng).posterior for data in (rows, frame))
+        np.testing.assert_allclose(one.natural["coefficients"], other.natural["coefficients"])
