@@ -2,6 +2,11 @@
 
 import gzip
 import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -188,26 +193,82 @@ def test_so_many_at_a_time():
     assert list(chunks.in_batches(range(5), 2)) == [[0, 1], [2, 3], [4]]
 
 
-class TestUnfinished:
-    def write(self, folder):
-        rng = np.random.default_rng(0)
-        save_npz(folder / "a.npz", csr_matrix(rng.poisson(0.3, size=(3000, 200))))
+INTERRUPTED = [
+    ("topics a.npz --topics 5 --passes 14", 4, 0),
+    ("topics a.npz --topics 5 --passes 14", 12, 0),
+    ("topics a.npz --topics 5 --passes 13 --restarts 2", 3, 2),
+    ("topics a.npz --topics 4 --passes 12 --document-prior learn", 11, 0),
+    ("topics a.npz --topics 4 --passes 12 --batch 100", 5, 0),
+    ("mixture a.npy --components 3 --restarts 4", 1, 2),
+]
 
-    def test_the_same_command_goes_on_where_it_was_interrupted(self, run, tmp_path, monkeypatch):
+
+class TestUnfinished:
+    def write(self, folder, documents=600):
+        rng = np.random.default_rng(0)
+        save_npz(folder / "a.npz", csr_matrix(rng.poisson(0.3, size=(documents, 200))))
+
+    @pytest.mark.parametrize("filed", [False, True], ids=["in memory", "in files"])
+    @pytest.mark.parametrize(("line", "number", "restart"), INTERRUPTED)
+    def test_the_same_command_goes_on_to_the_same_bits(self, line, number, restart, filed, run, tmp_path, monkeypatch):
         self.write(tmp_path)
-        line = "fit topics a.npz --topics 5 --passes 12 -o a.posterior"
-        stop_after(monkeypatch, 4)
-        status, _, errors = run(line)
+        np.save(tmp_path / "a.npy", POINTS)
+        if filed:
+            monkeypatch.setattr(large, "LARGE", 0)
+        assert run(f"fit {line} -o whole.posterior")[0] == 0
+        with monkeypatch.context() as patch:
+            stop_after(patch, number, restart)
+            status, _, errors = run(f"fit {line} -o a.posterior")
         assert (status, "The same command goes on" in errors) == (130, True)
-        reached = db.load(tmp_path / "a.posterior")
-        assert json.loads((tmp_path / "a.posterior.unfinished").read_text())["passes"] == 4
-        monkeypatch.undo()
-        monkeypatch.chdir(tmp_path)
-        status, _, errors = run(line)
-        assert (status, "Going on from pass 4" in errors, "8 passes" in errors) == (0, True, True)
+        assert (tmp_path / "a.posterior.unfinished").is_dir()
+        status, _, errors = run(f"fit {line} -o a.posterior")
+        assert (status, f"Going on from pass {number}" in errors) == (0, True), errors
         assert not (tmp_path / "a.posterior.unfinished").exists()
-        assert db.load(tmp_path / "a.posterior") != reached
-        assert "Going on" not in run(line)[2]
+        whole, found = (db.load(tmp_path / f"{name}.posterior") for name in ("whole", "a"))
+        assert found.digest == whole.digest
+        assert "Going on" not in run(f"fit {line} -o a.posterior")[2]
+
+    def test_a_model_that_does_not_tell_its_state_goes_on_from_its_posterior(self, run, tmp_path, monkeypatch):
+        np.save(tmp_path / "a.npy", POINTS)
+        line = "fit features a.npy --features 2 --variance 1 --restarts 3 -o a.posterior"
+        with monkeypatch.context() as patch:
+            stop_after(patch, 1, restart=2)
+            assert run(line)[0] == 130
+        starts, original = [], db.LatentFeatures.fit
+
+        def watched(self, *words, **options):
+            starts.append(self.ascent.restarts)
+            return original(self, *words, **options)
+
+        monkeypatch.setattr(db.LatentFeatures, "fit", watched)
+        status, _, errors = run(line)
+        assert (status, "Going on from pass 1" in errors) == (0, True)
+        assert starts == [3, 0]
+
+    def test_a_signal_to_a_real_process(self, run, tmp_path):
+        """Ctrl-C, whenever it comes: the second run of the command ends with the bits of an uninterrupted one."""
+        self.write(tmp_path, 3000)
+        line = "-m decbayes fit topics a.npz --topics 20 --passes 40 --seed 3 -o"
+        command = [sys.executable, *line.split()]
+        here = os.environ | {"PYTHONPATH": str(Path(db.__file__).parents[1])}
+        there = {"cwd": tmp_path, "stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": here}
+        seconds = 2.0
+        while True:
+            process = subprocess.Popen([*command, "a.posterior"], **there)
+            try:
+                process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGINT)
+            errors = process.communicate()[1]
+            if "The same command goes on" in errors:
+                break
+            # Too early, while it was loading, or too late.
+            seconds *= 1.3 if process.returncode == 130 else 0.8
+        assert process.returncode == 130
+        assert "Going on" in subprocess.run([*command, "a.posterior"], check=True, **there).stderr
+        assert run(f"{line.removeprefix('-m decbayes ')} whole.posterior")[0] == 0
+        whole, found = (db.load(tmp_path / f"{name}.posterior") for name in ("whole", "a"))
+        assert found.digest == whole.digest
 
     @pytest.mark.parametrize("change", ["--seed 1", "data", "posterior"])
     def test_anything_else_begins_anew(self, change, run, tmp_path, monkeypatch):
@@ -224,23 +285,6 @@ class TestUnfinished:
             db.save(db.Posterior.of_prior(other.structure), tmp_path / "a.posterior")
         status, _, errors = run(f"{line} {change if change.startswith('--') else ''}")
         assert (status, "Going on" in errors) == (0, False)
-
-    def test_starts_that_were_not_tried_are_tried(self, run, tmp_path, monkeypatch):
-        np.save(tmp_path / "a.npy", POINTS)
-        line = "fit mixture a.npy --components 3 --restarts 4 -o a.posterior"
-        stop_after(monkeypatch, 1, restart=2)
-        assert run(line)[0] == 130
-        monkeypatch.undo()
-        monkeypatch.chdir(tmp_path)
-        starts, original = [], db.GaussianMixture.fit
-
-        def watched(self, *words, **options):
-            starts.append(self.ascent.restarts)
-            return original(self, *words, **options)
-
-        monkeypatch.setattr(db.GaussianMixture, "fit", watched)
-        assert run(line)[0] == 0
-        assert starts == [4, 1]
 
 
 def stop_after(monkeypatch, number, restart=0):

@@ -15,7 +15,7 @@ from decbayes.cli.reading import HoldBack, without_held_back
 from decbayes.cli.running import WrongArgument
 from decbayes.cli.sent import sent_in
 from decbayes.cli.terminal import available, fitting, messages
-from decbayes.cli.unfinished import Counted, Unfinished, fit_on, named, note_of
+from decbayes.cli.unfinished import Counted, Unfinished, fit_on, forget, named
 from decbayes.devices import DeviceName
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.files import load, save
@@ -117,6 +117,8 @@ def fit(
         **settings,
     }
     options |= {"hold_back": hold_back} if hold_back else {}
+    where = {} if device is None else {"device": available(device)}
+    options |= where
     command = named(kind, files, options)
     known = like or earlier
     model, observations = agreed(kind, data, known, settings) if known is not None else built(kind, data, settings)
@@ -128,16 +130,12 @@ def fit(
     left = Unfinished.of(output, command)
     if left is not None:
         messages().print(f"Going on from pass {left.passes}, where {output} was interrupted.")
-    where = {"device": available(device)} if device is not None else {}
     try:
         with fitting(ascent.restarts + 1, ascent.passes) as bar:
-            report = Counted(bar, left.passes if left else 0)
+            report = Counted(bar) if left is None else left.counted(bar)
             found = fit_on(model, observations, left, seed, report, **on_top(before), **where)
     except FitInterrupted as interruption:
-        reached = report.last
-        done = reached.number + (report.begun if not reached.restart else 0)
-        starts = (left.starts if left else 0) + reached.restart
-        Unfinished(interruption.fit.posterior, done, starts).save(output, command)
+        Unfinished.after(report, interruption, left).save(output, command)
         messages().print(f"Interrupted; the best state so far is in {output}. The same command goes on from there.")
         raise
     structure = found.posterior.structure
@@ -148,7 +146,7 @@ def fit(
             "Nothing was written."
         )
     save(found.posterior, output, note=None if before is None else {"holds": sorted(before.data)})
-    note_of(output).unlink(missing_ok=True)
+    forget(output)
     end = "converged" if found.converged else "not converged yet"
     number = f"{number_of(structure)} {model.number}, " if model.auto else ""
     messages().print(

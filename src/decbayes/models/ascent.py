@@ -1,9 +1,9 @@
 """The one variational loop: coordinate ascent on the bound, restarts that keep the best, and nothing lost on Ctrl-C."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -51,12 +51,26 @@ class PassInterrupted(KeyboardInterrupt):
         self.state = state
 
 
-class FitInterrupted(KeyboardInterrupt):
-    """Ctrl-C during a fit; `fit` is the best state reached so far."""
+@dataclass(frozen=True)
+class Paused:
+    """Where a fit was interrupted: in which start, the bounds and the state of its whole passes, and the best so far.
 
-    def __init__(self, fit: Fit) -> None:
+    States are arrays by name. Whoever passes a `progress` that has this as `left` goes on from there, to the same bits.
+    """
+
+    restart: int
+    bound: tuple[float, ...]
+    state: Mapping[str, Any]
+    converged: bool = False
+    best: "Paused | None" = None
+
+
+class FitInterrupted(KeyboardInterrupt):
+    """Ctrl-C during a fit; `fit` is the best state reached so far, `paused` where to go on if the model can say it."""
+
+    def __init__(self, fit: Fit, paused: Paused | None = None) -> None:
         super().__init__("The fit was interrupted; its best state so far is in the exception's `fit`.")
-        self.fit = fit
+        self.fit, self.paused = fit, paused
 
 
 @dataclass(frozen=True)
@@ -90,10 +104,33 @@ class Climb(Generic[State]):
     bound: tuple[float, ...]
     converged: bool
     interrupted: bool = False
+    whole: State | None = None
+    """The state after the last whole pass, where a pass was interrupted."""
+    paused: Paused | None = None
 
     @property
     def height(self) -> float:
         return self.bound[-1] if self.bound else -np.inf
+
+
+class Keep(NamedTuple, Generic[State]):
+    """How a state becomes arrays by name, and comes back."""
+
+    pack: Callable[[State], Mapping[str, Any]]
+    unpack: Callable[[Mapping[str, Any]], State]
+
+    def paused(self, restart: int, reached: Climb[State], best: Climb[State] | None) -> Paused:
+        state = reached.state if reached.whole is None else reached.whole
+        before = None if best is None else self.paused(0, best, None)
+        return Paused(restart, reached.bound, self.pack(state), reached.converged, before)
+
+    def climb(self, left: Paused) -> Climb[State]:
+        return Climb(self.unpack(left.state), left.bound, left.converged)
+
+
+def as_arrays(state: Mapping[str, Any]) -> dict[str, Any]:
+    """A state that is arrays by name, which may have lain in files."""
+    return {name: np.asarray(array) for name, array in state.items()}
 
 
 Step = Callable[[State], tuple[State, float]]
@@ -108,16 +145,18 @@ def fit_best(
     ascent: Ascent,
     observations: int,
     progress: OnPass | None,
+    keep: Keep[State] | None = None,
 ) -> Fit:
     """Climb from `restarts` + 1 starts and keep the best bound; on Ctrl-C raise `FitInterrupted` with it."""
-    return fit_of(best_climb(start, step, ascent=ascent, observations=observations, progress=progress), finish)
+    reached = best_climb(start, step, ascent=ascent, observations=observations, progress=progress, keep=keep)
+    return fit_of(reached, finish)
 
 
 def fit_of(reached: Climb[State], finish: Callable[[State], Posterior]) -> Fit:
     """The fit that a climb has led to; an interrupted one is raised."""
     fit = Fit(finish(reached.state), reached.bound, reached.converged)
     if reached.interrupted:
-        raise FitInterrupted(fit)
+        raise FitInterrupted(fit, reached.paused)
     return fit
 
 
@@ -128,41 +167,61 @@ def best_climb(
     ascent: Ascent,
     observations: int,
     progress: OnPass | None,
+    keep: Keep[State] | None = None,
 ) -> Climb[State]:
-    """The climb with the best bound from `restarts` + 1 starts; marked interrupted if Ctrl-C ended the last one."""
+    """The climb with the best bound from `restarts` + 1 starts; marked interrupted if Ctrl-C ended the last one.
 
-    def attempt(restart: int) -> Climb[State]:
-        return climb(start(), step, ascent, observations, partial(announce, progress, restart))
-
-    best = attempt(0)
-    for restart in range(1, ascent.restarts + 1):
-        if best.interrupted:
-            break
+    With `keep` it says where it was interrupted, and goes on from there if `progress` says so.
+    """
+    left: Paused | None = None if keep is None else getattr(progress, "left", None)
+    best: Climb[State] | None = None
+    paused: Paused | None = None
+    for restart in range(ascent.restarts + 1):
         try:
-            latest = attempt(restart)
+            begun = Climb(start(), (), converged=False)
         except KeyboardInterrupt:
+            if best is None:
+                raise
             # While the next start was being made: there is nothing of it to keep.
-            return replace(best, interrupted=True)
-        best = replace(max(best, latest, key=lambda reached: reached.height), interrupted=latest.interrupted)
+            return replace(best, interrupted=True, paused=paused)
+        if left is not None and keep is not None and restart <= left.restart:
+            if restart < left.restart:  # its random numbers were drawn again, for those after it
+                continue
+            begun, best = keep.climb(left), None if left.best is None else keep.climb(left.best)
+        latest = climb(begun.state, step, ascent, observations, partial(announce, progress, restart), begun.bound)
+        paused = None if keep is None else keep.paused(restart, latest, best)
+        best = latest if best is None else max(best, latest, key=lambda reached: reached.height)
+        if latest.interrupted:
+            return replace(best, interrupted=True, paused=paused)
+    assert best is not None
     return best
 
 
 def climb(
-    state: State, step: Step[State], ascent: Ascent, observations: int, report: Callable[[int, float], None]
+    state: State,
+    step: Step[State],
+    ascent: Ascent,
+    observations: int,
+    report: Callable[[int, float], None],
+    bound: tuple[float, ...] = (),
 ) -> Climb[State]:
-    """Repeat the step until the bound stops rising."""
-    bound: list[float] = []
+    """Repeat the step until the bound stops rising; `bound` are those of earlier passes."""
+    reached = state, bound
     try:
-        while len(bound) < ascent.passes:
-            state, value = step(state)
-            bound.append(value)
-            report(len(bound), value)
-            if len(bound) > ascent.warm_up + 1 and abs(value - bound[-2]) <= ascent.tolerance * max(observations, 1):
-                return Climb(state, tuple(bound), converged=True)
+        while len(reached[1]) < ascent.passes and not settled(reached[1], ascent, observations):
+            state, value = step(reached[0])
+            reached = state, (*reached[1], value)  # both at once: Ctrl-C may come anywhere
+            report(len(reached[1]), value)
     except KeyboardInterrupt as interruption:
-        reached = getattr(interruption, "state", state)
-        return Climb(reached, tuple(bound), converged=False, interrupted=True)
-    return Climb(state, tuple(bound), converged=False)
+        found = getattr(interruption, "state", reached[0])
+        return Climb(found, reached[1], converged=False, interrupted=True, whole=reached[0])
+    return Climb(*reached, converged=settled(reached[1], ascent, observations))
+
+
+def settled(bound: tuple[float, ...], ascent: Ascent, observations: int) -> bool:
+    """Whether the last pass gained too little to go on."""
+    climbed = len(bound) > ascent.warm_up + 1
+    return climbed and abs(bound[-1] - bound[-2]) <= ascent.tolerance * max(observations, 1)
 
 
 def announce(progress: OnPass | None, restart: int, number: int, bound: float) -> None:

@@ -13,7 +13,7 @@ from scipy.special import logsumexp, softmax
 from decbayes.arguments import Above, check_positive, real_array
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Weights
-from decbayes.models.ascent import Ascent, Fit, OnPass, Watch, fit_best, fit_of, inside
+from decbayes.models.ascent import Ascent, Fit, Keep, OnPass, Watch, as_arrays, fit_best, fit_of, inside
 from decbayes.models.emissions import Emissions, Natural, Reference
 from decbayes.models.information import mixture_information
 from decbayes.models.likelihoods import squared_distances
@@ -127,6 +127,7 @@ class Clusters(Model):
             ascent=ascent,
             observations=len(blocks),
             progress=progress,
+            keep=Keep(dict, as_arrays),
         )
 
     def from_assignments(self, data: Any, assignments: Any) -> Posterior:

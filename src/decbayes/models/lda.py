@@ -164,6 +164,7 @@ class LatentDirichletAllocation(OfTexts):
             ascent=ascent,
             observations=site.counts.tokens,
             progress=progress,
+            keep=search.keep,
         )
 
     def fit_many(

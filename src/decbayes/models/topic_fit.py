@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from decbayes.families import Array, Dirichlet
 from decbayes.kernels.cuda.device import Device
-from decbayes.models.ascent import Ascent, Climb, Fit, Watch
+from decbayes.models.ascent import Ascent, Climb, Fit, Keep, Watch
 from decbayes.models.counts import Counts
 from decbayes.models.document_prior import SHARES, LearnedPrior, contributions
 from decbayes.models.topic_pass import Fresh, Statistics, Steps, Topics
@@ -27,6 +27,9 @@ NEGLIGIBLE = 1e-6
 
 class Search(Protocol):
     """A climb from some statistics, pass by pass."""
+
+    @property
+    def keep(self) -> Keep[Any] | None: ...
 
     def begin(self, statistics: Array, tables: Array | None = None) -> Any: ...
 

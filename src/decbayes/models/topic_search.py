@@ -1,12 +1,14 @@
 """The climb of topics on the processor: passes over all documents, after a search in which they come in batches."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from decbayes.families import Array
 from decbayes.inputs.filed import FileArray
-from decbayes.models.ascent import Ascent, PassInterrupted, Watch
+from decbayes.models.ascent import Ascent, Keep, PassInterrupted, Watch
 from decbayes.models.counts import Counts
 from decbayes.models.document_prior import LearnedPrior
 from decbayes.models.topic_pass import Fresh, Statistics, Steps, Topics, bound_of_topics
@@ -53,6 +55,10 @@ class TopicSearch:
 
     def tables(self, reached: Reached) -> Array | None:
         return reached.tables
+
+    @property
+    def keep(self) -> Keep[Reached]:
+        return Keep(packed, self._unpacked)
 
     def _together(self, reached: Reached, searching: bool) -> tuple[Reached, float]:
         """The bound is that of the topics given and the document topics found."""
@@ -111,6 +117,23 @@ class TopicSearch:
         if self.counts.folder is None:
             return np.empty((documents, topics))
         return self.counts.folder.array(np.float64, (topics,), length=documents)
+
+    def _unpacked(self, arrays: Mapping[str, Any]) -> Reached:
+        statistics, passes = np.asarray(arrays["statistics"]), int(np.asarray(arrays["passes"]))
+        tables = np.asarray(arrays["tables"]) if "tables" in arrays else None
+        if "document_topics" not in arrays:
+            return replace(self.begin(statistics, tables), passes=passes)
+        room, given = self._room(), arrays["document_topics"]
+        for span in self.counts.blocks():
+            room[span] = given[span]
+        return Reached(statistics, room, passes=passes, tables=tables)
+
+
+def packed(reached: Reached) -> dict[str, Any]:
+    """Arrays by name: all that the next pass needs."""
+    named = {"document_topics": reached.document_topics, "tables": reached.tables}
+    there = {name: array for name, array in named.items() if array is not None and not isinstance(array, Fresh)}
+    return {"statistics": reached.statistics, "passes": np.array(reached.passes), **there}
 
 
 def batches_of(size: int, batch: int) -> list[slice]:

@@ -137,6 +137,8 @@ class GpuSearch:
 class GpuTopicSearch:
     """The climb of one site, as `TopicSearch` is on the processor."""
 
+    keep: None = None  # document topics change in place: an interrupted pass cannot be taken back
+
     def __init__(self, search: GpuSearch) -> None:
         self._search = search
 
