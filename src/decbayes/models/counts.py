@@ -1,7 +1,7 @@
 """Word counts of documents: checked on the way in."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,23 @@ LARGEST = np.iinfo(np.int32).max
 
 # What a pass works on at a time: between two blocks Ctrl-C is heard, and a block of files is read into memory.
 BLOCK_ENTRIES, BLOCK_DOCUMENTS = 1 << 19, 1 << 14
+# Of up to this many entries it is kept from pass to pass where each word occurs (128 MiB).
+MOST_KEPT = 1 << 24
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the words of a block occur: word w's entries and their documents, from starts[w] to starts[w + 1]."""
+
+    starts: NDArray[np.int64]
+    entries: NDArray[np.int32]
+    documents: NDArray[np.int32]
+
+    @classmethod
+    def unsorted(cls, part: "Part", words: int) -> "Places":
+        """Room for the entries of each word."""
+        starts = np.append(0, np.cumsum(np.bincount(part.columns, minlength=words)))
+        return cls(starts, *(np.empty(len(part.data), dtype=np.int32) for _ in range(2)))
 
 
 @dataclass(frozen=True)
@@ -32,9 +49,15 @@ class Counts:
     offsets: NDArray[np.int64]
     words: NDArray[np.int64]
     folder: Folder | None = None
+    places: dict[int, Places] = field(init=False, default_factory=dict, repr=False, compare=False)
+    """Of the blocks that begin with these documents, where words occur: what the first pass has found."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    def keep(self, span: slice, places: Places) -> None:
+        if self.folder is None and len(self.data) <= MOST_KEPT:
+            self.places[span.start] = places
 
     def part(self, span: slice) -> "Part":
         """Some consecutive documents, in memory."""

@@ -5,7 +5,7 @@ updated by document first; what it says of the topics is then added up by word, 
 Neither the threads nor the size of a block change the order in which anything is summed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 from decbayes.families import Array
 from decbayes.models.ascent import Watch
-from decbayes.models.counts import Counts, Part
+from decbayes.models.counts import Counts, Part, Places
 from decbayes.models.document_prior import table_sums
 from decbayes.workers import even_parts, share_out, split_among_threads, thread_count
 
@@ -111,7 +111,8 @@ class Statistics:
         bounds = np.empty(len(counts))
         for span in counts.blocks():
             gamma = np.array(before[span])
-            self._add_block(counts.part(span), gamma, steps, bounds[span])
+            known = counts.places.get(span.start)
+            counts.keep(span, self._add_block(counts.part(span), gamma, steps, bounds[span], known))
             if after is not None:
                 after[span] = gamma
             if self.tables is not None:
@@ -128,35 +129,17 @@ class Statistics:
         by_words(lambda words: np.multiply(self._sums[words], weights[words], out=self._sums[words]), weights)
         return self._sums
 
-    def _add_block(self, block: Part, gamma: Array, steps: Steps, bounds: Array) -> None:
-        from decbayes.kernels.lda import sort_by_word
-
-        entries, documents = (np.empty(len(block.data), dtype=np.int32) for _ in range(2))
-        starts = np.append(0, np.cumsum(np.bincount(block.columns, minlength=len(self._sums))))
+    def _add_block(self, block: Part, gamma: Array, steps: Steps, bounds: Array, known: Places | None) -> Places:
+        """Where its words occur is found at the same time, unless it is known."""
+        places = known or Places.unsorted(block, len(self._sums))
         ratios, proportions = np.empty(len(block.data)), np.empty_like(gamma)
         parts = PARTS * thread_count() if len(block.data) * gamma.shape[1] > 2 * WORTH_A_THREAD else 1
-        share_out(
-            [
-                *(
-                    partial(self._update, block, span, gamma, steps, proportions, ratios, bounds)
-                    for span in equal_work(block.offsets, parts)
-                ),
-                *(
-                    partial(
-                        sort_by_word,
-                        block.columns,
-                        block.offsets,
-                        starts[words.start : words.stop + 1],
-                        words.start,
-                        entries,
-                        documents,
-                    )
-                    for words in equal_work(starts, min(parts, SORTERS, thread_count()))
-                ),
-            ]
-        )
-        where = entries, documents, ratios, proportions
-        share_out(partial(self._sum, starts, words, *where) for words in equal_work(starts, parts))
+        documents = equal_work(block.offsets, parts)
+        updates = [partial(self._update, block, span, gamma, steps, proportions, ratios, bounds) for span in documents]
+        share_out([*updates, *(sorting(block, places, parts) if known is None else ())])
+        words = equal_work(places.starts, parts)
+        share_out(partial(self._sum, places, some, ratios, proportions) for some in words)
+        return places
 
     def _update(
         self,
@@ -185,19 +168,20 @@ class Statistics:
             steps.most,
         )
 
-    def _sum(
-        self,
-        starts: NDArray[np.int64],
-        words: slice,
-        entries: NDArray[np.int32],
-        documents: NDArray[np.int32],
-        ratios: Array,
-        proportions: Array,
-    ) -> None:
+    def _sum(self, places: Places, words: slice, ratios: Array, proportions: Array) -> None:
         from decbayes.kernels.lda import add_statistics
 
-        some = starts[words.start : words.stop + 1]
-        add_statistics(some, entries, documents, ratios, proportions, self._sums[words])
+        some = places.starts[words.start : words.stop + 1]
+        add_statistics(some, places.entries, places.documents, ratios, proportions, self._sums[words])
+
+
+def sorting(block: Part, places: Places, parts: int) -> Iterator[Callable[[], None]]:
+    """Find where the words of a block occur, some of them in each task."""
+    from decbayes.kernels.lda import sort_by_word
+
+    for words in equal_work(places.starts, min(parts, SORTERS, thread_count())):
+        starts = places.starts[words.start : words.stop + 1]
+        yield partial(sort_by_word, block.columns, block.offsets, starts, words.start, places.entries, places.documents)
 
 
 class Inference:
