@@ -1,7 +1,8 @@
 """The components of one site in one factor, as merges use them: dense rows, or sparse ones that are never copied."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -137,11 +138,8 @@ class SparseRows:
 
     def shortened(self, entries: int) -> "SparseRows":
         matrix = self.matrix()
-        lengths = np.diff(matrix.indptr)
-        rows = np.repeat(np.arange(len(lengths)), lengths)
-        order = np.lexsort((matrix.indices, -matrix.data, rows))
-        kept = np.sort(order[np.arange(len(order)) - np.repeat(matrix.indptr[:-1], lengths) < entries])
-        ends = np.concatenate([[0], np.cumsum(np.minimum(lengths, entries))])
+        kept = np.concatenate([np.zeros(0, dtype=np.bool_), *(largest(entries, *row) for row in rows_of(matrix))])
+        ends = np.append(0, np.cumsum(np.minimum(np.diff(matrix.indptr), entries)))
         return sparse_rows(csr_array((matrix.data[kept], matrix.indices[kept], ends), shape=matrix.shape))
 
     def matrix(self) -> csr_array:
@@ -150,6 +148,22 @@ class SparseRows:
         ends = np.concatenate([[0], np.cumsum(lengths)])
         taken = np.repeat(self.starts - ends[:-1], lengths) + np.arange(ends[-1])
         return csr_array((self.data[taken], self.indices[taken], ends), shape=(len(lengths), self.width))
+
+
+def rows_of(matrix: csr_array) -> Iterator[tuple[Array, NDArray[np.int32]]]:
+    """Each row's data and columns."""
+    for first, last in pairwise(matrix.indptr.tolist()):
+        yield matrix.data[first:last], matrix.indices[first:last]
+
+
+def largest(count: int, data: Array, columns: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Which are the so many largest entries of a row; of equal ones those of the first columns."""
+    if len(data) <= count:
+        return np.ones(len(data), dtype=np.bool_)
+    least = np.partition(data, len(data) - count)[len(data) - count]
+    kept, equal = data > least, np.flatnonzero(data == least)
+    kept[equal[np.argsort(columns[equal])][: count - int(kept.sum())]] = True
+    return np.asarray(kept)
 
 
 def sparse_rows(contribution: Contribution, order: Indices | None = None) -> SparseRows:

@@ -7,6 +7,7 @@ the slot has that word. No data is needed for it, and every count stays in the s
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy.sparse import csc_array, vstack
@@ -17,11 +18,14 @@ from decbayes.families.rows import Rows, SparseRows
 from decbayes.merging.components import earlier_components
 from decbayes.merging.problem import Problem
 from decbayes.symmetry import identity
+from decbayes.workers import even_parts, share_out
 
 # What a component starts with in its own slot; the rest is spread evenly, so that it can go anywhere.
 KEPT = 0.5
 # Sites that are read together where not all are in memory.
 SITES_AT_A_TIME = 100
+# Parts of the columns that are divided at the same time, whatever the number of threads.
+PARTS = 16
 # Smaller shares of a component are left out in the end.
 NEGLIGIBLE = 1e-3
 
@@ -106,8 +110,15 @@ def next_shares(columns: csc_array, shares: Array, profiles: Array, total: Array
     """How much of each component each slot accounts for; adds what the slots receive to `total`."""
     from decbayes.kernels.groups import divide_columns
 
-    received = np.zeros(shares.shape)
-    divide_columns(columns.indptr, columns.indices, columns.data, shares, profiles, received, total)
+    parts = even_parts(columns.shape[1], PARTS)
+    received = np.zeros((len(parts), *shares.shape))
+
+    def divide(part: slice, own: Array) -> None:
+        ends = columns.indptr[part.start : part.stop + 1]
+        divide_columns(ends, columns.indices, columns.data, shares, profiles[part], own, total[part])
+
+    share_out(partial(divide, part, own) for part, own in zip(parts, received, strict=True))
+    received = np.add.reduce(received)  # in the order of the parts
     sums = received.sum(axis=1, keepdims=True)
     return np.where(sums > 0.0, received / np.where(sums > 0.0, sums, 1.0), shares)
 
