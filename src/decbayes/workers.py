@@ -10,9 +10,12 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache, partial
 from itertools import pairwise
+from typing import TypeVar
 
 from joblib import cpu_count
 from joblib.parallel import get_active_backend
+
+Result = TypeVar("Result")
 
 # Evaluations of lnΓ below which a thread costs more than it saves (about half a millisecond of work).
 WORTH_A_THREAD = 100_000
@@ -70,6 +73,18 @@ def share_out(tasks: Iterable[Callable[[], object]]) -> None:
         wait(begun)
     for helper in begun:
         helper.result()
+
+
+def gathered(tasks: Iterable[Callable[[], Result]]) -> list[Result]:
+    """What all tasks return, in their order; several are done at the same time."""
+    waiting = list(tasks)
+    found: dict[int, Result] = {}
+
+    def do(number: int) -> None:
+        found[number] = waiting[number]()
+
+    share_out(partial(do, number) for number in range(len(waiting)))
+    return [found[number] for number in range(len(waiting))]
 
 
 def thread_count() -> int:

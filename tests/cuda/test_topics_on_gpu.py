@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array, vstack
 
 import decbayes as db
-from decbayes.models import topic_search_cuda
+from decbayes.models import topic_chunks_cuda, topic_search_cuda
 
 WORDS = 60
 VOCABULARY = tuple(f"word{w}" for w in range(WORDS))
@@ -46,8 +46,8 @@ def test_the_same_data_give_the_same_bits(gpu, rng):
 def test_documents_longer_than_the_shared_memory_holds_are_read_from_the_weights(gpu, rng, monkeypatch):
     counts, model = corpus(rng, documents=20), model_of(3)
     expected = model.fit(counts, rng=np.random.default_rng(1), device="cuda")
-    monkeypatch.setattr(topic_search_cuda, "STAGED_WORDS", 5)
-    monkeypatch.setattr(topic_search_cuda, "CLASSES", ((4, 1), (1 << 30, 3)))
+    monkeypatch.setattr(topic_chunks_cuda, "STAGED_WORDS", 5)
+    monkeypatch.setattr(topic_chunks_cuda, "CLASSES", ((4, 1), (1 << 30, 3)))
     found = model.fit(counts, rng=np.random.default_rng(1), device="cuda")
     np.testing.assert_allclose(found.bound, expected.bound, rtol=1e-6)
 
@@ -55,9 +55,9 @@ def test_documents_longer_than_the_shared_memory_holds_are_read_from_the_weights
 def test_words_in_many_documents_are_summed_in_segments(gpu, rng, monkeypatch):
     counts, model = corpus(rng), model_of(3)
     expected = model.fit(counts, rng=np.random.default_rng(1), device="cuda")
-    monkeypatch.setattr(topic_search_cuda, "SEGMENT", 7)
+    monkeypatch.setattr(topic_chunks_cuda, "SEGMENT", 7)
     monkeypatch.setattr(topic_search_cuda, "ROWS", 5)
-    monkeypatch.setattr(topic_search_cuda, "DOCUMENTS", 3)
+    monkeypatch.setattr(topic_chunks_cuda, "DOCUMENTS", 3)
     found = model.fit(counts, rng=np.random.default_rng(1), device="cuda")
     np.testing.assert_allclose(found.bound, expected.bound, rtol=1e-6)
 

@@ -38,6 +38,7 @@ from decbayes.models.vocabulary import words_in_order
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet
+from decbayes.workers import gathered
 
 # Predictions are made once and from few documents, so they can afford converged document topics.
 PREDICTION_TOLERANCE, PREDICTION_STEPS = 1e-4, 300
@@ -180,10 +181,9 @@ class LatentDirichletAllocation(OfTexts):
         gpu = device_for(device)
         if gpu is None or self.auto or self.learns:
             return super().fit_many(shards, rng=rng, priors=priors, starts=starts)
-        sites = [
-            self._site(shard, prior, start)
-            for shard, prior, start in zip(shards, each(priors, shards), each(starts, shards), strict=True)
-        ]
+        _ = self.structure  # made once, by nobody's thread
+        given = zip(shards, each(priors, shards), each(starts, shards), strict=True)
+        sites = gathered(partial(self._site, *site) for site in given)
         ascent = self._climbing(starts)
         return fit_sites(sites, self._steps(), ascent, gpu, rng.spawn(len(sites)))
 

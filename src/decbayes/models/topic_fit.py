@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ from decbayes.models.document_prior import SHARES, LearnedPrior, contributions
 from decbayes.models.topic_pass import Fresh, Statistics, Steps, Topics
 from decbayes.models.topic_search import TopicSearch
 from decbayes.posterior import Posterior
+from decbayes.workers import gathered
 
 # A start gives each topic the corpus's word frequencies and this share of one document's: enough to tell topics apart,
 # too little to tie them to that document.
@@ -137,12 +139,12 @@ def fit_sites(
     search = GpuSearch(device, [site.counts for site in sites], [site.before for site in sites], steps, ascent)
     best: list[Climb[Array]] = []
     for _ in range(ascent.restarts + 1):
-        firsts = [site.first(rng) for site, rng in zip(sites, rngs, strict=True)]
+        firsts = gathered(partial(site.first, rng) for site, rng in zip(sites, rngs, strict=True))
         reached = climb_sites(search, firsts, ascent, [site.counts.tokens for site in sites])
         best = [max(pair, key=lambda climb: climb.height) for pair in zip(best or reached, reached, strict=True)]
-    return [
-        Fit(site.posterior(climb.state), climb.bound, climb.converged) for site, climb in zip(sites, best, strict=True)
-    ]
+    posteriors = gathered(partial(site.posterior, climb.state) for site, climb in zip(sites, best, strict=True))
+    pairs = zip(posteriors, best, strict=True)
+    return [Fit(posterior, climb.bound, climb.converged) for posterior, climb in pairs]
 
 
 def climb_sites(search: Any, firsts: Sequence[Array], ascent: Ascent, tokens: Sequence[int]) -> list[Climb[Array]]:
