@@ -34,7 +34,7 @@ ALLOWED = {
     "kernels": set(),
     "workers": set(),
     "devices": {"errors", "extras", "kernels"},
-    "families": {"kernels", "workers"},
+    "families": {"devices", "kernels", "workers"},
     "symmetry": set(),
     "structure": {"arguments", "errors", "families", "symmetry"},
     "summary": {"families"},

@@ -16,6 +16,7 @@
 #define __global__
 #define __device__
 #define __forceinline__ inline
+#define __shared__ static
 #define DYNAMIC_SHARED(type, name) type* name = reinterpret_cast<type*>(emulation::shared.data())
 
 struct Dimensions { unsigned x = 1; };

@@ -23,14 +23,14 @@ class EmulatedDevice:
 
     xp = np
 
-    def launch(self, name, blocks, threads, *arguments, topics, shared_bytes=0):
+    def launch(self, file, name, blocks, threads, *arguments, shared_bytes=0, **constants):
         if not blocks:
             return
         values = [a.ctypes.data_as(ctypes.c_void_p) if isinstance(a, np.ndarray) else c_value(a) for a in arguments]
         addresses = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         if not all(a.flags.c_contiguous for a in arguments if isinstance(a, np.ndarray)):
             raise ValueError("kernels take contiguous arrays only")
-        getattr(library(topics), f"emulate_{name}")(int(blocks), int(threads), int(shared_bytes), addresses)
+        getattr(library(file, **constants), f"emulate_{name}")(int(blocks), int(threads), int(shared_bytes), addresses)
 
     def to_host(self, array):
         return np.array(array)
@@ -44,17 +44,19 @@ def c_value(number):
 
 
 @cache
-def library(topics):
-    text = f'#include "{HEADER}"\n{source()}\n' + "\n".join(map(entry, KERNEL.findall(source())))
-    name = hashlib.sha256((HEADER.read_text() + text + str(topics)).encode()).hexdigest()[:16]
+def library(file, **constants):
+    """A file of kernels, compiled once for all tests."""
+    text = f'#include "{HEADER}"\n{source(file)}\n' + "\n".join(map(entry, KERNEL.findall(source(file))))
+    defined = [f"-D{name}={value}" for name, value in sorted(constants.items())]
+    name = hashlib.sha256("".join([HEADER.read_text(), text, *defined]).encode()).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / "decbayes-emulated"
     path = folder / f"{name}.so"
     if not path.exists():
         folder.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as build:
-            code, built = Path(build) / "topics.cpp", Path(build) / "topics.so"
+            code, built = Path(build) / "kernels.cpp", Path(build) / "kernels.so"
             code.write_text(text)
-            flags = ["-std=c++17", "-O2", "-w", "-shared", "-fPIC", "-U_FORTIFY_SOURCE", f"-DTOPICS={topics}"]
+            flags = ["-std=c++17", "-O2", "-w", "-shared", "-fPIC", "-U_FORTIFY_SOURCE", *defined]
             subprocess.run([COMPILER, *flags, str(code), "-o", str(built)], check=True)
             built.replace(path)
     return ctypes.CDLL(str(path))

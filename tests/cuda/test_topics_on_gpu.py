@@ -129,9 +129,7 @@ def test_refinement_refits_all_sites_in_the_same_launches(gpu, rng, monkeypatch)
     expected = db.refine(few, shards, posteriors, rounds=2, rng=np.random.default_rng(0), schedule="parallel")
     names = []
     launch = gpu.launch
-    monkeypatch.setattr(
-        gpu, "launch", lambda name, *rest, **options: (names.append(name), launch(name, *rest, **options))
-    )
+    monkeypatch.setattr(gpu, "launch", lambda *words, **options: (names.append(words[1]), launch(*words, **options)))
     with db.use_device("cuda"):
         found = db.refine(few, shards, posteriors, rounds=2, rng=np.random.default_rng(0), schedule="parallel")
     assert names.count("expect_topics") == 2 * 3

@@ -8,13 +8,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.special import digamma, gammaln, logsumexp, polygamma
 
+from decbayes.devices import device_for
 from decbayes.families import quantiles
+from decbayes.families.dirichlet_cuda import LARGE, GpuDirichletTotals
 from decbayes.families.dirichlet_groups import DirichletGroups, DirichletJoins
 from decbayes.families.dirichlet_totals import DirichletTotals, checked_sparse
 from decbayes.families.examples import positive
 from decbayes.families.family import Family
 from decbayes.families.matrices import Array, Contribution, Indices, dense, is_sparse, smallest
 from decbayes.families.rows import Rows, SparseRows, sparse_rows
+from decbayes.families.totals import Totals
 
 
 @dataclass(frozen=True)
@@ -96,8 +99,9 @@ class Dirichlet(DirichletRows):
     def rows(self, contribution: Contribution, order: Indices | None = None) -> SparseRows:
         return sparse_rows(contribution, order)
 
-    def totals(self, prior: Array) -> DirichletTotals:
-        return DirichletTotals(prior)
+    def totals(self, prior: Array) -> Totals:
+        device = device_for() if len(prior) * prior.size >= LARGE else None
+        return DirichletTotals(prior) if device is None else GpuDirichletTotals(device, prior)
 
     def groups(self, base: Array, slots: int) -> DirichletGroups:
         return DirichletGroups(len(base), slots)

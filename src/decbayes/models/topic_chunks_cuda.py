@@ -18,6 +18,7 @@ from decbayes.models.topic_pass import Steps
 
 Integers = NDArray[np.int32]
 
+KERNELS = "topics.cu"
 WARP, THREADS = 32, 256
 # The most words of a document, and the warps that then share it.
 CLASSES = ((32, 2), (64, 4), (128, 8), (256, 16), (1 << 30, 16))
@@ -119,6 +120,7 @@ class GpuChunk:
         for documents, warps, capacity in self._classes:
             floats = self._topics * (1 + warps + capacity) + 3 * WARP
             self._device.launch(
+                KERNELS,
                 "update_documents",
                 len(documents),
                 WARP * warps,
@@ -139,18 +141,19 @@ class GpuChunk:
                 self._proportions,
                 self._ratios,
                 self.bounds,
-                topics=self._topics,
+                TOPICS=self._topics,
                 shared_bytes=4 * floats,
             )
         sums = self._xp.empty(len(self._blocks))
         self._device.launch(
+            KERNELS,
             "sum_documents",
             len(self._blocks),
             WARP,
             self._blocks.on_device,
             self.bounds,
             sums,
-            topics=self._topics,
+            TOPICS=self._topics,
         )
         return self._blocks.by_site(self._device.to_host(sums), len(flags))
 
@@ -159,6 +162,7 @@ class GpuChunk:
         where = self._where(len(statistics))
         partial = self._xp.empty((where.count, self._topics), dtype=np.float32)
         self._device.launch(
+            KERNELS,
             "sum_segments",
             warps_for(where.count),
             THREADS,
@@ -169,9 +173,10 @@ class GpuChunk:
             self._ratios,
             self._proportions,
             partial,
-            topics=self._topics,
+            TOPICS=self._topics,
         )
         self._device.launch(
+            KERNELS,
             "add_segments",
             warps_for(len(statistics)),
             THREADS,
@@ -180,7 +185,7 @@ class GpuChunk:
             partial,
             weights,
             statistics,
-            topics=self._topics,
+            TOPICS=self._topics,
         )
 
     def _by_length(self, lengths: NDArray[np.int64]) -> Iterator[tuple[Any, int, int]]:
@@ -217,7 +222,9 @@ class Places:
         xp = device.xp
         documents = xp.empty(len(columns), dtype=np.int32)
         size = len(offsets) - 1
-        device.launch("name_documents", warps_for(size), THREADS, offsets, np.int32(size), documents, topics=topics)
+        device.launch(
+            KERNELS, "name_documents", warps_for(size), THREADS, offsets, np.int32(size), documents, TOPICS=topics
+        )
         entries = xp.argsort(columns, kind="stable").astype(np.int32)
         lengths = device.to_host(xp.bincount(columns, minlength=rows)).astype(np.int64)
         pieces = -(-lengths // SEGMENT)

@@ -17,7 +17,7 @@ from decbayes.families import Array
 from decbayes.kernels.cuda.device import Device
 from decbayes.models.ascent import Ascent
 from decbayes.models.counts import Counts
-from decbayes.models.topic_chunks_cuda import THREADS, GpuCorpus, Spans, owners, spans_of, warps_for
+from decbayes.models.topic_chunks_cuda import KERNELS, THREADS, GpuCorpus, Spans, owners, spans_of, warps_for
 from decbayes.models.topic_pass import Steps, Topics
 
 # Rows that one block sums.
@@ -91,6 +91,7 @@ class GpuSearch:
         weights, scales = xp.empty((rows, self._topics), dtype=np.float32), xp.empty(rows, dtype=np.float32)
         divergences = xp.zeros(rows)
         self.device.launch(
+            KERNELS,
             "expect_topics",
             warps_for(rows),
             THREADS,
@@ -103,7 +104,7 @@ class GpuSearch:
             weights,
             scales,
             divergences,
-            topics=self._topics,
+            TOPICS=self._topics,
         )
         return weights, scales, divergences
 
@@ -112,6 +113,7 @@ class GpuSearch:
         blocks = self._blocks
         totals, divergence = self._xp.empty((len(blocks), self._topics)), self._xp.empty(len(blocks))
         self.device.launch(
+            KERNELS,
             "sum_rows",
             len(blocks),
             128,
@@ -120,7 +122,7 @@ class GpuSearch:
             divergences,
             totals,
             divergence,
-            topics=self._topics,
+            TOPICS=self._topics,
         )
         return blocks.by_site(self.device.to_host(totals)), blocks.by_site(self.device.to_host(divergence))
 

@@ -1,4 +1,4 @@
-"""A GPU as the models see it: arrays on it, and kernels by name."""
+"""A GPU as the library sees it: arrays on it, and kernels by name."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Any, Protocol
 
 
 class Device(Protocol):
-    """Arrays in the manner of NumPy, and a kernel of `topics.cu` compiled for a number of topics."""
+    """Arrays in the manner of NumPy, and the kernels of this folder."""
 
     xp: Any
 
-    def launch(self, name: str, blocks: int, threads: int, *arguments: Any, topics: int, shared_bytes: int = 0) -> None:
-        """Run a kernel in so many blocks of so many threads."""
+    def launch(
+        self, file: str, name: str, blocks: int, threads: int, *arguments: Any, shared_bytes: int = 0, **constants: int
+    ) -> None:
+        """Run a kernel in so many blocks of so many threads; the constants are known when its file is compiled."""
 
     def to_host(self, array: Any) -> Any:
         """A NumPy array with the same content."""
@@ -21,9 +23,9 @@ class Device(Protocol):
         """How much memory is left."""
 
 
-def source() -> str:
-    """The kernels of topics."""
-    return files(__package__).joinpath("topics.cu").read_text(encoding="utf-8")
+def source(file: str) -> str:
+    """The text of a file of kernels."""
+    return files(__package__).joinpath(file).read_text(encoding="utf-8")
 
 
 class CudaDevice:
@@ -31,13 +33,15 @@ class CudaDevice:
 
     def __init__(self, cupy: Any) -> None:
         self.xp = cupy
-        self._modules: dict[int, Any] = {}
-        self._kernels: dict[tuple[int, str], Any] = {}
+        self._modules: dict[tuple[str, ...], Any] = {}
+        self._kernels: dict[tuple[str, ...], Any] = {}
 
-    def launch(self, name: str, blocks: int, threads: int, *arguments: Any, topics: int, shared_bytes: int = 0) -> None:
+    def launch(
+        self, file: str, name: str, blocks: int, threads: int, *arguments: Any, shared_bytes: int = 0, **constants: int
+    ) -> None:
         if not blocks:
             return
-        kernel = self._kernel(topics, name)
+        kernel = self._kernel(name, file, *(f"-D{constant}={value}" for constant, value in constants.items()))
         if shared_bytes > kernel.max_dynamic_shared_size_bytes:
             kernel.max_dynamic_shared_size_bytes = shared_bytes
         kernel((blocks,), (threads,), arguments, shared_mem=shared_bytes)
@@ -49,13 +53,11 @@ class CudaDevice:
         pool = self.xp.get_default_memory_pool()
         return int(self.xp.cuda.Device().mem_info[0]) + int(pool.free_bytes())
 
-    def _kernel(self, topics: int, name: str) -> Any:
-        if (topics, name) not in self._kernels:
-            self._kernels[topics, name] = self._module(topics).get_function(name)
-        return self._kernels[topics, name]
-
-    def _module(self, topics: int) -> Any:
-        if topics not in self._modules:
-            options = ("--std=c++17", f"-DTOPICS={topics}")
-            self._modules[topics] = self.xp.RawModule(code=source(), options=options)
-        return self._modules[topics]
+    def _kernel(self, name: str, *compiled: str) -> Any:
+        """A kernel of a file that is compiled with some definitions."""
+        if (name, *compiled) not in self._kernels:
+            if compiled not in self._modules:
+                file, *defined = compiled
+                self._modules[compiled] = self.xp.RawModule(code=source(file), options=("--std=c++17", *defined))
+            self._kernels[name, *compiled] = self._modules[compiled].get_function(name)
+        return self._kernels[name, *compiled]
