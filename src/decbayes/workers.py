@@ -12,10 +12,13 @@ from functools import cache, partial
 from itertools import pairwise
 from typing import TypeVar
 
-from joblib import cpu_count
+import joblib
 from joblib.parallel import get_active_backend
 
 Result = TypeVar("Result")
+
+# joblib reads it from files each time, which takes as long as a short pass.
+cpu_count = cache(joblib.cpu_count)
 
 # Evaluations of lnΓ below which a thread costs more than it saves (about half a millisecond of work).
 WORTH_A_THREAD = 100_000
