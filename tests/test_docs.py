@@ -107,6 +107,13 @@ def sequences(reader):
     assert reader.names["agreement"] > 0.7
 
 
+def wearables(reader):
+    """States of recordings that nobody has trained on are what people did."""
+    assert "observations  16" in next(answer for answer in reader.printed if answer.startswith("observations"))
+    assert reader.names["agreement"] > 0.7
+    assert set(reader.names["names"]) == set(reader.names["ACTIVITIES"])
+
+
 def network(reader):
     asked, stored = (answer for answer in reader.printed if answer.startswith("observations"))
     assert "observations  90" in asked
@@ -219,6 +226,7 @@ CLAIMS = {
     "streaming.md": streaming,
     "plot.md": pictures,
     "unknown-components.md": unknown_components,
+    "wearables.md": wearables,
     "when-it-fails.md": when_it_fails,
     "your-own-model.md": your_own_model,
 }
@@ -229,6 +237,7 @@ CLAIMS = {
 GROUPS = {
     "network.md": [pytest.mark.xdist_group("sockets")],
     "page.md": [pytest.mark.xdist_group("sockets")],
+    "wearables.md": [pytest.mark.xdist_group("sockets")],
     "other-libraries.md": [pytest.mark.xdist_group("jax")],
 }
 

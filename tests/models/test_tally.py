@@ -15,6 +15,7 @@ MODELS = {
     "spherical": db.GaussianMixture(3, 2, covariance="spherical"),
     "diagonal": db.GaussianMixture(3, 2, covariance="diagonal"),
     "full": db.GaussianMixture(3, 2, covariance="full"),
+    "states": db.HiddenMarkov(3, columns={"x": "real", "y": "real"}, covariance="full"),
     "topics": db.LatentDirichletAllocation(3, VOCABULARY),
     "features": db.LatentFeatures(3, 2, variance=0.3),
 }
@@ -105,3 +106,28 @@ def test_what_one_observation_can_add_is_bounded_and_reached(name, rng):
             seen = np.abs(dense(posterior.contribution[factor])).sum(axis=0)
             assert (seen <= 50 * most * (1 + 1e-9) + 1e-9).all()
     np.testing.assert_allclose(seen, 50 * np.ravel(most), rtol=1e-6)
+
+
+def test_states_cannot_be_left_more_often_than_they_are_entered(rng):
+    """Nor have more values than steps, nor moves that take others back."""
+    model = db.HiddenMarkov(
+        2, stickiness=100.0, columns={"a": "yes/no", "n": "count", "c": db.columns.Categorical(3), "x": "real"}
+    )
+    data = db.simulate(model, 3, rng=rng, length=20).data
+    data[0][4] = np.nan
+    posterior = model.fit(data, rng=rng).posterior
+    assert model.tally(posterior).contradiction(60) is None
+    for name, change in {
+        "transitions": np.array([[0.0, 5.0], [0.0, -5.0]]),
+        "yes_no": np.full((2, 2), 40.0),
+        "counts": np.array([[0.0, -100.0], [0.0, 0.0]]),
+        "categorical": np.full((2, 3), 30.0),
+    }.items():
+        parts = {**posterior.contribution, name: posterior.contribution[name] + change}
+        assert f"'{name}'" in model.tally(Posterior(model.structure, parts)).contradiction(60)
+    back = np.max(np.diag(posterior.contribution["transitions"])) + 10.0
+    parts = {
+        **posterior.contribution,
+        "transitions": posterior.contribution["transitions"] + back * (1 - 2 * np.eye(2)),
+    }
+    assert "'moves'" in model.tally(Posterior(model.structure, parts)).contradiction(60)

@@ -43,6 +43,10 @@ class Columnwise(ABC):
         """(K, d): what sums of the functions, over `counts` values in each column, add to the natural parameters."""
 
     @abstractmethod
+    def counts(self, contribution: Array) -> Array:
+        """(K, …): how many values a contribution to the natural parameters holds, each time that it tells."""
+
+    @abstractmethod
     def log_predictive(self, natural: Array, points: Array) -> Array:
         """(N, K): log ∫ p(x_n | θ_k) q(θ_k) dθ_k of the values that are there."""
 

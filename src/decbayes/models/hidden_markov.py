@@ -18,7 +18,7 @@ from decbayes.models.emissions import Emissions, Natural, Reference
 from decbayes.models.filling import Filled, fill
 from decbayes.models.model import Row, View
 from decbayes.models.points import check_fit, check_structure
-from decbayes.models.profiles import class_summaries, profile_rows
+from decbayes.models.profiles import class_summaries, column_likelihood, profile_rows
 from decbayes.models.real_likelihoods import Covariance, RealColumns, real_likelihood
 from decbayes.models.sequential import Sequential
 from decbayes.models.table_likelihoods import draw_categories
@@ -234,9 +234,17 @@ class HiddenMarkov(Sequential):
         return [*profile_rows(self.columns, self.emissions, posterior, level)]
 
     def tally(self, posterior: Posterior) -> Tally:
-        """First states count sequences."""
-        begun, moved = (dense(posterior.contribution[name]) for name in ("start", "transitions"))
-        return Tally(begun.sum(), np.append(begun, moved))
+        """Every step is a first one or comes after a move. No state is left more often, or has more values, than it has
+        steps, and no move happens less often than never.
+        """
+        held = {name: dense(part) for name, part in posterior.contribution.items()}
+        visits = held["start"][:, 0] + held["transitions"].sum(axis=0)
+        told = {part.name: column_likelihood(part).counts(held[part.name]) for part in self.emissions.parts}
+        told["transitions"] = held["transitions"].sum(axis=1, keepdims=True)
+        beyond = {
+            name: counts - np.clip(counts, 0.0, np.maximum(visits, 0.0)[:, None]) for name, counts in told.items()
+        }
+        return Tally(visits.sum(), visits, {**beyond, "moves": np.minimum(held["transitions"], 0.0)})
 
     def _filled(self, posterior: Posterior, steps: Steps, level: float) -> Filled:
         scores, _, *weights = self._predictive(posterior, steps)

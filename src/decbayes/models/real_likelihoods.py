@@ -97,6 +97,9 @@ class DiagonalCovariance(RealColumns):
         first, second = split(sums, 2)
         return np.hstack([0.5 * counts, -0.5 * second, first, -0.5 * counts])
 
+    def counts(self, contribution: Array) -> Array:
+        return -2.0 * split(contribution, 4)[3]
+
     def dimension(self, width: int) -> int:
         return width // 2
 
@@ -154,6 +157,9 @@ class KnownVariances(RealColumns):
 
     def added(self, sums: Array, counts: Array) -> Array:
         return np.hstack([sums[:, :-1], -0.5 * counts]) / self.variance
+
+    def counts(self, contribution: Array) -> Array:
+        return -2.0 * self.variance * split(contribution, 2)[1]
 
     def dimension(self, width: int) -> int:
         return width - 1
@@ -228,6 +234,9 @@ class Correlated(RealColumns):
 
     def added(self, sums: Array, counts: Array) -> Array:
         return FullCovariance().contribution(np.hstack([sums, counts[:, :1]]))
+
+    def counts(self, contribution: Array) -> Array:
+        return np.column_stack([contribution[:, 0], -2.0 * contribution[:, -1]])
 
     def dimension(self, width: int) -> int:
         return (isqrt(8 * width + 9) - 3) // 2  # the width is that of half of zzᵀ and of z

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,8 @@ class Sequential(Tabular):
     sequences: Annotated[str, "The column that tells sequences apart; rows of one are in order."] = field(
         default="", kw_only=True
     )
+
+    unit: ClassVar[str] = "step"
 
     def constants(self) -> Mapping[str, Any]:
         return {**super().constants(), **({"sequences": self.sequences} if self.sequences else {})}

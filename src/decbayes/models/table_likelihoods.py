@@ -34,6 +34,9 @@ class YesOrNo(Columnwise):
     def added(self, sums: Array, counts: Array) -> Array:
         return np.hstack([sums, counts - sums])
 
+    def counts(self, contribution: Array) -> Array:
+        return np.asarray(sum(split(contribution, 2)))
+
     def log_predictive(self, natural: Array, points: Array) -> Array:
         share = self.expected(natural)
         there = ~np.isnan(points)
@@ -74,6 +77,9 @@ class Counted(Columnwise):
 
     def added(self, sums: Array, counts: Array) -> Array:
         return np.hstack([sums[:, :-1], -counts])
+
+    def counts(self, contribution: Array) -> Array:
+        return -split(contribution, 2)[1]
 
     def dimension(self, width: int) -> int:
         return width - 1
@@ -140,6 +146,9 @@ class Categories(Columnwise):
 
     def added(self, sums: Array, counts: Array) -> Array:
         return sums
+
+    def counts(self, contribution: Array) -> Array:
+        return self.family.sums(contribution)
 
     def seeing(self, points: Array) -> Self:
         return self

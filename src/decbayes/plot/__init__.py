@@ -1,7 +1,7 @@
 """Pictures of posteriors, alignments and networks, in one style.
 
-A function draws on the axes it is given, or on those of a new figure, and returns them; `topics`, `classes` and
-`features` make a figure of several panels and return that.
+A function draws on the axes it is given, or on those of a new figure, and returns them; `topics`, `classes`,
+`states` and `features` make a figure of several panels and return that.
 """
 
 from decbayes.plot._alignment import alignment as alignment
@@ -12,6 +12,7 @@ from decbayes.plot._images import images as images
 from decbayes.plot._mixture import mixture as mixture
 from decbayes.plot._network import network as network
 from decbayes.plot._simplex import simplex as simplex
+from decbayes.plot._states import states as states
 from decbayes.plot._topics import topics as topics
 from decbayes.plot._tree import tree as tree
 
@@ -24,6 +25,7 @@ __all__ = [
     "mixture",
     "network",
     "simplex",
+    "states",
     "topics",
     "tree",
 ]
