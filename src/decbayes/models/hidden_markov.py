@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from decbayes.arguments import Above, check_positive, check_whole, given
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Transitions, Weights, dense
-from decbayes.models.ascent import Ascent, Fit, OnPass, fit_best
+from decbayes.models.ascent import Ascent, Fit, Keep, OnPass, as_arrays, fit_best
 from decbayes.models.chains import Steps, chain_weights, plus, smoothed, stationary
 from decbayes.models.clusters import nearest_centres
 from decbayes.models.emissions import Emissions, Natural, Reference
@@ -130,6 +130,7 @@ class HiddenMarkov(Sequential):
             ascent=self.ascent if start is None else Ascent(self.ascent.passes, self.ascent.tolerance),
             observations=len(steps.points),
             progress=progress,
+            keep=Keep(dict, as_arrays),
         )
 
     def assign(self, posterior: Posterior, data: Any) -> Array:
