@@ -216,13 +216,14 @@ class Clusters(Model):
         crowded = len(blocks) >= POINTS_PER_CENTRE * self._count
         if (self.start_from or ("k-means++" if crowded else "random")) == "random":
             shares = (rng.dirichlet(np.ones(self._count), size=len(points)) for points in blocks)
+            sums = [own.T @ features for own, features in zip(shares, blocks.features(), strict=True)]
         else:
             candidates = blocks.sample(MOST_CANDIDATES, rng)
             places = self.embedding(blocks.emissions, candidates)
             centres = spread_out_centres(places(candidates), self._count, rng)
-            shares = (np.eye(self._count)[nearest(places(points), centres)] for points in blocks)
-        sums = sum(own.T @ features for own, features in zip(shares, blocks.features(), strict=True))
-        return plus(blocks.emissions, before, np.asarray(sums))
+            pairs = zip(blocks, blocks.features(), strict=True)
+            sums = [summed(features, nearest(places(points), centres), self._count) for points, features in pairs]
+        return plus(blocks.emissions, before, np.add.reduce(sums))
 
     def embedding(self, emissions: Emissions, points: Array) -> Callable[[Array], Array]:
         """How points become places in space, among which first centres are chosen; learned from some of them."""
@@ -277,6 +278,11 @@ def nearest_centres(places: Array, count: int, rng: np.random.Generator) -> NDAr
 
 def nearest(places: Array, centres: Array) -> NDArray[np.intp]:
     return np.asarray(np.argmin(squared_distances(places, centres), axis=1))
+
+
+def summed(features: Array, labels: NDArray[np.intp], count: int) -> Array:
+    """(count, p): the sums of the features with each label."""
+    return np.stack([features[labels == label].sum(axis=0) for label in range(count)])
 
 
 def spread_out_centres(points: Array, count: int, rng: np.random.Generator) -> Array:

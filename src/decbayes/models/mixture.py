@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from decbayes.arguments import check_whole
@@ -42,7 +43,7 @@ class Mixture(Clusters):
     def component_prior(self) -> Array:
         """(1, d): the natural parameters of the prior that all components share."""
 
-    @property
+    @cached_property
     def emissions(self) -> Emissions:
         places, labels = tuple(range(self.dimension)), tuple(self.columns)
         return Emissions((Part("components", self.likelihood, self.component_prior(), places, labels),))
