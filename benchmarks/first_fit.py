@@ -1,9 +1,9 @@
-"""What a new user waits for: a first fit and a first merge in a fresh process, before and after kernels are compiled.
+"""What a new user waits for: a first fit and a first merge in a fresh process, before and after `decbayes warm-up`.
 
     python benchmarks/first_fit.py [--quick]
 
-Processor seconds with an empty cache of compiled kernels ("cold") and with the one that this has left ("warm"), each
-the least of a few runs; imports count. The last line is JSON.
+Processor seconds with an empty cache of compiled kernels ("cold") and with the one that `decbayes warm-up` has left
+("warm"), each the least of a few runs; imports count. The last line is JSON.
 """
 
 import argparse
@@ -43,26 +43,32 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one run instead of three")
     repeats = 1 if parser.parse_args().quick else 3
     found = {}
-    for kind in ("topics", "mixture"):
-        found[kind] = least([cold_and_warm(kind) for _ in range(repeats)])
-        for state, seconds in found[kind].items():
-            print(f"{kind}, {state}: first fit {seconds['fit']:.1f} s, first merge {seconds['merge']:.1f} s")
+    with TemporaryDirectory() as folder:
+        warmed = Path(folder)
+        run(["-m", "decbayes", "warm-up"], warmed)
+        for kind in ("topics", "mixture"):
+            found[kind] = {"cold": cold(kind), "warm": least([seconds(kind, warmed) for _ in range(repeats)])}
+            for state, took in found[kind].items():
+                print(f"{kind}, {state}: first fit {took['fit']:.2f} s, first merge {took['merge']:.2f} s")
     print(json.dumps({"benchmark": "first_fit", **found}))
 
 
-def cold_and_warm(kind: str) -> dict[str, dict[str, float]]:
+def cold(kind: str) -> dict[str, float]:
     with TemporaryDirectory() as cache:
-        return {state: seconds(kind, Path(cache)) for state in ("cold", "warm")}
+        return seconds(kind, Path(cache))
 
 
 def seconds(kind: str, cache: Path) -> dict[str, float]:
+    return json.loads(run(["-c", MEASURE.format(kind=kind)], cache))
+
+
+def run(words: list[str], cache: Path) -> bytes:
     environment = os.environ | {"NUMBA_CACHE_DIR": str(cache)}
-    run = [sys.executable, "-c", MEASURE.format(kind=kind)]
-    return json.loads(subprocess.run(run, capture_output=True, check=True, env=environment).stdout)
+    return subprocess.run([sys.executable, *words], capture_output=True, check=True, env=environment).stdout
 
 
-def least(runs: list[dict[str, dict[str, float]]]) -> dict[str, dict[str, float]]:
-    return {state: {what: min(run[state][what] for run in runs) for what in runs[0][state]} for state in runs[0]}
+def least(runs: list[dict[str, float]]) -> dict[str, float]:
+    return {what: min(each[what] for each in runs) for what in runs[0]}
 
 
 if __name__ == "__main__":

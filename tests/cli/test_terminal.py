@@ -17,7 +17,7 @@ COMMANDS = (
     *("fit", "fit mixture", "fit mean", "fit topics", "fit features", "merge", "show", "score", "keygen", "charter"),
     *("charter new", "charter add", "charter next", "charter show", "agent", "posterior", "demo", "simulate"),
     *("words", "certificate", "certificate authority", "certificate issue", "certificate request"),
-    *("certificate sign", "certificate show"),
+    *("certificate sign", "certificate show", "warm-up"),
 )
 
 

@@ -323,6 +323,17 @@ app.command(
     decbayes simulate --agents 8 --topology ring
     ```""",
 )
+app.command(
+    "decbayes.cli.warm_up:warm_up",
+    name="warm-up",
+    help="""Compile all kernels now: first fits and merges take less than a second afterwards, not several.
+
+    For example:
+
+    ```sh
+    decbayes warm-up
+    ```""",
+)
 app.register_install_completion_command()
 
 
