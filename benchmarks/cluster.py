@@ -2,8 +2,8 @@
 
     python benchmarks/cluster.py [--quick]
 
-Each shard is fitted where Dask puts it; posteriors are merged as a tree of 32 each. Then the same in this process.
-Seconds are on the clock. The last line is one JSON object.
+Shards are Parquet files. Each is fitted where Dask puts it, by a worker that reads it; posteriors are merged as a tree
+of 32 each. Then the same in this process. Seconds are on the clock. The last line is one JSON object.
 """
 
 import argparse
@@ -12,9 +12,13 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import joblib
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import decbayes as db
 
@@ -22,11 +26,19 @@ CENTRES, FAN_IN = np.array([-3.0, 0.0, 4.0]), 32
 MODEL = db.GaussianMixture(components=3, variance=0.25, prior_variance=10.0, ascent=db.Ascent(restarts=2))
 
 
-def fitted(number):
+def written(folder, shards):
+    """Partitions of 100 points each."""
+    rng, paths = np.random.default_rng(0), [f"{folder}/{number}.parquet" for number in range(shards)]
+    for path in paths:
+        points = CENTRES[rng.integers(3, size=100)] + 0.5 * rng.standard_normal(100)
+        pq.write_table(pa.table({"x": points}), path)
+    return paths
+
+
+def fitted(path):
     """The posterior of a shard; its random numbers depend on its number alone."""
-    rng = np.random.default_rng([0, number])
-    points = CENTRES[rng.integers(3, size=100)] + 0.5 * rng.standard_normal(100)
-    return MODEL.fit(points, rng=rng).posterior
+    points = pq.read_table(path)["x"].to_numpy()
+    return MODEL.fit(points, rng=np.random.default_rng([0, int(Path(path).stem)])).posterior
 
 
 def merged(group):
@@ -40,7 +52,7 @@ def tree(level, merge):
     return level[0]
 
 
-def on_dask(shards, workers):
+def on_dask(paths, workers):
     from dask.distributed import Client, LocalCluster
 
     with (
@@ -49,7 +61,7 @@ def on_dask(shards, workers):
     ):
         victim = min(client.run(os.getpid).values())
         begin = time.perf_counter()
-        futures = client.map(fitted, range(shards), retries=3, pure=False)
+        futures = client.map(fitted, paths, retries=3, pure=False)
         last = tree(futures, lambda group: client.submit(merged, group, retries=3, pure=False))
         threading.Timer(3.0, os.kill, (victim, signal.SIGKILL)).start()
         found = last.result()
@@ -63,10 +75,12 @@ def main():
     quick = parser.parse_args().quick
     shards = 500 if quick else 10_000
     workers = max(2, min(8, joblib.cpu_count()))
-    found, seconds, killed = on_dask(shards, workers)
-    begin = time.perf_counter()
-    local = tree([fitted(number) for number in range(shards)], merged)
-    here = time.perf_counter() - begin
+    with TemporaryDirectory() as folder:
+        paths = written(folder, shards)
+        found, seconds, killed = on_dask(paths, workers)
+        begin = time.perf_counter()
+        local = tree([fitted(path) for path in paths], merged)
+        here = time.perf_counter() - begin
     same = found.digest == local.digest
     print(f"{shards:,} shards: Dask {seconds:.1f} s with {workers} workers, one killed: {killed}; here {here:.1f} s")
     print(f"the same bits: {same}")
