@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import decbayes as db
 
 CENTRES, FAN_IN = np.array([-3.0, 0.0, 4.0]), 32
-MODEL = db.GaussianMixture(components=3, variance=0.25, prior_variance=10.0, ascent=db.Ascent(restarts=2))
+MODEL = db.GaussianMixture(components=3, variance=0.25, prior_variance=10.0, ascent=db.Ascent(restarts=0))
 
 
 def written(folder, shards):
@@ -56,7 +56,7 @@ def on_dask(paths, workers):
     from dask.distributed import Client, LocalCluster
 
     with (
-        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster,
+        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0", host="127.0.0.1") as cluster,
         Client(cluster) as client,
     ):
         victim = min(client.run(os.getpid).values())
