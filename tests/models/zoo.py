@@ -61,6 +61,10 @@ ZOO = {
         db.PoissonRegression("y", columns=REGRESSED | {"y": "count"}, prior_variance=0.5, ascent=ASCENT),
         60,
     ),
+    "groups of regressions": (
+        db.RegressionMixture(2, "y", columns={"a": db.columns.Gaussian(5, 2), "y": "real"}, ascent=ASCENT),
+        100,
+    ),
     "linear, varying": (
         db.LinearRegression("y", columns=REGRESSED | {"y": "real"}, varying=("intercept", "a"), ascent=ASCENT),
         80,
