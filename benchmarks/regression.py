@@ -13,6 +13,8 @@ more than a Poisson distribution allows.
 Averages are over the sites' own fits: plain, ridge (the same prior as here), and weighted by inverse variances, which
 is what a meta-analysis with fixed effects does. scikit-learn fits all rows with the same penalty.
 
+Then one broadcast by the number of rows per site, six coefficients and ten sites, where the model holds.
+
 Then sites that differ, each with an intercept of its own, which the model knows (`varying`): how far five rounds are
 from one fit of all rows, how often 90 % intervals of the mean intercept hold the truth, and how wide they are, next to
 a meta-analysis with fixed and with random effects (DerSimonian and Laird) of the sites' own fits, and to statsmodels'
@@ -174,6 +176,20 @@ def one_run(name, split, seed):
     return figures
 
 
+def by_size(kind, rows, prior_variance, seed):
+    """How far one broadcast of ten sites with so many rows each is from one fit of all, where the model holds."""
+    rng = np.random.default_rng(seed)
+    columns = {f"x{place}": "real" for place in range(5)}
+    model = kind("y", columns={**columns, "y": kind.outcome()}, prior_variance=prior_variance)
+    x = rng.normal(size=(SITES * rows, 5))
+    f = x @ rng.normal(0, 0.5, 5)
+    drawn = rng.random(len(f)) < expit(f) if kind is db.LogisticRegression else rng.poisson(np.exp(f))
+    points = np.column_stack([x, drawn])
+    merged = db.merge([model.fit(part, rng=rng).posterior for part in np.array_split(points, SITES)])
+    mean, spread, _, _ = model.interval(model.fit(points, rng=rng).posterior, 0.9)
+    return float(np.abs((model.interval(merged, 0.9)[0] - mean) / spread).max())
+
+
 TRUTH, BETWEEN = 0.5, 0.7
 
 
@@ -229,7 +245,9 @@ def differing(kind, sites, rows, seed):
 def mixed(frame):
     import statsmodels.formula.api as smf
 
-    found = smf.mixedlm("y ~ x", frame, groups=frame["site"]).fit()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = smf.mixedlm("y ~ x", frame, groups=frame["site"]).fit()
     low, high = found.conf_int(alpha=0.1).loc["Intercept"]
     return float(low), float(high)
 
@@ -240,7 +258,10 @@ def of_differing(kind, sites, rows, seeds):
     for name in runs[0][0]:
         ends = np.array([intervals[name] for intervals, _ in runs])
         held = (ends[:, 0] <= TRUTH) & (ends[:, 1] >= TRUTH)
-        figures[name] = {"held": round(float(held.mean()), 3), "wide": round(float(np.median(np.ptp(ends, axis=1))), 3)}
+        figures[name] = {
+            "held": round(float(held.mean()), 3),
+            "wide": round(float(np.nanmedian(np.ptp(ends, axis=1))), 3),
+        }
     return figures
 
 
@@ -265,6 +286,14 @@ def main() -> None:
             print(f"{name}, {split}")
             for label, each in found.items():
                 print(f"  {label:26}", {key: round(value, 4) for key, value in each.items()}, flush=True)
+    for kind, prior in itertools.product((db.LogisticRegression, db.PoissonRegression), (10.0, 1.0)):
+        name = f"{kind.__name__}, merged, by rows per site, prior variance {prior:g}"
+        if arguments.only in name:
+            sizes = (15, 30, 60, 120, 250, 500)
+            seeds = range(1 if arguments.quick else arguments.seeds)
+            runs = {rows: [by_size(kind, rows, prior, seed) for seed in seeds] for rows in sizes}
+            figures[name] = {rows: round(float(np.median(found)), 3) for rows, found in runs.items()}
+            print(name, figures[name], flush=True)
     for kind, sites in itertools.product((db.LinearRegression, db.LogisticRegression, db.PoissonRegression), (6, 20)):
         name = f"{kind.__name__}, {sites} sites that differ"
         if arguments.only in name:
