@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import log, pi
-from typing import Annotated, Any, ClassVar
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +19,13 @@ from decbayes.models.ascent import Ascent
 from decbayes.models.clusters import Clusters, coefficients, plus
 from decbayes.models.design import Design
 from decbayes.models.emissions import Emissions, Natural, Part
-from decbayes.models.model import Row
+from decbayes.models.model import Columns as Names
+from decbayes.models.model import Number, Row
 from decbayes.models.point_pass import PointBlocks
 from decbayes.models.points import check_structure
 from decbayes.models.regression_data import made_up
 from decbayes.models.regression_table import RegressionTable
+from decbayes.models.tabular import Agreed, Kinds
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
@@ -113,6 +116,23 @@ class RegressionMixture(RegressionTable, Clusters):
         if self.varying:
             raise InvalidStructure("Groups of a mixture differ already; `varying` is for regressions of one group.")
 
+    @classmethod
+    def from_file(
+        cls,
+        path: Path,
+        *,
+        components: Number = 2,
+        formula: Annotated[str, "What to fit, as in 'pressure ~ age + sex'; or name a --target."] = "",
+        target: Annotated[str, "The column to predict, from all others."] = "",
+        columns: Names = "",
+        kinds: Kinds = "",
+        agreed_columns: Agreed = None,
+        **options: Any,
+    ) -> tuple[Self, Any]:
+        """As other regressions; nothing varies from site to site but how frequent groups are."""
+        said: dict[str, Any] = {"formula": formula, "target": target, "columns": columns, "kinds": kinds}
+        return super().from_file(path, components=components, agreed_columns=agreed_columns, **said, **options)
+
     @property
     def likelihood(self) -> LinearResponse:
         column = self.columns[self.target]
@@ -201,6 +221,8 @@ class RegressionMixture(RegressionTable, Clusters):
 
     def _begin(self, blocks: PointBlocks, before: Natural, rng: np.random.Generator) -> Natural:
         """Each group begins with the fit of a few random rows, and every row with the group that predicts it best."""
+        if self.start_from is not None:
+            return super()._begin(blocks, before, rng)
         few = 2 * (len(self.design.labels) + 1)
         emissions, count = blocks.emissions, len(before["weights"])
         picked = [emissions.features(blocks.sample(few, rng)).sum(axis=0) for _ in range(count)]
