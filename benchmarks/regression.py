@@ -228,7 +228,7 @@ def differing(kind, sites, rows, seed):
     rows_of = [fixed.coefficients(posterior)[0] for posterior in alone]
     averaged = meta(*(np.array([row[part] for row in rows_of]) for part in ("mean", "deviation")))
     posteriors = [varying.fit(frame, rng=rng).posterior for frame in frames]
-    refined = db.refine(varying, frames, posteriors, rounds=5, rng=rng)
+    refined = db.refine(varying, frames, posteriors, rounds=5, rng=rng, schedule="parallel")
     whole = kind("y", columns=columns, varying=("intercept",), by="site")
     exact = whole.coefficients(whole.fit(pd.concat(frames), rng=rng).posterior)
     found = varying.coefficients(refined.merged)
