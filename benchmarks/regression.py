@@ -1,17 +1,28 @@
 """Regressions of several sites: one broadcast and three rounds, against one fit of all rows and against averages.
 
-    python benchmarks/regression.py [--quick] [--seeds N]
+    python benchmarks/regression.py [--quick] [--seeds N] [--only NAME]
 
 Diabetes (linear), breast cancer (logistic) and RAND (Poisson), ten sites at random, or rows sorted by the target and
 then cut into ten: sites that hardly vary in what is to be predicted, and fits of single sites that are separable. A
 third of the rows is held out. `apart` is the largest distance of a coefficient from that of one fit of all rows, in its
 posterior standard deviations; `score` the mean log predictive density of held-out rows. The last line is JSON.
 
+"made up" are rows of the model itself, 60 per site and six coefficients; "overdispersed" the same with counts that vary
+more than a Poisson distribution allows.
+
 Averages are over the sites' own fits: plain, ridge (the same prior as here), and weighted by inverse variances, which
 is what a meta-analysis with fixed effects does. scikit-learn fits all rows with the same penalty.
+
+Then one broadcast by the number of rows per site, six coefficients and ten sites, where the model holds.
+
+Then sites that differ, each with an intercept of its own, which the model knows (`varying`): how far five rounds are
+from one fit of all rows, how often 90 % intervals of the mean intercept hold the truth, and how wide they are, next to
+a meta-analysis with fixed and with random effects (DerSimonian and Laird) of the sites' own fits, and to statsmodels'
+MixedLM of all rows (linear only).
 """
 
 import argparse
+import itertools
 import json
 import os
 import time
@@ -21,6 +32,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
 import numpy as np
+import pandas as pd
 from scipy.special import expit, gammaln, log_expit
 from sklearn import linear_model
 from sklearn.datasets import load_breast_cancer, load_diabetes
@@ -50,7 +62,29 @@ def visits():
     return db.PoissonRegression.from_frame(data, target="mdvis", kinds=kinds), data
 
 
-DATA = {"diabetes": diabetes, "breast cancer": cancer, "RAND": visits}
+def made_up(kind, extra=0.0):
+    """Rows of the model itself, with random coefficients; `extra` makes counts vary more than it allows."""
+
+    def rows():
+        rng = np.random.default_rng(7)
+        columns = {f"x{place}": "real" for place in range(5)}
+        model = kind("y", columns={**columns, "y": kind.outcome()})
+        x = rng.normal(size=(900, 5))
+        f = x @ rng.normal(0, 0.5, 5) + extra * rng.standard_normal(900)
+        drawn = rng.random(900) < expit(f) if kind is db.LogisticRegression else rng.poisson(np.exp(f))
+        return model, np.column_stack([x, drawn])
+
+    return rows
+
+
+DATA = {
+    "diabetes": diabetes,
+    "breast cancer": cancer,
+    "RAND": visits,
+    "made up, logistic": made_up(db.LogisticRegression),
+    "made up, Poisson": made_up(db.PoissonRegression),
+    "overdispersed, Poisson": made_up(db.PoissonRegression, 1.0),
+}
 
 
 def log_likelihood(model, design, targets, beta):
@@ -123,7 +157,8 @@ def one_run(name, split, seed):
     def apart(beta):
         return float(np.abs((beta - mean) / spread).max())
 
-    for label, posterior in {"merged": refined.rounds[0], f"{ROUNDS} rounds": refined.merged}.items():
+    told = {"merged": refined.rounds[0], "1 round": refined.rounds[1], f"{ROUNDS} rounds": refined.merged}
+    for label, posterior in told.items():
         figures[label] = {"score": model.score(posterior, test), "apart": apart(model.interval(posterior, 0.9)[0])}
     penalty = 1 / model.prior_variance
     all_rows = model.parts(train)
@@ -132,12 +167,101 @@ def one_run(name, split, seed):
     plain = [maximum(model, *part, 0.0)[0] for part in own]
     ridge = [maximum(model, *part, penalty) for part in own]
     weights = [hessian for _, hessian in ridge]
-    meta = np.linalg.solve(sum(weights), sum(h @ b for b, h in ridge))
+    weighted = np.linalg.solve(sum(weights), sum(h @ b for b, h in ridge))
     others = {"scikit-learn, all rows": beta, "mean of sites": np.mean(plain, axis=0)}
-    others |= {"mean of ridge": np.mean([b for b, _ in ridge], axis=0), "inverse variance": meta}
+    others |= {"mean of ridge": np.mean([b for b, _ in ridge], axis=0), "inverse variance": weighted}
     for label, found in others.items():
         figures[label] = {"score": float(log_likelihood(model, design, targets, found)), "apart": apart(found)}
     figures["scikit-learn, all rows"]["seconds"] = seconds
+    return figures
+
+
+def by_size(kind, rows, prior_variance, seed):
+    """How far one broadcast of ten sites with so many rows each is from one fit of all, where the model holds."""
+    rng = np.random.default_rng(seed)
+    columns = {f"x{place}": "real" for place in range(5)}
+    model = kind("y", columns={**columns, "y": kind.outcome()}, prior_variance=prior_variance)
+    x = rng.normal(size=(SITES * rows, 5))
+    f = x @ rng.normal(0, 0.5, 5)
+    drawn = rng.random(len(f)) < expit(f) if kind is db.LogisticRegression else rng.poisson(np.exp(f))
+    points = np.column_stack([x, drawn])
+    merged = db.merge([model.fit(part, rng=rng).posterior for part in np.array_split(points, SITES)])
+    mean, spread, _, _ = model.interval(model.fit(points, rng=rng).posterior, 0.9)
+    return float(np.abs((model.interval(merged, 0.9)[0] - mean) / spread).max())
+
+
+TRUTH, BETWEEN = 0.5, 0.7
+
+
+def unlike_sites(kind, sites, rows, rng):
+    """Frames of sites whose intercepts differ."""
+    frames = []
+    for site in range(sites):
+        x = rng.normal(size=rows)
+        f = TRUTH + BETWEEN * rng.standard_normal() + 0.4 * x
+        drawn = {
+            db.LinearRegression: f + rng.standard_normal(rows),
+            db.LogisticRegression: rng.random(rows) < expit(f),
+            db.PoissonRegression: rng.poisson(np.exp(f)),
+        }[kind]
+        frames.append(pd.DataFrame({"x": x, "y": drawn, "site": f"s{site}"}))
+    return frames
+
+
+def meta(estimates, errors):
+    """Mean and standard error of a meta-analysis, by fixed and by random effects."""
+    weights = errors**-2.0
+    mean = np.average(estimates, weights=weights)
+    excess = np.sum(weights * (estimates - mean) ** 2) - (len(weights) - 1)
+    between = max(0.0, excess / (weights.sum() - np.sum(weights**2) / weights.sum()))
+    wider = 1.0 / (errors**2 + between)
+    return (mean, weights.sum() ** -0.5), (np.average(estimates, weights=wider), wider.sum() ** -0.5)
+
+
+def differing(kind, sites, rows, seed):
+    """Estimates of the mean intercept and their half widths, and the distance of five rounds from one fit."""
+    rng = np.random.default_rng(seed)
+    frames = unlike_sites(kind, sites, rows, rng)
+    columns = {"x": "real", "y": kind.outcome()}
+    fixed, varying = kind("y", columns=columns), kind("y", columns=columns, varying=("intercept",))
+    alone = [fixed.fit(frame, rng=rng).posterior for frame in frames]
+    rows_of = [fixed.coefficients(posterior)[0] for posterior in alone]
+    averaged = meta(*(np.array([row[part] for row in rows_of]) for part in ("mean", "deviation")))
+    posteriors = [varying.fit(frame, rng=rng).posterior for frame in frames]
+    refined = db.refine(varying, frames, posteriors, rounds=5, rng=rng, schedule="parallel")
+    whole = kind("y", columns=columns, varying=("intercept",), by="site")
+    exact = whole.coefficients(whole.fit(pd.concat(frames), rng=rng).posterior)
+    found = varying.coefficients(refined.merged)
+    told = {"merged as if alike": fixed.coefficients(db.merge(alone))[0], "varying, 5 rounds": found[0]}
+    intervals = {name: (row["low"], row["high"]) for name, row in told.items()}
+    for name, (mean, error) in zip(("fixed effects", "random effects"), averaged, strict=True):
+        intervals[name] = (mean - 1.645 * error, mean + 1.645 * error)
+    if kind is db.LinearRegression:
+        intervals["MixedLM, all rows"] = mixed(pd.concat(frames))
+    apart = max(abs(a["mean"] - b["mean"]) / b["deviation"] for a, b in zip(found, exact, strict=True))
+    return intervals, apart
+
+
+def mixed(frame):
+    import statsmodels.formula.api as smf
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = smf.mixedlm("y ~ x", frame, groups=frame["site"]).fit()
+    low, high = found.conf_int(alpha=0.1).loc["Intercept"]
+    return float(low), float(high)
+
+
+def of_differing(kind, sites, rows, seeds):
+    runs = [differing(kind, sites, rows, seed) for seed in range(seeds)]
+    figures = {"apart": round(float(np.median([apart for _, apart in runs])), 5)}
+    for name in runs[0][0]:
+        ends = np.array([intervals[name] for intervals, _ in runs])
+        held = (ends[:, 0] <= TRUTH) & (ends[:, 1] >= TRUTH)
+        figures[name] = {
+            "held": round(float(held.mean()), 3),
+            "wide": round(float(np.nanmedian(np.ptp(ends, axis=1))), 3),
+        }
     return figures
 
 
@@ -151,16 +275,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one seed")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--only", default="", help="a part of the name of what to measure, such as RAND or differ")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     figures = {}
-    for name in DATA:
+    for name in [name for name in DATA if arguments.only in name]:
         for split in ("random", "by target"):
             found = medians([one_run(name, split, seed) for seed in range(1 if arguments.quick else arguments.seeds)])
             figures[f"{name}, {split}"] = found
             print(f"{name}, {split}")
             for label, each in found.items():
                 print(f"  {label:26}", {key: round(value, 4) for key, value in each.items()}, flush=True)
+    for kind, prior in itertools.product((db.LogisticRegression, db.PoissonRegression), (10.0, 1.0)):
+        name = f"{kind.__name__}, merged, by rows per site, prior variance {prior:g}"
+        if arguments.only in name:
+            sizes = (15, 30, 60, 120, 250, 500)
+            seeds = range(1 if arguments.quick else arguments.seeds)
+            runs = {rows: [by_size(kind, rows, prior, seed) for seed in seeds] for rows in sizes}
+            figures[name] = {rows: round(float(np.median(found)), 3) for rows, found in runs.items()}
+            print(name, figures[name], flush=True)
+    for kind, sites in itertools.product((db.LinearRegression, db.LogisticRegression, db.PoissonRegression), (6, 20)):
+        name = f"{kind.__name__}, {sites} sites that differ"
+        if arguments.only in name:
+            figures[name] = of_differing(kind, sites, 40, 5 if arguments.quick else 20 * arguments.seeds)
+            print(f"{name}, 40 rows each: 90 % intervals of the mean intercept")
+            for label, each in figures[name].items():
+                print(f"  {label:26}", each, flush=True)
     print(json.dumps({"benchmark": "regression", **figures}))
 
 

@@ -23,7 +23,7 @@ import pandas as pd
 import decbayes as db
 from decbayes.columns import Gaussian
 
-SITES, HIDDEN, STARTS, ROUNDS = 5, 0.1, 10, 10
+SITES, HIDDEN, STARTS, ROUNDS, RESTARTS = 5, 0.1, 10, 10, 4
 
 
 def penguins():
@@ -138,6 +138,8 @@ def one_run(frame, labels, components, kinds, seed):
         figures[f"{split}, one site"] = float(np.mean([score(posterior) for posterior in posteriors]))
         figures[f"{split}, merged"] = score(refined.rounds[0])
         figures[f"{split}, refined"] = score(refined.merged)
+        again = db.refine(model, shards, posteriors, rounds=ROUNDS, restarts=RESTARTS, rng=rng)
+        figures[f"{split}, best of {RESTARTS + 1} refined"] = score(again.merged)
     return figures
 
 

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from decbayes.models.quality import Quality as Quality
     from decbayes.models.registry import model_for as model_for
     from decbayes.models.registry import register as register
+    from decbayes.models.regression_mixture import RegressionMixture as RegressionMixture
     from decbayes.models.simple_mixtures import BernoulliMixture as BernoulliMixture
     from decbayes.models.simple_mixtures import CategoricalMixture as CategoricalMixture
     from decbayes.models.simple_mixtures import PoissonMixture as PoissonMixture
@@ -110,6 +111,7 @@ _HOME = {
     "Plan": "calibration",
     "PoissonMixture": "models.simple_mixtures",
     "PoissonRegression": "models.poisson_regression",
+    "RegressionMixture": "models.regression_mixture",
     "Posterior": "posterior",
     "Quadratic": "merging",
     "Quality": "models.quality",

@@ -75,6 +75,9 @@ def test_sites_that_differ_are_said_so_and_may(run, tables, rng):
     merged = db.load(tables / "g.posterior")
     assert merged.structure.model["by"] == "clinic"
     assert merged.contribution["variation"][0, 0] == 2.0  # half of four sites
+    line = "fit regression-mixture c.csv --components 2 --target visits --columns age,visits --kinds visits=real"
+    assert run(f"{line} -o i.posterior")[0] == 0
+    assert "age" in run("show i.posterior")[1]
     status, _, errors = run("fit poisson-regression c.csv --target visits --varying weight -o h.posterior")
     assert (status, "'weight' cannot vary from site to site" in errors) == (2, True)
 

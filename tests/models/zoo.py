@@ -4,6 +4,8 @@ import decbayes as db
 
 ASCENT = db.Ascent(passes=400, tolerance=1e-9)
 
+# Sites that differ little: drawn from a prior that knows nothing, some would differ beyond all measure.
+ALIKE = {"between_degrees": 20.0, "prior_between": 0.1}
 REGRESSED = {"a": db.columns.Gaussian(5, 2), "b": db.columns.Categorical(3), "c": "yes/no"}
 
 ZOO = {
@@ -61,19 +63,28 @@ ZOO = {
         db.PoissonRegression("y", columns=REGRESSED | {"y": "count"}, prior_variance=0.5, ascent=ASCENT),
         60,
     ),
+    "groups of regressions": (
+        db.RegressionMixture(2, "y", columns={"a": db.columns.Gaussian(5, 2), "y": "real"}, ascent=ASCENT),
+        100,
+    ),
     "linear, varying": (
-        db.LinearRegression("y", columns=REGRESSED | {"y": "real"}, varying=("intercept", "a"), ascent=ASCENT),
+        db.LinearRegression("y", columns=REGRESSED | {"y": "real"}, varying=("intercept", "a"), ascent=ASCENT, **ALIKE),
         80,
     ),
     "logistic, varying": (
         db.LogisticRegression(
-            "y", columns=REGRESSED | {"y": "yes/no"}, prior_variance=2.0, varying=("intercept",), ascent=ASCENT
+            "y", columns=REGRESSED | {"y": "yes/no"}, prior_variance=2.0, varying=("intercept",), ascent=ASCENT, **ALIKE
         ),
         80,
     ),
     "Poisson, varying": (
         db.PoissonRegression(
-            "y", columns=REGRESSED | {"y": "count"}, prior_variance=0.5, varying=("intercept", "b"), ascent=ASCENT
+            "y",
+            columns=REGRESSED | {"y": "count"},
+            prior_variance=0.5,
+            varying=("intercept", "b"),
+            ascent=ASCENT,
+            **ALIKE,
         ),
         80,
     ),

@@ -54,3 +54,21 @@ def test_features_converge_to_a_fixed_point_of_batch_inference(rng):
     np.testing.assert_allclose(counts, 3 * 240, rtol=1e-9)
     batch = model.fit(points, rng=rng, start=refined.merged).posterior
     np.testing.assert_allclose(batch.mean("features"), refined.merged.mean("features"), atol=1e-4)
+
+
+def test_restarts_leave_a_local_optimum_in_which_all_sites_are(rng):
+    """Every site begins with two clusters in one component, and one cluster in two."""
+    model = db.GaussianMixture(4, 2, variance=0.3, prior_variance=40.0, ascent=db.Ascent(passes=50, restarts=3))
+    centres = np.array([[-6.0, -6.0], [-6.0, 6.0], [6.0, -6.0], [6.0, 6.0]])
+    labels = [rng.integers(4, size=80) for _ in range(3)]
+    sites = [centres[own] + 0.5 * rng.normal(size=(80, 2)) for own in labels]
+    wrong = [np.where(own == 0, rng.integers(2, size=80), np.where(own == 3, 2, own + 1)) for own in labels]
+    bad = [model.from_assignments(points, own) for points, own in zip(sites, wrong, strict=True)]
+    stuck = db.refine(model, sites, bad, rounds=5, rng=rng, solver=db.Matching())
+    freed = db.refine(model, sites, bad, rounds=5, restarts=2, rng=rng, solver=db.Matching())
+    everything = np.concatenate(sites)
+    assert model.score(freed.merged, everything) > model.score(stuck.merged, everything) + 0.5
+    assert len(freed.rounds) == len(stuck.rounds) == 6
+    assert len(freed.shifts) == 5
+    open_ended = db.refine(model, sites, bad, most=4, tolerance=0.0, restarts=1, rng=rng)
+    assert len(open_ended.shifts) == 4

@@ -29,6 +29,7 @@ _shipped = {
     "LogisticRegression": "decbayes.models.logistic_regression",
     "PoissonMixture": "decbayes.models.simple_mixtures",
     "PoissonRegression": "decbayes.models.poisson_regression",
+    "RegressionMixture": "decbayes.models.regression_mixture",
 }
 _registered: dict[str, type[Model]] = {}
 

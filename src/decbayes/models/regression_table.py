@@ -186,7 +186,7 @@ class RegressionTable(Model):
         # Among predictors whole numbers are numbers like others.
         counts = {n: "real" for n, c in found.items() if isinstance(c, Poisson) and n != target and n not in known}
         columns = {**found, **(columns_of(frame, counts, names=counts, report=report) if counts else {})}
-        return cls(target, columns={name: columns[name] for name in found}, terms=terms, **settings)
+        return cls(target=target, columns={name: columns[name] for name in found}, terms=terms, **settings)
 
     @classmethod
     def from_file(
@@ -223,7 +223,7 @@ class RegressionTable(Model):
             target, terms, settings = said.target, said.terms, {**settings_in(said), **settings}
             agreed = {name: agreed[name] for name in needed(agreed, target, terms)}
         model = cls(
-            target, columns={n: c for n, c in agreed.items() if n != settings.get("by")}, terms=terms, **settings
+            target=target, columns={n: c for n, c in agreed.items() if n != settings.get("by")}, terms=terms, **settings
         )
         return model, model.read(path, report=report)
 

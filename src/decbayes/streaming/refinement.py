@@ -1,7 +1,8 @@
 """Further broadcasts: each site refits its data with all other sites' contributions as its prior."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -14,8 +15,11 @@ from decbayes.merging import align, product
 from decbayes.merging.problem import Solver
 from decbayes.models.model import Model
 from decbayes.posterior import Posterior
-from decbayes.streaming.joining import Target, narrowed, sized, slots_of
+from decbayes.streaming.joining import Target, bound, narrowed, sized, slots_of
 from decbayes.updates import Update
+
+# Rounds after which restarts are compared.
+TRIED = 3
 
 Schedule = Literal["sequential", "parallel", "asynchronous"]
 
@@ -37,6 +41,11 @@ class Refinement(Displayed):
     def merged(self) -> Posterior:
         return self.rounds[-1]
 
+    def continued(self, later: "Refinement") -> "Refinement":
+        """The whole of two refinements, of which the second went on where the first had stopped."""
+        rounds = self.rounds + later.rounds[1:]
+        return Refinement(later.posteriors, rounds, self.shifts + later.shifts, later.converged)
+
     def followed_by(self, later: "Refinement") -> "Refinement":
         """The whole of two refinements, the second with fewer slots."""
         return Refinement(later.posteriors, self.rounds + later.rounds, self.shifts + later.shifts, later.converged)
@@ -55,6 +64,7 @@ def refine(
     solver: Solver | None = None,
     damping: float = 1.0,
     components: Target | None = None,
+    restarts: int = 0,
 ) -> Refinement:
     """Refit every shard against the cavity of the merged posterior, for so many rounds or until it has converged.
 
@@ -72,9 +82,12 @@ def refine(
 
     With `components` slots are then joined, and what is left is refined again: down to so many, or ("auto") for as long
     as the bound of all data rises. Each site says for a few proposed pairs what a join would change, one number each.
+
+    With `restarts` sites also begin so many times more from random starts of their own. Each merge is refined for a few
+    rounds, and the one with the best bound of all data, one number per site, goes on: a way out of local optima.
     """
     check_kind(np.random.Generator, rng=rng)
-    check_whole(0, most=most if rounds is None else rounds)
+    check_whole(0, most=most if rounds is None else rounds, restarts=restarts)
     if not is_number(tolerance) or not tolerance >= 0:
         raise ValueError(f"tolerance must be a number of standard deviations, at least 0; not {tolerance!r}.")
     data, fitted = tuple(shards), tuple(posteriors)
@@ -84,13 +97,25 @@ def refine(
         raise ValueError(f"schedule is one of {', '.join(ROUNDS)}, not {schedule!r}.")
     check_target(components, fitted)
     ends = Ends(rounds, tolerance, most)
-    found = repeated(model, data, list(align(fitted, solver=solver).relabelled()), schedule, damping, ends, rng)
+    run = partial(repeated, model, data, schedule=schedule, damping=damping, rng=rng)
+    if restarts:
+        starts = [fitted, *([fit.posterior for fit in model.fit_many(data, rng=rng)] for _ in range(restarts))]
+        trials = [run(begun_at(each, solver), ends=ends.at_most(TRIED)) for each in starts]
+        best = max(trials, key=lambda trial: bound(model, data, trial.merged, rng))
+        found = best.continued(run(list(best.posteriors), ends=ends.after(TRIED)))
+    else:
+        found = run(begun_at(fitted, solver), ends=ends)
     while components is not None:
         own = narrowed(model, data, list(found.posteriors), components, rng)
         if slots_of(own[0]) == slots_of(found.posteriors[0]):
             break
         found = found.followed_by(repeated(sized(model, own[0]), data, own, schedule, damping, ends, rng))
     return found
+
+
+def begun_at(fitted: Sequence[Posterior], solver: Solver | None) -> list[Posterior]:
+    """Sites' contributions in common slots."""
+    return list(align(fitted, solver=solver).relabelled())
 
 
 @dataclass(frozen=True)
@@ -100,6 +125,16 @@ class Ends:
     rounds: int | None
     tolerance: float
     most: int
+
+    def at_most(self, rounds: int) -> "Ends":
+        """The first so many rounds."""
+        return replace(self, rounds=min(rounds, self.most if self.rounds is None else self.rounds))
+
+    def after(self, rounds: int) -> "Ends":
+        """What is left after so many rounds."""
+        if self.rounds is not None:
+            return replace(self, rounds=max(0, self.rounds - rounds))
+        return replace(self, most=max(0, self.most - rounds))
 
     def over(self, shifts: Sequence[float]) -> bool:
         done = len(shifts) - 1

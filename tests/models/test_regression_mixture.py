@@ -1,0 +1,80 @@
+"""Groups of rows, each with a regression of its own: against one regression, and against what was drawn."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import integrate
+
+import decbayes as db
+from decbayes.errors import InvalidStructure
+
+COLUMNS = {"x": db.columns.Gaussian(3, 2), "w": db.columns.Categorical("a", "b"), "y": db.columns.Gaussian(100, 10)}
+
+
+def rows(rng, count=120):
+    """Two lines that cross, and the line of each row."""
+    x, ward, line = rng.normal(3, 2, count), rng.integers(2, size=count), rng.random(count) < 0.4
+    y = np.where(line, 110 + 6 * (x - 3), 95 - 4 * (x - 3)) + 5 * ward + rng.normal(0, 2, count)
+    return pd.DataFrame({"x": x, "w": np.array(["a", "b"])[ward], "y": y}), line
+
+
+def test_one_group_is_a_linear_regression(rng):
+    frame, _ = rows(rng)
+    one = db.RegressionMixture(1, "y", columns=COLUMNS)
+    linear = db.LinearRegression("y", columns=COLUMNS)
+    fit, exact = one.fit(frame, rng=rng), linear.fit(frame)
+    for own, other in zip(one.lines(fit.posterior), linear.coefficients(exact.posterior), strict=True):
+        for part in ("mean", "low", "high"):
+            assert own[part] == pytest.approx(other[part], rel=1e-9)
+    assert fit.bound[-1] == pytest.approx(exact.bound[-1], rel=1e-9)
+    np.testing.assert_allclose(
+        one.log_predictive(fit.posterior, frame), linear.log_predictive(exact.posterior, frame), rtol=1e-9
+    )
+    for own, other in zip(
+        one.predict(fit.posterior, frame).values(), linear.predict(exact.posterior, frame).values(), strict=True
+    ):
+        np.testing.assert_allclose(own, other, rtol=1e-9)
+
+
+def test_lines_that_cross_are_found_by_sites_together(rng):
+    model = db.RegressionMixture(2, "y", columns=COLUMNS)
+    sites = [rows(rng) for _ in range(4)]
+    posteriors = [model.fit(frame, rng=rng).posterior for frame, _ in sites]
+    merged = db.merge(posteriors)
+    slopes = sorted(row["mean"] for row in model.lines(merged) if row["term"] == "x")
+    np.testing.assert_allclose(slopes, [-4, 6], atol=0.3)
+    tested, line = rows(rng, 300)
+    assert db.adjusted_rand(line, model.assign(merged, tested)) > 0.7
+    assert model.score(merged, tested) > np.mean([model.score(posterior, tested) for posterior in posteriors])
+
+
+def test_predictions_are_those_of_the_density(rng):
+    frame, _ = rows(rng)
+    model = db.RegressionMixture(2, "y", columns=COLUMNS)
+    posterior = model.fit(frame, rng=rng).posterior
+    new = frame.iloc[:1]
+    told = model.predict(posterior, new.drop(columns="y"), level=0.8)
+
+    def density(y):
+        return float(np.exp(model.log_predictive(posterior, new.assign(y=y)))[0])
+
+    below, between = (
+        integrate.quad(density, *ends, limit=200)[0]
+        for ends in ((-200, told["low"][0]), (told["low"][0], told["high"][0]))
+    )
+    assert below == pytest.approx(0.1, abs=1e-4)
+    assert between == pytest.approx(0.8, abs=1e-4)
+    mean = integrate.quad(lambda y: y * density(y), -200, 400, limit=200, points=[told["mean"][0]])[0]
+    assert mean == pytest.approx(told["mean"][0], rel=1e-3)
+
+
+def test_sites_with_other_groups_find_their_number(rng):
+    model = db.RegressionMixture("auto", "y", columns=COLUMNS, ascent=db.Ascent(restarts=2))
+    frame, _ = rows(rng, 300)
+    posterior = model.fit(frame, rng=rng).posterior
+    assert len(posterior.mean("weights")) == 2
+
+
+def test_what_varies_is_for_regressions_of_one_group():
+    with pytest.raises(InvalidStructure, match="Groups of a mixture differ already"):
+        db.RegressionMixture(2, "y", columns=COLUMNS, varying=("intercept",))
