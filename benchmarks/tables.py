@@ -24,6 +24,8 @@ import decbayes as db
 from decbayes.columns import Gaussian
 
 SITES, HIDDEN, STARTS, ROUNDS, RESTARTS = 5, 0.1, 10, 10, 4
+# Fits of all rows with other seeds, which may end in other optima.
+AGAIN = 8
 
 
 def penguins():
@@ -128,6 +130,8 @@ def one_run(frame, labels, components, kinds, seed):
     begin = time.process_time()
     batch = model.fit(train, rng=rng)
     figures = {"batch": score(batch.posterior), "seconds": time.process_time() - begin}
+    others = [score(model.fit(train, rng=np.random.default_rng([seed, again])).posterior) for again in range(AGAIN)]
+    figures |= {"batch, median of 8": float(np.median(others)), "batch, spread of 8": float(np.ptp(others))}
     figures |= stepmix(model, train, test, seed, figures["seconds"])
     by_chance = np.array_split(rng.permutation(len(train)), SITES)
     order = np.lexsort([rng.random(len(train)), groups])
