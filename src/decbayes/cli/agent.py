@@ -91,6 +91,7 @@ def agent(
         check_member(identity, agreed, key, opened)
         shards += told_data(agreed, opened, data)
     stop, file = stopping(stop_with_stdin), CharterFile(charter, agreed, identity.id)
+    links = replace(links, revoked=file.revoked)
     watcher = None if shown_at is None else watching(shown_at, scorer(agreed, shards, held, seed))
     log, served = Log.on_stdout(agreed.names), None if metrics is None else Metrics(metrics)
     if watcher is not None:
@@ -101,7 +102,7 @@ def agent(
                 rng = np.random.default_rng(seed)
                 begin = Beginning(file, identity, opened, links, log, served, watcher, refine, rng)
                 # The next charter's links are opened where these were.
-                links = replace(links, listen=serve(begin, shards, stop))
+                links = replace(links, listen=serve(begin, shards, stop), revoked=file.revoked)
     finally:
         if watcher is not None:
             watcher.page.close()
@@ -160,7 +161,6 @@ def serve(begin: Beginning, shards: Sequence[Any], stop: Event) -> tuple[str, ..
         refinements=begin.refinements,
         metrics=begin.metrics,
         watcher=begin.watcher,
-        revoked=begin.file.path.with_suffix(".revoked"),
     )
     try:
         for shard in shards:

@@ -105,7 +105,7 @@ def sums_of(alpha: Array, lengths: Array) -> Array:
 
 
 def tallied(posterior: Posterior, topics: Tally) -> Tally:
-    """The topics' tally with that of t: two factors tell its sum, and in a document it is below n, or 1 if n is less."""
+    """The topics' tally with that of t: two factors tell its sum, and in a document it is below n, or 1."""
     tables, (shape, _) = dense(posterior.contribution[SHARES]), dense(posterior.contribution[CONCENTRATION])[0]
     within = {**topics.within, SHARES: tables}
     return replace(topics, differences={CONCENTRATION: tables.sum() - np.array([shape])}, within=within, loose=1.0)

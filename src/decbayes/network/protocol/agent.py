@@ -250,6 +250,10 @@ class Agent:
             case Batch():
                 return self.on_batch(peer, message)
 
+    def on_stranger(self, peer: Peer) -> list[Effect]:
+        """Somebody is linked, or asks, who does not hold the group's secret."""
+        return [self._refuse(peer, Refused("stranger", "it does not hold the group's secret."))]
+
     def on_digest(self, peer: Peer, message: Digest) -> list[Effect]:
         """A neighbour's hash of everything: if it equals ours, it knows no version of ours that we do not."""
         changed = self._gossip.hear(peer, message)

@@ -1,10 +1,14 @@
-"""The charter's file, looked at while an agent runs: a new charter or epoch takes effect without a restart."""
+"""The charter's file and the list of revoked certificates beside it, looked at while an agent runs.
+
+A new charter or epoch, and a longer list, take effect without a restart: links are opened again by them.
+"""
 
 from pathlib import Path
 
 from decbayes.errors import DecbayesError, InvalidCharter
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.keys import AgentId
+from decbayes.network.runtime.credentials import revoked_names
 from decbayes.network.runtime.log import Log
 
 
@@ -14,9 +18,27 @@ class CharterFile:
     def __init__(self, path: Path, charter: Charter, own: AgentId) -> None:
         self.path, self.charter = path, charter
         self._own, self._seen = own, stamp(path)
+        self._list = path.with_suffix(".revoked")
+        self.revoked = revoked_names(self._list)
+        """The names of certificates that are accepted no more."""
 
     def renewed(self, log: Log) -> bool:
-        """Whether the file holds another charter now, by which the agent can go on."""
+        """Whether there is another charter now, by which the agent can go on, or another list."""
+        return any([self._another_list(log), self._another_charter(log)])
+
+    def _another_list(self, log: Log) -> bool:
+        try:
+            names = revoked_names(self._list)
+        except OSError as error:
+            # Nobody is let in again because a disk fails.
+            log("not_adopted", why=f"{self._list}: {error.strerror or error}")
+            return False
+        before, self.revoked = self.revoked, names
+        if names != before:
+            log("revoked", certificates=sorted(names), new=sorted(names - before))
+        return names != before
+
+    def _another_charter(self, log: Log) -> bool:
         now = stamp(self.path)
         if now == self._seen:
             return False

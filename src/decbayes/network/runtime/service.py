@@ -3,27 +3,25 @@
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from decbayes.errors import DecbayesError, InvalidData, StoreFailed
+from decbayes.errors import DecbayesError, InvalidData, Refused, StoreFailed
 from decbayes.files import to_bytes
 from decbayes.network.protocol.agent import Agent
-from decbayes.network.protocol.effects import Effect, Peer, Send, persist_first
+from decbayes.network.protocol.effects import Effect, Send, persist_first
 from decbayes.network.protocol.evidence import Learned
 from decbayes.network.protocol.messages import message_bytes
 from decbayes.network.protocol.pool import Entry, Merged
-from decbayes.network.runtime.credentials import revoked_names
 from decbayes.network.runtime.links import Links
 from decbayes.network.runtime.log import Log
 from decbayes.network.runtime.metrics import LOOPBACK, Metrics
 from decbayes.network.runtime.orders import withdrawn
 from decbayes.network.runtime.owner import Job, Outcome, Owner
 from decbayes.network.runtime.queues import SHARES, Inbox, Worker
-from decbayes.network.runtime.status import TICK_SECONDS, about_members, status_of
+from decbayes.network.runtime.status import TICK_SECONDS, about_members, member_name, status_of
 from decbayes.network.runtime.store import SqliteStore
 from decbayes.network.runtime.stored import set_description
 from decbayes.network.runtime.transport import SLACK, Question, Transport
@@ -64,12 +62,11 @@ class Service:
         refinements: int = 0,
         metrics: Metrics | None = None,
         watcher: "Watcher | None" = None,
-        revoked: Path | None = None,
     ) -> None:
         self.agent, self.log = agent, log
         self._owner = Owner(agent, store, rng=rng)
         self._withdrawn = withdrawn(store)
-        self._metrics, self._watcher, self._revoked = metrics, watcher, revoked
+        self._metrics, self._watcher = metrics, watcher
         self._store, self._rng, self._refinements = store, rng, refinements
         self._inbox = Inbox(SHARES * (message_bytes(agent.charter) + SLACK))
         self._fits, self._answers, self._merges = Worker(), Worker(), Worker()
@@ -153,7 +150,6 @@ class Service:
         self._look_around()
         self._report_losses()
         self._shut_out_floods()
-        self._shut_out_revoked()
         self._report_refusals()
         self._report_unreachable()
         if self._refinements and not self.agent.waiting:
@@ -251,23 +247,13 @@ class Service:
             self.log("dropped", messages=dropped - self._dropped)
         self._dropped = dropped
 
-    def _shut_out_revoked(self) -> None:
-        """Leave neighbours whose certificates were revoked; the list is read again each time."""
-        names = revoked_names(self._revoked) if self.agent.ticks % ORDER_TICKS == 0 else frozenset()
-        for peer in self.agent.peers if names else ():
-            if self.transport.certificate(peer) in names:
-                self._shut_out(peer, "its certificate was revoked")
-
-    def _shut_out(self, peer: Peer, why: str) -> None:
-        who = self.agent.guests.get(peer)
-        name = self.agent.pool.roster.names.get(who) if who else None
-        self.log("shut_out", member=name, address=self.transport.shut_out(peer), why=why)
-
     def _shut_out_floods(self) -> None:
         """Leave a neighbour that sends far more than anybody could need: others have to be heard too."""
         for source, count in list(self._inbox.dropped_of.items()):
             if count >= FLOOD and source in self.agent.peers:
-                self._shut_out(source, f"a flood: {count:,} messages found no room")
+                member = member_name(self.agent, source)
+                why = f"a flood: {count:,} messages found no room"
+                self.log("shut_out", member=member, address=self.transport.shut_out(source), why=why)
         self._inbox.dropped_of.clear()
 
     def _report_refusals(self) -> None:
@@ -286,11 +272,16 @@ class Service:
     def _fail(self, error: DecbayesError) -> None:
         self._failure = error
 
-    def _answer(self, question: Question) -> None:
+    def _answer(self, question: Question) -> list[Effect] | None:
         """Answer a question: what is known at once, what must be computed beside the talk."""
+        try:
+            question.check()
+        except Refused as error:
+            self._answers.submit(partial(question.refuse, f"Only members are answered: {error}"))
+            return self.agent.on_stranger("a question")
         if max(self._answers.waiting, self._merges.waiting) > MOST_QUESTIONS:
             self.log("not_answered", question=question.text, why="too many questions")
-            return
+            return None
         match question.text:
             case "status":
                 self._answers.submit(
@@ -301,6 +292,7 @@ class Service:
                 self._merges.submit(partial(self._answer_merged, question))
             case other:
                 self._answers.submit(partial(question.refuse, f"There is no question '{other}'."))
+        return None
 
     # In the workers' threads
 
