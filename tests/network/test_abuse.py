@@ -96,6 +96,16 @@ def test_a_shard_id_tells_nothing_without_the_sites_secret():
     assert mark(one, CHARTER.secret) != mark(one, bytes(31) + b"\1")
 
 
+def test_sequences_of_any_length_have_names_that_follow_from_their_steps(rng):
+    one, two = rng.normal(size=(3, 2)), rng.normal(size=(5, 2))
+    name, *others = (
+        shard_id(data, MEMBERS[0].secret)
+        for data in ([one, two], [two, one], [one[::-1], two], [np.concatenate([one, two])], [one])
+    )
+    assert name == others[0], "the order of sequences says nothing"
+    assert len({name, *others}) == 4, "that of their steps does, and so does where one ends"
+
+
 def test_the_same_data_at_two_members_is_noticed(rng):
     data = rng.normal(size=200)
     pool = Pool(CHARTER)
