@@ -53,7 +53,7 @@ def member_name(agent: Agent, peer: Peer) -> str | None:
 def about_members(pool: Pool, merged: Merged | None) -> dict[str, Any]:
     """What is known of each member, with what the last merge has shown; and who holds the same data."""
     called = pool.roster.called
-    same = [[called(origin) for origin in origins] for origins in pool.same_data()]
+    same = [sorted(map(called, origins)) for origins in pool.same_data()]
     return {"members": members(pool, merged), "same_data": same}
 
 
