@@ -9,6 +9,7 @@ from decbayes.errors import Refused
 from decbayes.merging import product
 from decbayes.network.protocol import agent as agent_module
 from decbayes.network.protocol import gossip as gossip_module
+from decbayes.network.protocol import member as member_module
 from decbayes.network.protocol import messages, validation
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.budget import Allowance
@@ -143,7 +144,7 @@ def refining_adds_instead_of_replacing(patch):
         posterior = product([own.posterior, refined.evidence.posterior])
         return Learned(replace(own, posterior=posterior), own.shards)
 
-    patch.setattr(agent_module, "relearn", doubled)
+    patch.setattr(member_module, "relearn", doubled)
 
 
 @mutant
@@ -163,7 +164,7 @@ def records_under_new_keys_are_refused(patch):
 
 @mutant
 def what_is_withdrawn_stays(patch):
-    patch.setattr(agent_module, "correct", lambda charter, own, shards, kept, rng: Learned(own, own.shards))
+    patch.setattr(member_module, "correct", lambda charter, own, shards, kept, rng: Learned(own, own.shards))
 
 
 @mutant
@@ -172,7 +173,7 @@ def what_is_withdrawn_leaves_its_numbers(patch):
         corrected = correct(charter, own, shards, kept, rng)
         return Learned(replace(corrected.evidence, posterior=own.posterior), own.shards)
 
-    patch.setattr(agent_module, "correct", correct_names)
+    patch.setattr(member_module, "correct", correct_names)
     patch.setattr(validation, "check_consistency", lambda header, posterior, charter: None)
 
 
