@@ -187,13 +187,35 @@ def test_sequences_begin_and_end_as_often_as_there_are_sequences(rng):
     steps, sequences = told(model, data)
     assert "observations" in model.tally(posterior).contradiction(steps, sequences + 1)
 
-    def moved_but_not_back(part):
-        part[0, 1] += 5.0
-        part[0, 0] -= 5.0
+    # As many visits as before, and more departures from the first state than visits.
+    parts = {name: np.array(dense(part)) for name, part in posterior.contribution.items()}
+    parts["transitions"] = np.array([[60.0, 60.0], [0.0, 0.0]]) * (steps - sequences) / 120.0
+    parts["start"] = np.array([[0.0], [float(sequences)]])
+    told_twice = Posterior(
+        model.structure, {**parts, "real": 0 * parts["real"], "categorical": 0 * parts["categorical"]}
+    )
+    assert "transitions" in model.tally(told_twice).contradiction(steps, sequences)
+
+
+def test_the_intercept_is_no_surer_than_the_rows_allow(rng):
+    model, size = ZOO["linear regression"]
+    data = simulated("linear regression", size, rng)
+    posterior = model.fit(data, rng=rng).posterior
+
+    def surer(part):
+        """The first of the numbers that are 0 or 1 is the intercept, which is 1 in every row."""
+        part[0, 2 + len(model.design.labels)] *= 1.5
         return part
 
-    lie = changed(posterior, "transitions", moved_but_not_back)
-    assert model.tally(lie).contradiction(steps, sequences) is not None
+    assert "intercept" in model.tally(changed(posterior, "coefficients", surer)).contradiction(size)
+
+
+def test_a_count_weighs_no_more_than_the_charters_value(rng):
+    model, size = ZOO["Poisson regression"]
+    data = simulated("Poisson regression", size, rng)
+    posterior, most = model.fit(data, rng=rng).posterior, model.largest_contribution(largest(data))["coefficients"]
+    held, places = dense(posterior.contribution["coefficients"])[0], len(model.design.labels)
+    assert abs(held[places]) > 1e-4 * size * most[0, places], "the intercept's weight comes near its bound"
 
 
 @pytest.mark.parametrize("name", ["mean", "known variance", "spherical", "diagonal", "full"])
