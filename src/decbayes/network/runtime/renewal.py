@@ -1,13 +1,14 @@
 """The charter's file and the list of revoked certificates beside it, looked at while an agent runs.
 
-A new charter or epoch, and a longer list, take effect without a restart: links are opened again by them.
+A new charter or epoch, a longer list, and a new key take effect without a restart: links are opened again by them.
 """
 
 from pathlib import Path
 
-from decbayes.errors import DecbayesError, InvalidCharter
+from decbayes.errors import DecbayesError, InvalidCharter, InvalidKey
 from decbayes.network.protocol.charter import Charter
-from decbayes.network.protocol.keys import AgentId
+from decbayes.network.protocol.keys import AgentId, Identity, short
+from decbayes.network.protocol.roster import Roster
 from decbayes.network.runtime.credentials import revoked_names
 from decbayes.network.runtime.log import Log
 
@@ -54,6 +55,44 @@ class CharterFile:
         log("adopted", charter=found.short_fingerprint, instead_of=self.charter.short_fingerprint)
         self.charter = found
         return True
+
+
+class KeyFile:
+    """An agent's key and the file that it came from: once the members have voted for another key, it may take its place."""
+
+    def __init__(self, path: Path, identity: Identity) -> None:
+        self.path, self.identity = path, identity
+        self._seen, self._told = stamp(path), ""
+
+    def renewed(self, roster: Roster, log: Log) -> bool:
+        """Whether the file holds the member's newer key now, by which the agent can go on."""
+        now = stamp(self.path)
+        if now == self._seen or now is None:
+            return False
+        try:
+            found = Identity.load(self.path)
+            if found.id != self.identity.id:
+                check_key(found, self.identity, roster)
+        except (DecbayesError, OSError) as error:
+            # It is looked at again: the votes may still be on their way.
+            if str(error) != self._told:
+                log("not_adopted", why=str(error))
+            self._told = str(error)
+            return False
+        self._seen, self._told = now, ""
+        before, self.identity = self.identity, found
+        if before.id != found.id:
+            log("adopted", key=short(found.id), instead_of=short(before.id))
+        return before.id != found.id
+
+
+def check_key(after: Identity, before: Identity, roster: Roster) -> None:
+    if after.secret != before.secret:
+        raise InvalidKey(
+            "The new key was not made with `decbayes keygen NEW --after OLD`; the agent keeps the old one."
+        )
+    if after.id not in roster.keys or roster.seat(after.id) != roster.seat(before.id):
+        raise InvalidKey("Not enough members have signed the new key yet (`decbayes tell rekey`); the old one is used.")
 
 
 def check_renewal(before: Charter, after: Charter, own: AgentId) -> None:
