@@ -58,7 +58,7 @@ class CharterFile:
 
 
 class KeyFile:
-    """An agent's key and the file that it came from: once the members have voted for another key, it may take its place."""
+    """An agent's key and the file that it came from; another key may take its place once the members have signed it."""
 
     def __init__(self, path: Path, identity: Identity) -> None:
         self.path, self.identity = path, identity
@@ -88,9 +88,7 @@ class KeyFile:
 
 def check_key(after: Identity, before: Identity, roster: Roster) -> None:
     if after.secret != before.secret:
-        raise InvalidKey(
-            "The new key was not made with `decbayes keygen NEW --after OLD`; the agent keeps the old one."
-        )
+        raise InvalidKey("The new key was not made by `decbayes keygen NEW --after OLD`; the agent keeps the old one.")
     if after.id not in roster.keys or roster.seat(after.id) != roster.seat(before.id):
         raise InvalidKey("Not enough members have signed the new key yet (`decbayes tell rekey`); the old one is used.")
 
