@@ -29,6 +29,7 @@ from decbayes.network.protocol.messages import Batch, Digest, encode
 from decbayes.network.runtime.ask import Inquiry
 from decbayes.network.runtime.links import Links
 from decbayes.network.runtime.orders import Observe, answer_to, give
+from decbayes.network.runtime.sealing import Seal
 from decbayes.network.runtime.spawn import Party
 from decbayes.network.runtime.transport import open_session, root_key
 from decbayes.posterior import Posterior
@@ -41,7 +42,7 @@ class Hostile:
     """A member of the group that says whatever it likes to one agent."""
 
     def __init__(self, charter: Charter, identity: Identity, endpoint: str) -> None:
-        self.charter, self.identity = charter, identity
+        self.charter, self.identity, self.seal = charter, identity, Seal(charter.secret)
         self.session, _ = open_session(Links(listen=(), connect=(endpoint,)), most_bytes=1 << 30)
         self.root, self.name = root_key(charter), str(self.session.info.zid())
         self.token = self.session.liveliness().declare_token(f"{self.root}/here/{self.name}")
@@ -53,7 +54,8 @@ class Hostile:
 
     def say(self, message: bytes) -> None:
         key = f"{self.root}/to/{self.other}/{self.name}"
-        self.session.put(key, message, congestion_control=zenoh.CongestionControl.BLOCK)
+        sealed = self.seal.close(message, key)
+        self.session.put(key, sealed, congestion_control=zenoh.CongestionControl.BLOCK)
 
     def record(self, version: int, *, scale: float = 1.0) -> bytes:
         fitted = self.charter.model.fit(np.ones((1, 3))).posterior

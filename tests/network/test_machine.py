@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from decbayes.network import Agent, Send, persist_first
 from decbayes.network.simulation.ledger import Ledger
-from decbayes.network.simulation.simulator import Disk, Site
+from decbayes.network.simulation.sites import Disk, Site
 
 COUNT = 3
 MEMBERS = identities(COUNT)

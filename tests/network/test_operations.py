@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from parties import Means
 
-from decbayes.network import Identity
+from decbayes.network import Charter, Identity
 from decbayes.network.runtime.ask import Inquiry
 from decbayes.network.runtime.links import Links
 
@@ -81,6 +81,11 @@ def test_data_is_added_corrected_and_withdrawn_while_the_agent_runs(tmp_path):
         with inquiry(party, "agent 0") as ask:
             assert until(lambda: ask.posterior().description["counted"].keys() == {"agent 0", "agent 2"})
             assert ask.posterior().description["members"]["agent 1"]["state"] == "retracted"
+        again.stop()
+        once_more = party.start("agent 1", "--data", str(better), *links)
+        assert until(lambda: "for good" in str(once_more.events("not_published")))
+        with inquiry(party, "agent 1") as ask:
+            assert until(lambda: ask.posterior().description["counted"].keys() == {"agent 0", "agent 2"})
 
 
 def test_members_are_removed_and_keep_their_seats_by_signed_votes(tmp_path):
@@ -112,9 +117,12 @@ def test_a_key_is_replaced_and_its_evidence_counts_once(tmp_path):
             cli("tell", "rekey", tmp_path / f"agent {number}.store", "agent 2", public)
         # It has heard of the votes before it stops, and so its store says whose the new key is.
         assert until(lambda: len(party.agents["agent 2"].events("accepted")) >= 4)
-        party.agents["agent 2"].stop()
-        (tmp_path / "agent 2.key").rename(tmp_path / "agent 2.old")
         (tmp_path / "new.key").rename(tmp_path / "agent 2.key")
+        agent = party.agents["agent 2"]
+        assert until(lambda: [line for line in agent.events("adopted") if "key" in line])
+        assert until(lambda: len(agent.events("listening")) == 2)
+        party.agreement(ALL, set(ALL), timeout=SECONDS)
+        agent.stop()
         party.join("agent 2", neighbours=("agent 1",))
         party.agreement(ALL, set(ALL), timeout=SECONDS)
 
@@ -177,3 +185,30 @@ def test_a_new_charter_takes_effect_without_a_restart(tmp_path):
         party.join("agent 2", neighbours=("agent 0",))
         party.agreement(ALL, set(ALL), timeout=SECONDS)
         assert len({line["endpoints"][0] for line in first.events("listening")}) == 1
+
+
+def test_an_epoch_begins_without_a_restart_and_counts_earlier_data_once(tmp_path):
+    both = ALL[:2]
+    with Means(tmp_path, 2) as party:
+        party.join("agent 0")
+        party.join("agent 1", neighbours=("agent 0",))
+        party.agreement(both, set(both), timeout=SECONDS)
+        before = party.stored("agent 0").posterior
+        cli("charter", "next", party.charter_file, "--store", tmp_path / "agent 0.store", "-o", tmp_path / "next.toml")
+        (tmp_path / "next.toml").rename(party.charter_file)
+        assert until(lambda: all(len(party.agents[name].events("listening")) == 2 for name in both))
+        party.charter = Charter.load(party.charter_file)
+        more = np.full((7, 3), 4.0)
+        np.save(tmp_path / "more.npy", more)
+        assert "observed 7" in cli("tell", "observe", tmp_path / "agent 1.store", tmp_path / "more.npy")
+        with inquiry(party, "agent 0") as ask:
+            assert until(lambda: ask.posterior().description["observations"] == 7), "the others are in the prior"
+            whole = ask.posterior().posterior.natural["mean"]
+        alone = party.charter.model.fit(more).posterior.contribution["mean"]
+        np.testing.assert_allclose(whole, before.natural["mean"] + alone, atol=1e-9)
+        # The old data, which it is started with again, do not count twice.
+        party.agents["agent 1"].stop()
+        party.join("agent 1", shards=0, neighbours=("agent 0",))
+        with inquiry(party, "agent 1") as ask:
+            assert until(lambda: ask.posterior().description["observations"] == 7)
+            np.testing.assert_allclose(ask.posterior().posterior.natural["mean"], whole, atol=1e-9)

@@ -2,13 +2,16 @@
 
 import numpy as np
 import pytest
-from groups import gaussian_charter, identities
+from groups import charter_of, gaussian_charter, identities
 
+import decbayes as db
 from decbayes.errors import Refused
-from decbayes.network import open_record, sign_record
+from decbayes.network import open_record, sign_record, verify
+from decbayes.network.protocol.evidence import learn, nothing, reconcile
 from decbayes.network.protocol.gossip import lacks
 from decbayes.network.protocol.pool import Pool, Proof
 from decbayes.network.protocol.validation import check_proof
+from decbayes.posterior import Posterior
 
 MEMBERS = identities(2)
 CHARTER = gaussian_charter(MEMBERS)
@@ -56,3 +59,45 @@ def test_pools_with_other_versions_have_other_hashes():
     for pool, held in zip(pools, (record(5), record(6), record(5, 2.0)), strict=True):
         pool.add(held)
     assert len({pool.root for pool in pools}) == 3
+
+
+def evidence_of(charter, **shards):
+    """What an agent stands for that has observed these shards."""
+    own = nothing(charter)
+    for name, data in shards.items():
+        own = learn(charter, own, name, np.array(data)[:, None], None).evidence
+    return own
+
+
+def test_two_halves_of_what_an_agent_has_observed_count_once_each():
+    """After a lost disk it has observed some shards anew, and hears from others of a version with other ones."""
+    charter = gaussian_charter(identities(2))
+    new, old = evidence_of(charter, a=[1.0, 2.0]), evidence_of(charter, b=[5.0, 6.0, 7.0])
+    both = reconcile(new, old)
+    assert (both.shards, both.observations, both.units) == ({"a", "b"}, 5, 5)
+    whole = charter.model.fit(np.array([1.0, 2.0, 5.0, 6.0, 7.0])[:, None]).posterior
+    np.testing.assert_allclose(both.posterior.natural["mean"], whole.natural["mean"], atol=1e-12)
+
+
+def test_of_what_cannot_be_told_apart_nothing_counts_twice():
+    charter = gaussian_charter(identities(2))
+    some, more = evidence_of(charter, a=[1.0]), evidence_of(charter, a=[1.0], b=[2.0])
+    other = evidence_of(charter, b=[2.0], c=[3.0])
+    assert reconcile(some, more) is more
+    assert reconcile(more, some) is more
+    assert reconcile(more, other) is more, "they share a shard, and hold others: their sum would count it twice"
+    assert reconcile(some, nothing(charter)) is some
+
+
+def test_a_contribution_must_fit_every_slot_that_it_may_be_put_into():
+    """An epoch's prior may know much of one slot and nothing of another; components may change places."""
+    model = db.GaussianMixture(2, 1, variance=1.0)
+    charter, structure = charter_of(model, identities(2)), model.structure
+    known = {"weights": np.array([[99.0], [0.0]]), "components": np.array([[0.0, -50.0], [0.0, 0.0]])}
+    later = charter.next_epoch(Posterior(structure, known), {})
+    taken = {"weights": np.array([[-0.5], [1.5]]), "components": np.array([[0.0, 0.25], [0.0, -0.75]])}
+    lie = Posterior(later.structure, taken)
+    record = sign_record(later, identities(2)[0], 1, posterior=lie, shards=frozenset({"s"}), observations=1)
+    with pytest.raises(Refused) as refused:
+        verify(open_record(record.content, later), later)
+    assert refused.value.reason == "domain", "in the other slot it would leave less than nothing"

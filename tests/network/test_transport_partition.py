@@ -1,4 +1,4 @@
-"""Two halves of a group across network namespaces: cut apart for 25 seconds, they agree within ten of being joined."""
+"""Two halves of a group across network namespaces, cut apart for a while: they agree within ten seconds of healing."""
 
 import os
 import shutil
@@ -10,7 +10,8 @@ from parties import Means
 
 pytestmark = [pytest.mark.xdist_group("sockets"), pytest.mark.timeout(180)]
 
-PARTITION_SECONDS = 25.0
+# By then links have been given up on both sides; retries that have slowed down need longer, and are tried with 25 s.
+PARTITION_SECONDS = (5.0, pytest.param(25.0, marks=pytest.mark.slow))
 AGREEMENT_SECONDS = 10.0
 LEFT, RIGHT = "10.213.7.1", "10.213.7.2"
 
@@ -64,7 +65,8 @@ def agreement(party, live, everybody, timeout):
     raise AssertionError(f"no agreement after {timeout} s: {[sorted(one['counted']) for one in known]}")
 
 
-def test_a_partition_heals(tmp_path, namespaces):
+@pytest.mark.parametrize("seconds", PARTITION_SECONDS)
+def test_a_partition_heals(tmp_path, namespaces, seconds):
     left, right = namespaces
     inside = {left: ("ip", "netns", "exec", left), right: ("ip", "netns", "exec", right)}
     with Means(tmp_path, 6) as party:
@@ -84,7 +86,7 @@ def test_a_partition_heals(tmp_path, namespaces):
         party.join("agent 5", *near, prefix=inside[right])
         agreement(party, ["agent 0", "agent 2", "agent 4"], before | {"agent 4"}, AGREEMENT_SECONDS)
         agreement(party, ["agent 1", "agent 3", "agent 5"], before | {"agent 5"}, AGREEMENT_SECONDS)
-        time.sleep(max(0.0, cut + PARTITION_SECONDS - time.monotonic()))
+        time.sleep(max(0.0, cut + seconds - time.monotonic()))
         assert "agent 5" not in party.stored("agent 0").description["counted"], "the halves are apart"
 
         cable(left, "up")

@@ -8,11 +8,12 @@ from collections import Counter
 
 import pytest
 
-from decbayes.errors import TransportFailed
+from decbayes.errors import Refused, TransportFailed
 from decbayes.network.protocol.messages import Digest, encode
 from decbayes.network.runtime.links import Links, settings, with_port
 from decbayes.network.runtime.log import Log, understand
 from decbayes.network.runtime.queues import CALL_BYTES, Inbox, Outbox
+from decbayes.network.runtime.sealing import Seal
 from decbayes.network.runtime.transport import explain
 
 
@@ -74,6 +75,24 @@ def test_the_inbox_holds_so_many_bytes_of_all_and_no_more():
     for number in range(50):
         inbox.post(lambda: None, source=f"neighbour {number}", size=9 * CALL_BYTES)
     assert inbox.dropped == 40
+
+
+def test_what_is_sealed_is_opened_with_the_same_secret_for_the_same_purpose_only():
+    seal, other = Seal(bytes(32)), Seal(bytes(31) + b"1")
+    sealed = seal.close(b"a record", "to/one/two")
+    assert seal.open(sealed, "to/one/two") == b"a record"
+    assert b"record" not in sealed
+    assert seal.close(b"a record", "to/one/two") != sealed
+    damaged = sealed[:-1] + bytes([sealed[-1] ^ 1])
+    for who, content, about in [
+        (other, sealed, "to/one/two"),
+        (seal, sealed, "to/one/three"),
+        (seal, damaged, "to/one/two"),
+        (seal, b"", "to/one/two"),
+        (seal, sealed[:12], "to/one/two"),
+    ]:
+        with pytest.raises(Refused, match="secret"):
+            who.open(content, about)
 
 
 @pytest.mark.parametrize("endpoint", ["", "host", "1.2.3.4:", ":80", "127.0.0.1:65536", "tcp/127.0.0.1:80", "a b:1"])

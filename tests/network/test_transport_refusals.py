@@ -1,6 +1,9 @@
 """What must not get in does not: it is refused, counted by reason and logged, and the next valid record counts."""
 
 import time
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,6 +19,8 @@ from decbayes.network.protocol.guests import Guests
 from decbayes.network.protocol.messages import Batch, Digest, Pull, encode, message_bytes
 from decbayes.network.runtime.ask import Inquiry
 from decbayes.network.runtime.links import Links, settings
+from decbayes.network.runtime.sealing import Seal
+from decbayes.network.runtime.stored import stored_pool
 from decbayes.network.runtime.transport import config, open_session, root_key
 from decbayes.posterior import Posterior
 
@@ -31,13 +36,15 @@ class Neighbour:
     def __init__(self, charter, endpoint):
         self.session, _ = open_session(Links(listen=(), connect=(endpoint,)), most_bytes=64 << 20)
         self.root, self.name = root_key(charter), str(self.session.info.zid())
+        self.seal = Seal(charter.secret)
         self.token = self.session.liveliness().declare_token(f"{self.root}/here/{self.name}")
         here = [str(reply.ok.key_expr) for reply in self.session.liveliness().get(f"{self.root}/here/*", timeout=5)]
         (self.other,) = [key.rpartition("/")[2] for key in here if not key.endswith(self.name)]
 
-    def say(self, message, *, name=None):
+    def say(self, message, *, name=None, sealed=True):
         key = f"{self.root}/to/{self.other}/{name or self.name}"
-        self.session.put(key, message, congestion_control=zenoh.CongestionControl.BLOCK)
+        told = self.seal.close(message, key) if sealed else message
+        self.session.put(key, told, congestion_control=zenoh.CongestionControl.BLOCK)
 
     def introduce(self, charter, identity):
         """Show that it is a member, as every agent does at each tick."""
@@ -107,15 +114,18 @@ def test_a_hostile_neighbour_is_refused_and_the_next_valid_record_counts(tmp_pat
         (None, b"{}"),
         (None, b'{"counted": [], "observations": "many", "set": 3}'),
         ("another model", b'{"counted": {}, "observations": 0, "set": ""}'),
+        ("no charter", b'{"counted": {}, "observations": 0, "set": ""}'),
     ],
 )
 def test_whoever_is_asked_may_answer_nonsense(payload, attachment):
     charter, other = gaussian_charter(identities(1)), gaussian_charter(identities(1), dimension=2)
-    genuine = to_bytes(Posterior.of_prior((other if payload else charter).structure))
+    genuine = to_bytes(Posterior.of_prior((other if payload == "another model" else charter).structure))
     session, (endpoint,) = open_session(Links(), most_bytes=MOST)
     key = f"{root_key(charter)}/ask/me"
     content = payload if isinstance(payload, bytes) else genuine
-    with session.declare_queryable(f"{key}/*", lambda query: answer(query, f"{key}/posterior", content, attachment)):
+    seal = Seal(charter.secret if payload != "no charter" else b"another secret")
+    reply = partial(answer, key=f"{key}/posterior", content=content, attachment=attachment, seal=seal)
+    with session.declare_queryable(f"{key}/*", reply):
         ask = Inquiry(charter, Links(listen=(), connect=(endpoint,)))
         with pytest.raises(DecbayesError) as told, ask:
             ask.posterior()
@@ -124,9 +134,10 @@ def test_whoever_is_asked_may_answer_nonsense(payload, attachment):
     assert "No agent" not in str(told.value), "it did answer"
 
 
-def answer(query, key, content, attachment):
+def answer(query, key, content, attachment, seal):
+    told = seal.close(attachment, "posterior description")
     with query:
-        query.reply(key, content, attachment=attachment)
+        query.reply(key, seal.close(content, "posterior answer"), attachment=told)
 
 
 def test_without_a_certificate_of_the_authority_nobody_gets_a_link(tmp_path):
@@ -157,18 +168,66 @@ def test_without_a_certificate_of_the_authority_nobody_gets_a_link(tmp_path):
 
 def test_a_revoked_certificate_is_shut_out_while_the_agents_run(tmp_path):
     ours = Authority(tmp_path, "ours")
+    tls = {name: ours.certify(name) for name in ("first", "second", "third", "fourth", "fifth")}
     with Means(tmp_path, 3) as party:
-        first = party.join("agent 0", *options(ours.certify("first")))
-        party.join("agent 1", *options(ours.certify("second")), neighbours=("agent 0",))
-        party.join("agent 2", *options(ours.certify("third")), neighbours=("agent 0",))
+        first = party.join("agent 0", *options(tls["first"]))
+        party.join("agent 1", *options(tls["second"]), neighbours=("agent 0",))
+        party.join("agent 2", *options(tls["third"]), neighbours=("agent 0",))
         assert until(lambda: len(first.events("accepted")) == 2)
-        (tmp_path / "group.revoked").write_text("second\n")
-        assert until(lambda: first.events("shut_out"))
-        (line,) = first.events("shut_out")
-        assert (line["member"], "(second)" in line["address"]) == ("agent 1", True)
-        assert "revoked" in line["why"]
-        with inquiry(party, "agent 0", tls=ours.certify("fourth")) as ask:
+        with eavesdropper(party, "agent 0", tls["fifth"]) as heard:
+            assert until(lambda: heard), "whoever is linked is handed what others are sent"
+        (tmp_path / "group.revoked").write_text("second\nfifth\n")
+        assert until(lambda: [line["new"] for line in first.events("revoked")] == [["fifth", "second"]])
+        assert until(lambda: len(first.events("listening")) == 2)
+        with inquiry(party, "agent 0", tls=tls["fourth"]) as ask:
+            assert until(lambda: [each["member"] for each in ask.status()["neighbours"]] == ["agent 2"])
+            with eavesdropper(party, "agent 0", tls["fifth"]) as heard:
+                assert until(lambda: ask.status()["neighbours"][0]["seconds_ago"] < 0.5)
+                time.sleep(1)
+                assert heard == []
             assert [each["member"] for each in ask.status()["neighbours"]] == ["agent 2"]
+        with (
+            pytest.raises(TransportFailed, match="No agent"),
+            inquiry(party, "agent 0", tls=tls["second"]) as ask,
+        ):
+            ask.status(timeout=2)
+        (tmp_path / "group.revoked").unlink()
+        assert until(lambda: len(first.events("listening")) == 3)
+        with inquiry(party, "agent 0", tls=tls["fourth"]) as ask:
+            assert until(lambda: {each["member"] for each in ask.status()["neighbours"]} == {"agent 1", "agent 2"})
+
+
+@contextmanager
+def eavesdropper(party, name, tls=None):
+    """Somebody who is linked with an agent and subscribes to everything; what it is handed, in the order of arrival."""
+    links = Links(listen=(), connect=(party.agents[name].endpoint(),), tls=tls)
+    session, _ = open_session(links, most_bytes=MOST)
+    heard = []
+    with session.declare_subscriber("**", lambda sample: heard.append(bytes(sample.payload))):
+        yield heard
+    session.close()
+
+
+def test_whoever_is_linked_without_the_charter_learns_nothing(tmp_path):
+    """zenoh hands messages to all who subscribe to their key: a certificate was once enough to get all records."""
+    with Means(tmp_path, 2) as party:
+        first = party.join("agent 0")
+        with eavesdropper(party, "agent 0") as heard, Neighbour(party.charter, first.endpoint()) as stranger:
+            party.join("agent 1", neighbours=("agent 0",))
+            party.agreement(["agent 0", "agent 1"], {"agent 0", "agent 1"}, timeout=SECONDS)
+            stored = [record.content for record in stored_pool(tmp_path / "agent 0.store", party.charter).counted()]
+            assert until(lambda: len(heard) > 20)
+            assert max(map(len, heard)) > min(map(len, stored)), "it was handed records"
+            assert not [1 for message in heard for content in stored if content[:40] in message or content in message]
+            stranger.say(encode(Pull((party.identities["agent 1"].id,))), sealed=False)
+            without = replace(party.charter, secret=bytes(31) + b"1")
+            ask = Inquiry(without, Links(listen=(), connect=(first.endpoint(),)))
+            for question in (ask.status, ask.posterior):
+                with pytest.raises(TransportFailed, match="Only members are answered"):
+                    question()
+            ask.close()
+        with inquiry(party, "agent 0") as ask:
+            assert until(lambda: ask.status()["refused"].get("stranger") == 3)
 
 
 def call_plainly(party):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from decbayes.network.runtime.links import Links
     from decbayes.network.runtime.log import Log
     from decbayes.network.runtime.metrics import Metrics
-    from decbayes.network.runtime.renewal import CharterFile
+    from decbayes.network.runtime.renewal import CharterFile, KeyFile
     from decbayes.network.runtime.watching import Score, Watcher
     from decbayes.page import PageAddress
 
@@ -75,7 +75,7 @@ def agent(
     from decbayes.network.runtime.links import Links
     from decbayes.network.runtime.log import Log
     from decbayes.network.runtime.metrics import Metrics
-    from decbayes.network.runtime.renewal import CharterFile
+    from decbayes.network.runtime.renewal import CharterFile, KeyFile
     from decbayes.page import PageAddress
 
     check_streams(stop_with_stdin)
@@ -90,7 +90,8 @@ def agent(
     with SqliteStore(store, agreed) as opened:
         check_member(identity, agreed, key, opened)
         shards += told_data(agreed, opened, data)
-    stop, file = stopping(stop_with_stdin), CharterFile(charter, agreed, identity.id)
+    stop, file, keys = stopping(stop_with_stdin), CharterFile(charter, agreed, identity.id), KeyFile(key, identity)
+    links = replace(links, revoked=file.revoked)
     watcher = None if shown_at is None else watching(shown_at, scorer(agreed, shards, held, seed))
     log, served = Log.on_stdout(agreed.names), None if metrics is None else Metrics(metrics)
     if watcher is not None:
@@ -99,9 +100,9 @@ def agent(
         while not stop.is_set():
             with SqliteStore(store, file.charter) as opened:
                 rng = np.random.default_rng(seed)
-                begin = Beginning(file, identity, opened, links, log, served, watcher, refine, rng)
+                begin = Beginning(file, keys, opened, links, log, served, watcher, refine, rng)
                 # The next charter's links are opened where these were.
-                links = replace(links, listen=serve(begin, shards, stop))
+                links = replace(links, listen=serve(begin, shards, stop), revoked=file.revoked)
     finally:
         if watcher is not None:
             watcher.page.close()
@@ -112,7 +113,7 @@ class Beginning:
     """What an agent begins to serve with, under one charter."""
 
     file: "CharterFile"
-    identity: "Identity"
+    key: "KeyFile"
     store: "SqliteStore"
     links: "Links"
     log: "Log"
@@ -147,7 +148,7 @@ def serve(begin: Beginning, shards: Sequence[Any], stop: Event) -> tuple[str, ..
     store, log, charter = begin.store, begin.log, begin.file.charter
     # Versions leap by random steps that must differ from start to start: never from a seed.
     saved, fresh = store.load(), np.random.default_rng()
-    member = Agent(charter, begin.identity, rng=fresh, saved=saved, software=decbayes.__version__)
+    member = Agent(charter, begin.key.identity, rng=fresh, saved=saved, software=decbayes.__version__)
     log.names = charter.names
     if store.damaged:
         log("store_damaged", records=store.damaged, text="They are ignored; neighbours send them again.")
@@ -160,12 +161,11 @@ def serve(begin: Beginning, shards: Sequence[Any], stop: Event) -> tuple[str, ..
         refinements=begin.refinements,
         metrics=begin.metrics,
         watcher=begin.watcher,
-        revoked=begin.file.path.with_suffix(".revoked"),
     )
     try:
         for shard in shards:
             service.observe(shard)
-        service.run(stop, until=lambda: begin.file.renewed(log))
+        service.run(stop, until=lambda: begin.file.renewed(log) or begin.key.renewed(member.pool.roster, log))
     finally:
         service.close()
     return service.transport.endpoints

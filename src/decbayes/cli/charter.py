@@ -101,7 +101,7 @@ def next_epoch(
 ) -> None:
     """Begin a new epoch: the merge so far becomes the prior, and the data in it are not counted again.
 
-    All members need the new file, and each needs a new store.
+    All members need the new file and the `.prior` beside it; stores stay, and running agents go on by it.
 
     For example:
 

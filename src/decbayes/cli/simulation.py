@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from decbayes.network.simulation.schedule import History, run_history
-from decbayes.network.simulation.simulator import Simulation, Site
+from decbayes.network.simulation.simulator import Simulation
+from decbayes.network.simulation.sites import Site
 
 
 def check_many(histories: int, agents: int, steps: int, seed: int, console: Console) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from decbayes.network.runtime.stored import members
 from decbayes.network.runtime.watching import Showing
 from decbayes.network.simulation.schedule import History
-from decbayes.network.simulation.simulator import Site
+from decbayes.network.simulation.sites import Site
 from decbayes.page import Page
 from decbayes.page.outside import Arrivals, outside_view
 

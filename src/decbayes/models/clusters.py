@@ -12,7 +12,7 @@ from scipy.special import logsumexp, softmax
 
 from decbayes.arguments import Above, check_positive, real_array
 from decbayes.errors import InvalidData
-from decbayes.families import Array, Weights
+from decbayes.families import Array, Weights, dense
 from decbayes.models.ascent import Ascent, Fit, Keep, OnPass, Watch, as_arrays, fit_best, fit_of, inside
 from decbayes.models.emissions import Emissions, Natural, Reference
 from decbayes.models.information import mixture_information
@@ -23,6 +23,7 @@ from decbayes.models.number import Search, check_number, known_number
 from decbayes.models.point_pass import MOST_CANDIDATES, PointBlocks
 from decbayes.models.points import Points, check_fit, check_held, check_structure, in_blocks, open_points
 from decbayes.models.table_likelihoods import draw_categories
+from decbayes.models.tally import Tally
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet
@@ -166,6 +167,22 @@ class Clusters(Model):
         slopes = coefficients(blocks.emissions, posterior.natural)
         statistics = columns_of(posterior.structure, blocks.emissions)
         return mixture_information(posterior.structure, blocks.features(), slopes, statistics)
+
+    def units(self, data: Any, held: Any = None) -> Array:
+        """Observations of which every value is missing say nothing, and do not count."""
+        if held is not None:
+            return super().units(data, held)
+        seen = [~np.isnan(some).all(axis=1) for some in in_blocks(self._open(data))]
+        return np.concatenate([np.empty(0), *seen])
+
+    def units_of_one(self, most: int) -> tuple[int, int]:
+        return (0, 1) if self.emissions.may_miss else (1, 1)
+
+    def tally(self, posterior: Posterior) -> Tally:
+        return self.emissions.tally(dense(posterior.contribution["weights"])[:, 0], posterior.contribution)
+
+    def largest_contribution(self, value: float) -> Mapping[str, Array]:
+        return self.emissions.largest_contribution(value)
 
     def draw(
         self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator

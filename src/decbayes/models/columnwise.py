@@ -25,6 +25,9 @@ class Columnwise(ABC):
     expects: ClassVar[str]
     """What values are, for whoever has others."""
 
+    numeric: ClassVar[bool] = True
+    """Whether what a value adds depends on how large a number it is."""
+
     @property
     @abstractmethod
     def family(self) -> Family:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
+from numpy.typing import NDArray
 
-from decbayes.columns import Categorical, Column, Columns, Gaussian, Poisson
+from decbayes.columns import Categorical, Column, Columns, Gaussian, Poisson, YesNo
 from decbayes.errors import InvalidStructure
 from decbayes.families import Array
 
@@ -52,6 +53,33 @@ class Design:
             )
         return [place for name in names for place in known[name]]
 
+    @property
+    def flags(self) -> NDArray[np.bool_]:
+        """Which of the numbers are 0 or 1: the intercept, categories, yes and no, and products of these."""
+        told = [all(is_flag(self.columns[name]) for name in names) for names, _ in self._named]
+        return np.array([True, *told] if self.intercept else told, dtype=np.bool_)
+
+    def ones(self, contribution: Array) -> Array:
+        """Σ w over the rows in which a number is 1, for each that is 0 or 1.
+
+        The last columns of a regression's contribution are −½ Xᵀ diag(w) X, row by row.
+        """
+        flags = self.flags
+        weights = -2.0 * contribution[0, -(flags.size**2) :].reshape(flags.size, flags.size).diagonal()
+        return np.asarray(weights[flags])
+
+    def largest(self, value: float) -> Array:
+        """How large each of the numbers can be, if no value of a column is beyond ±`value`."""
+        sizes = [float(np.prod([largest(self.columns[name], value) for name in names])) for names, _ in self._named]
+        return np.array([1.0, *sizes] if self.intercept else sizes)
+
+    @property
+    def _named(self) -> list[tuple[list[str], str]]:
+        """The columns behind each label but the intercept's."""
+        return [
+            (names_of(self.columns, term), label) for term in self.terms for label in term_labels(self.columns, term)
+        ]
+
     def matrix(self, points: Array) -> Array:
         """(N, D): a row of numbers per observation; `points` are coded as `columns` says, in that order."""
         places = {name: place for place, name in enumerate(self.columns)}
@@ -69,6 +97,16 @@ def contrasts(column: Column, values: Array) -> Array:
         return np.asarray(values[:, None] == np.arange(1, len(column.categories)), dtype=np.float64)
     centre, scale = zero_and_unit(column)
     return np.asarray((values[:, None] - centre) / scale)
+
+
+def is_flag(column: Column) -> bool:
+    return isinstance(column, Categorical | YesNo)
+
+
+def largest(column: Column, value: float) -> float:
+    """How large a column's number can be, if its values are within ±`value`."""
+    centre, scale = zero_and_unit(column)
+    return 1.0 if is_flag(column) else (value + abs(centre)) / scale
 
 
 def zero_and_unit(column: Column) -> tuple[float, float]:

@@ -11,7 +11,7 @@ pass takes α to E[c] E[m], which never lowers the bound.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ from scipy.special import digamma
 
 from decbayes.arguments import as_shape, check_positive
 from decbayes.errors import InvalidStructure
-from decbayes.families import Array, Family, Gamma, Shares
+from decbayes.families import Array, Family, Gamma, Shares, dense
+from decbayes.models.tally import Tally
 from decbayes.posterior import Posterior
 
 SHARES, CONCENTRATION = "shares", "concentration"
@@ -101,6 +102,13 @@ def sums_of(alpha: Array, lengths: Array) -> Array:
     """Sums whose fixed point is α, for documents of these lengths: what another library has learned."""
     rate = float((digamma(alpha.sum() + lengths) - digamma(alpha.sum())).sum())
     return np.append(rate * alpha, rate)
+
+
+def tallied(posterior: Posterior, topics: Tally) -> Tally:
+    """The topics' tally with that of t: two factors tell its sum, and in a document it is below n, or 1."""
+    tables, (shape, _) = dense(posterior.contribution[SHARES]), dense(posterior.contribution[CONCENTRATION])[0]
+    within = {**topics.within, SHARES: tables}
+    return replace(topics, differences={CONCENTRATION: tables.sum() - np.array([shape])}, within=within, loose=1.0)
 
 
 def contributions(sums: Array) -> dict[str, Array]:

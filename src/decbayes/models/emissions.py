@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.errors import CannotDraw, InvalidData
-from decbayes.families import Array, Family
+from decbayes.families import Array, Contribution, Family, dense
 from decbayes.models.columnwise import Columnwise
-from decbayes.models.likelihoods import Likelihood
+from decbayes.models.likelihoods import Likelihood, counts_of, largest_contribution
 from decbayes.models.points import check_rounding
+from decbayes.models.tally import Tally
 
 Natural = dict[str, Array]
 
@@ -101,6 +102,25 @@ class Emissions:
         return {
             part.name: part.likelihood.contribution(one[:, span])
             for part, span in zip(self.parts, self._spans, strict=True)
+        }
+
+    def tally(self, counts: Array, contribution: Mapping[str, Contribution]) -> Tally:
+        """What the parts say of components that have so many observations each, some of whose values may be missing."""
+        within, differences = Natural(), Natural()
+        for part in self.parts:
+            told = dense(contribution[part.name])
+            if isinstance(part.likelihood, Columnwise):
+                within[part.name] = part.likelihood.counts(told)
+            else:
+                differences[part.name] = counts_of(part.likelihood, told, len(part.places)) - counts[:, None]
+        return Tally(counts.sum(), counts, differences, within=within)
+
+    def largest_contribution(self, value: float) -> Natural:
+        """What one observation adds at most to each column of a part, if no number in it is beyond ±`value`."""
+        return {
+            part.name: largest_contribution(part.likelihood, value, len(part.places))
+            for part in self.parts
+            if getattr(part.likelihood, "numeric", True)
         }
 
     def log_predictive(self, natural: Mapping[str, Array], points: Array) -> Array:

@@ -10,16 +10,17 @@ would. Where coefficients differ from site to site (`site_effects.py`), β and a
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import ndtri
 
-from decbayes.families import Array, FullGaussian, Gamma
+from decbayes.families import Array, FullGaussian, Gamma, dense
 from decbayes.models.ascent import Ascent, Fit, OnPass, fit_best
 from decbayes.models.points import check_fit, check_structure
 from decbayes.models.regression import Regression
 from decbayes.models.site_effects import Rows, SiteEffects, between_contribution, numbered, rows_by
+from decbayes.models.tally import Tally
 from decbayes.models.varying import BETWEEN, FACTOR
 from decbayes.posterior import Posterior
 
@@ -63,6 +64,9 @@ class GaussianRegression(Regression):
         default="variational", kw_only=True
     )
 
+    heaviest: ClassVar[float | None] = None
+    """The largest w of a row, whatever its target; None if there is none."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.approximation not in ("variational", "laplace"):
@@ -85,6 +89,10 @@ class GaussianRegression(Regression):
     @abstractmethod
     def expectations(self, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
         """E[log p(y|f)], g and w of each row, where f ~ N(mean, variance)."""
+
+    @abstractmethod
+    def most_of_one(self, value: float) -> tuple[float, float]:
+        """How large |g + w E[f]| and w of a row can be, if its target is within ±`value`."""
 
     @abstractmethod
     def beginning(self, targets: Array) -> Array:
@@ -112,6 +120,16 @@ class GaussianRegression(Regression):
             observations=len(held.targets),
             progress=progress,
         )
+
+    def tally(self, posterior: Posterior) -> Tally:
+        """Rows weigh less than one each, and how much less depends on the posterior: only too much can be seen."""
+        ones = self.design.ones(dense(posterior.contribution[FACTOR]))
+        within = {} if self.heaviest is None else {FACTOR: ones[None, :] / self.heaviest}
+        return Tally((), np.empty(0), within={**within, **self.sites_told(posterior)})
+
+    def largest_contribution(self, value: float) -> Mapping[str, Array]:
+        design, (shift, weight) = self.design.largest(value), self.most_of_one(value)
+        return {FACTOR: np.concatenate([shift * design, 0.5 * weight * np.outer(design, design).ravel()])[None, :]}
 
     def contributed(self, posterior: Posterior, data: Any) -> Posterior:
         check_structure(posterior, self.structure, "posterior")

@@ -1,7 +1,7 @@
 """Hidden Markov models: sequences of rows whose state changes from step to step."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
@@ -18,7 +18,7 @@ from decbayes.models.emissions import Emissions, Natural, Reference
 from decbayes.models.filling import Filled, fill
 from decbayes.models.model import Row, View
 from decbayes.models.points import check_fit, check_structure
-from decbayes.models.profiles import class_summaries, column_likelihood, profile_rows
+from decbayes.models.profiles import class_summaries, profile_rows
 from decbayes.models.real_likelihoods import Covariance, RealColumns, real_likelihood
 from decbayes.models.sequential import Sequential
 from decbayes.models.table_likelihoods import draw_categories
@@ -57,6 +57,7 @@ class HiddenMarkov(Sequential):
     example: ClassVar[str] = "walks.csv --states 4 --sequences walk"
     caption: ClassVar[str] = "stands out by"
     view: ClassVar[View] = "states"
+    unit: ClassVar[str] = "step"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -238,14 +239,15 @@ class HiddenMarkov(Sequential):
         """Every step is a first one or comes after a move. No state is left more often, or has more values, than it has
         steps, and no move happens less often than never.
         """
-        held = {name: dense(part) for name, part in posterior.contribution.items()}
-        visits = held["start"][:, 0] + held["transitions"].sum(axis=0)
-        told = {part.name: column_likelihood(part).counts(held[part.name]) for part in self.emissions.parts}
-        told["transitions"] = held["transitions"].sum(axis=1, keepdims=True)
-        beyond = {
-            name: counts - np.clip(counts, 0.0, np.maximum(visits, 0.0)[:, None]) for name, counts in told.items()
-        }
-        return Tally(visits.sum(), visits, {**beyond, "moves": np.minimum(held["transitions"], 0.0)})
+        begun, moved = (dense(posterior.contribution[name]) for name in ("start", "transitions"))
+        visits = begun[:, 0] + moved.sum(axis=0)
+        told = self.emissions.tally(visits, posterior.contribution)
+        ended = visits[:, None] - moved.sum(axis=1, keepdims=True)
+        within = {**told.within, "transitions": ended, "moves": np.hstack([begun, moved, moved.T])}
+        return replace(told, within=within, observed=begun.sum())
+
+    def largest_contribution(self, value: float) -> Mapping[str, Array]:
+        return self.emissions.largest_contribution(value)
 
     def _filled(self, posterior: Posterior, steps: Steps, level: float) -> Filled:
         scores, _, *weights = self._predictive(posterior, steps)

@@ -12,7 +12,7 @@ from decbayes.arguments import Above, as_shape, check_whole
 from decbayes.devices import DeviceName, device_for
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Dirichlet
-from decbayes.families.matrices import smallest, stored
+from decbayes.families.matrices import smallest
 from decbayes.inputs.recipes import USUAL, Recipe
 from decbayes.models.ascent import Ascent, Fit, OnPass, fit_best, fit_of, inside
 from decbayes.models.counts import Counts, as_counts, checked_matrix
@@ -24,6 +24,7 @@ from decbayes.models.document_prior import (
     checked_number,
     checked_prior,
     factors,
+    tallied,
 )
 from decbayes.models.model import Method, Number, Row, View, each
 from decbayes.models.number import Search, check_number, known_number
@@ -263,8 +264,10 @@ class LatentDirichletAllocation(OfTexts):
         ]
 
     def tally(self, posterior: Posterior) -> Tally:
-        counts = stored(posterior.contribution["topics"])
-        return Tally(counts.sum(), counts, slack=NEGLIGIBLE * posterior.structure.prior["topics"].size)
+        topics, prior = csr_array(posterior.contribution["topics"]), posterior.structure.prior["topics"]
+        counts, fewest = topics.sum(axis=1), topics.min(axis=1).toarray()
+        told = Tally(counts.sum(), counts, slack=NEGLIGIBLE * prior.size, within={"topics": fewest[:, None]})
+        return tallied(posterior, told) if self.learns else told
 
     def transform(self, posterior: Posterior) -> Transform:
         """What documents need to know of the topics is found once."""

@@ -176,7 +176,8 @@ def largest_contribution(likelihood: Likelihood, value: float, dimension: int) -
 
     Features are products of these numbers: none is larger than where all of them are as large as can be.
     """
-    return np.abs(likelihood.contribution(likelihood.features(np.full((1, dimension), value))))
+    ends = np.full((2, dimension), [[-value], [value]])
+    return np.asarray(np.abs(likelihood.contribution(likelihood.features(ends))).max(axis=0, keepdims=True))
 
 
 def squared_distances(points: Array, centres: Array) -> Array:

@@ -11,11 +11,13 @@ from scipy.special import gammaln, stdtrit
 
 from decbayes.arguments import Above, check_positive
 from decbayes.columns import Gaussian
-from decbayes.families import Array, Gamma, GaussianGamma, MeanAndPrecision
+from decbayes.families import Array, Gamma, GaussianGamma, MeanAndPrecision, dense
 from decbayes.models.ascent import Ascent, Fit, OnPass, Pass, fit_best
+from decbayes.models.design import largest
 from decbayes.models.points import check_rounding, check_structure
 from decbayes.models.regression import Regression
 from decbayes.models.site_effects import SiteEffects, between_contribution, numbered, rows_by
+from decbayes.models.tally import Tally
 from decbayes.models.varying import BETWEEN, FACTOR
 from decbayes.posterior import Posterior
 
@@ -139,6 +141,18 @@ class LinearRegression(Regression):
         effects = rows.effects(self.places, self._precisions(here.natural))
         squares = effects.squares(self.expected(here.natural))
         return {BETWEEN: before[BETWEEN] + between_contribution(squares)}
+
+    def tally(self, posterior: Posterior) -> Tally:
+        told = dense(posterior.contribution[FACTOR])
+        count, ones = 2.0 * told[:, 0], self.design.ones(told)
+        # Where something varies from site to site, that takes a part of the precision.
+        same = {"intercept": ones[:1] - count} if self.intercept and not self.varying else {}
+        return Tally(count, count, same, within={FACTOR: ones[None, :], **self.sites_told(posterior)})
+
+    def largest_contribution(self, value: float) -> Mapping[str, Array]:
+        design, target = self.design.largest(value), largest(self.columns[self.target], value)
+        squares = 0.5 * np.outer(design, design).ravel()
+        return {FACTOR: np.concatenate([[0.5, 0.5 * target**2], design * target, squares])[None, :]}
 
     def target_units(self) -> tuple[float, float]:
         column = self.columns[self.target]

@@ -53,6 +53,7 @@ class LogisticRegression(GaussianRegression):
     command: ClassVar[str] = "logistic-regression"
     example: ClassVar[str] = "patients.csv --formula 'smoker ~ age + sex'"
     outcome: ClassVar[type[Column]] = YesNo
+    heaviest: ClassVar[float | None] = 0.25
 
     def check_target(self, column: Column) -> None:
         if isinstance(column, Categorical) and len(column.categories) == 2:
@@ -75,6 +76,10 @@ class LogisticRegression(GaussianRegression):
         # E[log(1 + exp(−sf))]: each term is the mean of the positive part of a Gaussian.
         value = -(((-sign * mean)[:, None] * below + wide * height) @ SHARES)
         return value, sign * (below @ SHARES), (height / wide) @ SHARES
+
+    def most_of_one(self, value: float) -> tuple[float, float]:
+        # g + w E[f] of a yes falls from 1 to 0 as E[f] rises, and that of a no from 0 to −1.
+        return 1.0, 0.25
 
     def beginning(self, targets: Array) -> Array:
         return np.zeros(len(targets))

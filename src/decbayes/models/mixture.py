@@ -1,19 +1,16 @@
 """Mixtures of any likelihood that has a conjugate family, over points in R^D."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from decbayes.arguments import check_whole
-from decbayes.families import Array, dense
+from decbayes.families import Array
 from decbayes.models.clusters import Clusters
 from decbayes.models.emissions import Emissions, Part
-from decbayes.models.likelihoods import Likelihood, counts_of, largest_contribution
+from decbayes.models.likelihoods import Likelihood
 from decbayes.models.points import as_points
-from decbayes.models.tally import Tally
-from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
 
@@ -59,12 +56,3 @@ class Mixture(Clusters):
         family, width = structure.families["components"], structure.prior["components"].shape[1]
         names = structure.labels.get("components", ())
         return {**super().settings_of(structure), "dimension": family.dimension(width), "columns": names}
-
-    def tally(self, posterior: Posterior) -> Tally:
-        counts = dense(posterior.contribution["weights"])[:, 0]
-        components = dense(posterior.contribution["components"])
-        told = counts_of(self.likelihood, components, self.dimension)
-        return Tally(counts.sum(), counts, {"components": told - counts[:, None]})
-
-    def largest_contribution(self, value: float) -> Mapping[str, Array]:
-        return {"components": largest_contribution(self.likelihood, value, self.dimension)}

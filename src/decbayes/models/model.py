@@ -262,6 +262,10 @@ class Model(ABC):
         """The observations of several shards."""
         return joined(shards)
 
+    def units_of_one(self, most: int) -> tuple[int, int]:
+        """The fewest and the most units of one observation, if no more than so many are allowed."""
+        return (1, 1) if self.unit == "observation" else (0, most)
+
     def tally(self, posterior: Posterior) -> Tally | None:
         """How many observations the contribution holds, as its own numbers tell; None if the model cannot say.
 

@@ -35,6 +35,10 @@ class PoissonRegression(GaussianRegression):
         rate = np.exp(np.minimum(mean + 0.5 * variance, MOST))
         return targets * mean - rate - gammaln(targets + 1), targets - rate, rate
 
+    def most_of_one(self, value: float) -> tuple[float, float]:
+        # No row may weigh more than the largest count: w is the count that the posterior expects, and E[f] ≤ log w.
+        return value * (2.0 + np.log1p(value)) + 1.0, value
+
     def beginning(self, targets: Array) -> Array:
         return np.log(targets + 0.5)
 

@@ -98,7 +98,8 @@ class DiagonalCovariance(RealColumns):
         return np.hstack([0.5 * counts, -0.5 * second, first, -0.5 * counts])
 
     def counts(self, contribution: Array) -> Array:
-        return -2.0 * split(contribution, 4)[3]
+        shape, _, _, strength = split(contribution, 4)
+        return np.hstack([2.0 * shape, -2.0 * strength])
 
     def dimension(self, width: int) -> int:
         return width // 2

@@ -19,6 +19,7 @@ class YesOrNo(Columnwise):
     """x ~ Bernoulli(θ_k) in each column: Beta posteriors. Function: x."""
 
     expects: ClassVar[str] = "0 or 1"
+    numeric: ClassVar[bool] = False
 
     @property
     def family(self) -> Beta:
@@ -125,6 +126,7 @@ class Categories(Columnwise):
     sizes: tuple[int, ...] = (2,)
 
     expects: ClassVar[str] = "numbers of categories, from 0 to one less than there are"
+    numeric: ClassVar[bool] = False
 
     @cached_property
     def _family(self) -> Dirichlets:

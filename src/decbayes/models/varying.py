@@ -39,6 +39,10 @@ class Varying(RegressionTable):
         check_positive(prior_between=self.prior_between, between_degrees=self.between_degrees)
         super().__post_init__()
 
+    def sites_told(self, posterior: Posterior) -> dict[str, Array]:
+        """How many sites a contribution says there are, of each thing that varies: no more than rows."""
+        return {BETWEEN: 2.0 * np.split(dense(posterior.contribution[BETWEEN]), 2, axis=1)[0]} if self.varying else {}
+
     @property
     @abstractmethod
     def family(self) -> Family:

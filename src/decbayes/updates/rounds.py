@@ -155,7 +155,8 @@ class Round:
 def check_data(model: Model, data: Any, own: Posterior, name: str) -> None:
     """Refuse data that the site's posterior was not made of, as far as its numbers tell."""
     tally = model.tally(own)
-    contradiction = None if tally is None else tally.contradiction(float(np.sum(model.units(data))))
+    units, observations = float(np.sum(model.units(data))), float(model.count(data))
+    contradiction = None if tally is None else tally.contradiction(units, observations)
     if contradiction is not None:
         raise StructureMismatch(
             f"{name} is not the posterior of these data alone: {contradiction}. Give the site's own newest posterior "

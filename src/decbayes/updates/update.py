@@ -5,6 +5,7 @@ Contributions are counted from the epoch's prior; the model knows nothing of epo
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ class Update:
                 f"damping is the part of the way that an update goes, above 0 and up to 1; not {self.damping!r}."
             )
 
-    @property
+    @cached_property
     def nothing(self) -> Posterior:
         """The contribution of no data."""
         return Posterior.of_prior(self.model.structure if self.epoch is None else self.epoch.structure)
@@ -50,7 +51,7 @@ class Update:
         earlier = self.whole(own)
         # A prior that knows nothing yet has no labels to start from.
         if start is None:
-            start = None if earlier == Posterior.of_prior(self.model.structure) else earlier
+            start = None if earlier == self._ignorant else earlier
         return self.part(self.model.fit(data, prior=earlier, start=start, rng=rng).posterior)
 
     def relearn(
@@ -92,6 +93,10 @@ class Update:
     def part(self, posterior: Posterior) -> Posterior:
         """What a posterior of the model holds beyond the epoch's prior."""
         return posterior if self.epoch is None else self.epoch.part(posterior)
+
+    @cached_property
+    def _ignorant(self) -> Posterior:
+        return Posterior.of_prior(self.model.structure)
 
     def _part_of_the_way(self, own: Posterior, learned: Posterior) -> Posterior:
         if self.damping == 1.0:

@@ -14,7 +14,6 @@ The rules, all of them:
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -22,21 +21,19 @@ from decbayes.errors import Refused
 from decbayes.network.protocol import messages
 from decbayes.network.protocol.budget import Allowance
 from decbayes.network.protocol.charter import Charter, abbreviated
-from decbayes.network.protocol.contents import shard_id
 from decbayes.network.protocol.effects import Effect, Peer, Persist, Report, Saved, Send
-from decbayes.network.protocol.evidence import Evidence, Learned, correct, learn, relearn
 from decbayes.network.protocol.gossip import Gossip, Neighbour
 from decbayes.network.protocol.guests import Guests
 from decbayes.network.protocol.keys import AgentId, Identity, short
+from decbayes.network.protocol.member import Member
 from decbayes.network.protocol.messages import Batch, Digest, Listing, Pull
-from decbayes.network.protocol.pool import Change, Entry, Merged, Pool, Proof
-from decbayes.network.protocol.publisher import Publisher, Verify
+from decbayes.network.protocol.pool import Change, Entry, Proof
+from decbayes.network.protocol.publisher import Verify
 from decbayes.network.protocol.record import Record
 from decbayes.network.protocol.validation import Sealed, check_proof, open_header, open_record, verify
-from decbayes.posterior import Posterior
 
 
-class Agent:
+class Agent(Member):
     """A member of a group: observes data, talks to neighbours, and has the merged posterior whenever it is asked.
 
     `saved` is what its store holds from earlier starts. `verify` may be replaced by a function that remembers
@@ -55,126 +52,17 @@ class Agent:
         software: str = "",
         name: str | None = None,
     ) -> None:
-        self.charter, self.identity, self.rng, self.software = charter, identity, rng, software
-        self.id = identity.id
-        self.pool = Pool(charter)
+        super().__init__(charter, identity, rng, saved, verify)
+        self.software = software
         self.refused: Counter[str] = Counter()
         self.trouble: str | None = None
-        self.refinements = 0
         self._verify = verify
-        self._shards: dict[str, Any] = {}
         limits = charter.limits
         self._bodies, self._checks = Allowance(limits.tick_bytes), Allowance(limits.tick_messages)
         self._versions = Allowance(1, limits.versions)
         self._guests = Guests(charter, identity, name)
         self._gossip = Gossip(charter, self.pool, rng, software, self._guests.introduce)
         self._unsaved: dict[bytes, Record | Proof] = {}
-        self._publisher = Publisher(charter, identity, self.pool, rng, verify)
-        self._restore(saved)
-
-    # What the agent's owner asks of it
-
-    def observe(self, data: Any, *, shard: str | None = None, rng: np.random.Generator) -> list[Effect]:
-        """Fit new data and publish the result; a shard that counts already is not counted again.
-
-        `learn` and `publish` are its two halves, for those who fit in another thread.
-        """
-        learned = self.learn(data, shard=shard, rng=rng)
-        return [] if learned is None else self.publish(learned)
-
-    def learn(self, data: Any, *, shard: str | None = None, rng: np.random.Generator) -> Learned | None:
-        """Fit new data on top of own earlier data; None if it counts already. Publishes nothing.
-
-        A shard has a name that only this site can make from its content. A name that is given is seen by all members.
-        """
-        name = shard if shard is not None else self.shard_id(data)
-        self._shards[name] = data
-        if self.counts(name):
-            return None
-        named = self.own.shards and self.charter.structure.resizable
-        ids = self.pool.merged().names(self.id) if named else ()
-        return learn(self.charter, self.own, name, data, rng, ids)
-
-    def hold(self, data: Any) -> str:
-        """Keep data at hand that does not count yet, and return its name."""
-        name = self.shard_id(data)
-        self._shards[name] = data
-        return name
-
-    def shard_id(self, data: Any) -> str:
-        """The site's name for data, under which it counts once."""
-        return shard_id(data, self.identity.secret)
-
-    def counts(self, shard: str) -> bool:
-        """Whether a shard of this site counts already, in its own evidence or in the epoch's prior."""
-        seat = self.pool.roster.seat(self.id)
-        return shard in self.own.shards or shard in self.charter.counted.get(seat, ())
-
-    def refine(self, *, rng: np.random.Generator) -> list[Effect]:
-        """Fit all own data again with everybody else's evidence as prior, and publish what that adds instead."""
-        learned = self.relearn(rng=rng)
-        return [] if learned is None else self.publish(learned)
-
-    def relearn(self, *, rng: np.random.Generator) -> Learned | None:
-        """The refined evidence, unpublished; None without own data, or when the charter allows no more of them."""
-        if not self.own.shards or self.refinements >= self.charter.limits.refinements:
-            return None
-        self.refinements += 1
-        others = [r.posterior for r in self.pool.counted() if r.origin != self.id and r.posterior is not None]
-        return relearn(self.charter, self.own, self._shards, others, rng)
-
-    def correct(self, shards: Iterable[str], *, rng: np.random.Generator) -> Learned:
-        """The evidence of these shards alone, fitted from the start: others are withdrawn without a trace."""
-        return correct(self.charter, self.own, self._shards, frozenset(shards), rng)
-
-    def publish(self, learned: Learned) -> list[Effect]:
-        """Replace the agent's evidence; it goes out as soon as it may."""
-        if self.retracted:
-            return [Report("not_published", {"why": "this agent has retracted its evidence for good"})]
-        if learned.replaces != self.own.shards:
-            return [Report("not_published", {"why": "the agent's evidence changed during the fit; fit again"})]
-        self._publisher.learn(learned.evidence)
-        return self._publisher.publish()
-
-    def vote(self, member: AgentId, key: bytes | None) -> list[Effect]:
-        """Sign that a member should be removed (an empty key), or get another key; None takes the vote back."""
-        others = {subject: chosen for subject, chosen in self.votes.items() if subject != member}
-        votes = others if key is None else {**others, member: key}
-        if votes != self.votes:
-            self._publisher.vote(votes)
-        return self._publisher.publish()
-
-    def retract(self) -> list[Effect]:
-        """Withdraw the agent's evidence everywhere, for good."""
-        self._publisher.retract()
-        return self._publisher.publish()
-
-    def merged(self) -> Merged:
-        """The posterior of all evidence heard of, and the set of versions it was made from."""
-        return self.pool.merged()
-
-    def posterior(self) -> Posterior:
-        """The posterior of all evidence heard of, that of earlier epochs included, as the model knows it."""
-        return self.charter.update.whole(self.pool.posterior())
-
-    @property
-    def own(self) -> Evidence:
-        """What the agent's own data has to say, published or not."""
-        return self._publisher.stand.evidence
-
-    @property
-    def votes(self) -> Mapping[AgentId, bytes]:
-        """Whom this agent wants removed (an empty key), or under another key."""
-        return self._publisher.stand.votes
-
-    @property
-    def retracted(self) -> bool:
-        return self._publisher.stand.closed
-
-    @property
-    def twin(self) -> bool:
-        """Whether another agent was seen to run with the same key."""
-        return self._publisher.twin
 
     @property
     def peers(self) -> Sequence[Peer]:
@@ -199,16 +87,6 @@ class Agent:
     def called(self, name: str) -> None:
         """Take the name that the links have for this agent: from now on neighbours must show that they are members."""
         self._guests.name = name
-
-    @property
-    def version(self) -> int:
-        """The newest version of the agent's own evidence that is durable; 0 before the first."""
-        return self.pool.version(self.id)
-
-    @property
-    def waiting(self) -> bool:
-        """Whether own evidence is not yet published: no neighbour was heard so far, or the disk is full."""
-        return self._publisher.waiting
 
     # What the transport tells it
 
@@ -249,6 +127,10 @@ class Agent:
                 return self.on_pull(peer, message)
             case Batch():
                 return self.on_batch(peer, message)
+
+    def on_stranger(self, peer: Peer) -> list[Effect]:
+        """Somebody is linked, or asks, who does not hold the group's secret."""
+        return [self._refuse(peer, Refused("stranger", "it does not hold the group's secret."))]
 
     def on_digest(self, peer: Peer, message: Digest) -> list[Effect]:
         """A neighbour's hash of everything: if it equals ours, it knows no version of ours that we do not."""
@@ -332,13 +214,6 @@ class Agent:
         return reports
 
     # What it does about it
-
-    def _restore(self, saved: Iterable[Saved]) -> None:
-        self.pool.restore(saved)
-        # What the site has said under a key that was replaced still stands, and is published under the new one.
-        held = [origin for origin in (self.id, self.pool.roster.seat(self.id)) if origin in self.pool.records]
-        if held:
-            self._publisher.adopt(self.pool.records[held[0]])
 
     def _heard(self) -> list[Effect]:
         """A neighbour has told what it holds, and we know all of it that is our own."""

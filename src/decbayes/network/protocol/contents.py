@@ -27,7 +27,7 @@ def mark(data: Any, secret: bytes) -> bytes:
 
 def content_digest(data: Any) -> bytes:
     """SHA-256 of the observations, in an order that follows from what they are."""
-    digest = hashlib.sha256(str(np.shape(data)[1:]).encode())
+    digest = hashlib.sha256(str("sequences" if are_sequences(data) else np.shape(data)[1:]).encode())
     for row in sorted(rows_of(data)):
         digest.update(row)
     return digest.digest()
@@ -37,7 +37,18 @@ def rows_of(data: Any) -> Iterator[bytes]:
     """Each observation's bytes; those of a matrix in files are read some rows at a time."""
     if isinstance(data, FileMatrix):
         return (row for part in data for row in sparse_rows(part))
+    if are_sequences(data):
+        return (sequence_digest(each) for each in data)
     return sparse_rows(data) if issparse(data) else dense_rows(data)
+
+
+def are_sequences(data: Any) -> bool:
+    return isinstance(data, list) and all(np.ndim(each) == 2 for each in data)
+
+
+def sequence_digest(steps: Any) -> bytes:
+    """A sequence is one observation, of any length."""
+    return hashlib.sha256(str(np.shape(steps)).encode() + b"".join(dense_rows(steps))).digest()
 
 
 def dense_rows(data: Any) -> Iterator[bytes]:

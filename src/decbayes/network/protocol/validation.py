@@ -207,7 +207,7 @@ def check_evidence(header: Header, seat: AgentId, charter: Charter) -> None:
             f"{header.observations:,} observations; the charter has a least of {rules.least_observations:,} and a most "
             f"of {limits.observations:,}.",
         )
-    least, most = (1, 1) if charter.model.unit == "observation" else (0, limits.units)
+    least, most = charter.model.units_of_one(limits.units)
     if not least * header.observations <= header.units <= most * header.observations:
         raise Refused("evidence", f"{header.units:,} {charter.model.unit}s in {header.observations:,} observations.")
     if charter.counted.get(seat, frozenset()).intersection(header.shards):
@@ -225,12 +225,12 @@ def check_consistency(header: Header, posterior: Posterior, charter: Charter) ->
     tally = charter.model.tally(posterior)
     if tally is None:
         return
-    contradiction = tally.contradiction(header.units)
+    contradiction = tally.contradiction(header.units, header.observations)
     if contradiction is not None:
         raise Refused("consistency", f"{contradiction} ({charter.model.unit}s).")
     value = charter.limits.value
     for name, most in ({} if value is None else charter.model.largest_contribution(value)).items():
-        room = (tally.parts.reshape(-1, 1) + ABSOLUTE) * most * (1 + RELATIVE)
+        room = (tally.each(header.units) + ABSOLUTE) * most * (1 + RELATIVE)
         if not (np.abs(dense(posterior.contribution[name])) <= room).all():
             raise Refused("consistency", f"'{name}' is beyond what numbers within ±{value:g} can add to it.")
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import zenoh
 
-from decbayes.errors import TransportFailed
+from decbayes.errors import Refused, TransportFailed
 from decbayes.files import MOST_BYTES, from_bytes
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.runtime.links import Links
+from decbayes.network.runtime.sealing import Seal
 from decbayes.network.runtime.stored import Answer
 from decbayes.network.runtime.transport import explain, open_session, root_key
 
@@ -21,6 +22,7 @@ class Inquiry:
 
     def __init__(self, charter: Charter, links: Links) -> None:
         self._charter, self._endpoint, self._tls = charter, links.connect[0], links.tls is not None
+        self._seal = Seal(charter.secret)
         self._session, _ = open_session(
             replace(links, listen=(), discovery="none"), most_bytes=MOST_BYTES, insist=False
         )
@@ -50,12 +52,12 @@ class Inquiry:
     def _ask(self, question: str, timeout: float) -> tuple[bytes, dict[str, Any]]:
         selector = f"{root_key(self._charter)}/ask/*/{question}"
         try:
-            replies = list(self._session.get(selector, timeout=timeout))
+            replies = list(self._session.get(selector, timeout=timeout, attachment=self._seal.close(b"", question)))
         except zenoh.ZError as error:
             raise TransportFailed(explain(str(error), ())) from None
         for reply in replies:
             if reply.ok is not None:
-                return bytes(reply.ok.payload), self._described(bytes(reply.ok.attachment or b"{}"))
+                return self._opened(question, bytes(reply.ok.payload), bytes(reply.ok.attachment or b""))
             if reply.err is not None:
                 raise TransportFailed(f"The agent at {self._endpoint} says: {printable(bytes(reply.err.payload))}")
         group = self._charter.group
@@ -64,14 +66,15 @@ class Inquiry:
             f"No agent of '{group}' answers at {self._endpoint}. Is it running, with this charter?{hint}"
         )
 
-    def _described(self, attachment: bytes) -> dict[str, Any]:
+    def _opened(self, question: str, payload: bytes, attachment: bytes) -> tuple[bytes, dict[str, Any]]:
         try:
-            description = json.loads(attachment)
-        except (ValueError, RecursionError):
+            description = json.loads(self._seal.open(attachment, f"{question} description"))
+            content = self._seal.open(payload, f"{question} answer")
+        except (Refused, ValueError, RecursionError):
             raise self._odd() from None
         if not isinstance(description, dict):
             raise self._odd()
-        return description
+        return content, description
 
     def _odd(self) -> TransportFailed:
         group = self._charter.group

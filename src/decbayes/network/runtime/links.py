@@ -2,7 +2,7 @@
 
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from ipaddress import ip_address
@@ -18,6 +18,18 @@ Discovery = Literal["none", "gossip", "multicast"]
 LEASE_MILLISECONDS = 2000
 # How long a body may wait for room in the queue of a slow link; each neighbour's queue has a thread of its own.
 PATIENCE_MICROSECONDS = 10_000_000
+# All that zenoh can be told to let nobody send or receive.
+EVERYTHING = [
+    "put",
+    "delete",
+    "declare_subscriber",
+    "query",
+    "reply",
+    "declare_queryable",
+    "liveliness_token",
+    "declare_liveliness_subscriber",
+    "liveliness_query",
+]
 ENDPOINT = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+):(?P<port>\d{1,5})")
 
 
@@ -48,6 +60,8 @@ class Links:
     discovery: Discovery = "none"
     tls: Tls | None = None
     plain: bool = False
+    revoked: frozenset[str] = frozenset()
+    """Names of certificates whose holders get and may say nothing, though the authority has signed them."""
 
     def __post_init__(self) -> None:
         hosts = [parse(endpoint)[0] for endpoint in (*self.listen, *self.connect)]
@@ -116,6 +130,24 @@ def settings(links: Links, listen: Sequence[str], *, most_bytes: int, insist: bo
         "transport/link/tx/lease": LEASE_MILLISECONDS,
         "transport/link/tx/queue/congestion_control/drop/max_wait_before_drop_fragments": PATIENCE_MICROSECONDS,
         **tls_settings(links.tls),
+        **access_settings(links.revoked),
+    }
+
+
+def access_settings(revoked: Iterable[str]) -> dict[str, Any]:
+    """Whoever shows one of these certificates is linked, and neither heard nor told anything."""
+    names = sorted(revoked)
+    if not names:
+        return {}
+    rule = {"id": "revoked", "permission": "deny", "flows": ["ingress", "egress"], "key_exprs": ["**"]}
+    return {
+        "access_control": {
+            "enabled": True,
+            "default_permission": "allow",
+            "rules": [{**rule, "messages": EVERYTHING}],
+            "subjects": [{"id": "revoked", "cert_common_names": names}],
+            "policies": [{"rules": ["revoked"], "subjects": ["revoked"]}],
+        }
     }
 
 

@@ -1,10 +1,15 @@
-"""The charter's file, looked at while an agent runs: a new charter or epoch takes effect without a restart."""
+"""The charter's file and the list of revoked certificates beside it, looked at while an agent runs.
+
+A new charter or epoch, a longer list, and a new key take effect without a restart: links are opened again by them.
+"""
 
 from pathlib import Path
 
-from decbayes.errors import DecbayesError, InvalidCharter
+from decbayes.errors import DecbayesError, InvalidCharter, InvalidKey
 from decbayes.network.protocol.charter import Charter
-from decbayes.network.protocol.keys import AgentId
+from decbayes.network.protocol.keys import AgentId, Identity, short
+from decbayes.network.protocol.roster import Roster
+from decbayes.network.runtime.credentials import revoked_names
 from decbayes.network.runtime.log import Log
 
 
@@ -14,9 +19,27 @@ class CharterFile:
     def __init__(self, path: Path, charter: Charter, own: AgentId) -> None:
         self.path, self.charter = path, charter
         self._own, self._seen = own, stamp(path)
+        self._list = path.with_suffix(".revoked")
+        self.revoked = revoked_names(self._list)
+        """The names of certificates that are accepted no more."""
 
     def renewed(self, log: Log) -> bool:
-        """Whether the file holds another charter now, by which the agent can go on."""
+        """Whether there is another charter now, by which the agent can go on, or another list."""
+        return any([self._another_list(log), self._another_charter(log)])
+
+    def _another_list(self, log: Log) -> bool:
+        try:
+            names = revoked_names(self._list)
+        except OSError as error:
+            # Nobody is let in again because a disk fails.
+            log("not_adopted", why=f"{self._list}: {error.strerror or error}")
+            return False
+        before, self.revoked = self.revoked, names
+        if names != before:
+            log("revoked", certificates=sorted(names), new=sorted(names - before))
+        return names != before
+
+    def _another_charter(self, log: Log) -> bool:
         now = stamp(self.path)
         if now == self._seen:
             return False
@@ -32,6 +55,42 @@ class CharterFile:
         log("adopted", charter=found.short_fingerprint, instead_of=self.charter.short_fingerprint)
         self.charter = found
         return True
+
+
+class KeyFile:
+    """An agent's key and the file that it came from; another key may take its place once the members have signed it."""
+
+    def __init__(self, path: Path, identity: Identity) -> None:
+        self.path, self.identity = path, identity
+        self._seen, self._told = stamp(path), ""
+
+    def renewed(self, roster: Roster, log: Log) -> bool:
+        """Whether the file holds the member's newer key now, by which the agent can go on."""
+        now = stamp(self.path)
+        if now == self._seen or now is None:
+            return False
+        try:
+            found = Identity.load(self.path)
+            if found.id != self.identity.id:
+                check_key(found, self.identity, roster)
+        except (DecbayesError, OSError) as error:
+            # It is looked at again: the votes may still be on their way.
+            if str(error) != self._told:
+                log("not_adopted", why=str(error))
+            self._told = str(error)
+            return False
+        self._seen, self._told = now, ""
+        before, self.identity = self.identity, found
+        if before.id != found.id:
+            log("adopted", key=short(found.id), instead_of=short(before.id))
+        return before.id != found.id
+
+
+def check_key(after: Identity, before: Identity, roster: Roster) -> None:
+    if after.secret != before.secret:
+        raise InvalidKey("The new key was not made by `decbayes keygen NEW --after OLD`; the agent keeps the old one.")
+    if after.id not in roster.keys or roster.seat(after.id) != roster.seat(before.id):
+        raise InvalidKey("Not enough members have signed the new key yet (`decbayes tell rekey`); the old one is used.")
 
 
 def check_renewal(before: Charter, after: Charter, own: AgentId) -> None:

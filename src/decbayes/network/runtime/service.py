@@ -3,22 +3,21 @@
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from decbayes.errors import DecbayesError, InvalidData, StoreFailed
+from decbayes.errors import DecbayesError, InvalidData, Refused, StoreFailed
 from decbayes.files import to_bytes
 from decbayes.network.protocol.agent import Agent
-from decbayes.network.protocol.effects import Effect, Peer, Send, persist_first
+from decbayes.network.protocol.effects import Effect, Send, persist_first
 from decbayes.network.protocol.evidence import Learned
 from decbayes.network.protocol.messages import message_bytes
-from decbayes.network.protocol.pool import Entry, Merged
-from decbayes.network.runtime.credentials import revoked_names
+from decbayes.network.protocol.pool import Entry
 from decbayes.network.runtime.links import Links
 from decbayes.network.runtime.log import Log
+from decbayes.network.runtime.lookout import QUIET_TICKS, Lookout
 from decbayes.network.runtime.metrics import LOOPBACK, Metrics
 from decbayes.network.runtime.orders import withdrawn
 from decbayes.network.runtime.owner import Job, Outcome, Owner
@@ -31,18 +30,13 @@ from decbayes.network.runtime.transport import SLACK, Question, Transport
 if TYPE_CHECKING:
     from decbayes.network.runtime.watching import Watcher
 
-# Refining waits for so long without news, but not longer than the second: in a large group there is always news.
-QUIET_TICKS, MOST_QUIET_TICKS = 15, 60
-# So long without a neighbour, and it is time to say so.
-ALONE_TICKS = 25
-ALONE = "No neighbour is there."
+# Refining waits until there is no news, but not longer than this: in a large group there is always news.
+MOST_QUIET_TICKS = 60
 MOST_QUESTIONS = 64
 # Of refusals of one kind the first is told, and the number of further ones every so many ticks.
 REFUSAL_TICKS = 50
 # Orders are looked for every so many ticks.
 ORDER_TICKS = 5
-# So many messages of one neighbour dropped between two ticks, and it is left alone.
-FLOOD = 1000
 
 Fit = Callable[[], Learned | None]
 
@@ -64,25 +58,20 @@ class Service:
         refinements: int = 0,
         metrics: Metrics | None = None,
         watcher: "Watcher | None" = None,
-        revoked: Path | None = None,
     ) -> None:
         self.agent, self.log = agent, log
         self._owner = Owner(agent, store, rng=rng)
         self._withdrawn = withdrawn(store)
-        self._metrics, self._watcher, self._revoked = metrics, watcher, revoked
+        self._metrics, self._watcher = metrics, watcher
         self._store, self._rng, self._refinements = store, rng, refinements
         self._inbox = Inbox(SHARES * (message_bytes(agent.charter) + SLACK))
         self._fits, self._answers, self._merges = Worker(), Worker(), Worker()
         self._failure: DecbayesError | None = None
         self._data: list[Any] = []
-        self._root = self._looked_at = b""
-        self._looked: Merged | None = None
-        self._flags: dict[str, tuple[str, ...]] = {}
-        self._same_data: set[tuple[str, ...]] = set()
         self._refined_against: list[Entry] = []
-        self._unreachable: dict[str, str] = {}
-        self._quiet = self._ticks_due = self._ticks_alone = self._dropped = 0
+        self._ticks_due = 0
         self.transport = Transport(agent, links, self._inbox, self._answer)
+        self._lookout = Lookout(agent, self.transport, self._inbox, self._merges, log)
         agent.called(self.transport.name)
         log(
             "listening",
@@ -150,12 +139,9 @@ class Service:
         self._perform(self.agent.on_tick())
         self._obey()
         self._show_status()
-        self._look_around()
-        self._report_losses()
-        self._shut_out_floods()
-        self._shut_out_revoked()
-        self._report_refusals()
-        self._report_unreachable()
+        self._lookout.tick()
+        if self._watcher is not None and self._watcher.due(self.agent.pool.root):
+            self._merges.submit(partial(self._watcher.merge, self.agent))
         if self._refinements and not self.agent.waiting:
             self._refine()
         if self.agent.ticks % REFUSAL_TICKS == 0:
@@ -164,7 +150,7 @@ class Service:
     def _show_status(self) -> None:
         if self.agent.ticks % ORDER_TICKS or (self._metrics is None and self._watcher is None):
             return
-        told = status_of(self.agent, self.transport.address) | about_members(self.agent.pool, self._looked)
+        told = status_of(self.agent, self.transport.address) | about_members(self.agent.pool, self._lookout.merged)
         if self._metrics is not None:
             self._metrics.status = told
         if self._watcher is not None:
@@ -196,38 +182,11 @@ class Service:
         finally:
             done.set()
 
-    def _look_around(self) -> None:
-        root = self.agent.pool.root
-        self._quiet = self._quiet + 1 if root == self._root else 0
-        self._root = root
-        self._ticks_alone = 0 if self.agent.peers else self._ticks_alone + 1
-        if self._quiet == QUIET_TICKS and self._looked_at != root:
-            self._looked_at = root
-            self._merges.submit(self._look_at_members)
-        if self._watcher is not None and self._watcher.due(root):
-            self._merges.submit(partial(self._watcher.merge, self.agent))
-        if self._ticks_alone == ALONE_TICKS:
-            waiting = " Nothing is published before one answers." if self.agent.waiting else ""
-            who = "Nobody who is linked is of this group: compare charters." if self.transport.linked else ALONE
-            self.log("alone", text=f"{who}{waiting}")
-
-    def _report_flags(self, described: dict[str, Any]) -> None:
-        """Say what stands out, once for each time that it changes: nobody is dropped for it."""
-        flags = {name: tuple(told["flags"]) for name, told in described["members"].items() if told.get("flags")}
-        for name, texts in flags.items() - self._flags.items():
-            told = described["members"][name]
-            self.log("flagged", member=name, share=told["share"], apart=told["apart"], why="; ".join(texts))
-        self._flags = flags
-        same = {tuple(names) for names in described["same_data"]}
-        for names in same - self._same_data:
-            self.log("same_data", members=list(names), why="the same data set counts for each of them")
-        self._same_data = same
-
     def _refine(self) -> None:
         """Refit against the others' evidence, once for each time that it has changed."""
         others = [entry for entry in self.agent.pool.entries() if entry[0] != self.agent.id]
         self._ticks_due = self._ticks_due + 1 if others != self._refined_against else 0
-        if self._ticks_due >= (QUIET_TICKS if self._quiet >= QUIET_TICKS else MOST_QUIET_TICKS):
+        if self._ticks_due >= (QUIET_TICKS if self._lookout.quiet >= QUIET_TICKS else MOST_QUIET_TICKS):
             self._refinements, self._ticks_due, self._refined_against = self._refinements - 1, 0, others
             self._fit(self._relearn)
 
@@ -244,53 +203,19 @@ class Service:
         done.set()
         return effects
 
-    def _report_losses(self) -> None:
-        """Say when messages were dropped; what matters in them will be repeated."""
-        dropped = self._inbox.dropped + self.transport.dropped
-        if dropped > self._dropped:
-            self.log("dropped", messages=dropped - self._dropped)
-        self._dropped = dropped
-
-    def _shut_out_revoked(self) -> None:
-        """Leave neighbours whose certificates were revoked; the list is read again each time."""
-        names = revoked_names(self._revoked) if self.agent.ticks % ORDER_TICKS == 0 else frozenset()
-        for peer in self.agent.peers if names else ():
-            if self.transport.certificate(peer) in names:
-                self._shut_out(peer, "its certificate was revoked")
-
-    def _shut_out(self, peer: Peer, why: str) -> None:
-        who = self.agent.guests.get(peer)
-        name = self.agent.pool.roster.names.get(who) if who else None
-        self.log("shut_out", member=name, address=self.transport.shut_out(peer), why=why)
-
-    def _shut_out_floods(self) -> None:
-        """Leave a neighbour that sends far more than anybody could need: others have to be heard too."""
-        for source, count in list(self._inbox.dropped_of.items()):
-            if count >= FLOOD and source in self.agent.peers:
-                self._shut_out(source, f"a flood: {count:,} messages found no room")
-        self._inbox.dropped_of.clear()
-
-    def _report_refusals(self) -> None:
-        """Count what was refused before it came to the agent: links without a proper certificate."""
-        while self.log.warnings:
-            self.agent.refused["link"] += 1
-            self.log("refused", reason="link", text=self.log.warnings.popleft())
-
-    def _report_unreachable(self) -> None:
-        """Say once why a neighbour cannot be reached; again when the reason has changed, or it was there in between."""
-        reasons = dict(self.log.unreachable)
-        for endpoint, why in reasons.items() - self._unreachable.items():
-            self.log("unreachable", endpoint=endpoint, why=why)
-        self._unreachable = reasons
-
     def _fail(self, error: DecbayesError) -> None:
         self._failure = error
 
-    def _answer(self, question: Question) -> None:
+    def _answer(self, question: Question) -> list[Effect] | None:
         """Answer a question: what is known at once, what must be computed beside the talk."""
+        try:
+            question.check()
+        except Refused as error:
+            self._answers.submit(partial(question.refuse, f"Only members are answered: {error}"))
+            return self.agent.on_stranger("a question")
         if max(self._answers.waiting, self._merges.waiting) > MOST_QUESTIONS:
             self.log("not_answered", question=question.text, why="too many questions")
-            return
+            return None
         match question.text:
             case "status":
                 self._answers.submit(
@@ -301,6 +226,7 @@ class Service:
                 self._merges.submit(partial(self._answer_merged, question))
             case other:
                 self._answers.submit(partial(question.refuse, f"There is no question '{other}'."))
+        return None
 
     # In the workers' threads
 
@@ -335,19 +261,8 @@ class Service:
         done.wait()
 
     def _answer_status(self, question: Question, status: dict[str, Any]) -> None:
-        """Status with what the last merge has shown; a new merge may take long, and is made beside the talk."""
-        question.answer(b"", {**status, **about_members(self.agent.pool, self._looked)})
-
-    def _look_at_members(self) -> None:
-        """Merge what is held, and say who stands out in it."""
-        try:
-            merged = self.agent.merged()
-            described = set_description(merged, self.agent.pool)
-        except DecbayesError as error:
-            self._inbox.post(partial(self.log, "not_merged", why=str(error)))
-            return
-        self._looked = merged
-        self._inbox.post(partial(self._report_flags, described))
+        """Status with what the last merge has shown."""
+        question.answer(b"", {**status, **about_members(self.agent.pool, self._lookout.merged)})
 
     def _answer_merged(self, question: Question) -> None:
         try:

@@ -31,8 +31,8 @@ def status_of(agent: Agent, address: Callable[[Peer], str]) -> dict[str, Any]:
 
 def neighbour_of(agent: Agent, peer: Peer, address: str) -> dict[str, Any]:
     """What is known of a neighbour: who it is, its charter and software, and whether it holds the same."""
-    said, who = agent.neighbours[peer], agent.guests.get(peer)
-    told: dict[str, Any] = {"member": agent.pool.roster.names.get(who) if who else None, "address": address}
+    said = agent.neighbours[peer]
+    told: dict[str, Any] = {"member": member_name(agent, peer), "address": address}
     if said is None:
         return {**told, "silent": True}
     return {
@@ -44,10 +44,16 @@ def neighbour_of(agent: Agent, peer: Peer, address: str) -> dict[str, Any]:
     }
 
 
+def member_name(agent: Agent, peer: Peer) -> str | None:
+    """The member that a neighbour has shown to be."""
+    who = agent.guests.get(peer)
+    return agent.pool.roster.names.get(who) if who else None
+
+
 def about_members(pool: Pool, merged: Merged | None) -> dict[str, Any]:
     """What is known of each member, with what the last merge has shown; and who holds the same data."""
     called = pool.roster.called
-    same = [[called(origin) for origin in origins] for origins in pool.same_data()]
+    same = [sorted(map(called, origins)) for origins in pool.same_data()]
     return {"members": members(pool, merged), "same_data": same}
 
 

@@ -55,7 +55,7 @@ def set_description(merged: Merged, pool: Pool) -> dict[str, Any]:
         "observations": merged.observations,
         "set": merged.set_hash,
         "members": members(pool, merged),
-        "same_data": [[called(origin) for origin in same] for same in pool.same_data()],
+        "same_data": [sorted(map(called, same)) for same in pool.same_data()],
     }
 
 

@@ -6,6 +6,8 @@ Under `decbayes/GROUP/` every session has three keys, SESSION being the id that 
     to/SESSION/SENDER       messages for it
     ask/SESSION/QUESTION    questions to it: `status` and `posterior`
 
+Messages, questions and answers are sealed for their key with the group's secret.
+
 zenoh peers pass nothing on, so whoever's token is seen is a direct neighbour; relaying is the agents' own work.
 """
 
@@ -17,13 +19,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import zenoh
 
-from decbayes.errors import TransportFailed
+from decbayes.errors import Refused, TransportFailed
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.effects import Effect, Peer
 from decbayes.network.protocol.messages import message_bytes
 from decbayes.network.runtime.links import Links, parse, settings, with_port
 from decbayes.network.runtime.log import plain
 from decbayes.network.runtime.queues import Inbox, Outbox
+from decbayes.network.runtime.sealing import Seal
 
 if TYPE_CHECKING:
     from zenoh import Query, Sample, Session
@@ -44,22 +47,31 @@ class Member(Protocol):
     def on_connect(self, peer: Peer) -> list[Effect]: ...
     def on_disconnect(self, peer: Peer) -> list[Effect]: ...
     def on_bytes(self, peer: Peer, content: bytes) -> list[Effect]: ...
+    def on_stranger(self, peer: Peer) -> list[Effect]: ...
 
 
 class Question:
     """A question from outside the group's own talk, to be answered once, from any thread."""
 
-    def __init__(self, query: "Query", own_key: str) -> None:
+    def __init__(self, query: "Query", own_key: str, seal: Seal) -> None:
         self.text = last(query.key_expr)
-        self._query, self._key = query, f"{own_key}/{self.text}"
+        self._query, self._key, self._seal = query, f"{own_key}/{self.text}", seal
+
+    def check(self) -> None:
+        """Refuse whoever does not hold the group's secret."""
+        self._seal.open(bytes(self._query.attachment or b""), self.text)
 
     def answer(self, payload: bytes, description: dict[str, Any]) -> None:
+        told = self._seal.close(json.dumps(description).encode(), f"{self.text} description")
         with departed(), self._query:
-            self._query.reply(self._key, payload, attachment=json.dumps(description))
+            self._query.reply(self._key, self._seal.close(payload, f"{self.text} answer"), attachment=told)
 
     def refuse(self, why: str) -> None:
         with departed(), self._query:
             self._query.reply_err(why)
+
+
+Answer = Callable[[Question], list[Effect] | None]
 
 
 @contextmanager
@@ -72,7 +84,7 @@ def departed() -> Iterator[None]:
 class Transport:
     """One agent's links. Everything that comes in is posted to the inbox as a call of the agent."""
 
-    def __init__(self, member: Member, links: Links, inbox: Inbox, answer: Callable[[Question], None]) -> None:
+    def __init__(self, member: Member, links: Links, inbox: Inbox, answer: Answer) -> None:
         self._member, self._inbox, self._answer = member, inbox, answer
         self._outboxes: dict[Peer, Outbox] = {}
         limits = member.charter.limits
@@ -81,7 +93,7 @@ class Transport:
         self._shut_out: set[Peer] = set()
         self.session, self.endpoints = open_session(links, most_bytes=message_bytes(member.charter) + SLACK)
         self.name = str(self.session.info.zid())
-        self._root = root_key(member.charter)
+        self._root, self._seal = root_key(member.charter), Seal(member.charter.secret)
         # The token comes last: who sees it can already be heard.
         self._declared = (
             self.session.declare_subscriber(f"{self._root}/to/{self.name}/*", self._on_message),
@@ -137,8 +149,12 @@ class Transport:
             # Its token has not come yet, or it is no neighbour.
             self._strangers += 1
             return
-        content = bytes(sample.payload)
-        self._inbox.post(partial(self._member.on_bytes, peer, content), source=peer, size=len(content))
+        sealed = bytes(sample.payload)
+        try:
+            call = partial(self._member.on_bytes, peer, self._seal.open(sealed, str(sample.key_expr)))
+        except Refused:
+            call = partial(self._member.on_stranger, peer)
+        self._inbox.post(call, source=peer, size=len(sealed))
 
     def _on_token(self, sample: "Sample") -> None:
         peer = last(sample.key_expr)
@@ -169,7 +185,7 @@ class Transport:
         self._inbox.post(partial(self._member.on_connect, peer))
 
     def _on_question(self, query: "Query") -> None:
-        question = Question(query, f"{self._root}/ask/{self.name}")
+        question = Question(query, f"{self._root}/ask/{self.name}", self._seal)
         self._inbox.post(partial(self._answer, question), source="questions", size=QUESTION_BYTES)
 
     # Called by the outboxes' threads
@@ -177,7 +193,7 @@ class Transport:
     def _transmit(self, peer: Peer, message: bytes) -> None:
         key = f"{self._root}/to/{peer}/{self.name}"
         with departed():
-            self.session.put(key, message, congestion_control=zenoh.CongestionControl.DROP)
+            self.session.put(key, self._seal.close(message, key), congestion_control=zenoh.CongestionControl.DROP)
 
 
 def root_key(charter: Charter) -> str:

@@ -12,7 +12,7 @@ from decbayes.network.protocol.pool import Entry, Merged, Pool, Proof
 from decbayes.network.protocol.record import Record
 
 if TYPE_CHECKING:
-    from decbayes.network.simulation.simulator import Site
+    from decbayes.network.simulation.sites import Site
 
 
 class Violation(AssertionError):
@@ -66,11 +66,13 @@ class Ledger:
     def check(self, site: "Site") -> None:
         assert site.agent is not None
         pool, seen = site.agent.pool, self._seen[site.number]
+        if site.agent.twin:
+            raise Violation(f"site {site.number} takes itself for two")
+        if pool.records == seen.newest and pool.proofs.keys() == seen.excluded:
+            return
         for origin, record in pool.records.items():
             if seen.newest.get(origin) is not record:
                 self._check_record(site, record, seen)
-        if site.agent.twin:
-            raise Violation(f"site {site.number} takes itself for two")
         if pool.proofs.keys() - self.traitors:
             raise Violation(f"site {site.number} has excluded an honest origin")
         if seen.excluded - pool.proofs.keys():
@@ -80,13 +82,14 @@ class Ledger:
             raise Violation(f"site {site.number} counts an excluded origin")
         if seen.versions.keys() - pool.records.keys() - seen.excluded:
             raise Violation(f"site {site.number} has lost what it knew of an origin")
+        seen.newest = dict(pool.records)
 
     def _check_record(self, site: "Site", record: Record, seen: "Sight") -> None:
         if record.version < seen.versions.get(record.origin, 0):
             raise Violation(f"site {site.number} went back to version {record.version} of {short(record.origin)}")
         if (record.origin, record.version, record.digest) not in self._genuine:
             raise Violation(f"site {site.number} holds a version of {short(record.origin)} that was never made durable")
-        seen.versions[record.origin], seen.newest[record.origin] = record.version, record
+        seen.versions[record.origin] = record.version
 
 
 @dataclass
@@ -96,6 +99,7 @@ class Sight:
     versions: dict[AgentId, int] = field(default_factory=dict)
     excluded: set[AgentId] = field(default_factory=set)
     newest: dict[AgentId, Record] = field(default_factory=dict)
+    """What it held when it was looked at last."""
 
     def add(self, item: Record | Proof) -> None:
         if isinstance(item, Proof):

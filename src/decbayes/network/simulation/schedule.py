@@ -1,31 +1,23 @@
 """Random histories of a group: data arrives while sites join, leave, crash, lose disks, and some of them cheat."""
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from msgspec.structs import replace
 
-from decbayes.families import dense
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.keys import Identity
 from decbayes.network.protocol.limits import Limits
-from decbayes.network.protocol.messages import batches
-from decbayes.network.protocol.record import Record, SignedHeader, sign_record
+from decbayes.network.simulation.actions import ACTIONS, PEACEFUL, Action, betray, exaggerate, observe
 from decbayes.network.simulation.ledger import Violation, check_agreement
-from decbayes.network.simulation.simulator import MakeAgent, Simulation, Site, Weather
+from decbayes.network.simulation.simulator import MakeAgent, Simulation, Weather
+from decbayes.network.simulation.sites import Site
 from decbayes.network.simulation.topology import TOPOLOGIES, groups
-from decbayes.posterior import Posterior
 
 # In so many rounds after the last fault everybody who is connected must agree: a line of eight needs about as many.
 ROUNDS_TO_AGREE = 40
 ROUGH = Weather(loss=0.1, duplication=0.2, delay=4)
-# How often a vote is for the removal, for the new key, and for neither; or the first two the other way round.
-HOW = np.array([0.8, 0.1, 0.1])
-SHARDS = 3
-POINTS = 4
 
 
 @dataclass(frozen=True)
@@ -55,7 +47,7 @@ class History:
         # Whom some want removed, or whose key they want replaced.
         self.accused = int(self.rng.integers(plan.agents))
         self.new_keys = {key.id: key for key in simulated_identities(1, "new")}
-        self._rewire()
+        self.rewire()
         for site in self.simulation.sites[: max(2, plan.agents // 2)]:
             self.simulation.start(site)
 
@@ -86,7 +78,7 @@ class History:
             if self.plan.heal and site.agent is None:
                 simulation.start(site)
         if self.plan.heal:
-            self._rewire()
+            self.rewire()
 
     def agree(self) -> int:
         """Rounds until all connected sites agree, checked; a violation if they never do."""
@@ -121,218 +113,17 @@ class History:
         numbers = groups([site.number for site in simulation.running], simulation.links)
         return [[simulation.sites[number] for number in group] for group in numbers]
 
-    def _draw_action(self) -> "Action":
+    def _draw_action(self) -> Action:
         table = ACTIONS if self.plan.faults else PEACEFUL
         actions, ends = table
         chosen = actions[int(np.searchsorted(ends, self.rng.random() * ends[-1], side="right"))]
         return observe if chosen in (betray, exaggerate) and not self.plan.traitors else chosen
 
-    def _rewire(self) -> None:
+    def rewire(self) -> None:
         kind = self.plan.topology
         if kind == "changing":
             kind = sorted(TOPOLOGIES)[int(self.rng.integers(len(TOPOLOGIES)))]
         self.simulation.connect(TOPOLOGIES[kind](self.plan.agents, self.rng))
-
-
-Action = Callable[[History, Site], None]
-
-
-def observe(history: History, site: Site) -> None:
-    """New data, or data that was observed before and must not count again."""
-    # What was withdrawn is not observed again: a later shard has another name, as it has other content.
-    shard = f"shard {int(history.rng.integers(SHARDS)) + len(site.withdrawn)}"
-    while shard in site.withdrawn:
-        shard += "'"
-    data = site.shards.get(shard)
-    history.simulation.observe(site, shard, history.rng.normal(size=POINTS) if data is None else data)
-
-
-def refine(history: History, site: Site) -> None:
-    # A traitor that has been reminded of what it invented has no data for it.
-    if site.agent is not None and site.agent.own.shards <= site.shards.keys():
-        history.simulation.perform(site, site.agent.refine(rng=history.rng))
-
-
-def retract(history: History, site: Site) -> None:
-    if site.agent is not None and site.shards and history.rng.random() < 0.2:
-        history.simulation.perform(site, site.agent.retract())
-
-
-def withdraw(history: History, site: Site) -> None:
-    """A site takes one of its shards back."""
-    names = sorted(site.shards)
-    if site.agent is not None and site.agent.own.shards == site.shards.keys() and names and not site.agent.retracted:
-        name = names[int(history.rng.integers(len(names)))]
-        site.withdrawn[name] = site.shards.pop(name)
-        history.simulation.withdraw(site)
-
-
-def vote(history: History, site: Site) -> None:
-    """A site signs that one of them be removed or get another key, or takes that back."""
-    subject = history.simulation.sites[history.accused].seat
-    if site.agent is None or site.identity is not site.first:
-        return
-    (new,) = history.new_keys.values()
-    key = (b"", new.public, None)[int(history.rng.choice(3, p=HOW if history.plan.removes else HOW[[1, 0, 2]]))]
-    site.votes.pop(subject, None)
-    if key is not None:
-        site.votes[subject] = key
-    history.simulation.perform(site, site.agent.vote(subject, key))
-
-
-def back_up(history: History, site: Site) -> None:
-    site.backup = site.disk.load()
-
-
-def restore_backup(history: History, site: Site) -> None:
-    """The disk fails, and an old copy takes its place."""
-    if site.agent is not None and site.backup:
-        history.simulation.restore_backup(site)
-        history.simulation.start(site)
-
-
-def start(history: History, site: Site) -> None:
-    if site.agent is None:
-        history.simulation.start(site)
-
-
-def crash(history: History, site: Site) -> None:
-    if site.agent is not None:
-        history.simulation.stop(site)
-
-
-def lose_disk(history: History, site: Site) -> None:
-    """The machine burns down and is replaced; the data is still there."""
-    if site.agent is not None:
-        history.simulation.lose_disk(site)
-        history.simulation.start(site)
-
-
-def fill_disk(history: History, site: Site) -> None:
-    site.disk.full = not site.disk.full
-
-
-def cut(history: History, site: Site) -> None:
-    """A partition: no link between two halves."""
-    half = history.rng.random(len(history.simulation.sites)) < 0.5
-    history.simulation.connect({(a, b) for a, b in history.simulation.links if half[a] == half[b]})
-
-
-def heal(history: History, site: Site) -> None:
-    history._rewire()
-
-
-def replay(history: History, site: Site) -> None:
-    """An old message arrives once more, perhaps at somebody else."""
-    overheard = history.simulation.overheard
-    if overheard:
-        history.simulation.inject(site, overheard[int(history.rng.integers(len(overheard)))])
-
-
-def forge(history: History, site: Site) -> None:
-    """An old message arrives with one bit changed."""
-    overheard = history.simulation.overheard
-    if overheard:
-        message = bytearray(overheard[int(history.rng.integers(len(overheard)))])
-        message[int(history.rng.integers(len(message)))] ^= 1 << int(history.rng.integers(8))
-        history.simulation.inject(site, bytes(message))
-
-
-def tamper(history: History, site: Site) -> None:
-    """A version that its origin has not signed arrives at somebody who has not heard of it, or of its number, yet."""
-    own, running = site.disk.newest(), history.simulation.running
-    unaware = [other for other in running if own is not None and not knows(other, own)]
-    if own is not None and unaware:
-        signature = bytes(byte ^ 1 for byte in own.signed.signature)
-        header = replace(own.header, version=own.version + int(history.rng.integers(2)))
-        forged = Record(SignedHeader(header, signature), own.body, own.posterior)
-        message = batches([forged], [], history.simulation.charter)[0]
-        history.simulation.inject(unaware[int(history.rng.integers(len(unaware)))], message)
-
-
-def knows(site: Site, record: Record) -> bool:
-    assert site.agent is not None
-    return site.agent.pool.version(record.origin) >= record.version
-
-
-def betray(history: History, site: Site) -> None:
-    """A traitor signs something else under a version that it has used, and tells it to somebody.
-
-    Where it can, to somebody who has not heard of the first; then nobody but all of them together can know.
-    """
-    simulation, traitor = history.simulation, history.simulation.sites[0]
-    own = traitor.disk.newest()
-    if own is None or own.posterior is None:
-        return
-    unaware = [s for s in simulation.running if s.agent is not None and s.agent.pool.version(own.origin) < own.version]
-    listeners = unaware or simulation.running
-    if listeners and (unaware or history.rng.random() < 0.1):
-        record = another_record(simulation, traitor, own)
-        simulation.ledger.betray(record)
-        message = batches([record], [], simulation.charter)[0]
-        simulation.inject(listeners[int(history.rng.integers(len(listeners)))], message)
-
-
-def exaggerate(history: History, site: Site) -> None:
-    """A liar signs a version that holds a thousand times what it states, and tells it to somebody."""
-    simulation, liar = history.simulation, history.simulation.sites[0]
-    own = liar.disk.newest()
-    if own is None or own.posterior is None or not simulation.running:
-        return
-    inflated = Posterior(own.posterior.structure, {"mean": 1000 * dense(own.posterior.contribution["mean"])})
-    simulation.ledger.traitors.add(own.origin)
-    lie = sign_record(
-        simulation.charter,
-        liar.identity,
-        own.version + int(history.rng.integers(1, 1 << 40)),
-        posterior=inflated,
-        shards=frozenset(own.header.shards),
-        observations=own.header.observations,
-    )
-    listeners = simulation.running
-    message = batches([lie], [], simulation.charter)[0]
-    simulation.inject(listeners[int(history.rng.integers(len(listeners)))], message)
-
-
-def another_record(simulation: Simulation, traitor: Site, own: Record) -> Record:
-    """A record with the version of one there is, and another content."""
-    return sign_record(
-        simulation.charter,
-        traitor.identity,
-        own.version,
-        posterior=own.posterior,
-        shards=frozenset({*own.header.shards, "invented"}),
-        observations=own.header.observations,
-    )
-
-
-def weighted(weights: dict[Action, float]) -> tuple[list[Action], np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    return list(weights), np.cumsum(list(weights.values()))
-
-
-PEACEFUL = weighted({observe: 1.0})
-ACTIONS = weighted(
-    {
-        observe: 6.0,
-        refine: 1.0,
-        retract: 0.3,
-        withdraw: 1.0,
-        vote: 4.0,
-        back_up: 0.5,
-        restore_backup: 0.5,
-        start: 6.0,
-        crash: 1.5,
-        lose_disk: 0.7,
-        fill_disk: 1.0,
-        cut: 0.7,
-        heal: 1.5,
-        replay: 2.0,
-        forge: 2.0,
-        tamper: 1.0,
-        betray: 1.0,
-        exaggerate: 0.5,
-    }
-)
 
 
 def simulated_identities(count: int, kind: str = "simulated") -> list[Identity]:
@@ -377,3 +168,8 @@ def run_history(seed: int, *, agents: int = 8, steps: int = 200, make_agent: Mak
     except Violation as error:
         raise Violation(f"seed {seed}, step {history.simulation.time}, after {history.last}: {error}") from error
     return history
+
+
+def run_varied(seed: int) -> History:
+    """A history of three to eight sites and 80 to 200 steps: small groups are cheap, and break in ways of their own."""
+    return run_history(seed, agents=3 + seed % 6, steps=80 + 40 * (seed // 6 % 4))

@@ -1,0 +1,109 @@
+"""What an agent's service keeps an eye on, and says in the log: losses, floods, links, loneliness, who stands out."""
+
+from functools import partial
+from typing import Any
+
+from decbayes.errors import DecbayesError
+from decbayes.network.protocol.agent import Agent
+from decbayes.network.protocol.pool import Merged
+from decbayes.network.runtime.log import Log
+from decbayes.network.runtime.queues import Inbox, Worker
+from decbayes.network.runtime.status import member_name
+from decbayes.network.runtime.stored import set_description
+from decbayes.network.runtime.transport import Transport
+
+# So long without news, and the set is worth a look.
+QUIET_TICKS = 15
+# So long without a neighbour, and it is time to say so.
+ALONE_TICKS = 25
+ALONE = "No neighbour is there."
+# So many messages of one neighbour dropped between two ticks, and it is left alone.
+FLOOD = 1000
+
+
+class Lookout:
+    """Looks around at every tick. All but the merge runs in the agent's thread."""
+
+    def __init__(self, agent: Agent, transport: Transport, inbox: Inbox, merges: Worker, log: Log) -> None:
+        self._agent, self._transport, self._inbox, self._merges, self._log = agent, transport, inbox, merges, log
+        self.merged: Merged | None = None
+        """What the last look at the members has shown; a new merge may take long, and is made beside the talk."""
+        self.quiet = self._ticks_alone = self._dropped = 0
+        self._root = self._looked_at = b""
+        self._flags: dict[str, tuple[str, ...]] = {}
+        self._same_data: set[tuple[str, ...]] = set()
+        self._unreachable: dict[str, str] = {}
+
+    def tick(self) -> None:
+        self._look_around()
+        self._report_losses()
+        self._shut_out_floods()
+        self._report_refusals()
+        self._report_unreachable()
+
+    def _look_around(self) -> None:
+        root = self._agent.pool.root
+        self.quiet = self.quiet + 1 if root == self._root else 0
+        self._root = root
+        self._ticks_alone = 0 if self._agent.peers else self._ticks_alone + 1
+        if self.quiet == QUIET_TICKS and self._looked_at != root:
+            self._looked_at = root
+            self._merges.submit(self._look_at_members)
+        if self._ticks_alone == ALONE_TICKS:
+            waiting = " Nothing is published before one answers." if self._agent.waiting else ""
+            who = "Nobody who is linked is of this group: compare charters." if self._transport.linked else ALONE
+            self._log("alone", text=f"{who}{waiting}")
+
+    def _report_losses(self) -> None:
+        """Say when messages were dropped; what matters in them will be repeated."""
+        dropped = self._inbox.dropped + self._transport.dropped
+        if dropped > self._dropped:
+            self._log("dropped", messages=dropped - self._dropped)
+        self._dropped = dropped
+
+    def _shut_out_floods(self) -> None:
+        """Leave a neighbour that sends far more than anybody could need: others have to be heard too."""
+        for source, count in list(self._inbox.dropped_of.items()):
+            if count >= FLOOD and source in self._agent.peers:
+                member = member_name(self._agent, source)
+                why = f"a flood: {count:,} messages found no room"
+                self._log("shut_out", member=member, address=self._transport.shut_out(source), why=why)
+        self._inbox.dropped_of.clear()
+
+    def _report_refusals(self) -> None:
+        """Count what was refused before it came to the agent: links without a proper certificate."""
+        while self._log.warnings:
+            self._agent.refused["link"] += 1
+            self._log("refused", reason="link", text=self._log.warnings.popleft())
+
+    def _report_unreachable(self) -> None:
+        """Say once why a neighbour cannot be reached; again when the reason has changed, or it was there in between."""
+        reasons = dict(self._log.unreachable)
+        for endpoint, why in reasons.items() - self._unreachable.items():
+            self._log("unreachable", endpoint=endpoint, why=why)
+        self._unreachable = reasons
+
+    def _report_flags(self, described: dict[str, Any]) -> None:
+        """Say what stands out, once for each time that it changes: nobody is dropped for it."""
+        flags = {name: tuple(told["flags"]) for name, told in described["members"].items() if told.get("flags")}
+        for name, texts in flags.items() - self._flags.items():
+            told = described["members"][name]
+            self._log("flagged", member=name, share=told["share"], apart=told["apart"], why="; ".join(texts))
+        self._flags = flags
+        same = {tuple(names) for names in described["same_data"]}
+        for names in same - self._same_data:
+            self._log("same_data", members=list(names), why="the same data set counts for each of them")
+        self._same_data = same
+
+    # In the thread of merges
+
+    def _look_at_members(self) -> None:
+        """Merge what is held, and say who stands out in it."""
+        try:
+            merged = self._agent.merged()
+            described = set_description(merged, self._agent.pool)
+        except DecbayesError as error:
+            self._inbox.post(partial(self._log, "not_merged", why=str(error)))
+            return
+        self.merged = merged
+        self._inbox.post(partial(self._report_flags, described))

@@ -1,0 +1,197 @@
+"""Pools, rosters and checks of records with one rule broken, each of which the simulator's checkers must expose."""
+
+from contextlib import suppress
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+from broken_agents import mutant, treason
+
+from decbayes.errors import Refused
+from decbayes.network.protocol import pool, validation
+from decbayes.network.protocol.agent import Agent
+from decbayes.network.protocol.pool import Change, Pool
+from decbayes.network.protocol.roster import Roster, roster
+from decbayes.network.simulation.sites import Disk
+from decbayes.posterior import Posterior
+
+# The unbroken originals.
+MERGE, ADD, PUT, COUNTS = pool.merge_records, Pool.add, Disk.put, Roster.counts
+JOIN, CHANGED, HEADER, VERIFY_SIGNATURE = Pool._join, Pool._changed, validation.open_header, validation.verify_signature
+
+
+@mutant
+def last_arrival_wins(patch):
+    def add(self, record):
+        if record.origin in self.proofs:
+            return Change.EXCLUDED
+        self.records[record.origin], self._root = record, None
+        return Change.NEWER
+
+    patch.setattr(Pool, "add", add)
+
+
+@treason
+def equivocation_goes_unnoticed(patch):
+    def add(self, record):
+        return Change.STALE if (change := self._join(record)) is Change.EQUIVOCATION else change
+
+    patch.setattr(Pool, "add", add)
+
+
+@treason
+def the_excluded_are_let_in_again(patch):
+    def add(self, record):
+        proofs, self.proofs = self.proofs, {}
+        try:
+            return ADD(self, record)
+        finally:
+            self.proofs = proofs | self.proofs
+
+    patch.setattr(Pool, "add", add)
+    patch.setattr(Agent, "_check_new", lambda self, sealed: None)
+
+
+@mutant
+def signatures_are_not_checked(patch):
+    patch.setattr(validation, "verify_signature", lambda signed, public: None)
+
+
+@mutant
+def retractions_are_dropped_once_heard(patch):
+    def add(self, record):
+        change = ADD(self, record)
+        if change is Change.NEWER and record.empty:
+            self.records.pop(record.origin)
+        return change
+
+    patch.setattr(Pool, "add", add)
+
+
+@mutant
+def merging_follows_the_order_of_arrival(patch):
+    def merge_in_order(charter, records, set_hash):
+        merged = MERGE(charter, records, set_hash)
+        total = sum((record.posterior.contribution["mean"] for record in records), np.zeros((1, 2)))
+        return replace(merged, posterior=Posterior(charter.structure, {"mean": total}))
+
+    patch.setattr(pool, "merge_records", merge_in_order)
+    patch.setattr(Pool, "counted", lambda self: (r for r in self.records.values() if not r.empty))
+
+
+@mutant
+def versions_are_compared_as_texts(patch):
+    def join(self, record):
+        held = self.records.get(record.origin)
+        if held is not None and str(record.version) > str(held.version):
+            self.records[record.origin], self._root = record, None
+            return Change.NEWER
+        return JOIN(self, record)
+
+    patch.setattr(Pool, "_join", join)
+    patch.setattr(Pool, "knows", lambda self, origin, version, digest: False)
+
+
+@treason
+def of_two_contradictions_the_later_one_stays(patch):
+    def join(self, record):
+        held = self.records.get(record.origin)
+        if held is not None and held.version == record.version:
+            self.records[record.origin], self._root = record, None
+            return Change.NEWER
+        return JOIN(self, record)
+
+    patch.setattr(Pool, "_join", join)
+
+
+@treason
+def a_higher_version_wipes_a_proof_out(patch):
+    def add(self, record):
+        proof = self.proofs.get(record.origin)
+        if proof is not None and record.version > proof.first.version:
+            del self.proofs[record.origin]
+        return ADD(self, record)
+
+    patch.setattr(Pool, "add", add)
+    patch.setattr(Pool, "knows", lambda self, origin, version, digest: version < self.version(origin))
+    patch.setattr(Agent, "_check_new", lambda self, sealed: None)
+
+
+@treason
+def contributions_may_hold_more_than_they_state(patch):
+    patch.setattr(validation, "check_consistency", lambda header, posterior, charter: None)
+
+
+@mutant
+def the_removed_count(patch):
+    def counts(self, origin, heard):
+        return COUNTS(replace(self, removed=frozenset()), origin, heard)
+
+    patch.setattr(Roster, "counts", counts)
+
+
+@mutant
+def one_vote_removes(patch):
+    def decided_by_one(charter, headers):
+        votes = [vote for header in headers for vote in header.votes]
+        return Roster(charter, frozenset(subject for subject, key in votes if not key), roster(charter, ()).replaced)
+
+    patch.setattr(pool, "roster", decided_by_one)
+
+
+@mutant
+def votes_are_never_taken_back(patch):
+    def changed(self, before, after):
+        removed = self._roster.removed
+        CHANGED(self, before, after)
+        self._roster = replace(self._roster, removed=self._roster.removed | removed)
+
+    patch.setattr(Pool, "_changed", changed)
+
+
+@mutant
+def votes_are_counted_once_and_not_again(patch):
+    patch.setattr(Pool, "_changed", lambda self, before, after: setattr(self, "_root", None))
+
+
+@mutant
+def a_new_key_counts_beside_the_old_one(patch):
+    patch.setattr(Roster, "counts", lambda self, origin, heard: COUNTS(self, origin, ()))
+
+
+@mutant
+def keys_that_are_nobodys_are_listed(patch):
+    def entries(self):
+        return [(origin, record.version, record.digest) for origin, record in sorted(self.records.items())]
+
+    patch.setattr(Pool, "entries", entries)
+
+
+@mutant
+def a_forged_signature_makes_a_version_hopeless(patch):
+    def verify_signature(signed, public):
+        try:
+            VERIFY_SIGNATURE(signed, public)
+        except Refused as error:
+            error.entry = signed.entry
+            raise
+
+    patch.setattr(validation, "verify_signature", verify_signature)
+
+
+@mutant
+def of_several_writes_the_first_is_made(patch):
+    patch.setattr(Disk, "put", lambda self, items: PUT(self, items[:1]))
+
+
+@mutant
+def a_key_that_is_not_yet_a_members_is_hopeless(patch):
+    def open_header(content, signature, roster):
+        try:
+            return HEADER(content, signature, roster)
+        except Refused as error:
+            with suppress(msgspec.MsgspecError, ValueError):
+                error.entry = validation.SignedHeader(validation._headers.decode(content), signature).entry
+            raise
+
+    patch.setattr(validation, "open_header", open_header)
