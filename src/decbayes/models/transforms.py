@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 from decbayes.arguments import check_kind
 from decbayes.families import Array
 from decbayes.inputs.filed import FileArray, FileMatrix
+from decbayes.models.shards import count
 from decbayes.posterior import Posterior
 
 # Observations that are worked on at a time.
@@ -21,7 +22,8 @@ BLOCK = 1 << 11
 class Observed(NamedTuple):
     """Some observations: where each stands in its file if that is not its number, and how many rows there are.
 
-    `rows` says which row each observation is, where they come in another order or where rows are missing.
+    `rows` says which row each observation is, where they come in another order or where rows are missing. `data` may be
+    a function that finds them, for blocks that nobody may want.
     """
 
     data: Any
@@ -62,7 +64,7 @@ class Block:
         return np.zeros(len(self.values), dtype=bool) if self.known is None else self.known == 0
 
 
-def transform(posterior: Posterior, source: Any, **reading: Any) -> Iterator[Block]:
+def transform(posterior: Posterior, source: Any, *, skip: int = 0, **reading: Any) -> Iterator[Block]:
     """Topics, classes or states of new data, some observations at a time and in their order.
 
         for block in db.transform(posterior, "letters/"):
@@ -70,7 +72,7 @@ def transform(posterior: Posterior, source: Any, **reading: Any) -> Iterator[Blo
 
     `source` is a file, several for topics, or data as the model takes it. `reading` says how files are read, as on the
     command line: `columns`, `format` and so on. The numbers are what the model's `assign` finds, of regressions what
-    `predict` finds.
+    `predict` finds. So many blocks as `skip` says are read but left out: somebody has them already.
     """
     from decbayes.models.registry import model_for
 
@@ -80,16 +82,26 @@ def transform(posterior: Posterior, source: Any, **reading: Any) -> Iterator[Blo
     filed = isinstance(source, str | Path) or (
         isinstance(source, list | tuple) and len(source) > 0 and isinstance(source[0], str | Path)
     )
-    for observed in model.stream(source, **reading) if filed else in_slices(source):
-        values = np.asarray(found.of(observed.data))
+    for number, observed in enumerate(model.stream(source, **reading) if filed else in_slices(source)):
+        if number < skip:
+            before += rows_in(observed)
+            continue
+        data = observed.data() if callable(observed.data) else observed.data
+        values = np.asarray(found.of(data))
         if observed.rows is not None:
             full = np.full((observed.size or len(values), values.shape[1]), np.nan)
             full[observed.rows] = values
             values = full
         places = observed.places or [*map(str, range(before + 1, before + len(values) + 1))]
         before += len(values)
-        known = None if found.known is None else found.known(observed.data)
+        known = None if found.known is None else found.known(data)
         yield Block(places, found.names, values, found.shares, known)
+
+
+def rows_in(observed: Observed) -> int:
+    if observed.size is not None:
+        return observed.size
+    return len(observed.places) if observed.places is not None else count(observed.data)
 
 
 def in_slices(data: Any) -> Iterator[Observed]:
