@@ -210,7 +210,7 @@ def test_an_interrupted_command_goes_on_where_it_was(run, topics, tmp_path, rng,
     assert len(calls) == 7  # six blocks in all: those that were written are not found again
     read = (lambda path: path.read_bytes()) if name == "topics.csv" else table_of
     assert read(tmp_path / name) == read(tmp_path / f"whole-{name}")
-    assert not [*tmp_path.glob("*.part"), *tmp_path.glob("*.unfinished"), *tmp_path.glob(".topics*")]
+    assert not [*tmp_path.glob("*.part"), *tmp_path.glob("*.json"), *tmp_path.glob(".topics*")]
 
 
 def table_of(path):
@@ -223,6 +223,6 @@ def test_an_interrupted_command_on_other_data_begins_again(run, topics, tmp_path
     monkeypatch.setattr("decbayes.models.topic_sources.BLOCK", 7)
     (tmp_path / "a.txt").write_text("\n".join(letters(rng, 20)), encoding="utf-8")
     (tmp_path / "topics.csv.part").write_text("left over\n", encoding="utf-8")
-    (tmp_path / "topics.csv.unfinished").write_text('{"command": "another", "blocks": 2, "size": 9}')
+    (tmp_path / "topics.csv.part.json").write_text('{"command": "another", "blocks": 2, "size": 9}')
     status, _, errors = run("transform a.txt m.posterior -o topics.csv")
     assert (status, "Going on" in errors, len(rows_of(tmp_path / "topics.csv"))) == (0, False, 20)

@@ -115,3 +115,19 @@ def test_posteriors_that_hold_data_in_their_prior_and_other_models_keep_their_pr
         db.with_priors([later], topic_prior=0.1)
     with pytest.raises(ValueError, match="in fits"):
         db.with_priors([whole], document_prior="learn")
+
+
+def test_an_interrupted_fit_leaves_topics_to_go_on_from(rng):
+    data, seen = documents(rng), []
+
+    def interrupting(reached):
+        seen.append(reached)
+        if len(seen) == 30:
+            raise KeyboardInterrupt
+
+    with pytest.raises(db.FitInterrupted) as interruption:
+        model().fit(data, rng=np.random.default_rng(0), progress=interrupting)
+    assert interruption.value.paused is None
+    start = interruption.value.fit.posterior
+    rest, whole = model().fit(data, start=start, rng=rng), model().fit(data, rng=np.random.default_rng(0))
+    assert topic_prior_of(rest.posterior) == pytest.approx(topic_prior_of(whole.posterior), rel=0.05)

@@ -14,7 +14,7 @@ from decbayes.cli.outputs import check_output
 from decbayes.cli.reading import Reading, the_data
 from decbayes.cli.rows import check_rows, part_of, writing
 from decbayes.cli.terminal import messages, progress_bar
-from decbayes.cli.unfinished import named, note_of
+from decbayes.cli.unfinished import named
 from decbayes.errors import InvalidData
 from decbayes.files import load
 from decbayes.inputs.texts import STANDARD_INPUT
@@ -85,6 +85,10 @@ class Written:
     def after(self, block: Block, size: int) -> "Written":
         unknown = self.unknown + int(block.unknown.sum())
         return Written(self.blocks + 1, self.rows + len(block.values), unknown, size)
+
+
+def note_of(output: Path) -> Path:
+    return output.with_name(f"{output.name}.part.json")
 
 
 class Transforming:

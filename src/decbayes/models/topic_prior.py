@@ -22,7 +22,7 @@ from decbayes.arguments import check_kind, check_positive
 from decbayes.errors import InvalidStructure, NothingToMerge, StructureMismatch
 from decbayes.families import Array
 from decbayes.families.matrices import smallest, stored
-from decbayes.models.ascent import Fit
+from decbayes.models.ascent import Fit, FitInterrupted, OnPass, Pass
 from decbayes.models.document_prior import SEARCHING
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
@@ -98,25 +98,43 @@ def fit_learning(
     if prior is not None or not isinstance(eta, float):
         return replace(model, topic_prior=eta).fit(data, prior=prior, start=start, **options)
     observations = model.opened(data)
-    found = replace(model, topic_prior=eta).fit(observations, start=start, **options)
+    found = in_turn(replace(model, topic_prior=eta), observations, start=start, **options)
     for _ in range(ROUNDS):
         learned = learned_topic_prior([found.posterior], eta)
         if learned == eta:
             break
         eta, (begun,) = learned, with_priors([found.posterior], topic_prior=learned)
-        following = replace(model, topic_prior=eta).fit(observations, start=begun, **options)
+        following = in_turn(replace(model, topic_prior=eta), observations, start=begun, **options)
         found = Fit(following.posterior, (*found.bound, *following.bound), following.converged)
     return found
 
 
 def fit_numbered_first(model: "LatentDirichletAllocation", data: Any, **options: Any) -> Fit:
     """The number of topics with a document prior that is given; then that prior, starting from the topics found."""
-    found = replace(model, document_prior=SEARCHING).fit(data, **options)
+    found = in_turn(replace(model, document_prior=SEARCHING), data, **options)
     sized = model.sized(len(found.posterior.structure.prior["topics"]))
     nothing = Posterior.of_prior(sized.structure).contribution
     start = Posterior(sized.structure, {**nothing, **found.posterior.contribution})
-    learned = sized.fit(data, start=start, **options)
+    learned = in_turn(sized, data, start=start, **options)
     return Fit(learned.posterior, (*found.bound, *learned.bound), learned.converged)
+
+
+class InTurn:
+    """Tells of the passes of one of several fits; where an interrupted one was is not for the others to know."""
+
+    def __init__(self, progress: OnPass) -> None:
+        self._progress, self.within = progress, getattr(progress, "within", lambda done, total: None)
+
+    def __call__(self, reached: Pass) -> None:
+        self._progress(reached)
+
+
+def in_turn(model: "LatentDirichletAllocation", data: Any, *, progress: OnPass | None, **options: Any) -> Fit:
+    """One of several fits in turn: once interrupted, they go on from the posterior."""
+    try:
+        return model.fit(data, progress=None if progress is None else InTurn(progress), **options)
+    except FitInterrupted as interruption:
+        raise FitInterrupted(interruption.fit) from None
 
 
 def with_priors(

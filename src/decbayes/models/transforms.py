@@ -31,6 +31,16 @@ class Observed(NamedTuple):
     rows: NDArray[np.intp] | None = None
     size: int | None = None
 
+    def found(self) -> Any:
+        """The data themselves."""
+        return self.data() if callable(self.data) else self.data
+
+    def rows_in(self) -> int:
+        """How many rows there are, without looking at the data if that can be known."""
+        if self.size is not None:
+            return self.size
+        return len(self.places) if self.places is not None else count(self.data)
+
 
 class Transform(NamedTuple):
     """Names for the numbers that each observation gets, and the function that finds them.
@@ -84,9 +94,9 @@ def transform(posterior: Posterior, source: Any, *, skip: int = 0, **reading: An
     )
     for number, observed in enumerate(model.stream(source, **reading) if filed else in_slices(source)):
         if number < skip:
-            before += rows_in(observed)
+            before += observed.rows_in()
             continue
-        data = observed.data() if callable(observed.data) else observed.data
+        data = observed.found()
         values = np.asarray(found.of(data))
         if observed.rows is not None:
             full = np.full((observed.size or len(values), values.shape[1]), np.nan)
@@ -96,12 +106,6 @@ def transform(posterior: Posterior, source: Any, *, skip: int = 0, **reading: An
         before += len(values)
         known = None if found.known is None else found.known(data)
         yield Block(places, found.names, values, found.shares, known)
-
-
-def rows_in(observed: Observed) -> int:
-    if observed.size is not None:
-        return observed.size
-    return len(observed.places) if observed.places is not None else count(observed.data)
 
 
 def in_slices(data: Any) -> Iterator[Observed]:
