@@ -1,6 +1,7 @@
 """Is a learned document prior worth it? Fixed and learned priors, ours and gensim's, on 20 Newsgroups.
 
     python benchmarks/document_prior.py --topics 20 --seeds 3
+    python benchmarks/document_prior.py --words  # the prior of the words in a topic: 0.1, 0.01 and learned
 
 Scores are log-likelihoods per held-out word: a tenth of the words of the held-out documents, given the rest of each.
 "bound" is the variational bound per word of the training documents. The last columns are scores of the same topics with
@@ -12,6 +13,7 @@ gensim fits with alpha="auto" or "symmetric"; its topics and its α are scored b
 import argparse
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +77,19 @@ def ours(
     return show(f"document_prior={prior}", fit.posterior, test, topics, words, fit.bound[-1] / training.sum())
 
 
+def word_priors(training: csr_array, test: Any, topics: int, words: tuple[str, ...], seed: int) -> dict[str, float]:
+    """Scores with several priors of the words in a topic."""
+    found = {}
+    for prior in (0.1, 0.01, 0.001, "learn"):
+        own = replace(model(0.1, topics, words), topic_prior=prior)
+        fit = own.fit(training, rng=np.random.default_rng(seed))
+        said = db.model_for(fit.posterior.structure).topic_prior
+        name = f"topic_prior={prior}" + (f" ({said:g})" if prior == "learn" else "")
+        found[name] = own.score(fit.posterior, *test)
+        print(f"{name:28} {fit.bound[-1] / training.sum():8.4f}  {'':7}  {found[name]:8.4f}", flush=True)
+    return found
+
+
 def sites(
     prior: Any, training: csr_array, test: Any, topics: int, words: tuple[str, ...], seed: int
 ) -> dict[str, float]:
@@ -109,6 +124,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="five topics, without gensim")
     parser.add_argument("--only", choices=["ours", "gensim"], help="half of it")
+    parser.add_argument("--words", action="store_true", help="the prior of the words in a topic instead")
     options = parser.parse_args()
     if options.quick:
         options.topics, options.only = 5, "ours"
@@ -120,6 +136,9 @@ def main() -> None:
         print(f"{'':28} {'bound':>8}  {'Σ α':>7}  " + "  ".join(f"{f'× {scale:g}':>8}" for scale in SCALES))
         rest, found = (training, test, options.topics, words, seed), {}
         results[f"seed {seed}"] = found
+        if options.words:
+            found |= word_priors(*rest)
+            continue
         if options.only != "gensim":
             for prior in (0.1, 1 / options.topics, "learn"):
                 found |= ours(prior, *rest)

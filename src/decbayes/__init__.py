@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from decbayes.models.simple_mixtures import CategoricalMixture as CategoricalMixture
     from decbayes.models.simple_mixtures import PoissonMixture as PoissonMixture
     from decbayes.models.simulation import simulate as simulate
+    from decbayes.models.topic_prior import with_priors as with_priors
     from decbayes.models.transforms import transform as transform
     from decbayes.posterior import Posterior as Posterior
     from decbayes.reporting import report as report
@@ -162,6 +163,7 @@ _HOME = {
     "try_plan": "calibration",
     "use_device": "devices",
     "validate": "calibration",
+    "with_priors": "models.topic_prior",
 }
 
 __all__ = sorted(_HOME)

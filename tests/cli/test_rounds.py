@@ -168,3 +168,27 @@ def test_notes_are_no_part_of_a_posterior(tmp_path):
     with pytest.raises(InvalidFile, match="note cannot be read"):
         load_note(tmp_path / "other")
     check_once({"a": Sent(posterior)})
+
+
+def test_another_day_forgets_what_the_new_letters_contradict(run, tmp_path):
+    rng = np.random.default_rng(0)
+    kinds = {"monday": ["apple pear plum", "saw drill nail"], "tuesday": ["apple pear plum", "mast tide quay"]}
+    for day, themes in kinds.items():
+        lines = [" ".join(rng.choice(themes[number % 2].split(), 10)) for number in range(60)]
+        (tmp_path / f"{day}.txt").write_text("\n".join(lines), encoding="utf-8")
+    assert run("words monday.txt tuesday.txt -o words.txt")[0] == 0
+    assert run("fit topics monday.txt --topics 2 --vocabulary words.txt -o monday.posterior")[0] == 0
+    for forgetting in ("0.3", "learn"):
+        command = f"fit topics tuesday.txt --prior monday.posterior --forgetting {forgetting} -o {forgetting}.posterior"
+        assert run(command)[0] == 0
+    fixed, learned = (db.load(tmp_path / f"{name}.posterior") for name in ("0.3", "learn"))
+    assert fixed.contribution["topics"].sum() == pytest.approx(600 + 0.7 * 600, rel=1e-6)
+    gone = [fixed.structure.labels["topics"].index(word) for word in ("saw", "drill", "nail")]
+    assert learned.contribution["topics"][:, gone].sum() < 0.1 * fixed.contribution["topics"][:, gone].sum()
+    assert len(set(learned.ids)) == 2
+    status, _, errors = run("merge monday.posterior learn.posterior -o both.posterior")
+    assert (status, "hold the same data" in errors) == (1, True)
+    status, _, errors = run("fit topics tuesday.txt --topics 2 --forgetting 0.1 -o x.posterior")
+    assert (status, "--prior" in errors) == (2, True)
+    status, _, errors = run("fit topics tuesday.txt --prior monday.posterior --forgetting 2 -o x.posterior")
+    assert (status, "from 0 to below 1" in errors) == (2, True)

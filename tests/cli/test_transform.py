@@ -10,6 +10,7 @@ from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.feature_extraction.text import CountVectorizer
 
 import decbayes as db
+from decbayes.cli import transform as transform_command
 from decbayes.cli.rows import number_lines
 from decbayes.models import transforms
 
@@ -175,3 +176,53 @@ def test_what_cannot_be_done_is_told_and_nothing_is_written(run, topics, tmp_pat
     assert (status, reason in errors) == (1, True), errors
     assert not [path for path in tmp_path.iterdir() if "topics" in path.name]
     assert (tmp_path / "a.txt").read_text(encoding="utf-8") == "a pawn\n"
+
+
+@pytest.mark.parametrize("name", ["topics.csv", "topics.csv.gz", "topics.parquet"])
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_an_interrupted_command_goes_on_where_it_was(run, topics, tmp_path, rng, monkeypatch, name, where):
+    """Interrupted before a block is written, or right after it: each row is there once in the end."""
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow", reason="needs the parquet extra")
+    monkeypatch.setattr("decbayes.models.topic_sources.BLOCK", 7)
+    (tmp_path / "a.txt").write_text("\n".join(letters(rng, 40)), encoding="utf-8")
+    assert run(f"transform a.txt m.posterior -o whole-{name}")[0] == 0
+    calls, columns, after = [], transform_command.first_columns, transform_command.Written.after
+
+    def interrupted(call):
+        def told(*words):
+            calls.append(words)
+            if len(calls) == 4:
+                raise KeyboardInterrupt
+            return call(*words)
+
+        return told
+
+    if where == "before":
+        monkeypatch.setattr(transform_command, "first_columns", interrupted(columns))
+    else:
+        monkeypatch.setattr(transform_command.Written, "after", interrupted(after))
+    status, _, errors = run(f"transform a.txt m.posterior -o {name}")
+    assert (status, "Interrupted after 21 rows" in errors, (tmp_path / name).exists()) == (130, True, False)
+    assert len(calls) == 4
+    status, _, errors = run(f"transform a.txt m.posterior -o {name}")
+    assert (status, "Going on after 21 rows" in errors, f"{name}: 40 rows" in errors) == (0, True, True)
+    assert len(calls) == 7  # six blocks in all: those that were written are not found again
+    read = (lambda path: path.read_bytes()) if name == "topics.csv" else table_of
+    assert read(tmp_path / name) == read(tmp_path / f"whole-{name}")
+    assert not [*tmp_path.glob("*.part"), *tmp_path.glob("*.json"), *tmp_path.glob(".topics*")]
+
+
+def table_of(path):
+    if path.suffix == ".gz":
+        return rows_of(path)
+    return pytest.importorskip("pyarrow.parquet").read_table(path).to_pydict()
+
+
+def test_an_interrupted_command_on_other_data_begins_again(run, topics, tmp_path, rng, monkeypatch):
+    monkeypatch.setattr("decbayes.models.topic_sources.BLOCK", 7)
+    (tmp_path / "a.txt").write_text("\n".join(letters(rng, 20)), encoding="utf-8")
+    (tmp_path / "topics.csv.part").write_text("left over\n", encoding="utf-8")
+    (tmp_path / "topics.csv.part.json").write_text('{"command": "another", "blocks": 2, "size": 9}')
+    status, _, errors = run("transform a.txt m.posterior -o topics.csv")
+    assert (status, "Going on" in errors, len(rows_of(tmp_path / "topics.csv"))) == (0, False, 20)

@@ -236,3 +236,14 @@ def test_rows_without_a_site_are_refused(clouds):
         model.fit(points, sites=["a", "b", "c"])
     with pytest.raises(db.DecbayesError, match="missing"):
         model.fit(points, sites=np.r_[np.nan, np.zeros(199)])
+
+
+def test_a_topic_prior_that_sites_learn_is_one_number(rng):
+    words = csr_array(rng.multinomial(40, rng.dirichlet(np.full(12, 0.3), size=3)[np.arange(60) % 3]))
+    topics = estimators.LatentDirichletAllocation(3, topic_prior="learn", rounds=1, random_state=0)
+    topics.fit(words, sites=np.arange(60) // 3 % 2)
+    learned = topics.model_.topic_prior
+    assert 0.0 < learned < 2.0
+    topics.partial_fit(words[:6], sites="new")
+    assert {posterior.structure for posterior in topics.posteriors_.values()} == {topics.posterior_.structure}
+    assert topics.model_.topic_prior == learned

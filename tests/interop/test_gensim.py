@@ -109,3 +109,21 @@ def test_a_vocabulary_without_some_words_is_refused(rng):
     assert to_gensim(from_gensim(uneven)).eta == pytest.approx(uneven.eta)
     with pytest.raises(NotConvertible, match="eta differs between words"):
         from_gensim(uneven, vocabulary=VOCABULARY[::-1])
+
+
+def test_models_with_priors_and_numbers_of_topics_of_their_own_merge(rng):
+    """What gensim users have: alpha and eta learned by each model, and each with another number of topics."""
+    models = [
+        fitted(counts(rng), alpha="auto", eta="auto", num_topics=topics, random_state=topics)
+        for topics in (TOPICS, TOPICS + 2)
+    ]
+    posteriors = db.with_priors([from_gensim(model) for model in models], topic_prior="learn")
+    merged = db.merge(posteriors)
+    own = db.model_for(merged.structure)
+    assert own.topics == TOPICS + 2 and own.learns
+    words = sum(float(model.state.sstats.sum()) for model in models)
+    assert merged.contribution["topics"].sum() == pytest.approx(words, rel=1e-6)
+    assert own.document_prior_of(merged).sum() == pytest.approx(
+        np.mean([model.alpha.sum() for model in models]), rel=0.5
+    )
+    np.testing.assert_allclose(to_gensim(merged).alpha, own.document_prior_of(merged), rtol=1e-6)

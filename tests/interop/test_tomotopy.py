@@ -1,4 +1,4 @@
-"""tomotopy's counts as posteriors."""
+"""tomotopy's counts as posteriors, and back."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from corpus import TOPICS, VOCABULARY, counts, texts
 
 import decbayes as db
 from decbayes.errors import NotConvertible
-from decbayes.interop import from_tomotopy
+from decbayes.interop import from_tomotopy, to_tomotopy
 
 tomotopy = pytest.importorskip("tomotopy", reason="needs the tomotopy extra")
 
@@ -55,3 +55,22 @@ def test_untrained_and_other_models_are_refused():
         from_tomotopy(tomotopy.LDAModel(k=TOPICS))
     with pytest.raises(NotConvertible, match="HDPModel, not a tomotopy LDAModel"):
         from_tomotopy(tomotopy.HDPModel())
+
+
+def test_merged_topics_come_out_with_their_counts_and_work_there(rng, tmp_path):
+    merged = db.merge([from_tomotopy(trained(counts(rng), seed=seed), vocabulary=VOCABULARY) for seed in (1, 2)])
+    to_tomotopy(merged).save(str(tmp_path / "merged.bin"))
+    back = tomotopy.PLDAModel.load(str(tmp_path / "merged.bin"))
+    assert back.k == TOPICS
+    raw = np.array([back.get_topic_word_dist(topic, normalize=False) for topic in range(back.k)])
+    columns = [VOCABULARY.index(word) for word in back.used_vocabs]
+    held = merged.contribution["topics"].toarray()[:, columns]
+    np.testing.assert_allclose(raw - 0.0625, np.rint(held), atol=1e-3)
+    words = [word for word, _ in back.get_topic_words(1, top_n=3)] * 10
+    shares, _ = back.infer(back.make_doc(words))
+    model = db.model_for(merged.structure)
+    expected = model.assign(merged, model.counted([" ".join(words)]))[0]
+    assert np.argmax(shares) == np.argmax(expected)
+    np.testing.assert_allclose(shares, expected, atol=0.1)
+    with pytest.raises(NotConvertible, match="no words"):
+        to_tomotopy(db.Posterior.of_prior(merged.structure))

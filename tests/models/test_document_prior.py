@@ -172,4 +172,4 @@ def test_other_priors_are_refused(settings, words):
     with pytest.raises((ValueError, db.DecbayesError), match=words):
         model(**settings)
     with pytest.raises(db.DecbayesError, match="one number for all topics"):
-        db.LatentDirichletAllocation("auto", WORDS, "learn")
+        db.LatentDirichletAllocation("auto", WORDS, (0.1, 0.2))

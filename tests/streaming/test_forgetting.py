@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.sparse import csr_array
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 
 import decbayes as db
-from decbayes.updates.forgetting import learned_shares
+from decbayes.streaming.days import CAPS, capped
+from decbayes.updates.forgetting import KEEP, learned_shares
 
 MEAN = db.GaussianMean(variance=2.0, dimension=1, prior_variance=100.0)
 WORDS = tuple("abcdefghijklmnop")
@@ -48,6 +49,29 @@ def test_the_share_that_is_kept_is_what_the_evidence_of_new_data_says(shift, rng
     assert found == pytest.approx([expected], abs=0.02)
 
 
+@pytest.mark.parametrize("shift", [0.0, 4.0])
+def test_the_most_that_is_kept_is_what_predicts_one_half_of_the_new_data_from_the_other(shift, rng):
+    """Caps are weighted by the density of each half, given the other and what a cap leaves, in closed form."""
+    old, new = rng.normal(size=400), shift + rng.normal(size=20)
+    before = MEAN.fit(old[:, None], rng=rng).posterior
+    (found,) = capped(MEAN, before, {"mean": np.array([0.9])}, [new[:, None]], rng, None).values()
+    halves = [part.ravel() for part in db.hold_back(MEAN, new[:, None], share=0.5)]
+
+    def log_density(share):
+        total = KEEP * share[1]
+        for given, held in (halves, halves[::-1]):
+            precision = 1 / 100.0 + (share[0] * len(old) + len(given)) / 2.0
+            mean = (share[0] * old.sum() + given.sum()) / 2.0 / precision
+            total += norm(mean, np.sqrt(2.0 + 1 / precision)).logpdf(held).sum()
+        return total
+
+    shares = np.minimum(0.9, CAPS)
+    weights = np.array([log_density(share) for share in zip(shares, CAPS, strict=True)])
+    weights = np.exp(weights - weights.max())
+    assert found == pytest.approx([weights @ shares / weights.sum()], rel=1e-6)
+    assert (found[0] < 0.7) == (shift > 0)
+
+
 def documents(rng, topics, count=40):
     shares = rng.dirichlet(np.full(len(topics), 0.1), size=count)
     return csr_array(rng.multinomial(40, shares @ topics))
@@ -80,8 +104,10 @@ def test_topics_that_change_are_forgotten_and_others_are_not(streams):
     _, found = streams
     before, after = (found["learn"][day].contribution["topics"].sum(axis=1) for day in (3, 4))
     (changed,) = np.flatnonzero(found["learn"][6].contribution["topics"].toarray()[:, 13] > 100)
-    assert after[changed] < 0.7 * before[changed]
-    assert (np.delete(after, changed) > np.delete(before, changed)).all()
+    new = 2 * 40 * 40 / 3  # words of a topic on a day
+    left = (after - new) / before
+    assert left[changed] < 0.1
+    assert (np.delete(left, changed) > 0.4).all()
 
 
 def test_what_forgets_predicts_the_new_world_better(streams, rng):

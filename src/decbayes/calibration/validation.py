@@ -16,7 +16,7 @@ import numpy as np
 from decbayes.errors import InvalidData, InvalidFile, StructureMismatch
 from decbayes.families import Array
 from decbayes.files import write_whole
-from decbayes.models.holdout import hold_out
+from decbayes.models.holdback import to_predict
 from decbayes.models.model import Model
 from decbayes.models.registry import model_for
 from decbayes.posterior import Posterior
@@ -24,8 +24,6 @@ from decbayes.posterior import Posterior
 Name = str | int
 Rule = Literal["best", "smallest"]
 
-# Of what a document or a vector holds, this share is predicted from the rest.
-PREDICTED = 0.5
 FORMAT = "decbayes scores 1"
 # Candidates and observations that a file of scores may have: more is not a file of ours.
 MOST_CANDIDATES, MOST_OBSERVATIONS = 10_000, 10**12
@@ -220,9 +218,7 @@ def validate(
         zero = np.zeros(len(given) + 1)
         columns = np.outer(zero[:0], zero)
     else:
-        held = None
-        if model.in_parts:
-            data, held = hold_out(data, share=PREDICTED, rng=np.random.default_rng(seed))
+        data, held = to_predict(model, data, seed=seed)
         scores = [model_of(model, posterior).log_predictive(posterior, data, held) for posterior in given.values()]
         columns = np.column_stack([model.units(data, held), *scores])
     return Scores(

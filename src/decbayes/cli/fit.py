@@ -4,11 +4,12 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 
+from decbayes.cli.another_day import another_day
 from decbayes.cli.options import KEYWORD, as_option, lacking, model_options
 from decbayes.cli.outputs import check_output
 from decbayes.cli.reading import HoldBack, without_held_back
@@ -23,6 +24,7 @@ from decbayes.models.ascent import FitInterrupted
 from decbayes.models.model import Model, number_of
 from decbayes.models.registry import MODELS, model_for
 from decbayes.posterior import Posterior
+from decbayes.updates.forgetting import Forgetting
 from decbayes.updates.rounds import Sent
 
 app = App(name="fit", help="Fit a model to one site's data and write its posterior.")
@@ -43,6 +45,10 @@ Passes = Annotated[PositiveInt | None, Parameter(help="Maximum number of passes 
 Batch = Annotated[
     PositiveInt | None, Parameter(help="Documents in a batch of the first passes, for very many.", show_default=False)
 ]
+Forgets = Annotated[
+    float | Literal["learn"] | None,
+    Parameter(help="The share of --prior to forget, or 'learn': what the new data contradict.", show_default=False),
+]
 Device = Annotated[DeviceName | None, Parameter(help="Where to fit: cpu, cuda, or auto.", show_default=False)]
 
 
@@ -53,6 +59,7 @@ LAST = (
     inspect.Parameter("passes", KEYWORD, default=None, annotation=Passes),
     inspect.Parameter("seed", KEYWORD, default=0, annotation=Seed),
     inspect.Parameter("hold_back", KEYWORD, default=0.0, annotation=HoldBack),
+    inspect.Parameter("forgetting", KEYWORD, default=None, annotation=Forgets),
 )
 # What only models that learn from batches, and on a GPU, can do.
 LARGE = (
@@ -94,6 +101,7 @@ def fit(
     passes: int | None = None,
     seed: int = 0,
     hold_back: float = 0.0,
+    forgetting: Forgetting = None,
     batch: int | None = None,
     device: DeviceName | None = None,
     **settings: Any,
@@ -107,6 +115,8 @@ def fit(
     before = None if earlier is None else sent_in(earlier)
     if earlier is not None and like is not None:
         raise WrongArgument("--prior and --like exclude each other: the model is that of the prior.")
+    if forgetting is not None and earlier is None:
+        raise WrongArgument("--forgetting says how much of --prior is forgotten; name the posterior of earlier data.")
     options = {
         "like": like,
         "earlier": before and before.posterior.digest,
@@ -127,6 +137,8 @@ def fit(
     chosen = {"restarts": restarts, "passes": passes, "batch": batch}
     ascent = replace(model.ascent, **{name: value for name, value in chosen.items() if value is not None})
     model = replace(model, ascent=ascent)
+    if before is not None and forgetting is not None:
+        return another_day(model, observations, before, forgetting, output, seed)
     left = Unfinished.of(output, command)
     if left is not None:
         messages().print(f"Going on from pass {left.passes}, where {output} was interrupted.")

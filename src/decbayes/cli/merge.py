@@ -1,7 +1,7 @@
 """`decbayes merge`: posteriors of many sites into one."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,7 +16,7 @@ from decbayes.cli.running import WrongArgument
 from decbayes.cli.sent import read_sent
 from decbayes.cli.terminal import aligning, messages, plain
 from decbayes.cli.terminal import output as screen
-from decbayes.errors import NotCalibrated, NothingToMerge
+from decbayes.errors import InvalidStructure, NotCalibrated, NothingToMerge
 from decbayes.files import load, save
 from decbayes.merging import (
     Alignment,
@@ -100,6 +100,13 @@ def merge(
     naive: Annotated[
         bool, Parameter(negative="", help="Add components as they are labelled, without alignment.")
     ] = False,
+    topic_prior: Annotated[
+        float | Literal["learn"] | None,
+        Parameter(help="Of topics whose priors differ: the one that all take, or 'learn' to find it."),
+    ] = None,
+    document_prior: Annotated[
+        float | None, Parameter(help="Of topics whose document priors differ: the one that all take.")
+    ] = None,
 ) -> None:
     """Merge the posteriors of separate data into the posterior of all of it, whatever their labels."""
     check_output(output, *posteriors)
@@ -110,18 +117,20 @@ def merge(
     if restarts is not None and solver != "matching":
         raise WrongArgument("--restarts is for --solver matching.")
     count = number_of(components)
-    sent = read_once(posteriors)
+    other = {"topic_prior": topic_prior, "document_prior": document_prior}
+    priors = {name: prior for name, prior in other.items() if prior is not None}
+    sent = read_once(posteriors, any_prior=bool(priors))
     note = {"holds": sorted(frozenset().union(*(each.data for each in sent.values())))}
     whole = together(sent)
     if whole is not None:
-        if any((explain, picture, tree, as_json, since, components, solver, overlap, confidence, naive)):
+        if any((explain, picture, tree, as_json, since, components, solver, overlap, confidence, naive, priors)):
             raise WrongArgument(
                 "Posteriors of a round are in common slots already; options of the alignment are for others."
             )
         save(whole, output, note=note)
         messages().print(f"{output}: {len(sent)} posteriors of one round, in common slots")
         return
-    read, earlier = list(same_columns([each.posterior for each in sent.values()])), None
+    read, earlier = list(same_columns(on_priors([each.posterior for each in sent.values()], priors))), None
     if since is not None:
         *read, earlier = same_columns([*read, load(since)])
     reported = None if not overlap else overlaps_from(overlap, read)
@@ -146,6 +155,21 @@ def merge(
         for row in shared_rows(found, names, sure):
             print(json.dumps(row))
     report(found, output)
+
+
+def on_priors(read: list[Posterior], priors: Mapping[str, Any]) -> list[Posterior]:
+    """The posteriors as they are, or on other priors, which are then said."""
+    if not priors:
+        return read
+    from decbayes.models.topic_prior import topic_prior_of, with_priors
+
+    try:
+        moved = with_priors(read, **priors)
+    except (ValueError, InvalidStructure) as error:
+        raise WrongArgument(str(error)) from None
+    if priors.get("topic_prior") == "learn":
+        messages().print(f"topic prior {topic_prior_of(moved[0]):g}, learned from the topics of all sites")
+    return moved
 
 
 def number_of(components: str | None) -> Number:
@@ -228,11 +252,11 @@ def solver_named(name: Solvers | None, restarts: int | None) -> Solver | None:
     return solvers[name]  # type: ignore[no-any-return]
 
 
-def read_once(paths: list[Path]) -> dict[str, Sent]:
+def read_once(paths: list[Path], *, any_prior: bool = False) -> dict[str, Sent]:
     """All posteriors; one that does not fit the first is refused by name, and so are the same data twice."""
     if not paths:
         raise NothingToMerge("Give the posterior files to merge.")
-    sent = read_sent(paths)
+    sent = read_sent(paths, any_prior=any_prior)
     different = {each.posterior.digest: name for name, each in sent.items()}
     check_once({name: each for name, each in sent.items() if different[each.posterior.digest] == name})
     warn_of_copies(paths, [each.posterior for each in sent.values()])

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -85,6 +85,8 @@ def as_option(name: str) -> str:
 def bare(hint: Any) -> Any:
     """The type without what it says of itself; what may be a number or an array is a number on a command line."""
     plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    if Any in get_args(plain):
+        return Union[tuple(part for part in get_args(plain) if part is not Any)]  # noqa: UP007
     return float if plain is Any else plain
 
 

@@ -74,7 +74,7 @@ def quality(
 def counted_in(found: Quality, data: list[Path], reading: Reading) -> CoOccurrence:
     model = model_for(found.posterior.structure)
     blocks = model.stream(the_data(model, data), report=messages().print, **reading.options(type(model)))
-    return found.co_occurrence(block.data for block in blocks)
+    return found.co_occurrence(block.found() for block in blocks)
 
 
 def added_up(found: Quality, files: list[Path]) -> CoOccurrence:

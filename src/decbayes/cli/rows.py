@@ -19,11 +19,14 @@ from decbayes.families import Array
 from decbayes.inputs.tables import ending
 
 MOST_DIGITS = 6
+CHUNK = 1 << 24
 SPECIAL = re.compile('[,"\r\n]')
 
 
 class Rows(Protocol):
-    """Where rows go: some first columns, and a matrix of numbers beside them."""
+    """Where rows go: some first columns, and a matrix of numbers beside them; `size` says how much is written."""
+
+    size: int
 
     def write(self, first: dict[str, Sequence[Any]], names: Sequence[str], values: Array) -> None: ...
 
@@ -37,33 +40,65 @@ def check_rows(path: Path) -> None:
 
 
 @contextmanager
-def writing(path: Path, digits: int) -> Iterator[Rows]:
-    """A file of rows: whole when all went well, and not there otherwise."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+def writing(path: Path, digits: int, *, begun: int = 0, keep: bool = False) -> Iterator[Rows]:
+    """A file of rows: whole when all went well, and not there otherwise.
+
+    With `keep`, what was written when somebody interrupts stays beside it (`part_of`); `begun` is how much of that is
+    good, and copied first.
+    """
+    temporary, going = path.with_name(f".{path.name}.{secrets.token_hex(6)}"), False
     try:
-        if ending(path) == "parquet":
-            with ParquetRows(temporary) as rows:
-                yield rows
-        else:
-            opener: Any = gzip.open if path.suffix == ".gz" else open
-            with opener(temporary, "wb") as file:
-                yield CsvRows(file, digits)
+        with opened(temporary, path, digits) as rows:
+            if begun:
+                rows.copy(part_of(path), begun)
+            going = True
+            yield rows
         temporary.replace(path)
+        part_of(path).unlink(missing_ok=True)
+    except KeyboardInterrupt:
+        if going and keep:
+            temporary.replace(part_of(path))
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 
 
+def part_of(path: Path) -> Path:
+    """Where the rows of an interrupted command are."""
+    return path.with_name(f"{path.name}.part")
+
+
+@contextmanager
+def opened(temporary: Path, path: Path, digits: int) -> Iterator["CsvRows | ParquetRows"]:
+    if ending(path) == "parquet":
+        with ParquetRows(temporary) as rows:
+            yield rows
+    else:
+        opener: Any = gzip.open if path.suffix == ".gz" else open
+        with opener(temporary, "wb") as file:
+            yield CsvRows(file, digits, opener)
+
+
 class CsvRows:
-    def __init__(self, file: IO[bytes], digits: int) -> None:
-        self._file, self._digits, self._begun = file, digits, False
+    """Lines of text; their size is in bytes, before they are compressed."""
+
+    def __init__(self, file: IO[bytes], digits: int, opener: Any = open) -> None:
+        self._file, self._digits, self._opener, self.size = file, digits, opener, 0
 
     def write(self, first: dict[str, Sequence[Any]], names: Sequence[str], values: Array) -> None:
-        if not self._begun:
-            self._file.write((",".join(map(quoted, [*first, *names])) + "\n").encode())
-            self._begun = True
+        header = "" if self.size else ",".join(map(quoted, [*first, *names])) + "\n"
         heads = map(",".join, zip(*map(cells_of, first.values()), strict=True))
         lines = number_lines(values, self._digits)
-        self._file.write("".join(chain.from_iterable(zip(heads, lines, strict=True))).encode())
+        self._append((header + "".join(chain.from_iterable(zip(heads, lines, strict=True)))).encode())
+
+    def copy(self, source: Path, size: int) -> None:
+        with self._opener(source, "rb") as file:
+            while self.size < size and (content := file.read(min(CHUNK, size - self.size))):
+                self._append(content)
+
+    def _append(self, content: bytes) -> None:
+        self._file.write(content)
+        self.size += len(content)
 
 
 def cells_of(column: Sequence[Any]) -> list[str]:
@@ -108,11 +143,12 @@ def share_texts(digits: int) -> NDArray[np.bytes_]:
 
 
 class ParquetRows:
-    """Shares are stored with 32 bits: seven digits."""
+    """Shares are stored with 32 bits: seven digits. The size is in rows."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._writer = path, cast(Any, None)
+        self._path, self._writer, self.size = path, cast(Any, None), 0
         self._arrow = require("pyarrow", extra="parquet", task="Writing Parquet files")
+        self._parquet = require("pyarrow.parquet", extra="parquet", task="Writing Parquet files")
 
     def __enter__(self) -> "ParquetRows":
         return self
@@ -123,8 +159,17 @@ class ParquetRows:
 
     def write(self, first: dict[str, Sequence[Any]], names: Sequence[str], values: Array) -> None:
         numbers = dict(zip(names, np.ascontiguousarray(values.T, dtype=np.float32), strict=True))
-        table = self._arrow.table({**{name: list(cells) for name, cells in first.items()}, **numbers})
+        self._append(self._arrow.table({**{name: list(cells) for name, cells in first.items()}, **numbers}))
+
+    def copy(self, source: Path, size: int) -> None:
+        with self._parquet.ParquetFile(source) as stored:
+            for batch in stored.iter_batches():
+                table = self._arrow.Table.from_batches([batch]).slice(0, size - self.size)
+                if table.num_rows:
+                    self._append(table)
+
+    def _append(self, table: Any) -> None:
         if self._writer is None:
-            parquet = require("pyarrow.parquet", extra="parquet", task="Writing Parquet files")
-            self._writer = parquet.ParquetWriter(self._path, table.schema)
-        self._writer.write_table(table)
+            self._writer = self._parquet.ParquetWriter(self._path, table.schema)
+        self._writer.write_table(table.cast(self._writer.schema))
+        self.size += table.num_rows

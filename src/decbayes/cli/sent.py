@@ -7,7 +7,14 @@ from decbayes.errors import InvalidFile, StructureMismatch
 from decbayes.files import load, load_note
 from decbayes.merging.agreement import alike, difference
 from decbayes.merging.columns import same_columns
+from decbayes.structure import Structure
 from decbayes.updates.rounds import Sent
+
+OR_PRIORS = ", or merge on common priors: --topic-prior learn --document-prior 0.1"
+
+
+def is_topics(structure: Structure) -> bool:
+    return structure.model.get("name") == "LatentDirichletAllocation"
 
 
 def sent_in(path: Path) -> Sent:
@@ -17,16 +24,17 @@ def sent_in(path: Path) -> Sent:
         raise InvalidFile(str(error) if str(path) in str(error) else f"{path}: {error}") from None
 
 
-def read_sent(paths: list[Path]) -> dict[str, Sent]:
+def read_sent(paths: list[Path], *, any_prior: bool = False) -> dict[str, Sent]:
     """All files by name; one that does not fit the first is refused. Numbers of components may differ."""
     with progress_bar() as bar:
         read = [sent_in(path) for path in bar.track(paths, description="reading")]
     ordered = [posterior.structure for posterior in same_columns([each.posterior for each in read])]
-    for path, structure in zip(paths, ordered, strict=True):
+    for path, structure in zip(paths, ordered, strict=True) if not any_prior else ():
         first = ordered[0]
         if structure != first and not alike(structure, first):
             raise StructureMismatch(
-                f"{path} does not fit {paths[0]}: {difference(first, structure)} Fit it again with --like {paths[0]}."
+                f"{path} does not fit {paths[0]}: {difference(first, structure)} Fit it again with --like {paths[0]}"
+                f"{OR_PRIORS if is_topics(first) and is_topics(structure) else ''}."
             )
     again = [" (again)" * paths[:place].count(path) for place, path in enumerate(paths)]
     return {f"{path}{mark}": each for path, mark, each in zip(paths, again, read, strict=True)}

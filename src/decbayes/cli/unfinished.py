@@ -137,8 +137,8 @@ def state_of(path: Path) -> list[int]:
     """What changes when somebody writes to a file; nobody knows whether standard input has changed."""
     if path == STANDARD_INPUT:
         return [time.time_ns()]
-    state = path.stat()
-    return [state.st_size, state.st_mtime_ns]
+    states = [inner.stat() for inner in sorted(path.rglob("*")) if inner.is_file()] if path.is_dir() else [path.stat()]
+    return [len(states), *(number for state in states for number in (state.st_size, state.st_mtime_ns))]
 
 
 def fit_on(model: Model, observations: Any, left: Unfinished | None, seed: int, report: Counted, **where: Any) -> Fit:

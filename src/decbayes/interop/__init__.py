@@ -8,7 +8,7 @@ from decbayes.interop.hmmlearn import from_hmmlearn, to_hmmlearn
 from decbayes.interop.numpyro import from_numpyro
 from decbayes.interop.sklearn import from_sklearn, merge_sklearn, to_sklearn
 from decbayes.interop.stepmix import from_stepmix, stepmix_data
-from decbayes.interop.tomotopy import from_tomotopy
+from decbayes.interop.tomotopy import from_tomotopy, to_tomotopy
 
 __all__ = [
     "Projection",
@@ -29,4 +29,5 @@ __all__ = [
     "to_gensim",
     "to_hmmlearn",
     "to_sklearn",
+    "to_tomotopy",
 ]

@@ -1,4 +1,4 @@
-"""tomotopy's `LDAModel` in."""
+"""tomotopy's `LDAModel` in, and merged topics out."""
 
 from typing import Any
 
@@ -6,7 +6,8 @@ import numpy as np
 
 from decbayes.errors import NotConvertible
 from decbayes.extras import require
-from decbayes.interop.topics import on_vocabulary, topic_posterior
+from decbayes.families import dense
+from decbayes.interop.topics import on_vocabulary, topic_parameters, topic_posterior
 from decbayes.models.vocabulary import Vocabulary, words_in_order
 from decbayes.posterior import Posterior
 
@@ -39,6 +40,30 @@ def from_tomotopy(
         vocabulary=shared,
         lengths=np.array([len(document.words) for document in model.docs], dtype=np.float64),
     )
+
+
+def to_tomotopy(posterior: Posterior) -> Any:
+    """A `PLDAModel` that holds the posterior's topics, for `infer`, `get_topic_words`, coherence and so on.
+
+    tomotopy counts words that were drawn, and takes no counts from outside. But a labelled document has the topics of
+    its labels only: one document per topic, with each word as often as it was counted there, is the topics themselves.
+    So counts are rounded to whole ones, words that nobody has counted are unknown to the model, and topics without
+    words are left out. The document prior is one number: the mean over the topics. Topics are called "topic 0" and so
+    on (`topic_label_dict`); `make_doc` takes documents without labels.
+    """
+    tomotopy = require("tomotopy", extra="tomotopy", task="A tomotopy model")
+    _, prior, document_prior = topic_parameters(posterior)
+    if (prior != prior[0, 0]).any():
+        raise NotConvertible("tomotopy's eta is one number; this posterior's topic prior has several.")
+    words, counts = posterior.structure.labels["topics"], np.rint(dense(posterior.contribution["topics"])).astype(int)
+    if not counts.any():
+        raise NotConvertible("The posterior has counted no words, so there are no topics to hand over.")
+    made = tomotopy.PLDAModel(latent_topics=0, alpha=float(document_prior.mean()), eta=float(prior[0, 0]), seed=0)
+    for topic in np.flatnonzero(counts.sum(axis=1)).tolist():
+        made.add_doc(np.repeat(words, counts[topic]).tolist(), labels=[f"topic {topic}"])
+    made.optim_interval = 0
+    made.train(0, workers=1)
+    return made
 
 
 def check_trained(model: Any) -> None:

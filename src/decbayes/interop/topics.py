@@ -11,6 +11,7 @@ from decbayes.errors import NotConvertible
 from decbayes.families import Array, Contribution
 from decbayes.models.document_prior import contributions, sums_of
 from decbayes.models.lda import LatentDirichletAllocation
+from decbayes.models.topic_prior import concentration
 from decbayes.models.vocabulary import Vocabulary, words_in_order
 from decbayes.posterior import Posterior
 
@@ -63,10 +64,3 @@ def topic_parameters(posterior: Posterior) -> tuple[Array, Array, Array]:
     model = LatentDirichletAllocation.from_structure(posterior.structure)
     prior = concentration(posterior.structure.prior["topics"])
     return prior + posterior.contribution["topics"], prior, model.document_prior_of(posterior)
-
-
-def concentration(natural: Array) -> Array:
-    """α from α − 1, with the digits that somebody wrote (0.1) rather than those that are left (0.09999999999999998)."""
-    alpha = natural + 1.0
-    written = np.round(alpha, 15)
-    return np.where(written - 1.0 == natural, written, alpha)

@@ -29,6 +29,9 @@ FAMILIES: Mapping[str, Family] = {SHARES: Shares(), CONCENTRATION: Gamma()}
 # Before any document c is 1, as if one table of one document had said so: α = 1 / K, and all topics alike.
 WEIGHT = 1.0
 
+# What documents have while the number of topics is still being looked for.
+SEARCHING = 0.1
+
 
 def checked_prior(given: Any) -> Any:
     """One number for all topics, a tuple of one for each, or "learn"."""
@@ -46,11 +49,11 @@ def checked_prior(given: Any) -> Any:
 
 def checked_number(given: Any, topics: int | str) -> None:
     """Refuse a prior for another number of topics, and searches for their number that would change it."""
-    if isinstance(given, float):
+    if not isinstance(given, tuple):
         return
     if topics == "auto":
-        raise InvalidStructure("topics='auto' needs a document_prior that is one number for all topics.")
-    if not isinstance(given, str) and len(given) != topics:
+        raise InvalidStructure("topics='auto' needs a document_prior that is one number for all topics, or 'learn'.")
+    if len(given) != topics:
         raise InvalidStructure(f"document_prior has {len(given)} numbers for {topics} topics.")
 
 

@@ -1,6 +1,6 @@
 """Keep some observations of a site out of its fit, always the same ones, to judge posteriors by."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,11 @@ from numpy.typing import NDArray
 from decbayes.arguments import is_number
 from decbayes.inputs.chunks import Chunks, is_chunked
 from decbayes.inputs.filed import FileMatrix
+from decbayes.models.holdout import hold_out
 from decbayes.models.model import Model
+
+# Of what a document or a vector holds, this share is predicted from the rest.
+PREDICTED = 0.5
 
 
 def hold_back(model: Model, data: Any, *, share: float = 0.05) -> tuple[Any, Any]:
@@ -27,6 +31,20 @@ def hold_back(model: Model, data: Any, *, share: float = 0.05) -> tuple[Any, Any
         return divided(model, data, share, 0), divided(model, data, share, 1)
     parts = rows_of(model.count(data), share)
     return model.taken(data, parts[0]), model.taken(data, parts[1])
+
+
+def in_halves(model: Model, shards: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Two halves of each shard that has two observations or more and is no stream of chunks."""
+    divisible = [shard for shard in shards if not is_chunked(shard) and model.count(shard) > 1]
+    return [hold_back(model, shard, share=0.5) for shard in divisible]
+
+
+def to_predict(model: Model, data: Any, *, seed: int = 0) -> tuple[Any, Any]:
+    """What is given of observations and what is to be predicted, for `log_predictive`: all, or one half of each."""
+    if not model.in_parts:
+        return data, None
+    observed, held = hold_out(data, share=PREDICTED, rng=np.random.default_rng(seed))
+    return observed, held
 
 
 def rows_of(count: int, share: float) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -10,52 +10,55 @@ from scipy.sparse import csr_array
 
 from decbayes.arguments import Above, as_shape, check_whole
 from decbayes.devices import DeviceName, device_for
-from decbayes.errors import InvalidData
 from decbayes.families import Array, Dirichlet
-from decbayes.families.matrices import smallest
 from decbayes.inputs.recipes import USUAL, Recipe
 from decbayes.models.ascent import Ascent, Fit, OnPass, fit_best, fit_of, inside
-from decbayes.models.counts import Counts, as_counts, checked_matrix
+from decbayes.models.counts import Counts, as_counts
 from decbayes.models.document_prior import (
     CONCENTRATION,
     FAMILIES,
     SHARES,
-    LearnedPrior,
     checked_number,
     checked_prior,
     factors,
     tallied,
 )
-from decbayes.models.model import Method, Number, Row, View, each
+from decbayes.models.model import Method, Number, View, each
 from decbayes.models.number import Search, check_number, known_number
-from decbayes.models.points import check_fit, check_structure
+from decbayes.models.points import check_fit
 from decbayes.models.tally import Tally
-from decbayes.models.topic_fit import NEGLIGIBLE, Site, document_topics, fit_sites, search_of, topics_at
+from decbayes.models.topic_fit import NEGLIGIBLE, Site, fit_sites, search_of
 from decbayes.models.topic_moves import ExpectedCounts, TopicMoves
-from decbayes.models.topic_pass import Inference, Steps, Topics
-from decbayes.models.topic_sources import OfTexts, tokens_of
-from decbayes.models.transforms import Transform
+from decbayes.models.topic_pass import Steps
+from decbayes.models.topic_prediction import PREDICTION_STEPS, PREDICTION_TOLERANCE, Predicting
+from decbayes.models.topic_prior import (
+    FIRST,
+    check_topics,
+    checked_topic_prior,
+    fit_learning,
+    fit_numbered_first,
+    shared_prior,
+    topic_prior_of,
+)
 from decbayes.models.vocabulary import words_in_order
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet
 from decbayes.workers import gathered
 
-# Predictions are made once and from few documents, so they can afford converged document topics.
-PREDICTION_TOLERANCE, PREDICTION_STEPS = 1e-4, 300
-
 
 @dataclass(frozen=True)
-class LatentDirichletAllocation(OfTexts):
+class LatentDirichletAllocation(Predicting):
     """Documents mix topics, θ_d ~ Dirichlet(document_prior); topics mix words, β_k ~ Dirichlet(topic_prior).
 
     `document_prior` is a number, or "learn": each fit then finds one number per topic, and a merge learns them from all
     sites together. One number per topic may be given, too; topic k is then topic k everywhere, and is never relabelled.
 
-    `topic_prior` is a number, one number per word, or a topics × words matrix. Data are sparse (or dense) documents ×
-    words counts; empty documents are allowed and ignored. `vocabulary` is the words in the order of the columns, or
-    a mapping between words and columns, as a `CountVectorizer` or a gensim `Dictionary` has it. `recipe` says how texts
-    become words, for `read` and `counted`; it is a part of what sites agree on.
+    `topic_prior` is a number, "learn" (each fit then finds it, and its posterior says it: see `db.with_priors`), one
+    number per word, or a topics × words matrix. Data are sparse (or dense) documents × words counts; empty documents
+    are allowed and ignored. `vocabulary` is the words in the order of the columns, or a mapping between words and
+    columns, as a `CountVectorizer` or a gensim `Dictionary` has it. `recipe` says how texts become words, for `read`
+    and `counted`; it is a part of what sites agree on.
 
     A fit begins with `ascent.warm_up` passes that start every document's topics afresh, which finds better optima than
     carrying them over from pass to pass; the passes after that carry them over, so that the bound rises to a fixed
@@ -71,7 +74,9 @@ class LatentDirichletAllocation(OfTexts):
     document_prior: Annotated[
         float | Literal["learn"], "Dirichlet prior α of the topics in a document, or 'learn'.", Above(0)
     ] = 0.1
-    topic_prior: Annotated[Any, "Dirichlet prior α of the words in a topic.", Above(0)] = 0.01
+    topic_prior: Annotated[
+        float | Literal["learn"] | Any, "Dirichlet prior α of the words in a topic, or 'learn'.", Above(0)
+    ] = 0.01
     document_steps: Annotated[int, "Maximum number of steps per document in each pass.", Above(0)] = 10
     document_tolerance: Annotated[float, "Stop a document below this change, in words per topic.", Above(0)] = 1e-3
     recipe: Recipe = USUAL
@@ -95,14 +100,15 @@ class LatentDirichletAllocation(OfTexts):
         check_whole(1, document_steps=self.document_steps)
         object.__setattr__(self, "document_prior", checked_prior(self.document_prior))
         checked_number(self.document_prior, self.topics)
+        checked_topic_prior(self.topic_prior)
         if not self.vocabulary:
             raise ValueError("The vocabulary is empty; each column of the counts needs its word.")
         if len(set(self.vocabulary)) < len(self.vocabulary):
             raise ValueError("The vocabulary names some words twice; each column of the counts needs its own word.")
 
     def agreement(self) -> Structure:
-        shape = (self._count, len(self.vocabulary))
-        topics = Dirichlet().natural(alpha=as_shape("topic_prior", self.topic_prior, shape, above=0.0))
+        shape, eta = (self._count, len(self.vocabulary)), FIRST if self.learns_words else self.topic_prior
+        topics = Dirichlet().natural(alpha=as_shape("topic_prior", eta, shape, above=0.0))
         given: Any = self.document_prior
         fixed = isinstance(given, tuple)
         return Structure(
@@ -123,14 +129,26 @@ class LatentDirichletAllocation(OfTexts):
         """Whether the documents' prior is learned."""
         return bool(self.document_prior == "learn")
 
+    @property
+    def learns_words(self) -> bool:
+        """Whether the prior of the words in a topic is learned."""
+        return isinstance(self.topic_prior, str)
+
+    @property
+    def undecided(self) -> str:
+        return "topic_prior" if self.learns_words else super().undecided
+
+    def structure_for(self, posterior: Posterior) -> Structure:
+        """The model's structure, with the posterior's number of topics and its topic prior where fits find them."""
+        if not self.learns_words:
+            return super().structure_for(posterior)
+        check_topics(posterior)
+        return replace(self, topic_prior=topic_prior_of(posterior)).structure_for(posterior)
+
     @classmethod
     def settings_of(cls, structure: Structure) -> dict[str, Any]:
-        prior = structure.prior["topics"]
-        # Where all topics or all words share a prior, the setting says it once.
-        (alpha,) = Dirichlet().columns(smallest(prior))
-        shared = {"topics": len(prior), "vocabulary": structure.labels["topics"]}
-        prior_words = float(alpha[0, 0]) if alpha.size == 1 else alpha
-        return {**super().settings_of(structure), **shared, "topic_prior": prior_words}
+        shared = {"topics": len(structure.prior["topics"]), "vocabulary": structure.labels["topics"]}
+        return {**super().settings_of(structure), **shared, "topic_prior": shared_prior(structure)}
 
     def fit(
         self,
@@ -147,6 +165,8 @@ class LatentDirichletAllocation(OfTexts):
         Where the number of topics is "auto", a prior or a start of so many topics says it. `device` is where: see
         `use_device`, which holds if it is not given.
         """
+        if self.learns_words:
+            return fit_learning(self, data, prior, start, rng=rng, progress=progress, device=device)
         if (known := known_number(self, prior, start)) is not None:
             sized = self.sized(known)
             return sized.fit(data, rng=rng, prior=prior, start=start, progress=progress, device=device)
@@ -154,6 +174,8 @@ class LatentDirichletAllocation(OfTexts):
         site = self._site(data, prior, start)
         if not site.counts.tokens:
             return Fit(site.prior, (0.0,), True)
+        if self.auto and self.learns:
+            return fit_numbered_first(self, self.opened(data), rng=rng, progress=progress, device=device)
         if self.auto:
             moves = TopicMoves(self, site.counts.loaded(), site.before, rng)
             return fit_of(Search(moves, self.ascent, progress).run(), partial(self._of_any_number, site.counts))
@@ -180,7 +202,7 @@ class LatentDirichletAllocation(OfTexts):
     ) -> list[Fit]:
         """A fit of each shard; on a GPU all in the same launches."""
         gpu = device_for(device)
-        if gpu is None or self.auto or self.learns:
+        if gpu is None or self.auto or self.learns or self.learns_words:
             return super().fit_many(shards, rng=rng, priors=priors, starts=starts)
         _ = self.structure  # made once, by nobody's thread
         given = zip(shards, each(priors, shards), each(starts, shards), strict=True)
@@ -188,106 +210,26 @@ class LatentDirichletAllocation(OfTexts):
         ascent = self._climbing(starts)
         return fit_sites(sites, self._steps(), ascent, gpu, rng.spawn(len(sites)))
 
-    def assign(self, posterior: Posterior, data: Any) -> Array:
-        """(documents, topics): the expected share of each topic in each document, given the posterior's topics."""
-        check_structure(posterior, self.structure_for(posterior), "posterior")
-        counts = as_counts(data, len(self.vocabulary))
-        gamma, _ = self._predict(posterior, counts)
-        return np.asarray(gamma / gamma.sum(axis=1, keepdims=True))
-
-    def responsibilities(self, posterior: Posterior, data: Any) -> tuple[Array, Array]:
-        """For each distinct word of each document the probability of each topic, and how often it occurs there."""
-        shares, counts = self.assign(posterior, data), as_counts(data, len(self.vocabulary))
-        topics, part = topics_at(posterior, counts), counts.part(slice(0, len(counts)))
-        joint = shares[part.rows()] * (topics.alpha / topics.totals)[part.columns]
-        return joint / joint.sum(axis=1, keepdims=True), np.asarray(part.data, dtype=np.float64)
-
-    def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
-        """Per document Σ_w n_w log Σ_k E[θ_dk] E[β_kw] over the words of `held`, where q(θ_d) is that of `data`.
-
-        Where nothing is held out it is the variational bound of the document's log-likelihood: never more than that.
-        """
-        if held is None:
-            return self._document_bounds(posterior, data)
-        shares, counts = self.assign(posterior, data), as_counts(held, len(self.vocabulary))
-        if len(shares) != len(counts):
-            raise InvalidData(f"{len(shares)} documents are observed, but words of {len(counts)} are held out.")
-        if not counts.tokens:
-            raise InvalidData("No words are held out, so there is nothing to predict.")
-        topics = topics_at(posterior, counts)
-        means, total = topics.alpha / topics.totals, np.zeros(len(counts))
-        for span in counts.blocks():
-            part = counts.part(span)
-            probability = np.einsum("ij,ij->i", shares[span][part.rows()], means[part.columns])
-            total[span] = np.bincount(part.rows(), part.data * np.log(probability), minlength=len(part))
-        return total
-
     def contributed(self, posterior: Posterior, data: Any) -> Posterior:
         """With documents whose topics have converged, as a prediction has them."""
         steps: Any = {"document_steps": PREDICTION_STEPS, "document_tolerance": PREDICTION_TOLERANCE}
         return super(LatentDirichletAllocation, replace(self, **steps)).contributed(posterior, data)
 
-    def document_prior_of(self, posterior: Posterior) -> Array:
-        """(topics,): α of each topic in a document, as given, or as the posterior has learned it."""
-        check_structure(posterior, self.structure_for(posterior), "posterior")
-        if self.learns:
-            learned = LearnedPrior.of(posterior)
-            return learned.alpha(learned.nothing)
-        return np.array(np.broadcast_to(self.document_prior, posterior.structure.prior["topics"].shape[:1]))
-
-    def units(self, data: Any, held: Any = None) -> Array:
-        """How many words each document has, or has held out."""
-        counts = as_counts(data if held is None else held, len(self.vocabulary))
-        return np.concatenate([np.zeros(0), *(counts.part(span).tokens() for span in counts.blocks())])
-
     def draw(
         self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator, *, length: float = 100.0
     ) -> tuple[csr_array, Array]:
         """So many documents of about `length` words each, and the topics of each."""
-        if self.learns:
-            alpha = parameters[CONCENTRATION][0, 0] * parameters[SHARES]
-        else:
-            alpha = np.broadcast_to(self.document_prior, self._count)
-        shares = rng.dirichlet(alpha, size=size)
+        learned = parameters[CONCENTRATION][0, 0] * parameters[SHARES] if self.learns else self.document_prior
+        shares = rng.dirichlet(np.broadcast_to(learned, self._count), size=size)
         words = shares @ parameters["topics"]
         tokens = rng.poisson(length, size=size)
         return csr_array(rng.multinomial(tokens, words / words.sum(axis=1, keepdims=True))), shares
-
-    def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
-        """Each topic's words, most probable first, and how many words it was learned from."""
-        added = np.asarray(posterior.contribution["topics"].sum(axis=1)).ravel()
-        orders = np.argsort(-posterior.mean("topics"), axis=1, kind="stable")[:, :top]
-        words = [tuple(self.vocabulary[word] for word in order) for order in orders]
-        return [
-            {"topic": k, "words": round(float(added[k])), "most probable words": words[k] if added[k] else ()}
-            for k in range(len(words))
-        ]
 
     def tally(self, posterior: Posterior) -> Tally:
         topics, prior = csr_array(posterior.contribution["topics"]), posterior.structure.prior["topics"]
         counts, fewest = topics.sum(axis=1), topics.min(axis=1).toarray()
         told = Tally(counts.sum(), counts, slack=NEGLIGIBLE * prior.size, within={"topics": fewest[:, None]})
         return tallied(posterior, told) if self.learns else told
-
-    def transform(self, posterior: Posterior) -> Transform:
-        """What documents need to know of the topics is found once."""
-        check_structure(posterior, self.structure_for(posterior), "posterior")
-        (alpha,) = Dirichlet().columns(posterior.natural["topics"])
-        prior, words = self.document_prior_of(posterior), len(self.vocabulary)
-        steps = Steps(prior, PREDICTION_TOLERANCE, PREDICTION_STEPS)
-        infer = Inference(Topics(np.ascontiguousarray(alpha.T), alpha.sum(axis=1)), steps)
-        names = tuple(f"topic_{k}" for k in range(len(alpha)))
-        return Transform(names, lambda data: infer(checked_matrix(data, words)), known=tokens_of)
-
-    def _document_bounds(self, posterior: Posterior, data: Any) -> Array:
-        check_structure(posterior, self.structure_for(posterior), "posterior")
-        return self._predict(posterior, as_counts(data, len(self.vocabulary)))[1]
-
-    def _predict(self, posterior: Posterior, counts: Counts) -> tuple[Array, Array]:
-        """γ of each document and its part of the bound, given the posterior's topics."""
-        topics = topics_at(posterior, counts)
-        steps = Steps(self.document_prior_of(posterior), PREDICTION_TOLERANCE, PREDICTION_STEPS)
-        return document_topics(counts, topics, steps, device_for())
 
     def _site(self, data: Any, prior: Posterior | None, start: Posterior | None) -> Site:
         counts = as_counts(self.opened(data), len(self.vocabulary))

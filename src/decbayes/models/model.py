@@ -170,6 +170,11 @@ class Model(ABC):
         """Whether each fit finds how many components there are. The model's structure is then that of one component."""
         return getattr(self, self.number, None) == "auto"
 
+    @property
+    def undecided(self) -> str:
+        """The setting that each fit finds for itself, and that sites would not agree on; empty if there is none."""
+        return self.number if self.auto else ""
+
     def sized(self, count: Number) -> Self:
         """The same model of so many components."""
         agreed = None if self.agreed is None else self.agreed.with_components(1 if count == "auto" else count)

@@ -130,6 +130,16 @@ def document_topics(counts: Counts, topics: Topics, steps: Steps, device: Device
     return GpuSearch(device, [counts], [topics], steps, Ascent()).document_topics()
 
 
+def predicted(counts: Counts, shares: Array, topics: Topics) -> Array:
+    """Per document Σ_w n_w log Σ_k θ_k E[β_kw], for documents with these shares of topics."""
+    means, total = topics.alpha / topics.totals, np.zeros(len(counts))
+    for span in counts.blocks():
+        part = counts.part(span)
+        probability = np.einsum("ij,ij->i", shares[span][part.rows()], means[part.columns])
+        total[span] = np.bincount(part.rows(), part.data * np.log(probability), minlength=len(part))
+    return total
+
+
 def fit_sites(
     sites: Sequence[Site], steps: Steps, ascent: Ascent, device: Device, rngs: Sequence[np.random.Generator]
 ) -> list[Fit]:

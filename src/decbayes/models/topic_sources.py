@@ -1,6 +1,7 @@
 """Where topics come from: the options that say how texts are read, and what is said about them."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -150,12 +151,16 @@ def streamed(source: Texts, counting: Counting, report: Report) -> Iterator[Obse
         documents = read_documents(texts, counting.vocabulary)
         yield from in_slices(documents.counts)
         return report_reading(documents, UNKNOWN, counting.recipe, report)
-    left_out, total = LeftOut(), 0
+    left_out, unknown = LeftOut(), [0]
+
+    def counted(batch: Sequence[tuple[str, str]]) -> csr_array:
+        counts, ignored = counting(text for _, text in batch)
+        unknown.append(ignored)
+        return counts
+
     for batch in in_batches(texts.read(left_out), BLOCK):
-        counts, unknown = counting(text for _, text in batch)
-        total += unknown
-        yield Observed(counts, [place for place, _ in batch])
-    return report_reading(Documents(None, (), total, left_out), UNKNOWN, counting.recipe, report)
+        yield Observed(partial(counted, batch), [place for place, _ in batch])
+    return report_reading(Documents(None, (), sum(unknown), left_out), UNKNOWN, counting.recipe, report)
 
 
 def tokens_of(counts: Any) -> Array:

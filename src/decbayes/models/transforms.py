@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 from decbayes.arguments import check_kind
 from decbayes.families import Array
 from decbayes.inputs.filed import FileArray, FileMatrix
+from decbayes.models.shards import count
 from decbayes.posterior import Posterior
 
 # Observations that are worked on at a time.
@@ -21,13 +22,24 @@ BLOCK = 1 << 11
 class Observed(NamedTuple):
     """Some observations: where each stands in its file if that is not its number, and how many rows there are.
 
-    `rows` says which row each observation is, where they come in another order or where rows are missing.
+    `rows` says which row each observation is, where they come in another order or where rows are missing. `data` may be
+    a function that finds them, for blocks that nobody may want.
     """
 
     data: Any
     places: Sequence[str] | None = None
     rows: NDArray[np.intp] | None = None
     size: int | None = None
+
+    def found(self) -> Any:
+        """The data themselves."""
+        return self.data() if callable(self.data) else self.data
+
+    def rows_in(self) -> int:
+        """How many rows there are, without looking at the data if that can be known."""
+        if self.size is not None:
+            return self.size
+        return len(self.places) if self.places is not None else count(self.data)
 
 
 class Transform(NamedTuple):
@@ -62,7 +74,7 @@ class Block:
         return np.zeros(len(self.values), dtype=bool) if self.known is None else self.known == 0
 
 
-def transform(posterior: Posterior, source: Any, **reading: Any) -> Iterator[Block]:
+def transform(posterior: Posterior, source: Any, *, skip: int = 0, **reading: Any) -> Iterator[Block]:
     """Topics, classes or states of new data, some observations at a time and in their order.
 
         for block in db.transform(posterior, "letters/"):
@@ -70,7 +82,7 @@ def transform(posterior: Posterior, source: Any, **reading: Any) -> Iterator[Blo
 
     `source` is a file, several for topics, or data as the model takes it. `reading` says how files are read, as on the
     command line: `columns`, `format` and so on. The numbers are what the model's `assign` finds, of regressions what
-    `predict` finds.
+    `predict` finds. So many blocks as `skip` says are read but left out: somebody has them already.
     """
     from decbayes.models.registry import model_for
 
@@ -80,15 +92,19 @@ def transform(posterior: Posterior, source: Any, **reading: Any) -> Iterator[Blo
     filed = isinstance(source, str | Path) or (
         isinstance(source, list | tuple) and len(source) > 0 and isinstance(source[0], str | Path)
     )
-    for observed in model.stream(source, **reading) if filed else in_slices(source):
-        values = np.asarray(found.of(observed.data))
+    for number, observed in enumerate(model.stream(source, **reading) if filed else in_slices(source)):
+        if number < skip:
+            before += observed.rows_in()
+            continue
+        data = observed.found()
+        values = np.asarray(found.of(data))
         if observed.rows is not None:
             full = np.full((observed.size or len(values), values.shape[1]), np.nan)
             full[observed.rows] = values
             values = full
         places = observed.places or [*map(str, range(before + 1, before + len(values) + 1))]
         before += len(values)
-        known = None if found.known is None else found.known(observed.data)
+        known = None if found.known is None else found.known(data)
         yield Block(places, found.names, values, found.shares, known)
 
 

@@ -1,6 +1,7 @@
 """Estimators of components: topics of documents, clusters of points, classes of the rows of a table."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from decbayes.models.gaussian_mixture import GaussianMixture as PointModel
 from decbayes.models.latent_classes import LatentClasses as TableModel
 from decbayes.models.lda import LatentDirichletAllocation as TopicModel
 from decbayes.models.model import Model, Number, Row, number_of
+from decbayes.models.topic_prior import topic_prior_of, with_priors
 from decbayes.models.vocabulary import Vocabulary, words_in_order
+from decbayes.posterior import Posterior
 from decbayes.sklearn.sited import Sited
 from decbayes.updates.forgetting import Forgetting
 
@@ -125,6 +128,15 @@ class LatentDirichletAllocation(Components):
             self.topic_prior,
             ascent=self._ascent(warm_up=10),
         )
+
+    def _on_one_prior(self, found: dict[Any, Posterior]) -> dict[Any, Posterior]:
+        if self.model_.undecided != "topic_prior":
+            return found
+        apart = list(found.values())
+        agreed = with_priors(apart, topic_prior="learn") if len(apart) > 1 else apart
+        decided: Any = {"topic_prior": topic_prior_of(agreed[0])}
+        self.model_ = replace(self.model_, **decided)
+        return dict(zip(found, agreed, strict=True))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -97,7 +97,7 @@ class Sited(BaseEstimator, ABC):  # type: ignore[misc]
     def _learn(self, data: Any, sites: Any, earlier: Mapping[Any, Posterior]) -> Self:
         shards, rng = by_site(data, sites), generator(self.random_state)
         fits = fits_of(self.model_, shards, earlier, rng)
-        found = {**earlier, **{site: fit.posterior for site, fit in fits.items()}}
+        found = self._on_one_prior({**earlier, **{site: fit.posterior for site, fit in fits.items()}})
         if self.rounds and not earlier:
             found = dict(zip(found, self._refined(shards, list(found.values()), rng), strict=True))
         self.posterior_ = self._merged(list(found.values()), getattr(self, "posterior_", None) if earlier else None)
@@ -105,6 +105,10 @@ class Sited(BaseEstimator, ABC):  # type: ignore[misc]
         self.n_iter_ = max(len(fit.bound) for fit in fits.values())
         self.converged_ = all(fit.converged for fit in fits.values())
         return self
+
+    def _on_one_prior(self, found: dict[Any, Posterior]) -> dict[Any, Posterior]:
+        """What sites found, on a prior that they agree on; most models say theirs."""
+        return found
 
     def _another_day(self, data: Any, sites: Any) -> Self:
         shards, model = list(by_site(data, sites).values()), self.model_

@@ -11,11 +11,9 @@ from decbayes.merging.problem import Solver
 from decbayes.models.model import Model
 from decbayes.models.points import check_structure
 from decbayes.posterior import Posterior
-from decbayes.updates import Epoch, Update, without
-from decbayes.updates.forgetting import Forgetting, checked_forgetting, followed, forget
-
-# So often new data are fitted again with what is left of the earlier ones, where that is learned.
-LEARNING_ROUNDS = 2
+from decbayes.streaming.days import after_epoch
+from decbayes.updates import Update, without
+from decbayes.updates.forgetting import Forgetting, checked_forgetting
 
 
 def sda_bayes(
@@ -55,7 +53,12 @@ def sda_bayes(
 
 
 def numbered(model: Model) -> Model:
-    """The model; refused if it leaves open how many components there are."""
+    """The model; refused if it leaves open how many components there are, or which prior they have."""
+    if model.undecided and not model.auto:
+        raise ValueError(
+            f"Every step here adds to the same prior, so the model must say its {model.undecided}. "
+            "A first fit with 'learn' finds it; `model_for(posterior.structure)` has it."
+        )
     if model.auto:
         raise ValueError(
             f"Every step here adds to the same components, so the model must say how many {model.number} there are. "
@@ -92,8 +95,8 @@ def epochs(
     data changes nothing. `start` is a posterior to go on from, such as that of yesterday's file.
 
     With `forgetting` the world may change. From one epoch to the next that share of all that was learned is forgotten,
-    or, with "learn", as much of each component as the new data contradict (`decbayes.updates.forgetting`). Posteriors
-    then have ids, which components keep for as long as they are the same thing.
+    or, with "learn", as much of each component as the new data contradict (`decbayes.streaming.days`). Posteriors then
+    have ids, which components keep for as long as they are the same thing.
     """
     forgets = checked_forgetting(forgetting)
     current = Posterior.of_prior(numbered(model).structure) if start is None else start
@@ -101,44 +104,3 @@ def epochs(
     for shards in stream:
         current = after_epoch(model, current, shards, rng, solver, forgets) if len(shards) else current
         yield current
-
-
-def after_epoch(
-    model: Model,
-    current: Posterior,
-    shards: Sequence[Any],
-    rng: np.random.Generator,
-    solver: Solver | None,
-    forgetting: Forgetting,
-) -> Posterior:
-    """The posterior after one more epoch's data."""
-    if forgetting is None:
-        return Day(model, current, shards, rng, solver).whole()
-    learns = forgetting == "learn"
-    day = Day(model, forget(current, None if learns else forgetting), shards, rng, solver)
-    if learns and current != Posterior.of_prior(model.structure):
-        for _ in range(LEARNING_ROUNDS):
-            left = forget(current, "learn", new=day.added)
-            # What is left of two components that have both changed is alike: it does not tell them apart any more.
-            day = Day(model, left, shards, rng, solver, start=Epoch(left).whole(day.added))
-    return followed(current, day.whole())
-
-
-class Day:
-    """What the sites' new data add to what was known before them."""
-
-    def __init__(
-        self,
-        model: Model,
-        before: Posterior,
-        shards: Sequence[Any],
-        rng: np.random.Generator,
-        solver: Solver | None,
-        start: Posterior | None = None,
-    ) -> None:
-        self._update = Update(model, Epoch(before))
-        learned = [self._update.learn(shard, self._update.nothing, rng=rng, start=start) for shard in shards]
-        self.added = merge(learned, solver=solver)
-
-    def whole(self) -> Posterior:
-        return self._update.whole(self.added)

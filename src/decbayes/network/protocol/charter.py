@@ -61,9 +61,10 @@ class Charter:
             _ = model.structure
         except (TypeError, ValueError, DecbayesError) as error:
             raise InvalidCharter(f"{self.model_name} cannot be built from the charter's settings: {error}") from None
-        if model.auto:
+        if model.undecided:
             raise InvalidCharter(
-                f"A group agrees on one number of {model.number}; the charter must say it, not 'auto'."
+                f"A group agrees on one number as its {model.undecided}; the charter must say it, not "
+                f"{getattr(model, model.undecided)!r}. A first fit finds one."
             )
         return model
 
