@@ -1,5 +1,6 @@
 """Hidden Markov models: what they compute along chains is what enumeration of all paths gives."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy.special import logsumexp
 import decbayes as db
 from decbayes.errors import InvalidData
 from decbayes.merging.problem import Solution
+from decbayes.models import chains
 
 COLUMNS = {"x": db.columns.Gaussian(1, 2), "c": db.columns.Categorical("a", "b", "c")}
 
@@ -201,3 +203,16 @@ def test_the_first_round_afresh_is_each_site_alone_from_the_common_start(rng):
     for shard, posterior in zip(shards, found.posteriors, strict=True):
         alone = model.fit(shard, start=found.rounds[0], rng=rng).posterior
         np.testing.assert_allclose(posterior.contribution["real"], alone.contribution["real"])
+
+
+def test_blocks_of_sequences_add_up_to_all_of_them(model, drawn, monkeypatch):
+    posterior, sequences = drawn
+    once = replace(model, ascent=db.Ascent(passes=1))
+    fits = []
+    for size in (1, 5, 1 << 12):
+        monkeypatch.setattr(chains, "BLOCK", size)
+        fits.append(once.fit(sequences, start=posterior, rng=np.random.default_rng(0)))
+    for fit in fits[:2]:
+        assert fit.bound[0] == pytest.approx(fits[2].bound[0])
+        for name, part in fits[2].posterior.contribution.items():
+            np.testing.assert_allclose(fit.posterior.contribution[name], part, atol=1e-9)
