@@ -1,5 +1,6 @@
 """Hidden Markov models: what they compute along chains is what enumeration of all paths gives."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -9,6 +10,8 @@ from scipy.special import logsumexp
 
 import decbayes as db
 from decbayes.errors import InvalidData
+from decbayes.merging.problem import Solution
+from decbayes.models import chains
 
 COLUMNS = {"x": db.columns.Gaussian(1, 2), "c": db.columns.Categorical("a", "b", "c")}
 
@@ -164,3 +167,52 @@ def test_nothing_of_a_sequence_can_be_held_out(model, drawn):
     posterior, sequences = drawn
     with pytest.raises(InvalidData, match="whole ones"):
         model.log_predictive(posterior, sequences, sequences)
+
+
+class Backwards:
+    """A solver that turns the labels of every other site round."""
+
+    one_to_one, two_sided = True, True
+
+    def solve(self, problem):
+        orders = [np.arange(problem.components)[:: -1 if site % 2 else 1] for site in range(problem.sites)]
+        return Solution(tuple(orders), (0.0,), "none")
+
+
+def test_of_several_starts_the_one_of_the_largest_bound_is_kept_and_fresh_ones_end_where_batch_stays(rng):
+    model = db.HiddenMarkov(states=3, columns={"x": db.columns.Gaussian(0, 5)}, ascent=db.Ascent(restarts=2))
+    states = np.arange(90) // 10 % 3
+    shards = [[rng.normal(np.array([-6.0, 0.0, 6.0])[states], 1.0)[:, None]] for _ in range(4)]
+    posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
+    alone, worse, both = (
+        db.refine(model, shards, posteriors, rounds=2, rng=rng, solver=solver).merged
+        for solver in (db.Quadratic(), Backwards(), (Backwards(), db.Quadratic()))
+    )
+    np.testing.assert_allclose(both.mean("transitions"), alone.mean("transitions"), atol=1e-6)
+    fresh = db.refine(model, shards, posteriors, rounds=6, rng=rng, solver=[Backwards(), db.Quadratic()], afresh=True)
+    batch = model.fit(model.joined(shards), start=fresh.merged, rng=rng).posterior
+    np.testing.assert_allclose(batch.mean("real").mean, fresh.merged.mean("real").mean, atol=1e-3)
+    assert model.score(fresh.merged, shards[0]) >= model.score(worse, shards[0]) - 1e-9
+
+
+def test_the_first_round_afresh_is_each_site_alone_from_the_common_start(rng):
+    model = db.HiddenMarkov(states=2, columns={"x": db.columns.Gaussian(0, 2)}, ascent=db.Ascent(restarts=1))
+    shards = [db.simulate(model, 2, rng=rng, length=40).data for _ in range(3)]
+    posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
+    found = db.refine(model, shards, posteriors, rounds=1, rng=rng, afresh=True)
+    for shard, posterior in zip(shards, found.posteriors, strict=True):
+        alone = model.fit(shard, start=found.rounds[0], rng=rng).posterior
+        np.testing.assert_allclose(posterior.contribution["real"], alone.contribution["real"])
+
+
+def test_blocks_of_sequences_add_up_to_all_of_them(model, drawn, monkeypatch):
+    posterior, sequences = drawn
+    once = replace(model, ascent=db.Ascent(passes=1))
+    fits = []
+    for size in (1, 5, 1 << 12):
+        monkeypatch.setattr(chains, "BLOCK", size)
+        fits.append(once.fit(sequences, start=posterior, rng=np.random.default_rng(0)))
+    for fit in fits[:2]:
+        assert fit.bound[0] == pytest.approx(fits[2].bound[0])
+        for name, part in fits[2].posterior.contribution.items():
+            np.testing.assert_allclose(fit.posterior.contribution[name], part, atol=1e-9)

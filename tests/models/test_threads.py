@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 import decbayes as db
 from decbayes import workers
-from decbayes.models import point_pass, points, topic_pass
+from decbayes.models import chains, point_pass, points, topic_pass
 
 
 def fits(rng):
@@ -23,17 +23,21 @@ def fits(rng):
         "mixture": lambda: db.GaussianMixture(3, 3, covariance="full", ascent=short).fit(
             points, rng=np.random.default_rng(1)
         ),
+        "states": lambda: db.HiddenMarkov(3, columns=dict.fromkeys("abc", "real"), ascent=short).fit(
+            np.split(points, [40, 1000, 1500, 2900]), rng=np.random.default_rng(1)
+        ),
         "features": lambda: db.LatentFeatures(3, 3, variance=0.5, ascent=short).fit(
             points[:1000], rng=np.random.default_rng(1)
         ),
     }
 
 
-@pytest.mark.parametrize("kind", ["topics", "mixture", "features"])
+@pytest.mark.parametrize("kind", ["topics", "mixture", "features", "states"])
 def test_every_number_of_threads_gives_the_same_bits(kind, rng, monkeypatch):
     monkeypatch.setattr(topic_pass, "WORTH_A_THREAD", 1)
     monkeypatch.setattr(workers, "WORTH_A_THREAD", 1)
     monkeypatch.setattr(points, "BLOCK", 400)
+    monkeypatch.setattr(chains, "BLOCK", 400)
     monkeypatch.setattr(workers, "cpu_count", lambda: 5)
     names, do = set(), workers.share_out
 

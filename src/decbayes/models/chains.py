@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,10 @@ from numpy.typing import NDArray
 
 from decbayes.families import Array, Transitions, Weights
 from decbayes.models.emissions import Emissions, Natural
+from decbayes.workers import gathered
+
+# Steps that are worked on at a time, or more where a sequence is longer.
+BLOCK = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,36 @@ class Steps:
         """The same sequences, each with so many missing steps at its end."""
         gap = np.full((missing, self.points.shape[1]), np.nan)
         return Steps.of([np.concatenate([part, gap]) for part in self.split(self.points)], self.points.shape[1])
+
+
+class ChainBlocks:
+    """Features of whole sequences, some thousand steps at a time: threads share them out, and sums have one order."""
+
+    def __init__(self, emissions: Emissions, steps: Steps) -> None:
+        number = steps.firsts // BLOCK
+        cuts = steps.ends[:-1][np.diff(number) > 0]
+        self.blocks = [(emissions.features(points), ends) for points, ends in zip(*cut_at(steps, cuts), strict=True)]
+
+    def weigh(self, slopes: Array, start: Array, moves: Array) -> tuple[float, Array, Array, Array]:
+        """The log weight of all paths, (K, p) sums of features by state, expected moves and first states."""
+        parts = gathered(partial(weighed, features, ends, slopes, start, moves) for features, ends in self.blocks)
+        weight, sums, moved, begun = (sum(part[1:], start=part[0]) for part in zip(*parts, strict=True))
+        return weight, sums, moved, begun
+
+
+def cut_at(steps: Steps, cuts: NDArray[np.int64]) -> tuple[list[Array], list[NDArray[np.int64]]]:
+    """The steps between cuts, and where their sequences end in them."""
+    points = np.split(steps.points, cuts)
+    ends = np.split(steps.ends, np.searchsorted(steps.ends, cuts, side="right"))
+    return points, [own - first for own, first in zip(ends, np.append(0, cuts), strict=True)]
+
+
+def weighed(
+    features: Array, ends: NDArray[np.int64], slopes: Array, start: Array, moves: Array
+) -> tuple[float, Array, Array, Array]:
+    scores = np.ascontiguousarray(features @ slopes)
+    weight, moved, begun = smoothed(scores, Steps(features, ends), start, moves)
+    return weight, scores.T @ features, moved, begun
 
 
 def smoothed(scores: Array, steps: Steps, start: Array, moves: Array) -> tuple[float, Array, Array]:

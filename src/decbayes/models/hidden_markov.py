@@ -12,7 +12,7 @@ from decbayes.arguments import Above, check_positive, check_whole, given
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Transitions, Weights, dense
 from decbayes.models.ascent import Ascent, Fit, Keep, OnPass, as_arrays, fit_best
-from decbayes.models.chains import Steps, chain_weights, plus, smoothed, stationary
+from decbayes.models.chains import ChainBlocks, Steps, chain_weights, plus, smoothed, stationary
 from decbayes.models.clusters import nearest_centres
 from decbayes.models.emissions import Emissions, Natural, Reference
 from decbayes.models.filling import Filled, fill
@@ -118,15 +118,10 @@ class HiddenMarkov(Sequential):
         if not len(steps.points):
             return Fit(Posterior.from_natural(self.structure, before), (0.0,), True)
         emissions = self.emissions.seeing(steps.points)
-        features = emissions.features(steps.points)
-        begin = (
-            partial(self._begin, emissions, features, steps, before, rng)
-            if start is None
-            else lambda: dict(start.natural)
-        )
+        begin = partial(self._begin, emissions, steps, before, rng) if start is None else lambda: dict(start.natural)
         return fit_best(
             begin,
-            partial(self._pass, emissions, features, steps, Reference(self.structure.families, before)),
+            partial(self._pass, emissions, ChainBlocks(emissions, steps), Reference(self.structure.families, before)),
             partial(Posterior.from_natural, self.structure),
             ascent=self.ascent if start is None else Ascent(self.ascent.passes, self.ascent.tolerance),
             observations=len(steps.points),
@@ -269,22 +264,18 @@ class HiddenMarkov(Sequential):
         scores = np.ascontiguousarray(emissions.features(steps.points) @ emissions.coefficients(posterior.natural))
         return steps, scores, *chain_weights(posterior.natural)
 
-    def _begin(
-        self, emissions: Emissions, features: Array, steps: Steps, before: Natural, rng: np.random.Generator
-    ) -> Natural:
+    def _begin(self, emissions: Emissions, steps: Steps, before: Natural, rng: np.random.Generator) -> Natural:
         """A first posterior: every step is in the state of its nearest centre."""
         places = emissions.embedded(steps.points)
         spread = places.std(axis=0)
         places = places[:, spread > 0] / spread[spread > 0] if spread.any() else places
         nearest = nearest_centres(places, self.states, rng)
         shares = np.eye(self.states)[nearest]
-        return plus(emissions, before, shares.T @ features, *steps.counted(shares))
+        return plus(emissions, before, shares.T @ emissions.features(steps.points), *steps.counted(shares))
 
     def _pass(
-        self, emissions: Emissions, features: Array, steps: Steps, before: Reference, natural: Natural
+        self, emissions: Emissions, blocks: ChainBlocks, before: Reference, natural: Natural
     ) -> tuple[Natural, float]:
         """One pass over the data; the bound is that of the parameters it was given."""
-        bound = -before.divergence(natural)
-        scores = np.ascontiguousarray(features @ emissions.coefficients(natural))
-        weight, moved, begun = smoothed(scores, steps, *chain_weights(natural))
-        return plus(emissions, before.natural, scores.T @ features, moved, begun), bound + weight
+        weight, *added = blocks.weigh(emissions.coefficients(natural), *chain_weights(natural))
+        return plus(emissions, before.natural, *added), weight - before.divergence(natural)

@@ -61,8 +61,9 @@ def refine(
     most: int = 50,
     rng: np.random.Generator,
     schedule: Schedule = "sequential",
-    solver: Solver | None = None,
+    solver: Solver | Sequence[Solver] | None = None,
     damping: float = 1.0,
+    afresh: bool = False,
     components: Target | None = None,
     restarts: int = 0,
 ) -> Refinement:
@@ -77,14 +78,19 @@ def refine(
     next round goes on from there. With `damping` below 1 a site goes only that part of the way to its new contribution:
     "parallel" rounds that swing to and fro then settle.
 
+    Small sites may end in poor optima of their own, from which such rounds come away slowly or not at all. With
+    `afresh` each site forgets in the first round what it had found, and fits its data alone, starting from the merged
+    posterior.
+
     Without `rounds` it ends when a round moves the parameters by less than `tolerance` of their standard deviations
     (root mean square), or after the `most` rounds.
 
     With `components` slots are then joined, and what is left is refined again: down to so many, or ("auto") for as long
     as the bound of all data rises. Each site says for a few proposed pairs what a join would change, one number each.
 
-    With `restarts` sites also begin so many times more from random starts of their own. Each merge is refined for a few
-    rounds, and the one with the best bound of all data, one number per site, goes on: a way out of local optima.
+    With `restarts` sites also begin so many times more from random starts of their own; several solvers give as many
+    merges. Each merge is refined for a few rounds, and the one with the best bound of all data, one number per site,
+    goes on: a way out of local optima.
     """
     check_kind(np.random.Generator, rng=rng)
     check_whole(0, most=most if rounds is None else rounds, restarts=restarts)
@@ -98,13 +104,15 @@ def refine(
     check_target(components, fitted)
     ends = Ends(rounds, tolerance, most)
     run = partial(repeated, model, data, schedule=schedule, damping=damping, rng=rng)
-    if restarts:
-        starts = [fitted, *([fit.posterior for fit in model.fit_many(data, rng=rng)] for _ in range(restarts))]
-        trials = [run(begun_at(each, solver), ends=ends.at_most(TRIED)) for each in starts]
+    fits = [fitted, *([fit.posterior for fit in model.fit_many(data, rng=rng)] for _ in range(restarts))]
+    solvers = solver if isinstance(solver, Sequence) else [solver]
+    starts = [begun_at(each, one) for each in fits for one in solvers]
+    if len(starts) > 1:
+        trials = [run(own, ends=ends.at_most(TRIED), afresh=afresh) for own in starts]
         best = max(trials, key=lambda trial: bound(model, data, trial.merged, rng))
         found = best.continued(run(list(best.posteriors), ends=ends.after(TRIED)))
     else:
-        found = run(begun_at(fitted, solver), ends=ends)
+        found = run(starts[0], ends=ends, afresh=afresh)
     while components is not None:
         own = narrowed(model, data, list(found.posteriors), components, rng)
         if slots_of(own[0]) == slots_of(found.posteriors[0]):
@@ -149,12 +157,15 @@ def repeated(
     damping: float,
     ends: Ends,
     rng: np.random.Generator,
+    *,
+    afresh: bool = False,
 ) -> Refinement:
     """Rounds until they end."""
     update = Update(model, damping=damping)
     history, shifts = [product(own)], [np.inf]
     while not ends.over(shifts):
-        own = ROUNDS[schedule](update, shards, own, rng)
+        first = afresh and len(history) == 1
+        own = (fresh_round if first else ROUNDS[schedule])(update, shards, own, rng)
         history.append(product(own))
         shifts.append(shift(*history[-2:]))
     return Refinement(tuple(own), tuple(history), tuple(shifts[1:]), shifts[-1] <= ends.tolerance)
@@ -181,6 +192,14 @@ def shift(before: Posterior, after: Posterior) -> float:
         nats += family.kl(after.natural[name], before.natural[name])
         parameters += int(np.count_nonzero(dense(after.contribution[name])))
     return float(np.sqrt(2.0 * max(nats, 0.0) / max(parameters, 1)))
+
+
+def fresh_round(
+    update: Update, shards: Sequence[Any], own: list[Posterior], rng: np.random.Generator
+) -> list[Posterior]:
+    """Each site on its own, from one start: labels are common, and what only it had found is forgotten."""
+    fits = update.model.fit_many(shards, starts=[product(own)] * len(own), rng=rng)
+    return [fit.posterior for fit in fits]
 
 
 def sequential_round(
