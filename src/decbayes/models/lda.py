@@ -184,14 +184,13 @@ class LatentDirichletAllocation(OfTexts):
         _ = self.structure  # made once, by nobody's thread
         given = zip(shards, each(priors, shards), each(starts, shards), strict=True)
         sites = gathered(partial(self._site, *site) for site in given)
-        ascent = self._climbing(starts)
-        return fit_sites(sites, self._steps(), ascent, gpu, rng.spawn(len(sites)))
+        return fit_sites(sites, self._steps(), self._climbing(starts), gpu, rng.spawn(len(sites)))
 
     def assign(self, posterior: Posterior, data: Any) -> Array:
         """(documents, topics): the expected share of each topic in each document, given the posterior's topics."""
         check_structure(posterior, self.structure_for(posterior), "posterior")
         counts = as_counts(data, len(self.vocabulary))
-        gamma, _ = self._predict(posterior, counts)
+        gamma = self._predict(posterior, counts)[0]
         return np.asarray(gamma / gamma.sum(axis=1, keepdims=True))
 
     def responsibilities(self, posterior: Posterior, data: Any) -> tuple[Array, Array]:
@@ -207,7 +206,8 @@ class LatentDirichletAllocation(OfTexts):
         Where nothing is held out it is the variational bound of the document's log-likelihood: never more than that.
         """
         if held is None:
-            return self._document_bounds(posterior, data)
+            check_structure(posterior, self.structure_for(posterior), "posterior")
+            return self._predict(posterior, as_counts(data, len(self.vocabulary)))[1]
         shares, counts = self.assign(posterior, data), as_counts(held, len(self.vocabulary))
         if len(shares) != len(counts):
             raise InvalidData(f"{len(shares)} documents are observed, but words of {len(counts)} are held out.")
@@ -243,11 +243,8 @@ class LatentDirichletAllocation(OfTexts):
         self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator, *, length: float = 100.0
     ) -> tuple[csr_array, Array]:
         """So many documents of about `length` words each, and the topics of each."""
-        if self.learns:
-            alpha = parameters[CONCENTRATION][0, 0] * parameters[SHARES]
-        else:
-            alpha = np.broadcast_to(self.document_prior, self._count)
-        shares = rng.dirichlet(alpha, size=size)
+        learned = parameters[CONCENTRATION][0, 0] * parameters[SHARES] if self.learns else None
+        shares = rng.dirichlet(np.broadcast_to(self.document_prior if learned is None else learned, self._count), size)
         words = shares @ parameters["topics"]
         tokens = rng.poisson(length, size=size)
         return csr_array(rng.multinomial(tokens, words / words.sum(axis=1, keepdims=True))), shares
@@ -275,10 +272,6 @@ class LatentDirichletAllocation(OfTexts):
         infer = Inference(Topics(np.ascontiguousarray(alpha.T), alpha.sum(axis=1)), steps)
         names = tuple(f"topic_{k}" for k in range(len(alpha)))
         return Transform(names, lambda data: infer(checked_matrix(data, words)), known=tokens_of)
-
-    def _document_bounds(self, posterior: Posterior, data: Any) -> Array:
-        check_structure(posterior, self.structure_for(posterior), "posterior")
-        return self._predict(posterior, as_counts(data, len(self.vocabulary)))[1]
 
     def _predict(self, posterior: Posterior, counts: Counts) -> tuple[Array, Array]:
         """γ of each document and its part of the bound, given the posterior's topics."""
