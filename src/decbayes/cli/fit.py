@@ -138,7 +138,8 @@ def fit(
     ascent = replace(model.ascent, **{name: value for name, value in chosen.items() if value is not None})
     model = replace(model, ascent=ascent)
     if before is not None and forgetting is not None:
-        return another_day(model, observations, before, forgetting, output, seed)
+        another_day(model, observations, before, forgetting, output, seed)
+        return
     left = Unfinished.of(output, command)
     if left is not None:
         messages().print(f"Going on from pass {left.passes}, where {output} was interrupted.")

@@ -14,7 +14,7 @@ from decbayes.arguments import Above, check_positive, real_array
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Weights, dense
 from decbayes.models.ascent import Ascent, Fit, Keep, OnPass, Watch, as_arrays, fit_best, fit_of, inside
-from decbayes.models.emissions import Emissions, Natural, Reference
+from decbayes.models.emissions import Emissions, Natural, Reference, coefficients, plus
 from decbayes.models.information import mixture_information
 from decbayes.models.likelihoods import squared_distances
 from decbayes.models.mixture_moves import MixtureMoves
@@ -254,24 +254,12 @@ class Clusters(Model):
         return plus(blocks.emissions, before.natural, sums), height - before.divergence(natural)
 
 
-def coefficients(emissions: Emissions, natural: Mapping[str, Array]) -> Array:
-    """(p, K): features times these are E[log π_k] + E[log p(x | θ_k)]; the last feature is 1."""
-    slopes = emissions.coefficients(natural)
-    slopes[-1] += Weights().mean(natural["weights"])[:, 0]
-    return slopes
-
-
 def columns_of(structure: Structure, emissions: Emissions) -> Array:
     """(p, d): features times these are what an observation adds to a component, the factors one after another."""
     added = emissions.added()
     added["weights"] = np.zeros((len(next(iter(added.values()))), 1))
     added["weights"][-1] = 1.0
     return np.concatenate([added[name] for name in structure.families], axis=1)
-
-
-def plus(emissions: Emissions, natural: Mapping[str, Array], sums: Array) -> Natural:
-    """Natural parameters with the contribution of some points added."""
-    return {"weights": natural["weights"] + sums[:, -1:], **emissions.plus(natural, sums)}
 
 
 def as_shares(assignments: Any, observations: int, components: int) -> Array:

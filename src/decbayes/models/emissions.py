@@ -10,7 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.errors import CannotDraw, InvalidData
+<<<<<<< HEAD
 from decbayes.families import Array, Contribution, Family, dense
+=======
+from decbayes.families import Array, Family, Weights
+>>>>>>> w4-big-green
 from decbayes.models.columnwise import Columnwise
 from decbayes.models.likelihoods import Likelihood, counts_of, largest_contribution
 from decbayes.models.points import check_rounding
@@ -164,6 +168,18 @@ class Reference:
             step = self.natural[name] - natural[name]
             total -= family.log_partition(natural[name]) + float(np.vdot(step, family.mean(natural[name])))
         return total
+
+
+def coefficients(emissions: Emissions, natural: Mapping[str, Array]) -> Array:
+    """(p, K): features times these are E[log π_k] + E[log p(x | θ_k)]; the last feature is 1."""
+    slopes = emissions.coefficients(natural)
+    slopes[-1] += Weights().mean(natural["weights"])[:, 0]
+    return slopes
+
+
+def plus(emissions: Emissions, natural: Mapping[str, Array], sums: Array) -> Natural:
+    """Natural parameters with the contribution of some points added."""
+    return {"weights": natural["weights"] + sums[:, -1:], **emissions.plus(natural, sums)}
 
 
 def embedded(likelihood: Likelihood, points: Array) -> Array:

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import gammaln, softmax
 
 from decbayes.families import Array, Weights
-from decbayes.models.emissions import Reference
+from decbayes.models.emissions import Reference, coefficients, plus
 from decbayes.models.likelihoods import squared_distances
 from decbayes.models.number import Moves
 from decbayes.models.point_pass import MOST_CANDIDATES, PointBlocks
@@ -52,7 +52,7 @@ class MixtureMoves(Moves[Natural]):
     def divided(self, state: Natural) -> Natural:
         """Each component's points go to the nearer of two of them; one without two different points stays whole."""
         seeds, apart = self._seeds(state)
-        slopes = self._slopes(state)
+        slopes = coefficients(self._blocks.emissions, state)
         nearer, farther = np.zeros((2, len(apart), self._blocks.width))
         for points, features in zip(self._blocks, self._blocks.features(), strict=True):
             places, responsibilities = self._places(points), softmax(features @ slopes, axis=1)
@@ -60,18 +60,11 @@ class MixtureMoves(Moves[Natural]):
             nearer += (responsibilities * near).T @ features
             farther += (responsibilities * ~near).T @ features
         sums = np.concatenate([nearer, farther[apart]])
-        prior = self._prior(len(sums))
-        return {"weights": prior["weights"] + sums[:, -1:], **self._blocks.emissions.plus(prior, sums)}
-
-    def _slopes(self, state: Natural) -> Array:
-        """(p, K): features times these are E[log π_k] + E[log p(x | θ_k)]; the last feature is 1."""
-        slopes = self._blocks.emissions.coefficients(state)
-        slopes[-1] += Weights().mean(state["weights"])[:, 0]
-        return slopes
+        return plus(self._blocks.emissions, self._prior(len(sums)), sums)
 
     def _seeds(self, state: Natural) -> tuple[Array, Array]:
         """(2, K, D): two points of each component, the second far from the first; and whether they differ."""
-        slopes, places = self._slopes(state), self._places(self._candidates)
+        slopes, places = coefficients(self._blocks.emissions, state), self._places(self._candidates)
         owner = np.argmax(self._blocks.emissions.features(self._candidates) @ slopes, axis=1)
         seeds = np.zeros((2, slopes.shape[1], places.shape[1]))
         for component in range(slopes.shape[1]):

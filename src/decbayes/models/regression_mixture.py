@@ -16,9 +16,9 @@ from decbayes.errors import InvalidStructure
 from decbayes.families import Array, GaussianGamma, MeanAndPrecision
 from decbayes.families.matrices import flat
 from decbayes.models.ascent import Ascent
-from decbayes.models.clusters import Clusters, coefficients, plus
+from decbayes.models.clusters import Clusters
 from decbayes.models.design import Design
-from decbayes.models.emissions import Emissions, Natural, Part
+from decbayes.models.emissions import Emissions, Natural, Part, coefficients, plus
 from decbayes.models.model import Columns as Names
 from decbayes.models.model import Number, Row
 from decbayes.models.point_pass import PointBlocks
