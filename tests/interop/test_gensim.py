@@ -120,7 +120,8 @@ def test_models_with_priors_and_numbers_of_topics_of_their_own_merge(rng):
     posteriors = db.with_priors([from_gensim(model) for model in models], topic_prior="learn")
     merged = db.merge(posteriors)
     own = db.model_for(merged.structure)
-    assert own.topics == TOPICS + 2 and own.learns
+    assert own.topics == TOPICS + 2
+    assert own.learns
     words = sum(float(model.state.sstats.sum()) for model in models)
     assert merged.contribution["topics"].sum() == pytest.approx(words, rel=1e-6)
     assert own.document_prior_of(merged).sum() == pytest.approx(

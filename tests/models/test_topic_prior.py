@@ -84,7 +84,8 @@ def test_a_number_of_topics_that_is_found_goes_with_a_document_prior_that_is_lea
     data = documents(rng, eta=0.1)
     found = model("auto", "learn", 0.1).fit(data, rng=rng)
     learning = db.model_for(found.posterior.structure)
-    assert learning.topics == 4 and learning.learns
+    assert learning.topics == 4
+    assert learning.learns
     sure = learning.fit(data, start=found.posterior, rng=rng)
     np.testing.assert_allclose(
         learning.document_prior_of(found.posterior), learning.document_prior_of(sure.posterior), rtol=0.05

@@ -10,11 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.errors import CannotDraw, InvalidData
-<<<<<<< HEAD
-from decbayes.families import Array, Contribution, Family, dense
-=======
-from decbayes.families import Array, Family, Weights
->>>>>>> w4-big-green
+from decbayes.families import Array, Contribution, Family, Weights, dense
 from decbayes.models.columnwise import Columnwise
 from decbayes.models.likelihoods import Likelihood, counts_of, largest_contribution
 from decbayes.models.points import check_rounding

@@ -209,44 +209,6 @@ class LatentDirichletAllocation(Predicting):
         sites = gathered(partial(self._site, *site) for site in given)
         return fit_sites(sites, self._steps(), self._climbing(starts), gpu, rng.spawn(len(sites)))
 
-<<<<<<< HEAD
-=======
-    def assign(self, posterior: Posterior, data: Any) -> Array:
-        """(documents, topics): the expected share of each topic in each document, given the posterior's topics."""
-        check_structure(posterior, self.structure_for(posterior), "posterior")
-        counts = as_counts(data, len(self.vocabulary))
-        gamma = self._predict(posterior, counts)[0]
-        return np.asarray(gamma / gamma.sum(axis=1, keepdims=True))
-
-    def responsibilities(self, posterior: Posterior, data: Any) -> tuple[Array, Array]:
-        """For each distinct word of each document the probability of each topic, and how often it occurs there."""
-        shares, counts = self.assign(posterior, data), as_counts(data, len(self.vocabulary))
-        topics, part = topics_at(posterior, counts), counts.part(slice(0, len(counts)))
-        joint = shares[part.rows()] * (topics.alpha / topics.totals)[part.columns]
-        return joint / joint.sum(axis=1, keepdims=True), np.asarray(part.data, dtype=np.float64)
-
-    def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
-        """Per document Σ_w n_w log Σ_k E[θ_dk] E[β_kw] over the words of `held`, where q(θ_d) is that of `data`.
-
-        Where nothing is held out it is the variational bound of the document's log-likelihood: never more than that.
-        """
-        if held is None:
-            check_structure(posterior, self.structure_for(posterior), "posterior")
-            return self._predict(posterior, as_counts(data, len(self.vocabulary)))[1]
-        shares, counts = self.assign(posterior, data), as_counts(held, len(self.vocabulary))
-        if len(shares) != len(counts):
-            raise InvalidData(f"{len(shares)} documents are observed, but words of {len(counts)} are held out.")
-        if not counts.tokens:
-            raise InvalidData("No words are held out, so there is nothing to predict.")
-        topics = topics_at(posterior, counts)
-        means, total = topics.alpha / topics.totals, np.zeros(len(counts))
-        for span in counts.blocks():
-            part = counts.part(span)
-            probability = np.einsum("ij,ij->i", shares[span][part.rows()], means[part.columns])
-            total[span] = np.bincount(part.rows(), part.data * np.log(probability), minlength=len(part))
-        return total
-
->>>>>>> w4-big-green
     def contributed(self, posterior: Posterior, data: Any) -> Posterior:
         """With documents whose topics have converged, as a prediction has them."""
         steps: Any = {"document_steps": PREDICTION_STEPS, "document_tolerance": PREDICTION_TOLERANCE}
@@ -256,43 +218,17 @@ class LatentDirichletAllocation(Predicting):
         self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator, *, length: float = 100.0
     ) -> tuple[csr_array, Array]:
         """So many documents of about `length` words each, and the topics of each."""
-<<<<<<< HEAD
         learned = parameters[CONCENTRATION][0, 0] * parameters[SHARES] if self.learns else self.document_prior
         shares = rng.dirichlet(np.broadcast_to(learned, self._count), size=size)
-=======
-        learned = parameters[CONCENTRATION][0, 0] * parameters[SHARES] if self.learns else None
-        shares = rng.dirichlet(np.broadcast_to(self.document_prior if learned is None else learned, self._count), size)
->>>>>>> w4-big-green
         words = shares @ parameters["topics"]
         tokens = rng.poisson(length, size=size)
         return csr_array(rng.multinomial(tokens, words / words.sum(axis=1, keepdims=True))), shares
 
     def tally(self, posterior: Posterior) -> Tally:
-<<<<<<< HEAD
         topics, prior = csr_array(posterior.contribution["topics"]), posterior.structure.prior["topics"]
         counts, fewest = topics.sum(axis=1), topics.min(axis=1).toarray()
         told = Tally(counts.sum(), counts, slack=NEGLIGIBLE * prior.size, within={"topics": fewest[:, None]})
         return tallied(posterior, told) if self.learns else told
-=======
-        counts = stored(posterior.contribution["topics"])
-        return Tally(counts.sum(), counts, slack=NEGLIGIBLE * posterior.structure.prior["topics"].size)
-
-    def transform(self, posterior: Posterior) -> Transform:
-        """What documents need to know of the topics is found once."""
-        check_structure(posterior, self.structure_for(posterior), "posterior")
-        (alpha,) = Dirichlet().columns(posterior.natural["topics"])
-        prior, words = self.document_prior_of(posterior), len(self.vocabulary)
-        steps = Steps(prior, PREDICTION_TOLERANCE, PREDICTION_STEPS)
-        infer = Inference(Topics(np.ascontiguousarray(alpha.T), alpha.sum(axis=1)), steps)
-        names = tuple(f"topic_{k}" for k in range(len(alpha)))
-        return Transform(names, lambda data: infer(checked_matrix(data, words)), known=tokens_of)
-
-    def _predict(self, posterior: Posterior, counts: Counts) -> tuple[Array, Array]:
-        """γ of each document and its part of the bound, given the posterior's topics."""
-        topics = topics_at(posterior, counts)
-        steps = Steps(self.document_prior_of(posterior), PREDICTION_TOLERANCE, PREDICTION_STEPS)
-        return document_topics(counts, topics, steps, device_for())
->>>>>>> w4-big-green
 
     def _site(self, data: Any, prior: Posterior | None, start: Posterior | None) -> Site:
         counts = as_counts(self.opened(data), len(self.vocabulary))
