@@ -46,7 +46,7 @@ class Grouping:
     """
 
     escapes: int = 20
-    passes: int = 20
+    passes: int = 12
 
     one_to_one: ClassVar[bool] = False
 
