@@ -12,9 +12,9 @@ merged into 20 slots (`--topics`). Scores are log-likelihoods per held-out word,
 - Ward: Ward's clustering of all sites' topics as probabilities, counts added up within clusters
 - cosine 0.7: topics join the first that is similar enough, as in BERTopic's merge; the number of topics is what comes
 - ensemble: gensim's EnsembleLda on the same topics, where gensim is installed; the number of topics is what comes
-- SPAHM: one-to-one matching with new topics (Yurochkin et al. 2019); of five noise levels the one whose number of topics
-  is nearest to that of the slots. It costs one assignment per site and sweep, of a site's topics and all global ones, in
-  three sweeps; nothing is truncated
+- SPAHM: one-to-one matching with new topics (Yurochkin et al. 2019); of five noise levels the one whose number of
+  topics is nearest to that of the slots. It costs one assignment per site and sweep, of a site's topics and all
+  global ones, in three sweeps; nothing is truncated
 - merge, wide: `db.merge` of 20 or of 40 topics per site
 - refined: three rounds of refinement after the merge (`--refine`)
 
