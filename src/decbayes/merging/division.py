@@ -30,6 +30,9 @@ PARTS = 16
 MOST_KEPT = 1 << 22
 # Smaller shares of a component are left out in the end.
 NEGLIGIBLE = 1e-3
+# How much the earlier merge's counts weigh beside new ones in saying which word is whose: words then keep their topics,
+# and topics are better, too.
+EARLIER = 100.0
 # Shares and frequencies while they are looked for: what is zero would stay so.
 FLOOR = 1e-30
 
@@ -111,11 +114,11 @@ def climbed(blocks: Callable[[], Iterable[Block]], prior: Array, start: State, p
 
 
 def known_before(problem: Problem) -> Array:
-    """(columns, slots): counts of the prior, and of the earlier merge where there is one."""
+    """(columns, slots): counts of the prior, and of the earlier merge where there is one, so many times over."""
     (factor,) = problem.factors
     counts = factor.prior - factor.family.apex(factor.prior.shape[1])
     earlier = earlier_components(problem)
-    return np.ascontiguousarray((counts if earlier is None else counts + earlier.rows[0].written_out()).T)
+    return np.ascontiguousarray((counts if earlier is None else counts + EARLIER * earlier.rows[0].written_out()).T)
 
 
 def blocks_of_columns(problem: Problem, at_once: int) -> Callable[[], Iterable[Block]]:
