@@ -23,28 +23,6 @@ def longest(starts: Any, stops: Any) -> int:
 
 
 @compiled_exactly
-def keep_largest(starts: Any, stops: Any, indices: Any, data: Array, most: int) -> tuple[Any, Any, Array]:
-    """Ends, columns and data of rows that keep so many of their largest entries each; of equal ones the first."""
-    ends = np.zeros(len(starts) + 1, dtype=np.int64)
-    for row in range(len(starts)):
-        ends[row + 1] = ends[row] + min(stops[row] - starts[row], most)
-    columns, kept = np.empty(ends[-1], dtype=indices.dtype), np.empty(ends[-1])
-    for row in range(len(starts)):
-        entries, place = data[starts[row] : stops[row]], ends[row]
-        least, ties = -np.inf, 0
-        if len(entries) > most:
-            least = np.partition(entries, len(entries) - most)[len(entries) - most]
-            ties = most - np.sum(entries > least)
-        for entry in range(len(entries)):
-            tied = entries[entry] == least
-            if entries[entry] > least or (tied and ties > 0):
-                ties -= tied
-                columns[place], kept[place] = indices[starts[row] + entry], entries[entry]
-                place += 1
-    return ends, columns, kept
-
-
-@compiled_exactly
 def add_rows(
     total: Array, starts: Any, stops: Any, indices: Any, data: Array, slots: Any, components: Any, sign: float
 ) -> None:
