@@ -191,6 +191,16 @@ def test_topics_are_about_as_many_words_as_their_perplexity_says():
     np.testing.assert_array_equal(rows.shortened(1).written_out(), [[5.0, 0, 0, 0], [0, 0, 0, 9.0], [0] * 4])
 
 
+def test_what_joins_lose_does_not_depend_on_what_was_asked_before():
+    counts = np.array([[5.0, 1.0, 0.0, 0.0], [0.0, 3.0, 4.0, 0.0], [0.0, 2.0, 0.0, 7.0]])
+
+    def asked(*groups):
+        joins = Dirichlet().joins(np.zeros(4), Dirichlet().rows(counts), counts.sum(axis=1))
+        return [joins.losses(group, np.array([1]))[0] for group in groups][-1]
+
+    assert asked(0, 2) == asked(2)
+
+
 def test_empty_rows_hold_no_observations_wherever_they_stand():
     counts = np.array([[0.0, 0.0], [1.0, 2.0], [0.0, 0.0], [3.0, 4.0], [0.0, 0.0]])
     rows = Dirichlet().rows(counts, np.array([4, 3, 2, 1, 0]))

@@ -14,7 +14,11 @@ from test_grouping import COUPLED, drawn, information, posterior
 
 import decbayes as db
 from decbayes.errors import InvalidFile, InvalidPosterior, StructureMismatch
+from decbayes.merging.components import Components, bases
+from decbayes.merging.coupled import coupled_problem
+from decbayes.merging.grouping import found_apart
 from decbayes.merging.names import inherited
+from decbayes.merging.search import Search
 
 TRUTH = np.kron(np.eye(6), np.full(4, 0.25))
 
@@ -149,6 +153,18 @@ class TestFollow:
         found = db.align([*sites, posterior(200.0 * TRUTH[:2])], components=3, since=posterior(100.0 * TRUTH[:2]))
         assert [each[COUPLED].tolist() for each in found.assignments] == [[0, 1, 2], [0, 1, 2], [0, 1]]
         assert [event.kind for event in found.lineage.events] == ["kept", "kept", "born"]
+
+    def test_a_new_slot_begins_with_what_two_sites_have_found_anew(self):
+        """A topic that one site has mixed of two known ones fits worse than each site's new one; nobody follows it."""
+        old, new, mixed = 1000.0 * TRUTH[:2], 60.0 * TRUTH[2:3], 200.0 * TRUTH[:2].sum(axis=0, keepdims=True)
+        sites = [posterior(new), posterior(new), posterior(mixed)]
+        structure = topics(3, TRUTH.shape[1])
+        problem = coupled_problem([*sites, posterior(np.vstack([old, 0.0 * new]))], COUPLED, structure)
+        components, anchors = (Components.of(problem.factors, problem.contents[part]) for part in np.s_[:3, 3:])
+        base = bases(components.factors, float(components.evidence.sum()), 3)
+        search = Search(components, np.array([1, 1, 0]), base, 3, anchors)
+        assert int(search.lost().argmax()) == 2
+        assert found_apart(search, 2) in (0, 1)
 
     def test_words_are_divided_as_an_earlier_merge_has_them(self):
         """Nobody here tells the two topics apart; the merge before them did."""

@@ -77,3 +77,32 @@ def test_slots_that_are_nearly_the_same_are_named_with_the_smaller_first():
 def test_a_single_site_has_nothing_to_itself():
     found = Shared(np.array([[5.0, 3.0]]), np.zeros((1, 2)), (), ())
     assert found.private == []
+
+
+@pytest.mark.parametrize("variance", [0.04, 25.0])
+def test_evidence_of_features_is_how_many_observations_have_them(variance, rng):
+    """Whatever the noise, in units of which their precision is."""
+    model = db.LatentFeatures(2, dimension=3, variance=variance)
+    used, rows = np.array([[30.0, 10.0], [20.0, 40.0]]), np.array([[5.0, 0.0, 0.0], [0.0, 0.0, -5.0]])
+    posteriors = [
+        db.Posterior(
+            model.structure,
+            {
+                "features": np.column_stack([own[:, None] * rows / variance, -0.5 * own / variance]),
+                "inclusion": np.column_stack([own, 50.0 - own]),
+            },
+        )
+        for own in used
+    ]
+    alignment = db.align(posteriors)
+    (found,) = alignment.shared().values()
+    (coupled,) = model.structure.symmetry
+    placed = [own[order[coupled]] for own, order in zip(used, alignment.permutations, strict=True)]
+    np.testing.assert_allclose(found.evidence, placed)
+    np.testing.assert_allclose(alignment.influence().evidence, placed)
+
+
+def test_a_yes_or_no_of_several_questions_stands_for_all_who_were_asked():
+    family = db.families.Beta()
+    rows = family.rows(np.array([[3.0, 1.0, 2.0, 2.0], [0.0, 4.0, 1.0, 0.0]]))
+    np.testing.assert_array_equal(family.observations(np.zeros((1, 4)), rows), [5.0, 4.0])

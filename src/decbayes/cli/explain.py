@@ -169,10 +169,10 @@ def remarks(shared: Shared) -> Iterator[str]:
         pairs = ", ".join(f"{first} and {second}" for first, second in shared.duplicates)
         yield f"Nearly the same: slots {pairs}. Fewer --components would merge them."
     if shared.unlike:
-        slots = ", ".join(map(str, shared.unlike))
+        slots, count = ", ".join(map(str, shared.unlike)), shared.evidence.shape[1]
         yield (
-            f"{len(shared.unlike)} of {shared.evidence.shape[1]} slots hold components that differ ({slots}). "
-            "More --components, or --components auto, would give them slots of their own."
+            f"{len(shared.unlike)} of {count} slots hold components that differ ({slots}). "
+            f"More --components than {count} would give them slots of their own; auto looks for how many."
         )
 
 

@@ -12,6 +12,7 @@ from decbayes.families.dirichlet import log_gamma_variates, share_deviation
 from decbayes.families.examples import positive
 from decbayes.families.family import Family, block_width, split
 from decbayes.families.matrices import Array, as_rows, by_dimension
+from decbayes.families.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Beta(Family):
     """
 
     parameter_names = ("alpha", "beta")
+    inclusive = True
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         return tuple(map(squeezed, self._shapes(natural)))
@@ -76,6 +78,11 @@ class Beta(Family):
 
     def apex(self, width: int) -> Array:
         return np.full(width, -1.0)
+
+    def observations(self, prior: Array, rows: Rows) -> Array:
+        """Of one dimension how often it was so; of several all that were seen, the most where some are missing."""
+        alpha, beta = split(rows.written_out(), 2)
+        return np.asarray(alpha[:, 0] if alpha.shape[1] == 1 else (alpha + beta).max(axis=1))
 
     def _shapes(self, natural: ArrayLike) -> tuple[Array, Array]:
         alpha, beta = split(natural, 2)

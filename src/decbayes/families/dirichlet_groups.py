@@ -37,7 +37,7 @@ class DirichletGroups:
         from decbayes.kernels.groups import group_gains
 
         sparse = checked_sparse(rows)
-        gains = np.empty((len(chosen), len(self.counts)))
+        gains = np.zeros((len(chosen), len(self.counts)))
         held_now = self.counts, self.table, self.totals
 
         def some(part: slice) -> None:
@@ -95,12 +95,13 @@ class DirichletJoins:
         self.starts, self.stops = sparse.starts.astype(np.int64), sparse.stops.astype(np.int64)
         self.indices, self.data = sparse.indices, sparse.data
         self.known, self.used = plain_g(sparse.data), len(sparse.data)
+        self.room = np.zeros((3, sparse.width))
 
     def losses(self, group: int, others: Indices) -> Array:
         from decbayes.kernels.groups import join_losses
 
         rows = self.starts, self.stops, self.indices, self.data, self.known, self.sums
-        return np.asarray(join_losses(*rows, group, others, self.width))
+        return np.asarray(join_losses(*rows, group, others, self.room))
 
     def join(self, kept: int, absorbed: int) -> None:
         from decbayes.kernels.groups import joined_row

@@ -65,6 +65,9 @@ class Family(ABC):
     countable: ClassVar[bool] = False
     """Whether a row is counts in columns, each of which could come from another component: words of topics."""
 
+    inclusive: ClassVar[bool] = False
+    """Whether it counts, beside others of its set, how many observations have a component; they may have several."""
+
     two_sided: ClassVar[bool] = False
     """Whether there is a column, too, for each component, which relabelling moves like its row: transitions."""
 

@@ -122,11 +122,14 @@ def slot_join_losses(counts: Array, table: Array, totals: Array, losses: Array) 
 
 @compiled_reordered
 def join_losses(
-    starts: Any, stops: Any, indices: Any, data: Array, known: Array, sums: Array, group: int, others: Any, width: int
+    starts: Any, stops: Any, indices: Any, data: Array, known: Array, sums: Array, group: int, others: Any, room: Array
 ) -> Array:
-    """What a group and each of the others lose by being one; `known` is g of the data. Costs what the groups hold."""
+    """What a group and each of the others lose by being one; `known` is g of the data. Costs what the groups hold.
+
+    `room` is (3, columns), the first two zero before and after.
+    """
     losses = np.empty(len(others))
-    counts, values, joined = np.zeros(width), np.zeros(width), np.empty(width)
+    counts, values, joined = room[0], room[1], room[2]
     for entry in range(starts[group], stops[group]):
         counts[indices[entry]], values[indices[entry]] = data[entry], known[entry]
     for place in range(len(others)):
@@ -139,6 +142,8 @@ def join_losses(
             loss += (values[column] + known[entry]) * shared
             both += shared
         losses[place] = loss - sum_of_g(joined, both)
+    for entry in range(starts[group], stops[group]):
+        counts[indices[entry]] = values[indices[entry]] = 0.0
     return losses
 
 
@@ -181,17 +186,48 @@ def divide_columns(
 ) -> None:
     """Divide counts among the slots in proportion to shares · profiles; counts are given column by column.
 
-    total[column, slot] gains what the slot receives of a column, received[row, slot] what it receives of a row.
+    total[column, slot] gains what the slot receives of a column, received[row, slot] what it receives of a row, by the
+    row's share: both are sums of one product per count, multiplied once.
     """
+    kept = np.empty(shares.shape[1])
     for column in range(len(ends) - 1):
-        profile, kept = profiles[column], total[column]
+        profile = profiles[column]
+        kept[:] = 0.0
         for entry in range(ends[column], ends[column + 1]):
             share, own = shares[rows[entry]], received[rows[entry]]
             scale = data[entry] / _norm(share, profile)
             for slot in range(len(share)):
-                part = share[slot] * profile[slot]
-                own[slot] += part * scale
-                kept[slot] += part * scale
+                own[slot] += profile[slot] * scale
+                kept[slot] += share[slot] * scale
+        for slot in range(len(kept)):
+            total[column, slot] += kept[slot] * profile[slot]
+
+
+@compiled
+def lead_on(reached: Array, before: Array, least: float) -> Array:
+    """Where two points lead, reached · (reached / before)^(7/8), but no less than `least`; its columns sum to one.
+
+    Three square roots are far cheaper than a power.
+    """
+    ahead = np.empty(reached.shape)
+    for row in range(len(reached)):
+        for slot in range(reached.shape[1]):
+            ratio = max(reached[row, slot], least) / max(before[row, slot], least)
+            ahead[row, slot] = max(reached[row, slot] * ratio / np.sqrt(np.sqrt(np.sqrt(ratio))), least)
+    normalise(ahead)
+    return ahead
+
+
+@compiled
+def normalise(values: Array) -> None:
+    """Make each column sum to one."""
+    sums = np.zeros(values.shape[1])
+    for row in range(len(values)):
+        for slot in range(len(sums)):
+            sums[slot] += values[row, slot]
+    for row in range(len(values)):
+        for slot in range(len(sums)):
+            values[row, slot] /= sums[slot]
 
 
 @compiled

@@ -32,11 +32,8 @@ class Components:
         """The components of some sites, one after another."""
         columns = zip(factors, zip(*contents, strict=True), strict=True)
         pairs = [(factor, rows[0].followed_by(rows[1:])) for factor, rows in columns]
-        counts = [pair for pair in pairs if pair[0].family.over_components]
         told = [pair for pair in pairs if not pair[0].family.over_components] or pairs
-        evidence = [factor.family.observations(factor.prior[:1], rows) for factor, rows in counts or told]
-        most = max(evidence, key=lambda each: float(each.sum()))
-        return cls(tuple(factor for factor, _ in told), tuple(rows for _, rows in told), np.maximum(most, 0.0))
+        return cls(tuple(factor for factor, _ in told), tuple(rows for _, rows in told), observed(pairs))
 
     def __len__(self) -> int:
         return len(self.evidence)
@@ -69,6 +66,17 @@ class Components:
         """Each group of components as one."""
         evidence = np.bincount(labels, self.evidence, minlength=count).astype(np.float64)
         return Components(self.factors, tuple(rows.joined(labels, count) for rows in self.rows), evidence)
+
+
+def observed(pairs: Sequence[tuple[Factor, Rows]]) -> Array:
+    """How many observations each component stands for: weights tell, or how many have it, or the factor that says most.
+
+    What a factor without counts says is in units of its prior or of its noise.
+    """
+    counts = [pair for pair in pairs if pair[0].family.over_components and not pair[0].family.follows]
+    counts = counts or [pair for pair in pairs if pair[0].family.inclusive] or [*pairs]
+    evidence = [factor.family.observations(factor.prior[:1], rows) for factor, rows in counts]
+    return np.maximum(max(evidence, key=lambda each: float(each.sum())), 0.0)
 
 
 def prior_components(factors: Sequence[Factor]) -> Components:

@@ -5,7 +5,7 @@ its words is shared out among the slots, in proportion to how much of the compon
 the slot has that word. No data is needed for it, and every count stays in the sum.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -21,13 +21,24 @@ from decbayes.symmetry import identity
 from decbayes.workers import even_parts, share_out
 
 # What a component starts with in its own slot; the rest is spread evenly, so that it can go anywhere.
-KEPT = 0.5
+KEPT = 0.1
 # Sites that are read together where not all are in memory.
 SITES_AT_A_TIME = 100
 # Parts of the columns that are divided at the same time, whatever the number of threads.
 PARTS = 16
+# Counts that are kept column by column all the time (about 50 MB); of more, some sites' are read in each pass.
+MOST_KEPT = 1 << 22
 # Smaller shares of a component are left out in the end.
 NEGLIGIBLE = 1e-3
+# How much the earlier merge's counts weigh beside new ones in saying which word is whose: words then keep their topics,
+# and topics are better, too.
+EARLIER = 100.0
+# Shares and frequencies while they are looked for: what is zero would stay so.
+FLOOR = 1e-30
+
+Block = tuple[slice, csc_array]
+State = tuple[Array, Array]
+"""Shares (components, slots) and profiles (columns, slots)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,23 +60,18 @@ class Division:
         """The same for the sites, or for their components, in another order."""
         return replace(self, shares=tuple(shares))
 
-    def add_to(self, total: Array, site: int, rows: Rows, order: Indices) -> None:
-        """Add what each slot receives of a site's rows to `total`, (slots, columns); rows in the given order."""
-        total[self.names] += self.of_rows(site, rows, order).T
-
-    def add_whole(self, total: Array, site: int, rows: Rows, order: Indices) -> None:
-        """Add rows that follow those divided: of each row a slot receives its share of the component."""
-        total[self.names] += self.shares[site][order].T @ rows.taken(order).written_out()
-
-    def of_rows(self, site: int, rows: Rows, order: Indices) -> Array:
-        """(columns, slots): what each slot receives of a site's rows, taken in the given order."""
+    def add_to(self, received: Array, site: int, rows: Rows, order: Indices) -> None:
+        """Add what each slot receives of a site's rows to `received`, (columns, slots); rows in the given order."""
         from decbayes.kernels.groups import divide_rows
 
         sparse = rows.taken(order)
         assert isinstance(sparse, SparseRows), "counts are sparse"
-        received = np.zeros(self.profiles.shape)
-        divide_rows(*sparse.parts, np.ascontiguousarray(self.shares[site][order]), self.profiles, received)
-        return received
+        shares = np.ascontiguousarray(self.shares[site][order])
+        divide_rows(*sparse.parts, shares, self.profiles, received)
+
+    def add_whole(self, total: Array, site: int, rows: Rows, order: Indices) -> None:
+        """Add rows that follow those divided: of each row a slot receives its share of the component."""
+        total[self.names] += self.shares[site][order].T @ rows.taken(order).written_out()
 
 
 def divided(problem: Problem, labels: tuple[Indices, ...], passes: int, at_once: int) -> Division | None:
@@ -77,33 +83,59 @@ def divided(problem: Problem, labels: tuple[Indices, ...], passes: int, at_once:
     slots, prior = problem.components, known_before(problem)
     total = whole(problem, labels)
     undivided = Division(tuple(np.eye(slots)[own] for own in labels), normalised(total + prior), identity(slots))
-    shares = KEPT * np.eye(slots)[np.concatenate(labels)] + (1.0 - KEPT) / slots
-    columns = list(blocks_of_columns(problem, at_once)) if at_once >= problem.sites else None
-    for _ in range(passes):
-        profiles, total = normalised(total + prior), np.zeros(total.shape)
-        for span, part in columns or blocks_of_columns(problem, at_once):
-            shares[span] = next_shares(part, shares[span], profiles, total)
+    blocks = blocks_of_columns(problem, at_once)
+    start = KEPT * np.eye(slots)[np.concatenate(labels)] + (1.0 - KEPT) / slots, undivided.profiles
+    shares, profiles = climbed(blocks, prior, start, passes)
     ends = np.cumsum([len(own) for own in labels])[:-1]
-    found = Division(tuple(np.split(pruned(shares), ends)), normalised(total + prior), identity(slots))
+    found = Division(tuple(np.split(pruned(shares), ends)), profiles, identity(slots))
     return found if likelihood(problem, found) > likelihood(problem, undivided) else None
 
 
+def climbed(blocks: Callable[[], Iterable[Block]], prior: Array, start: State, passes: int) -> State:
+    """Shares and profiles after so many passes, each but the first two from a point ahead of what was reached.
+
+    Passes by themselves take small steps; so each is worth two to four.
+    """
+    from decbayes.kernels.groups import lead_on
+
+    reached = given = start
+    for step in range(passes):
+        (shares, profiles), before = given, reached
+        total, found = np.zeros(profiles.shape), np.empty(shares.shape)
+        for span, part in blocks():
+            found[span] = next_shares(part, shares[span], profiles, total)
+        reached = found, normalised(total + prior)
+        if step == 0:
+            given = reached
+        else:
+            shares = lead_on(np.ascontiguousarray(found.T), np.ascontiguousarray(before[0].T), FLOOR)
+            given = np.ascontiguousarray(shares.T), lead_on(reached[1], before[1], FLOOR)
+    return reached
+
+
 def known_before(problem: Problem) -> Array:
-    """(columns, slots): counts of the prior, and of the earlier merge where there is one."""
+    """(columns, slots): counts of the prior, and of the earlier merge where there is one, so many times over."""
     (factor,) = problem.factors
     counts = factor.prior - factor.family.apex(factor.prior.shape[1])
     earlier = earlier_components(problem)
-    return np.ascontiguousarray((counts if earlier is None else counts + earlier.rows[0].written_out()).T)
+    return np.ascontiguousarray((counts if earlier is None else counts + EARLIER * earlier.rows[0].written_out()).T)
 
 
-def blocks_of_columns(problem: Problem, at_once: int) -> Iterator[tuple[slice, csc_array]]:
+def blocks_of_columns(problem: Problem, at_once: int) -> Callable[[], Iterable[Block]]:
     """The counts of so many sites' components at a time, column by column, and where they stand among all."""
-    first = 0
-    for begin in range(0, problem.sites, at_once):
-        part = problem.part(slice(begin, begin + at_once))
-        matrix = csc_array(vstack([rows.matrix() for rows in sparse_contents(part)]))
-        yield slice(first, first + matrix.shape[0]), matrix
-        first += matrix.shape[0]
+
+    def read() -> Iterator[Block]:
+        first = 0
+        for begin in range(0, problem.sites, at_once):
+            part = problem.part(slice(begin, begin + at_once))
+            matrix = csc_array(vstack([rows.matrix() for rows in sparse_contents(part)]))
+            yield slice(first, first + matrix.shape[0]), matrix
+            first += matrix.shape[0]
+
+    if at_once < problem.sites and problem.numbers(most=MOST_KEPT) > MOST_KEPT:
+        return read
+    kept = tuple(read())
+    return lambda: kept
 
 
 def next_shares(columns: csc_array, shares: Array, profiles: Array, total: Array) -> Array:
@@ -111,20 +143,25 @@ def next_shares(columns: csc_array, shares: Array, profiles: Array, total: Array
     from decbayes.kernels.groups import divide_columns
 
     parts = even_parts(columns.shape[1], PARTS)
-    received = np.zeros((len(parts), *shares.shape))
+    scales = np.zeros((len(parts), *shares.shape))
 
     def divide(part: slice, own: Array) -> None:
         ends = columns.indptr[part.start : part.stop + 1]
         divide_columns(ends, columns.indices, columns.data, shares, profiles[part], own, total[part])
 
-    share_out(partial(divide, part, own) for part, own in zip(parts, received, strict=True))
-    received = np.add.reduce(received)  # in the order of the parts
+    share_out(partial(divide, part, own) for part, own in zip(parts, scales, strict=True))
+    scales = np.add.reduce(scales)  # in the order of the parts
+    received = scales * shares
     sums = received.sum(axis=1, keepdims=True)
     return np.where(sums > 0.0, received / np.where(sums > 0.0, sums, 1.0), shares)
 
 
 def normalised(counts: Array) -> Array:
-    return np.asarray(counts / counts.sum(axis=0))
+    """Counts, which are overwritten, by the sum of their column."""
+    from decbayes.kernels.groups import normalise
+
+    normalise(counts)
+    return counts
 
 
 def likelihood(problem: Problem, division: Division) -> float:

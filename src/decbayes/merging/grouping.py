@@ -29,6 +29,8 @@ from decbayes.merging.search import Search, empty_slots
 LEAST_SHARE = 0.01
 # Entries of a sparse row that the first tree looks at. Moves look at all of them.
 SHORT = 100
+# Components that are tried as the first of an empty slot.
+CANDIDATES = 10
 # Numbers in all rows together (about 300 MB), and components, beyond which sites are taken some at a time, in so many
 # rounds: a few thousand components are searched as a whole, more would take too long.
 MOST_LOADED, MOST_SEARCHED, ROUNDS = 1 << 24, 5_000, 4
@@ -46,7 +48,7 @@ class Grouping:
     """
 
     escapes: int = 20
-    passes: int = 20
+    passes: int = 12
 
     one_to_one: ClassVar[bool] = False
 
@@ -140,13 +142,31 @@ def homes_of(problem: Problem, components: Components) -> Indices | None:
 
 
 def begin_at(search: Search, filled: Array) -> None:
-    """Each component to the slot, of those filled, that it gains most in; the others to what fits there worst."""
+    """Each component to the slot, of those filled, that it gains most in; others begin with what fits there worst."""
     everyone, taken = np.arange(len(search.labels)), filled > 0.0
     gains = np.where(taken, search.gains(everyone), -np.inf)
     labels = gains.argmax(axis=1) if taken.any() else np.zeros(len(everyone), dtype=np.intp)
     search.restart(labels)
     for slot in np.flatnonzero(~taken):
-        search.move(int(np.argmax(search.lost())), int(slot))
+        search.move(found_apart(search, int(slot)), int(slot))
+
+
+def found_apart(search: Search, slot: int) -> int:
+    """The component to begin an empty slot with: of those that fit worst, the one that others gain most by following.
+
+    Several sites that have found something new follow each other. What one site has mixed up loses as much, but nobody
+    would follow it.
+    """
+    everyone, lost = np.arange(len(search.labels)), search.lost()
+    worst = np.argsort(-lost, kind="stable")[:CANDIDATES]
+    worth = []
+    for component in worst.tolist():
+        home = int(search.labels[component])
+        search.move(component, slot)
+        gains = search.gains(everyone)
+        worth.append(float(np.maximum(gains[:, slot] - gains[everyone, search.labels], 0.0).sum()))
+        search.move(component, home)
+    return int(worst[int(np.argmax(worth))])
 
 
 def attached(components: Components, labels: Indices, base: Sequence[Array], count: int) -> Indices:

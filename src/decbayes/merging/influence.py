@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.families import Array, dense
+from decbayes.merging.components import observed
+from decbayes.merging.problem import Factor
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
@@ -110,10 +112,8 @@ def groups_of(structure: Structure) -> tuple[tuple[str, ...], ...]:
 
 def group_evidence(own: Posterior, names: Sequence[str]) -> Array:
     """How many observations a posterior has put into each row of a group of factors."""
-    families = own.structure.families
-    counts = [name for name in names if families[name].over_components and not families[name].follows]
-    evidence = [observations(own, name) for name in counts or names]
-    return max(evidence, key=lambda each: float(each.sum()))
+    families, prior = own.structure.families, own.structure.prior
+    return observed([(Factor(families[n], prior[n]), families[n].rows(own.contribution[n])) for n in names])
 
 
 def group_factor(own: Posterior, total: Posterior, names: Sequence[str]) -> Array:
@@ -123,12 +123,6 @@ def group_factor(own: Posterior, total: Posterior, names: Sequence[str]) -> Arra
     mine = {name: dense(own.contribution[name]) for name in told}
     rest = {name: dense(total.contribution[name]) - mine[name] for name in told}
     return np.asarray(np.sum([log_bayes_factors(structure, name, mine[name], rest[name]) for name in told], axis=0))
-
-
-def observations(own: Posterior, name: str) -> Array:
-    family = own.structure.families[name]
-    counted = family.observations(own.structure.prior[name][:1], family.rows(own.contribution[name]))
-    return np.maximum(counted, 0.0)
 
 
 def log_bayes_factors(structure: Structure, name: str, own: Array, rest: Array) -> Array:

@@ -56,19 +56,19 @@ def greedy_joins(components: Components, bases: Sequence[Array], fewest: int = 1
     for group in range(size - 1):
         others = np.arange(group + 1, size)
         loss[group, others] = loss[others, group] = losses(group, others)
-    nearest, alive, steps = loss.argmin(axis=1), np.ones(size, dtype=np.bool_), []
+    everyone, alive, nearest, steps = np.arange(size), np.arange(size), loss.argmin(axis=1), []
     for _ in range(size - fewest):
-        group = int(np.argmin(np.where(alive, loss[np.arange(size), nearest], np.inf)))
+        group = int(np.argmin(loss[everyone, nearest]))
         kept, absorbed = sorted((group, int(nearest[group])))
         steps.append((kept, absorbed, float(loss[kept, absorbed])))
-        alive[absorbed] = False
+        alive = alive[alive != absorbed]
         loss[absorbed, :] = loss[:, absorbed] = np.inf
         for part in parts:
             part.join(kept, absorbed)
-        others = np.flatnonzero(alive & (np.arange(size) != kept))
+        others = alive[alive != kept]
         loss[kept, others] = loss[others, kept] = losses(kept, others) if len(others) else 0.0
-        for other in (*others[np.isin(nearest[others], (kept, absorbed))], kept):
-            nearest[other] = loss[other].argmin()
+        stale = alive[(alive == kept) | (nearest[alive] == kept) | (nearest[alive] == absorbed)]
+        nearest[stale] = loss[stale].argmin(axis=1)
         closer = others[loss[others, kept] < loss[others, nearest[others]]]
         nearest[closer] = kept
     firsts, seconds, lost = zip(*steps, strict=True) if steps else ((), (), ())

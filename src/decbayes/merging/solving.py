@@ -60,7 +60,7 @@ def merge(
                 "A robust merge has as many slots as the posteriors have components, and follows no earlier one."
             )
         return robust_merge(posteriors, as_robust(robust), solver=solver, progress=progress).posterior
-    return align(posteriors, components=components, solver=solver, since=since, progress=progress).merged()
+    return found_slots(posteriors, components, solver, since, progress)[0].merged()
 
 
 def align(
@@ -72,6 +72,18 @@ def align(
     progress: OnMatch | None = None,
 ) -> Alignment:
     """Find which components of the posteriors belong together, for each coupled set on its own."""
+    found, traces = found_slots(posteriors, components, solver, since, progress)
+    return replace(found, objective=traced(found, traces))
+
+
+def found_slots(
+    posteriors: Iterable[Posterior],
+    components: Number,
+    solver: Solver | None,
+    since: Posterior | None,
+    progress: OnMatch | None,
+) -> tuple[Alignment, list[tuple[float, ...]]]:
+    """The alignment, and the objective of each set as its solver raised it: J of the whole costs as much as a merge."""
     held, chosen = as_sequence(posteriors), checked_solver(solver)
     order, readings = canonical_order(held)
     structure = merged_structure(held, readings, order, components, since)
@@ -86,10 +98,10 @@ def align(
     proven = [STRENGTH.index(solution.optimality) for solution in solutions.values()]
     weakest = STRENGTH[min(proven, default=-1)]
     found = Alignment(assignments, (), held, tuple(order), structure, weakest, divisions)
-    found = replace(found, objective=traced(found, [solution.objective for solution in solutions.values()]))
     if any(reading.ids for reading in readings):
         found = found.named([reading.ids for reading in readings])
-    return found if since is None else found.since(since)
+    traces = [solution.objective for solution in solutions.values()]
+    return found if since is None else found.since(since), traces
 
 
 def objective(posteriors: Iterable[Posterior], assignments: Iterable[Mapping[CoupledSet, Assignment]]) -> float:

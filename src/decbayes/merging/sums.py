@@ -23,6 +23,7 @@ class AssignedSums:
     def __init__(self, structure: Structure) -> None:
         self.structure = structure
         self._totals = {name: np.zeros(prior.shape) for name, prior in structure.prior.items()}
+        self._received: dict[str, tuple[Division, Array]] = {}
 
     def add(
         self,
@@ -46,6 +47,8 @@ class AssignedSums:
                 rows.add_to(total, identity(len(total)), identity(len(total)))
 
     def contributions(self) -> dict[str, Contribution]:
+        for name, (division, received) in self._received.items():
+            self._totals[name][division.names] = received.T
         sparse = self.structure.sparse
         return {name: csr_array(total) if name in sparse else total for name, total in self._totals.items()}
 
@@ -59,4 +62,5 @@ class AssignedSums:
         elif family.follows:
             division.add_whole(total, site, family.rows(contribution), order)
         else:
-            division.add_to(total, site, family.rows(contribution), order)
+            _, received = self._received.setdefault(name, (division, np.zeros(division.profiles.shape)))
+            division.add_to(received, site, family.rows(contribution), order)

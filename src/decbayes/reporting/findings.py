@@ -148,15 +148,8 @@ class Findings:
 
     @cached_property
     def counts(self) -> dict[CoupledSet, Array]:
-        """Sites × slots: how many observations each site has put there.
-
-        The evidence of features is in units of their noise, which the family does not know; their inclusion tells.
-        """
-        counted = {coupled: shared.evidence for coupled, shared in self.shared.items()}
-        if isinstance(self.model, LatentFeatures):
-            (coupled,) = self.sets
-            return {coupled: np.where(counted[coupled] > 0.0, self.inclusion[:, :, 0], 0.0)}
-        return counted
+        """Sites × slots: how many observations each site has put there."""
+        return {coupled: shared.evidence for coupled, shared in self.shared.items()}
 
     @cached_property
     def evidence(self) -> Array:
