@@ -36,6 +36,7 @@ from decbayes.models.ascent import Ascent
 LOSSES = (0.0, 0.3)
 WORDS, DOCUMENTS, TOPICS = 1500, 2000, 10
 POINTS, CLUSTERS, DIMENSION = 60, 6, 4
+STEPS = (*range(7), 8, 10, 12, 16, 20, 25, 30, 40, 60, 80, 100, 125, 150, 175, 200)  # exchanges that are scored
 NEAR = 0.01  # nats: how close to one fit of all data is close
 
 Curve = list[tuple[float, ...]]
@@ -135,7 +136,8 @@ class Trial:
         post, (exchange, times) = Post(self.agents, loss, task.rng(10)), METHODS[method]
         return [
             (post.rounds, post.bytes / self.agents, mean_score(score, answers) - self.best)
-            for answers in islice(exchange(task, post), times)
+            for step, answers in enumerate(islice(exchange(task, post), times))
+            if step in STEPS
         ]
 
     def _data(self) -> Curve:
