@@ -18,8 +18,8 @@ from decbayes.structure import Structure
 if TYPE_CHECKING:
     from decbayes.merging.alignment import Alignment
 
-# Passes of Weiszfeld's iteration towards a geometric median; what is nearer than this to it counts as being there.
-PASSES, NEAR = 30, 1e-6
+# Counts may differ by so many times the nats per count that are usual.
+USUAL = 5.0
 # What is left of evidence that is not to count for now.
 LITTLE = 1e-6
 # Of so many components of a slot it is asked whether they are the one that most agree with.
@@ -61,8 +61,8 @@ class Group:
     evidence: Array
     parts: Mapping[str, Array]
     """Sites × components × parameters of the factors that say what components are."""
-    placed: Sequence[Array] = ()
-    """Of counted things, such as words: what each site has put into each slot."""
+    counted: bool
+    """Whether it is about counts of words or the like, which differ by more than chance from site to site."""
 
     @classmethod
     def of(cls, alignment: "Alignment", posteriors: Sequence[Posterior], names: tuple[str, ...]) -> "Group":
@@ -73,20 +73,11 @@ class Group:
         order = np.array([canonical_components(own, coupled) if coupled else rows for own in posteriors])
         slots = np.array([own[coupled] if coupled else rows for own in alignment.assignments])
         evidence = np.array([group_evidence(own, names) for own in posteriors])
-        placed, parts = [], {}
-        if all(structure.families[name].countable for name in told):
-            placed = [
-                dense(own.contribution[told[0]]) for own in replace(alignment, posteriors=posteriors).relabelled()
-            ]
-        else:
-            pairs = [*zip(posteriors, order, strict=True)]
-            parts = {name: np.array([dense(own.contribution[name])[each] for own, each in pairs]) for name in told}
+        pairs = [*zip(posteriors, order, strict=True)]
+        parts = {name: np.array([dense(own.contribution[name])[each] for own, each in pairs]) for name in told}
         slots, evidence = (np.take_along_axis(each, order, axis=1) for each in (slots, evidence))
-        return cls(names, structure, order, slots, evidence, parts, placed)
-
-    @property
-    def counted(self) -> bool:
-        return bool(self.placed)
+        counted = all(structure.families[name].countable for name in told)
+        return cls(names, structure, order, slots, evidence, parts, counted)
 
     @property
     def count(self) -> int:
@@ -119,16 +110,12 @@ class Group:
 
     def weights(self, rule: Robust) -> Array:
         """What each component counts for."""
-        if self.counted:
-            return np.take_along_axis(median_weights(self.placed), self.slots, axis=1)
         ends = [self._agreeing(start, rule) for start in (np.ones_like(self.votes), self._around_the_middle(rule))]
         first, second = (self.in_slots(self.votes * end) for end in ends)
         return np.where((second > first)[self.slots], ends[1], ends[0])
 
     def lenient(self, weights: Array, rule: Robust) -> Array:
         """The weight of a component, or of all that its site has in the slot if that is more."""
-        if self.counted:
-            return weights
         return np.maximum(weights, np.take_along_axis(self._joined().weights(rule), self.slots, axis=1))
 
     def _joined(self) -> "Group":
@@ -145,7 +132,7 @@ class Group:
                 name: self._sums(part, weights)[self.slots] - weights[..., None] * part
                 for name, part in self.parts.items()
             }
-            weights = rule.weight(self._disagreement(rest))
+            weights = self._weight(self._disagreement(rest), rule)
         return weights
 
     def _around_the_middle(self, rule: Robust) -> Array:
@@ -153,10 +140,19 @@ class Group:
         best, most = np.ones_like(self.votes), np.zeros(self.count)
         for chosen in self._candidates():
             rest = {name: part.reshape(-1, part.shape[-1])[chosen][self.slots] for name, part in self.parts.items()}
-            weights = rule.weight(self._disagreement(rest))
+            weights = self._weight(self._disagreement(rest), rule)
             heard = self.in_slots(self.votes * weights) * (self.slots.ravel()[chosen] == np.arange(self.count))
             best, most = np.where((heard > most)[self.slots], weights, best), np.maximum(heard, most)
         return best
+
+    def _weight(self, disagreement: Array, rule: Robust) -> Array:
+        """min(1, patience / d); of counts, with patience for what is usual among all components."""
+        if not self.counted:
+            return rule.weight(disagreement)
+        known = self.votes > 0
+        usual = np.quantile((disagreement / np.maximum(self.evidence, LITTLE))[known], 0.25) if known.any() else 0.0
+        patience = np.maximum(rule.patience, USUAL * usual * self.evidence)
+        return np.asarray(patience / np.maximum(disagreement, patience))
 
     def _candidates(self) -> Iterator[NDArray[np.intp]]:
         """For each slot one of its components, the best known first; another one where it has no more."""
@@ -188,21 +184,3 @@ class Group:
 def by_rows(part: Contribution, weights: Array) -> Contribution:
     """A contribution with each row weighted."""
     return weights[:, None] * part if isinstance(part, np.ndarray) else csr_array(diags_array(weights) @ part)
-
-
-def median_weights(rows: Sequence[Array]) -> Array:
-    """What each site counts for in each slot, so that the sum is the geometric median of c / e times all evidence.
-
-    Weiszfeld's iteration, in each slot on its own; e is a row's sum.
-    """
-    stacked = np.array(rows)
-    evidence = stacked.sum(axis=2)
-    versions = np.divide(stacked, evidence[:, :, None], out=np.zeros_like(stacked), where=evidence[:, :, None] > 0)
-    weights = evidence.copy()
-    for _ in range(PASSES):
-        middle = np.einsum("sk,skd->kd", weights, versions) / np.maximum(weights.sum(axis=0), NEAR)[:, None]
-        distance = np.linalg.norm(versions - middle, axis=2)
-        weights = evidence / np.maximum(distance, NEAR)
-    share = weights / np.maximum(weights.sum(axis=0), NEAR)
-    counted = evidence.sum(axis=0) * share
-    return np.asarray(np.divide(counted, evidence, out=np.zeros_like(evidence), where=evidence > 0))

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 Mask = NDArray[np.bool_]
 """Sites × components."""
 
-NOTHING = np.zeros(0)
-
 
 @dataclass(frozen=True)
 class Settling:
@@ -95,18 +93,22 @@ class Reached:
     @property
     def unheard(self) -> float:
         """How many components that their sites know are not counted."""
-        return float(sum((group.votes * (1.0 - weights)).sum() for group, weights in self._judged()))
+        return float(
+            sum((group.votes * (1.0 - weights)).sum() for group, weights in zip(self.groups, self.weights, strict=True))
+        )
 
     def heard(self) -> Array:
         """How many components that their sites know are counted in each slot."""
-        return np.concatenate([group.in_slots(group.votes * weights) for group, weights in self._judged()] or [NOTHING])
+        return np.concatenate(
+            [group.in_slots(group.votes * weights) for group, weights in zip(self.groups, self.weights, strict=True)]
+        )
 
     def without(self, slot: int) -> tuple[list[Posterior], list[Mask]]:
         """The posteriors when what is in that slot, and what was given up before, hardly counts; and which that is."""
         silenced, begin = [], 0
         for group, before in zip(self.groups, self.silenced, strict=True):
-            silenced.append(before | (group.slots == slot - begin) if not group.counted else before)
-            begin += 0 if group.counted else group.count
+            silenced.append(before | (group.slots == slot - begin))
+            begin += group.count
         return self._weighted([np.where(each, LITTLE, 1.0) for each in silenced]), silenced
 
     def by_slot(self) -> Array:
@@ -114,10 +116,6 @@ class Reached:
         return np.concatenate(
             [group.averaged(weights) for group, weights in zip(self.groups, self.weights, strict=True)], axis=1
         )
-
-    def _judged(self) -> "list[tuple[Group, Array]]":
-        pairs = zip(self.groups, self.weights, strict=True)
-        return [(group, weights) for group, weights in pairs if not group.counted]
 
     def _weighted(self, weights: Sequence[Array]) -> list[Posterior]:
         parts = [dict(posterior.contribution) for posterior in self.posteriors]
