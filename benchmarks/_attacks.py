@@ -1,7 +1,7 @@
 """Sites of which some are faulty: what they have seen, what the faulty ones make of it, and how far a merge is off.
 
-Each kind of data has `draw` for what a site has seen and what is what in it, `spoilt` for what a faulty site says that it
-has seen, `deviation` of a merge from one posterior of all honest data, and `scored` for its held-out score.
+Each kind of data has `draw` for what a site has seen and what is what in it, `spoilt` for what a faulty site pretends
+to have seen, `deviation` of a merge from one posterior of all honest data, and `scored` for its held-out score.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ class Clusters:
     """A Gaussian mixture of five clusters; a shard is points and their labels."""
 
     number, observations = 5, 150
-    model = db.GaussianMixture(5, 2, variance=1.0, prior_variance=100.0)
+    model = db.GaussianMixture(5, 2, variance=1.0, prior_variance=100.0, ascent=db.Ascent(restarts=4))
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.places = self._apart(rng)

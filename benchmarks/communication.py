@@ -10,10 +10,13 @@ Sites with the same data on the same simulated links, of which some lose three m
 - EM: statistics of all sites are added up after each iteration (distributed EM, Wolfe et al. 2008)
 - Gibbs: counts are exchanged after each sweep (asynchronous distributed sampling of topics, Asuncion et al. 2008)
 
-Mixture: six clusters in four dimensions, diagonal covariances, 60 points per site. Topics: ten topics of 1,500 words in
-2,000 documents of 20 Newsgroups, dealt out at random or by newsgroup. Scores are held-out log likelihoods per point or
-word, less that of one fit of all data, means over sites and medians over seeds. Runs are kept in the cache, so that an
-interrupted benchmark goes on where it was. The last line is one JSON object.
+Mixture: six clusters in four dimensions, diagonal covariances, 60 points per site; unlike sites have mostly one or two
+of the clusters. Topics: ten topics of 1,500 words in 2,000 documents of 20 Newsgroups, dealt out at random, or by
+newsgroup to unlike sites. A common start is what site 0 has found (mixtures), or would begin with (topics).
+
+Scores are held-out log likelihoods per point or word, less that of one fit of all data, means over sites and medians
+over seeds. Runs are kept in the cache, so that an interrupted benchmark goes on where it was. The pictures are
+FILE-10.png and FILE-50.png. The last line is one JSON object.
 """
 
 import argparse
@@ -28,6 +31,7 @@ from typing import Any
 import joblib
 import numpy as np
 from _exchanges import Answers, Post, Task, broadcast, consensus, sampled, summed
+from _exchanges_picture import picture
 from _workloads import news
 
 import decbayes as db
@@ -199,6 +203,9 @@ def main() -> None:
             points = medians([each[method, loss] for each in seeds])
             results.append({"task": task, "agents": agents, "method": method, "lost": loss, "points": points})
             print(row(task, agents, method, loss, points))
+    for agents in options.agents if options.picture else ():
+        own = [each for each in results if each["agents"] == agents]
+        picture(own, agents, options.picture.replace(".png", f"-{agents}.png"))
     print(json.dumps({"benchmark": "communication", "seeds": options.seeds, "curves": results}))
 
 

@@ -40,10 +40,16 @@ class Settling:
 
     def settled(self, bent: Sequence[Posterior], silenced: Sequence[Mask]) -> "Reached":
         """What is reached from an alignment of posteriors some of whose components count for less."""
-        for _ in range(self.rule.rounds):
-            reached = Reached.of(self.align(bent), self.posteriors, self.rule)
-            bent = reached.bent
+        reached = self._reached(bent)
+        for _ in range(1, self.rule.rounds):
+            # The weights follow from the alignment: if that is the same again, so is all that comes after it.
+            before, reached = reached, self._reached(reached.bent)
+            if reached.same_slots(before):
+                break
         return replace(reached, silenced=tuple(silenced) or reached.silenced)
+
+    def _reached(self, bent: Sequence[Posterior]) -> "Reached":
+        return Reached.of(self.align(bent), self.posteriors, self.rule)
 
     def _better(self, best: "Reached") -> "Reached | None":
         """What is reached without one of the slots in which few are heard; None if no more are heard then."""
@@ -73,6 +79,10 @@ class Reached:
         groups = tuple(Group.of(alignment, posteriors, names) for names in groups_of(alignment.structure))
         nobody = tuple(np.zeros(group.slots.shape, dtype=np.bool_) for group in groups)
         return cls(alignment, posteriors, groups, tuple(group.weights(rule) for group in groups), nobody)
+
+    def same_slots(self, other: "Reached") -> bool:
+        pairs = zip(self.groups, other.groups, strict=True)
+        return all(np.array_equal(own.slots, theirs.slots) for own, theirs in pairs)
 
     def lenient(self, rule: Robust) -> "Reached":
         """The same, where components of a site that share a slot are heard if they agree with the others together.
