@@ -49,9 +49,9 @@ class LeftOut:
 
     def __iter__(self) -> Iterator[str]:
         """One sentence for each file and reason."""
-        for (source, reason), (count, places) in self.reasons.items():
-            more = ", …" if count > len(places) else ""
-            yield f"{source}: {count:,} left out ({', '.join(places)}{more}): {reason}."
+        for (source, reason), (count, seen) in self.reasons.items():
+            more = ", …" if count > len(seen) else ""
+            yield f"{source}: {count:,} left out ({', '.join(seen)}{more}): {reason}."
 
 
 @dataclass(frozen=True)
