@@ -1,18 +1,20 @@
 """What a few faulty sites of twenty do to a merge, plain and robust: curves of deviation and held-out loss.
 
-Each site fits a Gaussian mixture to its own points. Of f sites the posterior is not what it should be:
+    python benchmarks/robust_merge.py [--seeds 5] [--quick] [--jobs 1] [--cache FOLDER] [--picture FILE]
+
+Each site fits a Gaussian mixture or a topic model to its own data. Of f sites the posterior is not what it should be:
 
     inflated    its evidence is a million times what it saw, and displaced
-    displaced   one of its clusters is four deviations away
-    random      all its clusters are somewhere else
+    displaced   one of its clusters is four deviations away; half of one of its topics is on other words
+    random      all its clusters or topics are something else
     copies      it sends what another member has sent
-    colluding   all faulty sites agree on the same wrong place for one cluster
+    colluding   all faulty sites agree on the same wrong cluster or topic, in the place of the largest that they have
 
-Honest sites have all clusters alike ("like"), or mostly one or two of them ("unlike"). Printed per attack, f and rule:
-how far the merged means are from those of all honest data at once, in units of that posterior's deviation (the worst
-cluster, the median over seeds), and how much held-out log likelihood per point is lost against it. Run as
-`python benchmarks/robust_merge.py [--seeds 5] [--quick] [--picture FILE] [--again FILE]`; the last line is one JSON
-object, which `--again` takes to draw the picture without measuring again.
+Honest sites have everything alike ("like"), or mostly one or two of the clusters or topics ("unlike"). Printed per
+attack, f and rule: how far the merged means are from those of all honest data at once, in units of that posterior's
+deviation (the worst cluster or topic; the median over seeds and, in brackets, the worst seed), and how much held-out
+log likelihood per point or word is lost against it. What was run is kept in the cache. The picture is one per kind of
+data, FILE-mixture.png and FILE-topics.png. The last line is one JSON object.
 """
 
 import argparse
@@ -21,16 +23,18 @@ from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
+import joblib
 import numpy as np
+from _attacks import KINDS, attacked
 
 import decbayes as db
 from decbayes.merging import Matching
 from decbayes.posterior import Posterior
 
-SITES, POINTS, CLUSTERS = 20, 150, 5
+SITES = 20
 FAULTY = (0, 1, 4, 9)
+ATTACKS = ("inflated", "displaced", "random", "copies", "colluding")
 LEAST_DRAWN = 0.05  # deviations: what is less is drawn there
-MODEL = db.GaussianMixture(CLUSTERS, 2, variance=1.0, prior_variance=100.0)
 RULES: dict[str, Callable[[list[Posterior]], Posterior]] = {
     "plain": db.merge,
     "one-to-one": lambda held: db.merge(held, solver=Matching()),
@@ -38,97 +42,66 @@ RULES: dict[str, Callable[[list[Posterior]], Posterior]] = {
 }
 
 
-def centres(rng: np.random.Generator) -> np.ndarray:
-    """Places that are at least six deviations apart."""
-    while True:
-        places = rng.uniform(-12, 12, size=(CLUSTERS, 2))
-        apart = np.linalg.norm(places[:, None] - places, axis=2) + 100 * np.eye(CLUSTERS)
-        if apart.min() > 6:
-            return places
+Errors = dict[str, tuple[float, float]]
+"""The deviation and the loss of each rule."""
 
 
-def draw(places: np.ndarray, rng: np.random.Generator, count: int, *, unlike: bool) -> tuple[np.ndarray, np.ndarray]:
-    labels = rng.choice(CLUSTERS, size=count, p=rng.dirichlet(np.full(CLUSTERS, 0.3 if unlike else 50.0)))
-    return places[labels] + rng.normal(size=(count, 2)), labels
-
-
-def fit(points: np.ndarray, rng: np.random.Generator) -> Posterior:
-    return MODEL.fit(points, rng=rng).posterior
-
-
-def attacked(attack: str, shards: list, posteriors: list[Posterior], faulty: int, rng: np.random.Generator) -> list:
-    """The posteriors with those of the first sites as the attack has them."""
-    held = list(posteriors)
-    for site in range(faulty):
-        points, labels = shards[site][0].copy(), shards[site][1]
-        largest = np.bincount(labels).argmax()
-        if attack == "copies":
-            held[site] = posteriors[-1]
-        elif attack == "random":
-            elsewhere = rng.uniform(-12, 12, size=(CLUSTERS, 2))
-            held[site] = fit(elsewhere[labels] + rng.normal(size=points.shape), rng)
-        elif attack == "colluding":
-            points[labels == largest] = np.array([15.0, 15.0]) + rng.normal(size=((labels == largest).sum(), 2))
-            held[site] = fit(points, rng)
-        else:
-            angle = rng.uniform(0, 2 * np.pi)
-            points[labels == largest] += 4 * np.array([np.cos(angle), np.sin(angle)])
-            held[site] = scaled(fit(points, rng), 1e6 if attack == "inflated" else 1.0)
-    return held
-
-
-def scaled(posterior: Posterior, factor: float) -> Posterior:
-    return Posterior(posterior.structure, {name: factor * part for name, part in posterior.contribution.items()})
-
-
-def deviation(merged: Posterior, batch: Posterior) -> float:
-    """The farthest that a mean of the batch posterior is from the nearest merged one, in its own deviations."""
-    natural, reference = merged.natural["components"], batch.natural["components"]
-    means, right = (-0.5 * each[:, :2] / each[:, 2:] for each in (natural, reference))
-    nearest = np.linalg.norm(right[:, None] - means, axis=2).min(axis=1)
-    return float((nearest * np.sqrt(-2 * reference[:, 2])).max())
-
-
-def one(attack: str, faulty: int, unlike: bool, seed: int) -> dict[str, tuple[float, float]]:
+def all_attacks(kind: str, faulty: int, unlike: bool, seed: int) -> dict[str, Errors]:
+    """What each attack does to the same sites."""
     rng = np.random.default_rng([seed, faulty])
-    places = centres(rng)
-    shards = [draw(places, rng, POINTS, unlike=unlike) for _ in range(SITES)]
-    held_out = draw(places, rng, 2000, unlike=False)[0]
-    pooled = np.concatenate([points for points, _ in shards[faulty:]])
-    batch = max((MODEL.fit(pooled, rng=rng) for _ in range(5)), key=lambda each: each.bound[-1]).posterior
-    posteriors = attacked(attack, shards, [fit(points, rng) for points, _ in shards], faulty, rng)
-    best = MODEL.score(batch, held_out)
-    merged = {name: rule(posteriors) for name, rule in RULES.items()}
-    return {name: (deviation(each, batch), best - MODEL.score(each, held_out)) for name, each in merged.items()}
+    data = KINDS[kind](rng)
+    shards = [data.draw(rng, data.observations, unlike=unlike) for _ in range(SITES)]
+    held_out = data.draw(rng, 2000 if kind == "mixture" else 400, unlike=False)[0]
+    honest = data.pooled(shards[faulty:])
+    batch = max((data.model.fit(honest, rng=rng) for _ in range(3)), key=lambda each: each.bound[-1]).posterior
+    fits = [data.model.fit(shard, rng=rng).posterior for shard, _ in shards]
+    best, found = data.scored(batch, held_out), {}
+    for attack in ATTACKS if faulty else ("none",):
+        posteriors = attacked(data, attack, shards, fits, faulty, rng)
+        merged = {name: rule(posteriors) for name, rule in RULES.items()}
+        found[attack] = {
+            name: (data.deviation(each, batch), best - data.scored(each, held_out)) for name, each in merged.items()
+        }
+    return found
 
 
-ATTACKS = ("inflated", "displaced", "random", "copies", "colluding")
+def kept(cache: Path, case: tuple[str, int, bool, int]) -> dict[str, Errors]:
+    path = cache / ("-".join(map(str, case)) + ".json")
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(all_attacks(*case)), encoding="utf-8")
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="one seed, f = 4 only")
-    parser.add_argument("--picture", help="draw the curves into this file")
-    parser.add_argument("--again", help="a file whose last line is that of an earlier run: only draw it")
-    arguments = parser.parse_args()
-    if arguments.again:
-        told = Path(arguments.again).read_text(encoding="utf-8").splitlines()[-1]
-        picture(json.loads(told)["curves"], arguments.picture)
-        return
-    seeds, counts = (1, (4,)) if arguments.quick else (arguments.seeds, FAULTY)
+    parser.add_argument("--quick", action="store_true", help="mixtures, one seed, f = 4 only")
+    parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
+    parser.add_argument("--jobs", type=int, default=1, help="cases at a time")
+    parser.add_argument("--cache", type=Path, default=Path("out/robust"), help="folder that keeps what was run")
+    parser.add_argument("--picture", help="draw the curves into FILE-mixture.png and FILE-topics.png")
+    options = parser.parse_args()
+    seeds, counts, kinds = (1, (4,), ["mixture"]) if options.quick else (options.seeds, FAULTY, options.kinds)
+    cases = list(product(kinds, counts, (False, True)))
+    jobs = (joblib.delayed(kept)(options.cache, (*case, seed)) for seed in range(seeds) for case in cases)
+    runs = joblib.Parallel(options.jobs)(jobs)
     curves = []
-    print(f"{'sites':8}{'attack':12}{'f':>3}  " + "".join(f"{name + ': sd, nats':>26}" for name in RULES))
-    for unlike, attack, faulty in product((False, True), ATTACKS, counts):
-        if not faulty and attack != ATTACKS[0]:
-            continue
-        runs = [one(attack, faulty, unlike, seed) for seed in range(seeds)]
-        row = {name: np.median([run[name] for run in runs], axis=0).round(4).tolist() for name in RULES}
-        kind, label = "unlike" if unlike else "like", attack if faulty else "none"
-        print(f"{kind:8}{label:12}{faulty:3}  " + "".join(f"{sd:18.2f}{nats:8.3f}" for sd, nats in row.values()))
-        curves.append({"sites": kind, "attack": label, "faulty": faulty, **row})
-    if arguments.picture:
-        picture(curves, arguments.picture)
+    print(
+        f"{'kind':9}{'sites':8}{'attack':12}{'f':>3}  "
+        + "".join(f"{name + ': sd (worst), nats':>30}" for name in RULES)
+    )
+    for number, (kind, faulty, unlike) in enumerate(cases):
+        same = runs[number :: len(cases)]
+        for attack in same[0]:
+            found = {name: np.array([run[attack][name] for run in same]) for name in RULES}
+            row = {name: [*np.median(all_, axis=0).round(4), all_[:, 0].max().round(4)] for name, all_ in found.items()}
+            sites = "unlike" if unlike else "like"
+            told = "".join(f"{sd:14.2f} ({worst:6.2f}){nats:7.3f}" for sd, nats, worst in row.values())
+            print(f"{kind:9}{sites:8}{attack:12}{faulty:3}  {told}")
+            curves.append({"kind": kind, "sites": sites, "attack": attack, "faulty": faulty, **row})
+    for kind in kinds if options.picture else ():
+        picture([each for each in curves if each["kind"] == kind], options.picture.replace(".png", f"-{kind}.png"))
     print(json.dumps({"benchmark": "robust_merge", "sites": SITES, "seeds": seeds, "curves": curves}))
 
 

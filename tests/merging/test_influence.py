@@ -92,6 +92,65 @@ def test_inflated_evidence_is_capped(rng):
     assert np.abs(means(db.merge([inflated, *posteriors[1:]])) - CENTRES).max() > 3
 
 
+def unlike_sites(rng, *, faulty):
+    """Ten sites, each with two of the three clusters; some have invented a fourth, in the place of one of theirs."""
+    posteriors = []
+    for site in range(10):
+        labels = (site + rng.integers(2, size=60)) % 3
+        data = CENTRES[labels] + rng.normal(size=(60, 2))
+        if site < faulty:
+            data[labels == labels[0]] = np.array([40.0, 40.0]) + rng.normal(size=((labels == labels[0]).sum(), 2))
+        posteriors.append(MIXTURE.fit(data, rng=rng).posterior)
+    return posteriors
+
+
+@pytest.mark.parametrize("faulty", [1, 3])
+def test_what_few_sites_claim_takes_no_slot_from_what_more_sites_know(rng, faulty):
+    posteriors = unlike_sites(rng, faulty=faulty)
+    plain, robust = (
+        np.abs(means(merged) - CENTRES).max() for merged in (db.merge(posteriors), db.merge(posteriors, robust=True))
+    )
+    print(f"{faulty} of 10: plain {plain:.2f}, robust {robust:.2f}")
+    assert robust < 0.7 < 3 < plain
+
+
+def test_what_more_sites_know_wins_however_little_of_their_data_it_is(rng):
+    posteriors = []
+    for site in range(10):
+        labels = rng.choice(3, size=100, p=[0.6, 0.3, 0.1])
+        data = CENTRES[labels] + rng.normal(size=(100, 2))
+        if site < 3:
+            data[labels == 0] = np.array([40.0, 40.0]) + rng.normal(size=((labels == 0).sum(), 2))
+        posteriors.append(MIXTURE.fit(data, rng=rng).posterior)
+    assert np.abs(means(db.merge(posteriors, robust=True)) - CENTRES).max() < 0.7
+
+
+def test_a_cluster_that_one_site_has_found_in_two_parts_counts_in_full(rng):
+    wide = CENTRES[[0]] + rng.normal(size=(300, 2)) * [1.5, 1.0]
+    posteriors = [*sites(rng, 5), MIXTURE.fit(wide, rng=rng).posterior]
+    parts = db.align(posteriors).fillings(MIXTURE.structure.symmetry[0])[5]
+    merged = robust_merge(posteriors, Robust(cap=100.0))
+    slot = int(np.argmin(np.abs(merged.posterior.mean("components") - CENTRES[0]).sum(axis=1)))
+    assert max(map(len, parts)) > 1
+    assert merged.weights[5, slot] > 0.9
+
+
+def test_most_sites_are_believed_where_nearly_half_agree_on_something_else(rng):
+    posteriors = sites(rng, 20, points=90, faulty=9, move=np.array([-6.0, 0.0]))
+    assert np.abs(means(db.merge(posteriors, robust=True)) - CENTRES).max() < 0.7
+    assert np.abs(means(db.merge(posteriors)) - CENTRES).max() > 2
+
+
+def test_labels_change_no_bit_of_a_robust_merge(rng):
+    posteriors = unlike_sites(rng, faulty=2)
+    others = [
+        Posterior(own.structure, {name: part[order] for name, part in own.contribution.items()})
+        for own, order in ((each, rng.permutation(3)) for each in posteriors)
+    ]
+    one, two = (robust_merge(held).posterior for held in (posteriors, others))
+    assert sorted(map(tuple, one.natural["components"])) == sorted(map(tuple, two.natural["components"]))
+
+
 def test_copies_count_once_and_the_order_of_sites_changes_no_bit(rng):
     posteriors = sites(rng, 6)
     once, twice = (robust_merge(held).posterior for held in (posteriors, [*posteriors, *posteriors[:2]]))

@@ -12,6 +12,7 @@ from decbayes.cli.describe import captions
 from decbayes.cli.terminal import output, plain
 from decbayes.families import Array
 from decbayes.merging import Alignment, Confidence
+from decbayes.merging.confidence import DOUBTFUL
 from decbayes.merging.heterogeneity import Heterogeneity
 from decbayes.merging.lineage import ids_of
 from decbayes.merging.margins import CLOSE
@@ -20,7 +21,6 @@ from decbayes.posterior import Posterior
 from decbayes.reporting.differences import Difference
 from decbayes.symmetry import CoupledSet
 
-DOUBTFUL = 0.8  # a probability below this deserves a look
 MOST_SURE = 0.99  # simulations of a few hundred matches cannot tell more
 UNLIKE = 0.5  # distance of margins from simulated ones above which these tell little
 SPACES = 2  # around a column

@@ -145,16 +145,21 @@ def merge(
     wanted = confidence if explain or overlap else bool(confidence)
     sure = how_sure(found, wanted, reported, solver_named(solver, restarts))
     draw(found, names, sure, picture, tree, dpi)
+    tell(found, names, sure, explain=explain, as_json=as_json)
+    report(found, output)
+
+
+def tell(found: Alignment, names: list[str], sure: Confidence | str, *, explain: bool, as_json: bool) -> None:
+    """Print what was asked for about an alignment."""
     if explain:
-        print_alignment(found, found.merged(), names, sure)
+        merged = found.merged()
+        print_alignment(found, merged, names, sure)
         print_differences(differences(found))
         print_influence(found, names)
-        for line in remarks_on(found.merged(), TOP_WORDS):
+        for line in remarks_on(merged, TOP_WORDS):
             screen().print(line)
-    if as_json:
-        for row in shared_rows(found, names, sure):
-            print(json.dumps(row))
-    report(found, output)
+    for row in shared_rows(found, names, sure) if as_json else ():
+        print(json.dumps(row))
 
 
 def on_priors(read: list[Posterior], priors: Mapping[str, Any]) -> list[Posterior]:

@@ -121,12 +121,12 @@ def delimiter_of(file: TextIO) -> str:
     return delimiter
 
 
-def places(names: Sequence[str], columns: Sequence[str]) -> list[int]:
+def places(names: Sequence[str], columns: Sequence[str], advice: str = "") -> list[int]:
     """Where the columns asked for are."""
     unknown = [name for name in columns if name not in names]
     if unknown:
         raise InvalidData(
-            f"there is no column {', '.join(unknown)}; the columns are {', '.join(names) or 'none with names'}."
+            f"there is no column {', '.join(unknown)}; the columns are {', '.join(names) or 'none with names'}.{advice}"
         )
     return [list(names).index(name) for name in columns]
 

@@ -15,7 +15,7 @@ import msgspec
 from decbayes.errors import InvalidData
 from decbayes.extras import require
 from decbayes.inputs.tables import csv_rows as table_rows
-from decbayes.inputs.tables import ending, opened, reading
+from decbayes.inputs.tables import ending, opened, places, reading
 
 STANDARD_INPUT = Path("/dev/stdin")  # by this name on any system; "-" on a command line
 STANDARD = "standard input"
@@ -49,9 +49,9 @@ class LeftOut:
 
     def __iter__(self) -> Iterator[str]:
         """One sentence for each file and reason."""
-        for (source, reason), (count, places) in self.reasons.items():
-            more = ", …" if count > len(places) else ""
-            yield f"{source}: {count:,} left out ({', '.join(places)}{more}): {reason}."
+        for (source, reason), (count, seen) in self.reasons.items():
+            more = ", …" if count > len(seen) else ""
+            yield f"{source}: {count:,} left out ({', '.join(seen)}{more}): {reason}."
 
 
 @dataclass(frozen=True)
@@ -184,13 +184,7 @@ def parquet_rows(source: Texts, path: Path) -> Iterator[tuple[str, str, str]]:
 
 def text_columns(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
     """Where the columns of texts are."""
-    missing = [name for name in wanted or ("text",) if name not in names]
-    if missing:
-        raise InvalidData(
-            f"there is no column {', '.join(missing)}; the columns are {', '.join(names) or 'none'}. "
-            "--columns names those with the texts."
-        )
-    return [list(names).index(name) for name in wanted or ("text",)]
+    return places(names, wanted or ("text",), " --columns names those with the texts.")
 
 
 READERS: dict[str, Callable[[Texts, Path], Iterator[tuple[str, str, str]]]] = {

@@ -9,6 +9,7 @@ from scipy.special import ndtr
 from decbayes.arguments import check_kind
 from decbayes.extras import require
 from decbayes.families import Array
+from decbayes.interop.draws import variable_name
 from decbayes.posterior import Posterior
 
 # Quantiles between which draws of a calibrated posterior are moved: even in the tails, so that shares stay shares.
@@ -43,7 +44,7 @@ def variables_of(posterior: Posterior, samples: Mapping[str, Any]) -> Iterator[t
     """Each factor's quantities, with the name of the factor and their own."""
     for factor, family in posterior.structure.families.items():
         for quantity, values in family.quantities(samples[factor]).items():
-            yield factor, factor if quantity == "value" else f"{factor}_{quantity}", values
+            yield factor, variable_name(factor, quantity), values
 
 
 def column_names(posterior: Posterior, factor: str, size: int) -> Any:

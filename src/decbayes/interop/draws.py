@@ -179,7 +179,12 @@ def quantity_names(structure: Structure, name: str) -> dict[str, str]:
     """What each quantity of a factor is called, as in `to_arviz`."""
     family = structure.families[name]
     kinds = family.quantities(family.expected(structure.prior[name]))
-    return {kind: name if kind == "value" else f"{name}_{kind}" for kind in kinds}
+    return {kind: variable_name(name, kind) for kind in kinds}
+
+
+def variable_name(factor: str, quantity: str) -> str:
+    """What a quantity of a factor is called in other libraries."""
+    return factor if quantity == "value" else f"{factor}_{quantity}"
 
 
 def shaped(name: str, given: Any, shape: tuple[int, ...]) -> Array:

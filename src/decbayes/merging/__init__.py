@@ -5,6 +5,7 @@ from decbayes.merging.confidence import Confidence, Reliability
 from decbayes.merging.dendrogram import Tree, tree
 from decbayes.merging.exhaustive import Exhaustive
 from decbayes.merging.grouping import Grouping
+from decbayes.merging.hearing import Robust
 from decbayes.merging.hierarchical import Hierarchical
 from decbayes.merging.influence import Influence
 from decbayes.merging.lineage import Event, Lineage, follow
@@ -12,7 +13,7 @@ from decbayes.merging.matching import Matching
 from decbayes.merging.padding import pad
 from decbayes.merging.products import product
 from decbayes.merging.quadratic import Quadratic
-from decbayes.merging.robust import Robust, RobustMerge, robust_merge
+from decbayes.merging.robust import RobustMerge, robust_merge
 from decbayes.merging.solving import align, merge, objective
 from decbayes.merging.swaps import Swaps
 from decbayes.merging.symmetrized import Symmetrized, symmetrize

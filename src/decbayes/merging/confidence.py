@@ -21,6 +21,7 @@ LEAST_COUNT = 0.5
 # How far an overlap moves the log-odds towards what simulated ones say: how mixed documents and other observations
 # really are is more than a simulation knows.
 BELIEVED = 1 / 3
+DOUBTFUL = 0.8  # a probability below this deserves a look
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.families import Array, dense
+from decbayes.families import Array, Family, dense
 from decbayes.merging.components import observed
 from decbayes.merging.problem import Factor
 from decbayes.posterior import Posterior
@@ -122,12 +122,12 @@ def group_factor(own: Posterior, total: Posterior, names: Sequence[str]) -> Arra
     told = [name for name in names if not families[name].over_components] or [*names]
     mine = {name: dense(own.contribution[name]) for name in told}
     rest = {name: dense(total.contribution[name]) - mine[name] for name in told}
-    return np.asarray(np.sum([log_bayes_factors(structure, name, mine[name], rest[name]) for name in told], axis=0))
+    factors = [log_bayes_factors(families[name], structure.prior[name], mine[name], rest[name]) for name in told]
+    return np.asarray(np.sum(factors, axis=0))
 
 
-def log_bayes_factors(structure: Structure, name: str, own: Array, rest: Array) -> Array:
+def log_bayes_factors(family: Family, prior: Array, own: Array, rest: Array) -> Array:
     """A(λ0 + c + r) − A(λ0 + c) − A(λ0 + r) + A(λ0) of each row: c is a site's contribution, r everybody else's."""
-    family, prior = structure.families[name], structure.prior[name]
     together, apart = family.defined_terms(prior + own + rest), family.defined_terms(prior + own)
     # The rest alone may lie outside the domain, where a site has taken evidence away: then nothing can be said.
     factor = together - apart - family.defined_terms(prior + rest) + family.row_terms(prior)

@@ -13,13 +13,14 @@ from decbayes.merging.alignment import Alignment, check_assignments
 from decbayes.merging.canonical import Canonical, canonical_order
 from decbayes.merging.coupled import constant, coupled_problem, fitting
 from decbayes.merging.grouping import Grouping
+from decbayes.merging.hearing import Robust
 from decbayes.merging.lineage import check_followed
 from decbayes.merging.matching import Matching
 from decbayes.merging.number import found_number
 from decbayes.merging.problem import STRENGTH, OnMatch, Problem, Solution, Solver
 from decbayes.merging.products import assigned_product
 from decbayes.merging.quadratic import Quadratic
-from decbayes.merging.robust import Robust, as_robust, robust_merge
+from decbayes.merging.robust import as_robust, robust_merge
 from decbayes.merging.sources import as_sequence, reordered
 from decbayes.merging.sums import Assignment
 from decbayes.posterior import Posterior

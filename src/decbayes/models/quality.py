@@ -118,10 +118,14 @@ class Quality:
             raise InvalidData("Only topics have words; this posterior has none.")
 
     @cached_property
+    def learned(self) -> Array:
+        """How many words each topic has learned from."""
+        return np.asarray(self.posterior.contribution[FACTOR].sum(axis=1)).ravel()
+
+    @cached_property
     def used(self) -> NDArray[np.intp]:
         """Topics that have learned from at least one word."""
-        learned = np.asarray(self.posterior.contribution[FACTOR].sum(axis=1)).ravel()
-        return np.flatnonzero(learned >= 1.0)
+        return np.flatnonzero(self.learned >= 1.0)
 
     @cached_property
     def shares(self) -> Array:
@@ -157,7 +161,7 @@ class Quality:
     @property
     def telling(self) -> tuple[tuple[str, ...], ...]:
         """The words that tell each topic from all together: the largest terms of Σ_w p(w | k) log p(w | k) / p(w)."""
-        learned = np.asarray(self.posterior.contribution[FACTOR].sum(axis=1)).ravel()
+        learned = self.learned
         weights = learned / learned.sum() if learned.sum() > 0 else np.full(len(learned), 1.0 / len(learned))
         terms = rel_entr(self.shares, weights @ self.shares)
         return self._named(np.argsort(-terms, axis=1, kind="stable")[:, : self.top])

@@ -13,6 +13,7 @@ from decbayes.families import Array
 from decbayes.models.model import Model, Row
 from decbayes.models.profiles import profile_rows
 from decbayes.models.tabular import Tabular
+from decbayes.plot._images import contrast
 from decbayes.plot._mixture import component_shapes
 from decbayes.posterior import Posterior
 
@@ -83,9 +84,8 @@ def image_shape(model: Model, numbers: int) -> tuple[int, int] | None:
 
 def image_drawing(mean: Array, shape: tuple[int, int], *, signed: bool) -> Drawing:
     """An image of 256 greys with its own contrast: 0 is zero, or the lowest where there are negative numbers."""
-    limit = float(np.quantile(np.abs(mean), 0.99)) or 1.0
-    low = -limit if signed else 0.0
-    greys = np.clip((mean - low) / (limit - low), 0.0, 1.0) * 255
+    low, high = contrast(mean, signed=signed)
+    greys = np.clip((mean - low) / (high - low), 0.0, 1.0) * 255
     return {"kind": "image", "shape": [*shape], "pixels": greys.round().astype(int).tolist()}
 
 

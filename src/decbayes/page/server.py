@@ -46,11 +46,11 @@ def application(board: Board, host: str) -> Starlette:
         return StreamingResponse(messages(board), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
     async def value(request: Request) -> Response:
-        return JSONResponse(board.values.get(request.path_params["name"]), headers=HEADERS)
+        return JSONResponse(board.values.get(request.path_params["name"]))
 
     async def component(request: Request) -> Response:
         details = board.values.get("details") or {}
-        return JSONResponse(details.get(str(request.path_params["slot"])), headers=HEADERS)
+        return JSONResponse(details.get(str(request.path_params["slot"])))
 
     async def metrics(_: Request) -> Response:
         return PlainTextResponse(board.values.get("metrics", ""), media_type="text/plain; version=0.0.4")

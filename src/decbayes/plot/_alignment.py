@@ -10,6 +10,7 @@ from decbayes.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.merging import Alignment, Confidence
+from decbayes.merging.confidence import DOUBTFUL
 from decbayes.merging.margins import CLOSE
 from decbayes.plot.style import NAIVE, NOTHING, bare, matplotlib, new_axes, shades, styled
 from decbayes.symmetry import CoupledSet
@@ -17,7 +18,6 @@ from decbayes.symmetry import CoupledSet
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-DOUBTFUL = 0.8  # a probability below this deserves a look
 LEAST_MARGIN = 0.1  # nats: below, a match is as good as a coin toss, and all such cells look alike
 
 

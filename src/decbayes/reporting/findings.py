@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array, dense
 from decbayes.merging import Alignment, Reliability
+from decbayes.merging.confidence import DOUBTFUL
 from decbayes.merging.heterogeneity import Heterogeneity
 from decbayes.merging.influence import Influence, groups_of
 from decbayes.merging.margins import CLOSE
@@ -18,7 +19,7 @@ from decbayes.merging.sources import reordered
 from decbayes.models.features import LatentFeatures
 from decbayes.models.model import Model
 from decbayes.models.registry import model_for
-from decbayes.plot._alignment import DOUBTFUL, least_sure
+from decbayes.plot._alignment import least_sure
 from decbayes.plot._network import by_number
 from decbayes.posterior import Posterior
 from decbayes.reporting.words import captions

@@ -1,7 +1,7 @@
 """Posteriors, alignments, trees and refinements as notebooks show them: small, and with colours of their own."""
 
 from collections.abc import Sequence
-from functools import singledispatch
+from functools import partial, singledispatch
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,9 @@ def of_posterior(value: Posterior) -> str:
     name = type(model).__name__ if model is not None else "a model without a name"
     head = f"Posterior of {name}, {value.digest[:DIGITS]}"
     if model is None:
-        return framed(head, table(["factor", "family", "shape"], map(factor_row, value.structure.families.items())))
+        return framed(
+            head, table(["factor", "family", "shape"], map(partial(factor_row, value), value.structure.families))
+        )
     texts = captions(value, model)
     shares = weights(value, len(texts))
     rows = [[k, *([f"{shares[k]:.1%}"] if shares is not None else []), text] for k, text in enumerate(texts)]
@@ -42,9 +44,9 @@ def of_posterior(value: Posterior) -> str:
     return framed(head, table(titles, rows[:MOST_COMPONENTS]), left_out(len(rows) - MOST_COMPONENTS, "component"))
 
 
-def factor_row(named: tuple[str, Any]) -> list[str]:
-    name, family = named
-    return [name, family.name, ""]
+def factor_row(value: Posterior, name: str) -> list[str]:
+    rows, parameters = value.structure.prior[name].shape
+    return [name, value.structure.families[name].name, f"{rows} × {parameters}"]
 
 
 def weights(value: Posterior, count: int) -> Any:

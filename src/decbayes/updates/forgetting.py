@@ -19,8 +19,8 @@ from scipy.special import softmax
 from decbayes.arguments import check_kind, is_number
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array, Family, dense
+from decbayes.merging.hearing import by_rows
 from decbayes.merging.lineage import follow, ids_of
-from decbayes.merging.robust import by_rows
 from decbayes.posterior import Posterior
 from decbayes.updates.epoch import Epoch
 
