@@ -8,6 +8,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from decbayes.calibration import Scores
+from decbayes.calibration.validation import LEAST_HELD_BACK
 from decbayes.calibration.validation import validate as scored
 from decbayes.cli.outputs import check_output
 from decbayes.cli.running import WrongArgument
@@ -22,8 +23,6 @@ from decbayes.models.holdback import hold_back
 from decbayes.models.registry import model_for
 from decbayes.posterior import Posterior
 
-# Sums over fewer observations would tell too much about each.
-LEAST_HELD_BACK = 5
 SUFFIX = ".scores"
 
 
