@@ -115,9 +115,10 @@ def tells_belief(told: dict[str, Any]) -> bool:
     shares, scores = told.get("overlaps", {}), told.get("scores", {})
     if not isinstance(shares, dict) or not isinstance(scores, dict) or not all(map(is_list, shares.values())):
         return False
-    numbers = [*scores.values(), *told.get("gain", ()), *(x for own in shares.values() for x in own)]
+    gain = told.get("gain", [])
+    whole = is_list(told.get("stale_notes", [])) and is_list(gain) and isinstance(told.get("held_back", 0), int)
+    numbers = [*scores.values(), *(gain if whole else ()), *(x for own in shares.values() for x in own)]
     texts = [told.get("intervals", ""), told.get("per", "")]
-    whole = is_list(told.get("stale_notes", [])) and isinstance(told.get("held_back", 0), int)
     return whole and all(isinstance(x, int | float) for x in numbers) and all(isinstance(x, str) for x in texts)
 
 
