@@ -107,8 +107,7 @@ def print_belief(told: dict[str, Any], charter: "Charter", *, width: int) -> Non
             print(f"{'overlaps':<{width}}{name} {texts} (self-reported)")
     if scores := told.get("scores"):
         texts = ", ".join(f"{shown(str(name))} {score:.4f}" for name, score in scores.items())
-        print(
-            f"{'scores':<{width}}{texts} per {shown(told.get('per', 'observation'))}, {told.get('held_back', 0):,} held back"
-        )
+        unit, count = shown(told.get("per", "observation")), told.get("held_back", 0)
+        print(f"{'scores':<{width}}{texts} per {unit}, {count:,} held back")
     if len(gain := told.get("gain", ())) == 2:
         print(f"{'':<{width}}merged is {gain[0]:+.4f} ± {gain[1]:.4f} ahead of own")
