@@ -6,8 +6,8 @@
 another (mean field, calibrated, Gibbs sampling), and how far mean field's centres are from those of Gibbs sampling, in
 the sampler's deviations. "one by one" is mean field; "together" keeps all features of an observation in one table of
 2³ probabilities, which takes away what mean field assumes of them. Only sets where no feature is lost are counted.
-`sites`: how often `alignment.heterogeneity` finds components of like sites different at the 5 % level, by setting. Where
-it takes deviations to be what they are, that should be 5 %. The last line is a JSON object.
+`sites`: how often `alignment.heterogeneity` finds components of like sites different at the 5 % level, by setting.
+It should be 5 %. The output is a JSON object.
 """
 
 import argparse

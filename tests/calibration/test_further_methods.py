@@ -71,9 +71,9 @@ def test_a_bootstrap_needs_rows(rng):
         db.calibrate(MEAN, [np.zeros((3, 1))], posterior, method="guess")
 
 
-def test_a_model_that_does_not_say_is_refused_in_one_line(rng):
-    model = db.HiddenMarkov(states=2, columns={"a": "yes/no"})
-    with pytest.raises(NotCalibrated, match=r"HiddenMarkov does not say .* method='bootstrap'"):
+def test_where_a_model_has_no_formula_many_parameters_are_refused_in_one_line(rng):
+    model = db.HiddenMarkov(states=23, columns={"a": "yes/no"})
+    with pytest.raises(NotCalibrated, match=r"598 parameters are more than the 512 .* method='bootstrap'"):
         model.information(db.Posterior.of_prior(model.structure), None)
 
 
