@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.arguments import check_kind
-from decbayes.errors import CannotDraw, StructureMismatch
+from decbayes.errors import CannotDraw, NotCalibrated, StructureMismatch
 from decbayes.families import Array
 from decbayes.inputs.points import read_points
 from decbayes.inputs.tables import Report
@@ -297,6 +297,10 @@ class Model(ABC):
         from decbayes.models.information import nudged_information
 
         return nudged_information(lambda nudged: self.contributed(nudged, data), posterior)
+
+    def log_likelihoods(self, parameters: Mapping[str, Any], data: Any) -> Array:
+        """log p(data | parameters) of several draws of all parameters, but for what does not depend on them."""
+        raise NotCalibrated(f"{type(self).__name__} does not say how probable data are, given its parameters.")
 
     def largest_contribution(self, value: float) -> Mapping[str, Array]:
         """What one unit adds at most to each column of a factor, (1, d), if no number in the data is beyond ±`value`.
