@@ -199,12 +199,17 @@ class Alignment(Displayed):
         """Who has what: for each slot the sites that support it, with how much, and how far their versions differ."""
         return {coupled: shared_components(self, coupled) for coupled in self.structure.symmetry}
 
-    def heterogeneity(self) -> Mapping[CoupledSet, Heterogeneity]:
+    def heterogeneity(self, calibrated: Posterior | None = None) -> Mapping[CoupledSet, Heterogeneity]:
         """Whether the sites' versions of each slot differ by more than chance, and by how much; also of coefficients.
 
-        Those have no labels, and their key is a set of their own.
+        Those have no labels, and their key is a set of their own. `calibrated` is the merge with calibrated intervals:
+        where components overlap, mean field's are too narrow, and like sites seem to differ.
         """
-        found = {coupled: heterogeneity(self, coupled) for coupled in self.structure.symmetry}
+        merged = self.merged()
+        if calibrated is not None and replace(calibrated, calibration=None) != merged:
+            raise StructureMismatch("This is not the merge of these posteriors; calibrate what `merged()` gives.")
+        spread = calibrated or merged
+        found = {coupled: heterogeneity(self, coupled, spread) for coupled in self.structure.symmetry}
         named = {name for coupled in self.structure.symmetry for name in coupled.factors}
         others = {name: of_coefficients(self, name) for name in self.structure.families if name not in named}
         return found | {CoupledSet((name,)): each for name, each in others.items() if each is not None}

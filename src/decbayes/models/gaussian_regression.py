@@ -151,6 +151,8 @@ class GaussianRegression(Regression):
         return float(ndtri(0.5 + 0.5 * level))
 
     def log_likelihoods(self, parameters: Mapping[str, Any], data: Any) -> Array:
+        if self.varying:
+            return super().log_likelihoods(parameters, data)
         design, targets = self.parts(data)
         exactly = np.zeros(len(targets))
         lines = parameters[FACTOR][:, 0] @ design.T

@@ -1,11 +1,11 @@
 """How far to believe a merge: what the notes of its members say, added up."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from decbayes.calibration import Scores, calibrated
+from decbayes.calibration import Scores
+from decbayes.calibration.calibrating import by_response
 from decbayes.errors import NotCalibrated
 from decbayes.families import Array
 from decbayes.network.protocol.charter import Charter
@@ -61,9 +61,6 @@ def intervals(
     if why or not parts:
         return posterior, why or "there is nothing in it"
     try:
-        with warnings.catch_warnings():
-            # What it would say is a part of the posterior's `uncertainty`.
-            warnings.simplefilter("ignore", RuntimeWarning)
-            return calibrated(posterior, parts), ""
+        return by_response(posterior, parts), ""
     except NotCalibrated as error:
         return posterior, str(error)
