@@ -112,6 +112,14 @@ def test_a_jackknife_of_equal_sites_is_the_spread_of_their_means(rng):
     assert found.uncertainty == "calibrated by jackknife over 12 sites"
 
 
+def test_sites_too_small_to_fit_alone_are_found_out(rng):
+    model = db.GaussianMixture(2, variance=0.25, prior_variance=4.0)
+    points = rng.normal(np.array([-0.7, 0.7])[rng.integers(2, size=(200, 1))], 0.5)
+    for sites, thin in ((2, False), (25, True), (1, False)):
+        found = db.align([model.fit(part, rng=rng).posterior for part in np.array_split(points, sites)])
+        assert (found.thin(*found.structure.symmetry) is not None) == thin
+
+
 def test_a_jackknife_of_few_or_tiny_sites_is_refused(rng):
     model = db.GaussianMixture(2, 1, variance=0.25, prior_variance=4.0, ascent=db.Ascent(restarts=0))
     points = np.where(rng.random((200, 1)) < 0.5, -1.5, 1.5) + 0.5 * rng.standard_normal((200, 1))

@@ -32,6 +32,11 @@ from decbayes.symmetry import CoupledSet, Permutation, is_permutation
 Assignments = tuple[Mapping[CoupledSet, Assignment], ...]
 
 
+# Observations per parameter that a site should have in a component: with fewer, its own fit is not where the fit of all
+# data would have been.
+LEAST_PER_PARAMETER = 5.0
+
+
 @dataclass(frozen=True)
 class Alignment(Displayed):
     """Which slot each component of each posterior goes into, and J of the merge.
@@ -220,6 +225,16 @@ class Alignment(Displayed):
         components = Components.of(problem.factors, [*problem.contents])
         seen = components.evidence >= LEAST_EVIDENCE
         return np.asarray(components.evidence[seen] / np.maximum(components.told()[seen], 1.0))
+
+    def thin(self, coupled: CoupledSet) -> float | None:
+        """Observations per parameter in the median, where these are too few for sites to find what all data would show.
+
+        None where they are enough, or there is one site. Intervals of such a merge are too narrow, and lie in the wrong
+        place, unless its posteriors were refined together.
+        """
+        evidence = self.evidence_per_parameter(coupled)
+        median = float(np.median(evidence)) if len(evidence) and len(self.posteriors) > 1 else np.inf
+        return median if median < LEAST_PER_PARAMETER else None
 
     def influence(self) -> Influence:
         """Who has how much to do with the merge, and how far each disagrees with all others, slot by slot."""
