@@ -226,15 +226,6 @@ def test_what_was_learned_depends_on_the_set_alone_and_is_remembered(fitted, mon
     assert db.reliability(found, model=MODEL, matches=30) == first
 
 
-def test_components_of_fewer_observations_than_parameters_have_no_probabilities(rng):
-    model = db.GaussianMixture(8, 4, covariance="full")
-    centres = 3.0 * rng.normal(size=(8, 4))
-    shards = [centres[rng.integers(8, size=30)] + rng.normal(size=(30, 4)) for _ in range(3)]
-    found = db.align([model.fit(shard, rng=rng).posterior for shard in shards])
-    with pytest.raises(NotCalibrated, match="observations per parameter"):
-        db.reliability(found)
-
-
 def test_where_nothing_can_be_simulated_it_says_so(fitted, rng):
     found, shards, _ = fitted
     with pytest.raises(NotCalibrated, match="One posterior alone"):

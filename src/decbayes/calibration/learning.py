@@ -44,8 +44,6 @@ RIDGE, RIDGE_INTERCEPT = 1.0, 0.1
 LENGTH = 100.0
 # Starts of a simulated fit, besides the first, unless a model says otherwise.
 RESTARTS = 3
-# Observations per parameter of a component, in the median: of fewer a simulation would learn too well.
-LEAST_PER_PARAMETER = 0.75
 # The truth of a simulation knows this many times as much as the merged posterior.
 SHARP = 1e4
 
@@ -135,11 +133,6 @@ def check_setting(setting: Setting) -> None:
         raise NotCalibrated("Matches of states are not calibrated: how sites' transitions differ is not simulated.")
     if len(setting.found.posteriors) < 2:
         raise NotCalibrated("One posterior alone has no matches.")
-    few = setting.found.thin(setting.coupled)
-    if few is not None and few < LEAST_PER_PARAMETER:
-        raise NotCalibrated(
-            f"Components rest on {few:.1f} observations per parameter: what is simulated from them would be too easy."
-        )
 
 
 def present_margins(setting: Setting) -> Array:
