@@ -2,7 +2,8 @@
 
     python benchmarks/coverage.py [--quick] [--sets N] [--jobs N] [--only NAME,…] [--sites N,…] [--results FILE]
 
-Settings are mixtures of known, diagonal and full covariance, overlapping and apart, topics, features and regressions.
+Settings are mixtures of known, diagonal and full covariance, overlapping and apart, topics, features, sequences and
+regressions.
 Every data set is dealt out at random to so many sites. The results of each data set are a line of FILE (JSON), and
 those that are there already are not computed again: interrupt it and go on, or add data sets later. Rows are estimates,
 columns quantities; each figure is the share of intervals that hold the truth, in percent, ± its standard error over
@@ -171,6 +172,46 @@ class FeatureSetting:
 
 
 @dataclass(frozen=True)
+class SequenceSetting:
+    """Two states that overlap, in 50 sequences of ten steps; there is no sampler here."""
+
+    stay: float = 0.85
+    place: float = 0.7
+    sequences: int = 50
+    steps: int = 10
+
+    @cached_property
+    def model(self):
+        return db.HiddenMarkov(states=2, columns={"x": db.columns.Gaussian(0, 1)}, ascent=db.Ascent(restarts=3))
+
+    def simulate(self, rng):
+        transitions = np.array([[self.stay, 1 - self.stay], [1 - self.stay, self.stay]])
+        states = np.zeros((self.sequences, self.steps), dtype=int)
+        states[:, 0] = rng.integers(2, size=self.sequences)
+        for step in range(1, self.steps):
+            states[:, step] = states[:, step - 1] ^ (rng.random(self.sequences) > self.stay)
+        means = np.array([[-self.place], [self.place]])
+        points = means[states] + 0.7 * rng.standard_normal((self.sequences, self.steps, 1))
+        return list(points), {"mean": means, "precision": np.full((2, 1), 0.7**-2), "transitions": transitions}
+
+    def quantities(self, posterior, value):
+        (emitted,) = (name for name in posterior.structure.families if name not in ("start", "transitions"))
+        parts = posterior.structure.families[emitted].quantities(value(emitted))
+        return {name: np.reshape(parts[name], (2, 1)) for name in ("mean", "precision")} | {
+            "transitions": value("transitions")
+        }
+
+    def order(self, truth, estimate):
+        return np.argsort(estimate["mean"].ravel())
+
+    def sampled(self, data, truth, rng):
+        return {}
+
+    def counted(self, truth):
+        return {name: np.ones(np.shape(value), dtype=bool) for name, value in truth.items()}
+
+
+@dataclass(frozen=True)
 class RegressionSetting:
     """Three coefficients, drawn from their prior, and 100 rows. There is nothing to calibrate, and no sampler here."""
 
@@ -211,6 +252,7 @@ SETTINGS = {
     "topics": TopicSetting(),
     "features, clear": FeatureSetting(0.1),
     "features, noisy": FeatureSetting(0.5),
+    "sequences": SequenceSetting(),
     "logistic regression": RegressionSetting(db.LogisticRegression, "yes/no", 1.0),
     "Poisson regression": RegressionSetting(db.PoissonRegression, "count", 0.25),
 }
@@ -224,8 +266,8 @@ def estimates(setting, data, sites, rng):
     yield "batch", batch
     yield "batch, calibrated", lambda: db.calibrate(model, [data], batch)
     for count in sites:
-        parts = np.array_split(rng.permutation(data.shape[0]), count)
-        shards = [data[part] for part in parts]
+        parts = np.array_split(rng.permutation(model.count(data)), count)
+        shards = [model.taken(data, part) for part in parts]
         local = model.fit_many(shards, rng=rng)
         found = db.align([fit.posterior for fit in local])
         merged = found.merged()
@@ -243,7 +285,8 @@ def covered(setting, truth, mean, lower, upper):
     order, counted = setting.order(truth, mean), setting.counted(truth)
     hits = {}
     for name, true in truth.items():
-        inside = (lower[name][order] <= true) & (true <= upper[name][order])
+        places = np.ix_(order, order) if name == "transitions" else order
+        inside = (lower[name][places] <= true) & (true <= upper[name][places])
         hits[name] = [int(inside[counted[name]].sum()), int(counted[name].sum())]
     return hits
 

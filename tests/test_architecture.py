@@ -48,7 +48,7 @@ ALLOWED = {
     "updates": FOUNDATION | {"merging", "models"},
     "streaming": FOUNDATION | {"merging", "models", "updates"},
     "calibration": FOUNDATION | {"files", "merging", "models", "streaming", "updates"},
-    "network": FOUNDATION | {"extras", "files", "inputs", "merging", "models", "page", "updates"},
+    "network": FOUNDATION | {"calibration", "extras", "files", "inputs", "merging", "models", "page", "updates"},
     "interop": FOUNDATION | {"columns", "extras", "files", "merging", "models"},
     "sklearn": FOUNDATION | {"columns", "extras", "merging", "models", "streaming", "updates"},
     "page": FOUNDATION | {"merging", "models", "plot"},

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from decbayes.calibration import Plan as Plan
     from decbayes.calibration import Scores as Scores
     from decbayes.calibration import calibrate as calibrate
+    from decbayes.calibration import diagnose as diagnose
     from decbayes.calibration import overlap as overlap
     from decbayes.calibration import predictive_check as predictive_check
     from decbayes.calibration import reliability as reliability
@@ -127,6 +128,7 @@ _HOME = {
     "align": "merging",
     "calibrate": "calibration",
     "columns": "",
+    "diagnose": "calibration",
     "epochs": "streaming",
     "errors": "",
     "families": "",

@@ -74,7 +74,6 @@ def test_confidence_rises_with_margin_evidence_and_overlap():
     low, high = (KNOWN.probabilities(few, many, lost, np.full(2, share)) for share in (0.2, 0.8))
     assert (low < high).all()
     assert KNOWN.probabilities(np.array([np.inf]), np.ones(1), np.zeros(1), np.array([1.0]))[0] < 1.0
-    assert Reliability.from_json(KNOWN.as_json()) == KNOWN
 
 
 def test_confidence_is_that_of_each_match_and_none_of_what_is_alone(fitted, rng):

@@ -9,8 +9,8 @@ from scipy.sparse import csr_array
 
 import decbayes as db
 from decbayes.calibrated import Calibration
-from decbayes.calibration import TopicShares, jackknifed, topic_shares
-from decbayes.errors import InvalidFile, InvalidPosterior, NotCalibrated
+from decbayes.calibration import TopicShares, calibrated, jackknifed, topic_shares
+from decbayes.errors import InvalidFile, InvalidPosterior, NotCalibrated, StructureMismatch
 from decbayes.files import from_bytes, to_bytes, write_arrays
 
 TOPICS = db.LatentDirichletAllocation(2, tuple("abcdef"), 0.3, 0.5, ascent=db.Ascent(passes=400, tolerance=1e-7))
@@ -71,10 +71,36 @@ def test_a_bootstrap_needs_rows(rng):
         db.calibrate(MEAN, [np.zeros((3, 1))], posterior, method="guess")
 
 
-def test_a_model_that_does_not_say_is_refused_in_one_line(rng):
-    model = db.HiddenMarkov(states=2, columns={"a": "yes/no"})
-    with pytest.raises(NotCalibrated, match=r"HiddenMarkov does not say .* method='bootstrap'"):
+def test_where_a_model_has_no_formula_many_parameters_are_refused_in_one_line(rng):
+    model = db.HiddenMarkov(states=23, columns={"a": "yes/no"})
+    with pytest.raises(NotCalibrated, match=r"598 parameters are more than the 512 .* method='bootstrap'"):
         model.information(db.Posterior.of_prior(model.structure), None)
+
+
+@pytest.mark.filterwarnings("ignore:The merge is not refined")
+def test_like_sites_seem_to_differ_by_mean_field_and_not_once_calibrated():
+    model = db.GaussianMixture(2, variance=0.25, prior_variance=4.0)
+    found = {"mean field": [], "calibrated": []}
+    for seed in range(16):
+        rng = np.random.default_rng(seed)
+        shards = [rng.normal(np.array([-0.7, 0.7])[rng.integers(2, size=(80, 1))], 0.5) for _ in range(4)]
+        alignment = db.align([model.fit(shard, rng=rng).posterior for shard in shards])
+        merged = alignment.merged()
+        wide = calibrated(merged, [db.Information.of(model, shard, merged) for shard in shards])
+        for name, each in (("mean field", None), ("calibrated", wide)):
+            (differences,) = alignment.heterogeneity(each).values()
+            found[name] += [*differences.probability]
+    below = {name: np.mean(np.array(each) < 0.05) for name, each in found.items()}
+    # 5 % of 32, whose standard error is 4 points.
+    assert below["calibrated"] <= 0.13
+    assert below["mean field"] > 0.15
+
+
+def test_sites_are_compared_by_their_own_merge_only(rng):
+    model = db.GaussianMixture(2, variance=0.25, prior_variance=4.0)
+    posteriors = [model.fit(rng.normal(size=(30, 1)), rng=rng).posterior for _ in range(3)]
+    with pytest.raises(StructureMismatch, match="not the merge of these"):
+        db.align(posteriors).heterogeneity(posteriors[0])
 
 
 def test_a_jackknife_of_equal_sites_is_the_spread_of_their_means(rng):
@@ -84,6 +110,14 @@ def test_a_jackknife_of_equal_sites_is_the_spread_of_their_means(rng):
     expected = np.std([shard.mean() for shard in shards], ddof=1) / np.sqrt(12)
     assert found.deviation("mean") == pytest.approx(expected, rel=1e-3)
     assert found.uncertainty == "calibrated by jackknife over 12 sites"
+
+
+def test_sites_too_small_to_fit_alone_are_found_out(rng):
+    model = db.GaussianMixture(2, variance=0.25, prior_variance=4.0)
+    points = rng.normal(np.array([-0.7, 0.7])[rng.integers(2, size=(200, 1))], 0.5)
+    for sites, thin in ((2, False), (25, True), (1, False)):
+        found = db.align([model.fit(part, rng=rng).posterior for part in np.array_split(points, sites)])
+        assert (found.thin(*found.structure.symmetry) is not None) == thin
 
 
 def test_a_jackknife_of_few_or_tiny_sites_is_refused(rng):

@@ -1,6 +1,7 @@
 """Linear response against refits of nudged priors, and what sites add up."""
 
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from decbayes.calibration import calibrated, covariance
 from decbayes.calibration.linear_response import LinearResponse
 from decbayes.calibration.sites import informations, one_more_pass, total
 from decbayes.errors import InvalidFile, NotCalibrated
+from decbayes.models.model import Model
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
 from zoo import ZOO
@@ -29,6 +31,7 @@ HIDDEN = {
     "categories": 2,
     "classes": 7,
     "features": 2,
+    "states": 5,
 }
 # Noise that lets components overlap where the zoo's do not.
 DOUBT = {"known variance": {"variance": 0.4}, "features": {"variance": 0.6}}
@@ -70,6 +73,32 @@ def nudged(numbers, place, step):
 def inside(structure, numbers, place, step):
     parts = shaped(structure, nudged(numbers, place, step))
     return all(family.contains(parts[name]) for name, family in structure.families.items())
+
+
+def test_information_by_differences_is_that_of_the_formula():
+    for name in ("known variance", "diagonal", "classes"):
+        model, data, posterior = fitted(name)
+        formula, found = model.information(posterior, data), Model.information(model, posterior, data)
+        spread = block_diag(*(f.covariance(posterior.natural[n]) for n, f in model.structure.families.items()))
+        scale = np.sqrt(np.outer(np.diag(spread), np.diag(spread)))
+        # Differences of steps of 1e-4 have an error of their square, and what is left of 16 digits.
+        np.testing.assert_allclose(found * scale, formula * scale, atol=1e-4 * np.abs(formula * scale).max())
+
+
+@pytest.mark.parametrize("name", sorted(ZOO))
+def test_every_model_is_calibrated_or_refuses_in_one_line(name):
+    rng = np.random.default_rng(4)
+    model, size = ZOO[name]
+    data = db.simulate(model, size, rng=rng).data
+    merged = model.fit(data, rng=rng).posterior
+    told = ""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            found = db.calibrate(model, [data], merged, replicas=3)
+    except NotCalibrated as error:
+        told = str(error)
+    assert ("Refine it" in told and "\n" not in told) or found.uncertainty.startswith("calibrated by")
 
 
 @pytest.mark.parametrize("name", sorted(HIDDEN))

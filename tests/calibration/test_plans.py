@@ -8,7 +8,7 @@ import pytest
 import decbayes as db
 from decbayes.calibration import advice
 from decbayes.calibration.plans import PlanReport
-from decbayes.calibration.trials import BARS, DRAWS, Trial, beside, covered_by, ranked, trial
+from decbayes.calibration.trials import BARS, DRAWS, Trial, beside, covered_by, placed, ranked, trial
 from decbayes.errors import NotCalibrated
 
 # Its merge is exact, so that intervals hold the truth as often as they say.
@@ -97,8 +97,9 @@ def test_advice_names_what_is_wrong():
         "right": [0.0, 1.0]
     }
 
-    def told(covered, at_once, gap, plan=plan):
-        each = Trial({"x": [1] * BARS}, {"x": covered}, {"x": at_once}, gap, matches)
+    def told(covered, at_once, gap, plan=plan, calibrated=None):
+        wide = {} if calibrated is None else {"x": calibrated}
+        each = Trial({"x": [1] * BARS}, {"x": covered}, {"x": at_once}, gap, matches, wide)
         return advice(plan, PlanReport((each, each), 0.9))
 
     text = told(0.3, 0.8, 0.5)
@@ -108,6 +109,25 @@ def test_advice_names_what_is_wrong():
     assert "0.50 nat worse than one fit of all data; refine" in text
     assert "so are those of one fit of all data (31%)" in told(0.3, 0.31, 0.0)
     assert "more rounds" in told(0.3, 0.8, 0.5, replace(plan, rounds=3))
+    assert "calibrate them after the merge" in told(0.7, 0.7, 0.0, calibrated=0.89)
+    assert "then 89% hold the truth" in told(0.7, 0.7, 0.0, calibrated=0.89)
+
+
+def test_calibrated_intervals_of_a_plan_are_wider(rng):
+    """Two clusters that overlap: the truth is drawn from a posterior that knows where they are."""
+    model = db.GaussianMixture(2, variance=0.25, prior_variance=4.0, ascent=db.Ascent(restarts=1))
+    points = rng.normal(np.array([-0.7, 0.7])[rng.integers(2, size=(4000, 1))], 0.5)
+    plan = db.Plan(model, sites=2, observations=100, truth=model.fit(points, rng=rng).posterior)
+    report = db.try_plan(plan, data_sets=12)
+    assert report.calibrated.keys() == report.coverage.keys()
+    assert report.calibrated["components"][0] > report.coverage["components"][0]
+
+
+def test_transitions_are_put_beside_the_true_ones_by_rows_and_columns(rng):
+    model = db.HiddenMarkov(states=2, columns={"x": db.columns.Gaussian(0, 1)})
+    posterior = db.Posterior.of_prior(model.structure)
+    values = np.array([[0.9, 0.1], [0.2, 0.8]])
+    np.testing.assert_array_equal(placed(posterior, "transitions", values, np.array([1, 0])), [[0.8, 0.2], [0.1, 0.9]])
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from decbayes.errors import Refused
 from decbayes.families import Dirichlet
 from decbayes.files import write_arrays
-from decbayes.network import REASONS, Agent, Charter, Identity, Limits, open_record, sign_record, verify
+from decbayes.network import REASONS, Agent, Charter, Identity, Limits, Rules, open_record, sign_record, verify
 from decbayes.network.protocol.record import Envelope, Header, Record, SignedHeader, body_of
 from decbayes.network.protocol.validation import check_domain
 from decbayes.posterior import Posterior
@@ -205,7 +205,7 @@ def test_sparse_contributions_travel_sparse_and_non_canonical_ones_are_refused()
     from decbayes.structure import Structure
 
     class Topics:
-        limits = Limits(members=4)
+        limits, rules = Limits(members=4), Rules()
         structure = Structure(
             families={"topics": Dirichlet()},
             prior={"topics": Dirichlet().natural(alpha=np.full((20, 5000), 0.01))},
@@ -215,7 +215,7 @@ def test_sparse_contributions_travel_sparse_and_non_canonical_ones_are_refused()
     counts = csr_array(([3.0, 4.0], ([0, 7], [11, 4000])), shape=(20, 5000))
     content = body_of(Posterior(Topics.structure, {"topics": counts}))
     assert len(content) < 600, "two numbers, not a hundred thousand"
-    assert read_body(content, Topics) == Posterior(Topics.structure, {"topics": counts})
+    assert read_body(content, Topics) == (Posterior(Topics.structure, {"topics": counts}), None)
     parts = {
         "data": np.array([3.0, 0.0]),
         "indices": np.array([1, 2], "<i4"),

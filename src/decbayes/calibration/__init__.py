@@ -1,6 +1,7 @@
 """How far to believe a posterior: scores on data that sites held back, matches, intervals, plans."""
 
 from decbayes.calibration.calibrating import calibrate, calibrated
+from decbayes.calibration.diagnosis import Diagnosis, diagnose
 from decbayes.calibration.jackknife import jackknifed
 from decbayes.calibration.learning import reliability
 from decbayes.calibration.linear_response import covariance
@@ -14,6 +15,7 @@ from decbayes.calibration.validation import Choice, Scores, validate
 
 __all__ = [
     "Choice",
+    "Diagnosis",
     "Information",
     "Plan",
     "PlanReport",
@@ -24,6 +26,7 @@ __all__ = [
     "calibrate",
     "calibrated",
     "covariance",
+    "diagnose",
     "jackknifed",
     "overlap",
     "predictive_check",

@@ -19,6 +19,7 @@ Deviations = Mapping[str, Mapping[str, Array]]
 
 # Deviations that a posterior may be away from where it would converge: further, and intervals lie in the wrong place.
 SETTLED = 0.25
+UNREFINED = "not refined"
 
 
 def calibrate(
@@ -47,7 +48,7 @@ def calibrate(
     if (method or model.calibrated_by) == "bootstrap":
         deviations = bootstrapped(model, data, merged, replicas=replicas, seed=seed)
         away = shift(merged, one_more_pass(model, data, merged))
-        return with_deviations(merged, f"bootstrap, {replicas} replicas, {told(len(data))}", deviations, away)
+        return warned(with_deviations(merged, f"bootstrap, {replicas} replicas, {told(len(data))}", deviations, away))
     if method not in (None, "linear response"):
         raise ValueError(f"method is 'linear response' or 'bootstrap', not {method!r}.")
     return calibrated(merged, informations(model, data, merged))
@@ -56,6 +57,11 @@ def calibrate(
 def calibrated(posterior: Posterior, parts: Sequence[Information]) -> Posterior:
     """The posterior with the deviations that follow from the information of all sites."""
     check_kind(Posterior, posterior=posterior)
+    return warned(by_response(posterior, parts))
+
+
+def by_response(posterior: Posterior, parts: Sequence[Information]) -> Posterior:
+    """The same without a warning: threads share the filters of warnings, and `uncertainty` says it as well."""
     whole = total(parts)
     response = LinearResponse(posterior, whole)
     text = f"linear response, {told(whole.sites)}"
@@ -64,11 +70,16 @@ def calibrated(posterior: Posterior, parts: Sequence[Information]) -> Posterior:
 
 def with_deviations(posterior: Posterior, method: str, deviations: Deviations, away: float) -> Posterior:
     """The posterior with these deviations; where it has not converged, that is said with them."""
-    if away > SETTLED:
-        remark = f"not refined, about {away:.1f} deviations from where it would converge"
-        warnings.warn(f"The merge is {remark}. Refine it first (`refine`).", RuntimeWarning, stacklevel=4)
-        method = f"{method}; {remark}"
-    return replace(posterior, calibration=Calibration(method, deviations))
+    remark = f"; {UNREFINED}, about {away:.1f} deviations from where it would converge" if away > SETTLED else ""
+    return replace(posterior, calibration=Calibration(method + remark, deviations))
+
+
+def warned(posterior: Posterior) -> Posterior:
+    """The posterior, after a warning if its calibration remarks that it has not converged."""
+    _, refined, remark = posterior.uncertainty.partition(UNREFINED)
+    if refined:
+        warnings.warn(f"The merge is {UNREFINED}{remark}. Refine it first (`refine`).", RuntimeWarning, stacklevel=4)
+    return posterior
 
 
 def told(sites: int) -> str:

@@ -9,14 +9,12 @@ from decbayes.calibrated import Calibration
 from decbayes.errors import NotCalibrated
 from decbayes.families import Array
 from decbayes.merging import Alignment
+from decbayes.merging.alignment import LEAST_PER_PARAMETER
 from decbayes.posterior import Posterior
 from decbayes.updates.update import without
 
 # Fewer sites say too little about how much they differ.
 LEAST_SITES = 5
-# Observations per parameter that a site must have in a component, in the median: with fewer, its own fit is not where
-# the fit of all data would have been, and leaving it out does not show it.
-LEAST_EVIDENCE = 5.0
 
 
 def jackknifed(alignment: Alignment) -> Posterior:
@@ -53,9 +51,9 @@ def check_sites(alignment: Alignment) -> None:
     if len(alignment.posteriors) < LEAST_SITES:
         raise NotCalibrated(f"A jackknife needs {LEAST_SITES} sites or more. `calibrate` needs one.")
     for coupled in alignment.structure.symmetry:
-        evidence = alignment.evidence_per_parameter(coupled)
-        if len(evidence) and np.median(evidence) < LEAST_EVIDENCE:
+        # Leaving such a site out does not show that its own fit is not where the fit of all data would have been.
+        if (few := alignment.thin(coupled)) is not None:
             raise NotCalibrated(
-                f"Sites have {np.median(evidence):.1f} observations per parameter of a component, fewer than the "
-                f"{LEAST_EVIDENCE:g} that a jackknife needs. Refine first, then `calibrate`."
+                f"Sites have {few:.1f} observations per parameter of a component, fewer than the "
+                f"{LEAST_PER_PARAMETER:g} that a jackknife needs. Refine first, then `calibrate`."
             )

@@ -15,15 +15,15 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import block_diag
 
-from decbayes.calibration.sites import Information, flat_contribution, total
+from decbayes.calibration.sites import Information, total
 from decbayes.errors import NotCalibrated
 from decbayes.families import Array, Family
+from decbayes.families.moments import root_and_inverse
+from decbayes.models.information import flat_contribution
 from decbayes.posterior import Posterior
 
 # A nudge of a natural parameter, in units of the information that it carries: differences of the mean need no less.
 NUDGE = 1e-3
-# Directions in which T does not vary at all: a symmetric matrix is written out twice.
-NOTHING = 1e-12
 # At an eigenvalue of 1 the bound is flat, and the data do not say where the posterior is.
 FLAT = 1.0 - 1e-6
 
@@ -98,15 +98,6 @@ def covariance(posterior: Posterior, parts: Sequence[Information]) -> Array:
     For differences and other sums of entries, whose variance the deviations alone do not tell.
     """
     return LinearResponse(posterior, total(parts)).covariance()
-
-
-def root_and_inverse(covariance: Array) -> tuple[Array, Array]:
-    """L with L Lᵀ = V, and its pseudo-inverse; T in its own deviations first, which may differ by many digits."""
-    scale = np.sqrt(np.diag(covariance))
-    eigenvalues, axes = np.linalg.eigh(covariance / np.outer(scale, scale))
-    seen = eigenvalues > NOTHING * len(scale)
-    lengths, directions = np.sqrt(eigenvalues[seen]), axes[:, seen]
-    return scale[:, None] * directions * lengths, (directions / lengths).T / scale
 
 
 def response(family: Family, natural: Array, variances: Array) -> Array:

@@ -25,16 +25,18 @@ class PlanReport:
     """What came of a plan, over all simulated data sets.
 
     `coverage[name]` is how often intervals of that level held the truth, and the standard error of that; `at_once` is
-    the same of one fit of all data. `ranks[name]`
-    counts where the truth lay among draws of the posterior, in bars of equal probability: level where the posterior can
-    be believed, high at both ends where it is too narrow. `right` is the share of matches that were right, `gap` what a
-    fit of all data in one place is ahead by, in nats per observation or word, each with its standard error.
+    the same of one fit of all data, `calibrated` of the merge with calibrated intervals, where these take one more look
+    at the data. `ranks[name]` counts where the truth lay among draws of the posterior, in bars of equal probability:
+    level where the posterior can be believed, high at both ends where it is too narrow. `right` is the share of matches
+    that were right, `gap` what a fit of all data in one place is ahead by, in nats per observation or word, each with
+    its standard error.
     """
 
     trials: tuple[Trial, ...]
     level: float
     coverage: Mapping[str, tuple[float, float]] = field(init=False)
     at_once: Mapping[str, tuple[float, float]] = field(init=False)
+    calibrated: Mapping[str, tuple[float, float]] = field(init=False)
     ranks: Mapping[str, list[int]] = field(init=False)
     right: tuple[float, float] = field(init=False)
     gap: tuple[float, float] = field(init=False)
@@ -42,12 +44,10 @@ class PlanReport:
     def __post_init__(self) -> None:
         put = object.__setattr__
         names = [*dict.fromkeys(name for trial in self.trials for name in trial.covered)]
-        put(self, "coverage", {n: mean_and_error([t.covered[n] for t in self.trials if n in t.covered]) for n in names})
-        put(
-            self,
-            "at_once",
-            {n: mean_and_error([t.covered_at_once[n] for t in self.trials if n in t.covered]) for n in names},
-        )
+        for kind in ("covered", "covered_at_once", "covered_calibrated"):
+            tables = [getattr(trial, kind) for trial in self.trials]
+            found = {n: mean_and_error([table[n] for table in tables if n in table]) for n in names}
+            put(self, {"covered": "coverage"}.get(kind, kind.removeprefix("covered_")), found)
         sums = {n: np.sum([t.ranks[n] for t in self.trials if n in t.ranks], axis=0).tolist() for n in names}
         put(self, "ranks", sums)
         put(
@@ -115,6 +115,9 @@ def advice(plan: Plan, report: PlanReport) -> str:
     said = [each for each in (about_intervals(plan, report), about_matches(report), about_scores(plan, report)) if each]
     if said:
         return f"With {where}: " + " ".join(said)
+    doubt = max((2.0 * error for _, error in report.coverage.values()), default=0.0)
+    if doubt > TOO_NARROW:
+        return f"With {where} nothing is wrong that so few data sets could show; simulate more (--data-sets)."
     return f"With {where} the merge is about as good as one fit of all data, and its intervals can be used."
 
 
@@ -126,7 +129,12 @@ def about_intervals(plan: Plan, report: PlanReport) -> str:
         return ""
     if report.at_once[name][0] - covered > TOO_NARROW / 2 and plan.sites > 1:
         remedy = "more rounds" if plan.rounds else "refine (--rounds)"
-        return f"intervals of '{name}' are too narrow; {remedy}, or fewer, larger sites."
+        return f"intervals of '{name}' are too narrow; {remedy}, or fewer, larger sites. Calibrate after that."
+    if report.calibrated[name][0] >= plan.level - TOO_NARROW:
+        return (
+            f"intervals of '{name}' are too narrow; calibrate them after the merge (`decbayes intervals`, "
+            f"`decbayes.calibrate`): then {report.calibrated[name][0]:.0%} hold the truth."
+        )
     return (
         f"intervals of '{name}' are too narrow, and so are those of one fit of all data "
         f"({report.at_once[name][0]:.0%}); "

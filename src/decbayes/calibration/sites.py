@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from decbayes.errors import InvalidFile, NotCalibrated
-from decbayes.families import Array, dense
+from decbayes.families import Array
 from decbayes.files import read_arrays, write_arrays
 from decbayes.merging import product
+from decbayes.models.information import flat_contribution
 from decbayes.models.model import Model
 from decbayes.posterior import Posterior
 from decbayes.workers import jobs
@@ -59,11 +60,6 @@ class Information:
         if not shaped or not numbers or not counted or not np.allclose(matrix, matrix.T):
             raise InvalidFile("The information of a site is a symmetric matrix and a vector of numbers; this is not.")
         return cls(names[0].removeprefix(PREFIX), int(arrays["sites"][0]), contribution, matrix)
-
-
-def flat_contribution(posterior: Posterior) -> Array:
-    """λ − λ0 of all factors in the structure's order, row after row."""
-    return np.concatenate([np.ravel(dense(posterior.contribution[name])) for name in posterior.structure.families])
 
 
 def informations(model: Model, shards: Iterable[Any], posterior: Posterior) -> list[Information]:

@@ -1,7 +1,7 @@
 """One simulated data set of a plan: drawn, fitted at sites, merged, and compared with the truth it was drawn from."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,9 @@ from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array
 
 from decbayes.arguments import check_level, check_whole
+from decbayes.calibration.calibrating import by_response
 from decbayes.calibration.matches import Matches, in_common, overlaps_of
+from decbayes.calibration.sites import Information
 from decbayes.errors import NotCalibrated
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
@@ -59,14 +61,17 @@ class Plan:
 
 @dataclass(frozen=True)
 class Trial:
-    """One simulated data set: histograms of ranks and coverage by quantity, those of one fit of all data, and
-    the matches."""
+    """One simulated data set: histograms of ranks and coverage by quantity, that of one fit of all data, the matches.
+
+    `covered_calibrated` is the coverage of calibrated intervals; empty where they take refits, or are refused.
+    """
 
     ranks: Mapping[str, list[int]]
     covered: Mapping[str, float]
     covered_at_once: Mapping[str, float]
     gap: float
     matches: Mapping[str, list[float]]
+    covered_calibrated: Mapping[str, float] = field(default_factory=dict)
 
 
 def check_plan(plan: Plan) -> None:
@@ -98,7 +103,28 @@ def trial(plan: Plan, rng: np.random.Generator) -> Trial:
         covered_by(at_once, plan.level),
         score_of(plan, parameters, batch, merged, rng),
         matches_of(plan, found, shards, parameters, rng),
+        calibrated_coverage(plan, shards, merged, parameters),
     )
+
+
+def calibrated_coverage(
+    plan: Plan, shards: Sequence[Any], merged: Posterior, parameters: Mapping[str, Any]
+) -> dict[str, float]:
+    """How often calibrated intervals hold the truth, where each site need only look at its data once more."""
+    if plan.model.calibrated_by != "linear response":
+        return {}
+    try:
+        found = by_response(merged, [Information.of(plan.model, shard, merged) for shard in shards])
+    except NotCalibrated:
+        return {}
+    order, held = beside(found, parameters), {}
+    for name, family in found.structure.families.items():
+        lower, upper = (family.quantities(each) for each in found.interval(name, plan.level))
+        for part, values in family.quantities(parameters[name]).items():
+            inside = placed(found, name, lower[part], order) <= values
+            inside &= values <= placed(found, name, upper[part], order)
+            held[label_of(name, part)] = float(np.mean(inside))
+    return held
 
 
 def covered_by(ranks: Mapping[str, Indices], level: float) -> dict[str, float]:
@@ -125,13 +151,23 @@ def ranked(posterior: Posterior, parameters: Mapping[str, Any], rng: np.random.G
             family.quantities(parameters[name]),
             family.quantities(family.sample(posterior.natural[name], DRAWS, rng)),
         )
-        relabelled = any(name in coupled.factors for coupled in posterior.structure.symmetry)
         for part, values in truth.items():
-            draws = drawn[part][:, order] if relabelled else drawn[part]
-            own = (draws < values).sum(axis=0)
+            own = (np.stack([placed(posterior, name, each, order) for each in drawn[part]]) < values).sum(axis=0)
             likely = values > LEAST_PROBABILITY if family.countable else np.ones(np.shape(values), dtype=np.bool_)
-            ranks[name if part == "value" else f"{name}, {part}"] = np.ravel(own[likely]).astype(np.intp)
+            ranks[label_of(name, part)] = np.ravel(own[likely]).astype(np.intp)
     return ranks
+
+
+def label_of(factor: str, quantity: str) -> str:
+    return factor if quantity == "value" else f"{factor}, {quantity}"
+
+
+def placed(posterior: Posterior, factor: str, values: Array, order: Indices) -> Array:
+    """One value per component, put beside the true ones; of transitions the next states as well."""
+    structure = posterior.structure
+    if not any(factor in coupled.factors for coupled in structure.symmetry):
+        return values
+    return values[np.ix_(order, order)] if structure.families[factor].two_sided else values[order]
 
 
 def beside(posterior: Posterior, parameters: Mapping[str, Any]) -> Indices:

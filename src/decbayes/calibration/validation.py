@@ -25,6 +25,8 @@ Name = str | int
 Rule = Literal["best", "smallest"]
 
 FORMAT = "decbayes scores 1"
+# Sums over fewer observations would tell too much about each.
+LEAST_HELD_BACK = 5
 # Candidates and observations that a file of scores may have: more is not a file of ours.
 MOST_CANDIDATES, MOST_OBSERVATIONS = 10_000, 10**12
 
@@ -227,9 +229,15 @@ def validate(
         count,
         columns.sum(axis=0),
         columns.T @ columns,
-        "value" if model.in_parts and model.unit == "observation" else model.unit,
-        "smallest" if model.in_parts else "best",
+        *told_per(model),
     )
+
+
+def told_per(model: Model) -> tuple[str, Rule]:
+    """What a model's scores are about, observations or parts of them, and the rule by which they choose."""
+    if not model.in_parts:
+        return model.unit, "best"
+    return "value" if model.unit == "observation" else model.unit, "smallest"
 
 
 def model_of(model: Model, posterior: Posterior) -> Model:

@@ -192,9 +192,13 @@ def kept(path: Path, key: str) -> list[Trial]:
 
 def print_report(plan: Plan, report: PlanReport) -> None:
     level = f"{plan.level:.0%}"
-    table = Table("quantity", f"{level} intervals hold the truth", "±", "of one fit of all data", "±", box=None)
-    for name, each in report.coverage.items():
-        table.add_row(name, *(f"{value:.1%}" for value in (*each, *report.at_once[name])))
+    kinds = [report.coverage, report.calibrated, report.at_once]
+    titles = [f"{level} intervals hold the truth", "calibrated", "of one fit of all data"]
+    if not any(trial.covered_calibrated for trial in report.trials):
+        del kinds[1], titles[1]
+    table = Table("quantity", *(column for title in titles for column in (title, "±")), box=None)
+    for name in report.coverage:
+        table.add_row(name, *(f"{value:.1%}" for kind in kinds for value in kind[name]))
     results().print(table)
     if report.right[0] == report.right[0]:
         results().print(f"matches right: {report.right[0]:.1%} ± {report.right[1]:.1%}")

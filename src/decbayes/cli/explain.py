@@ -49,6 +49,11 @@ def print_alignment(found: Alignment, merged: Posterior, names: list[str], sure:
             output().print(line)
         print_shared(found.shared()[coupled], texts, names)
         print_heterogeneity(found.heterogeneity()[coupled], texts)
+        if (few := found.thin(coupled)) is not None:
+            output().print(
+                f"Sites have {few:.1f} observations per parameter of a component: too few to find alone what all data "
+                "show. Unless these posteriors were refined, refine first; their intervals are not to be believed."
+            )
 
 
 def print_differences(told: Sequence[Difference]) -> None:

@@ -1,13 +1,13 @@
 """`decbayes intervals`: what each site adds to a calibration, and the posterior that is calibrated by all of it."""
 
-import warnings
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 from rich.table import Table
 
-from decbayes.calibration import Information, calibrated
+from decbayes.calibration import Information
+from decbayes.calibration.calibrating import by_response
 from decbayes.cli.outputs import check_output
 from decbayes.cli.running import WrongArgument
 from decbayes.cli.terminal import messages, plain
@@ -43,10 +43,7 @@ def intervals(
     if not parts and len(files) == 1:
         write_part(read, files[0], columns, output)
     elif files and len(parts) == len(files):
-        with warnings.catch_warnings():
-            # What it would say is printed with the result.
-            warnings.simplefilter("ignore", RuntimeWarning)
-            found = calibrated(read, [read_part(path) for path in parts])
+        found = by_response(read, [read_part(path) for path in parts])
         save(found, output)
         print_intervals(found, level)
         messages().print(f"{output}: {found.uncertainty}")

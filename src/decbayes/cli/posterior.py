@@ -90,4 +90,24 @@ def print_answer(description: dict[str, Any], charter: "Charter") -> None:
         print_member(name, description.get("members", {}).get(name, {}))
     for names in description.get("same_data", ()):
         print(f"same data     {shown(' and '.join(map(str, names)))} hold the same data set; it counts for each")
+    print_belief(description, charter, width=14)
     print(f"set           {shown(description['set'])[:16]}")
+
+
+def print_belief(told: dict[str, Any], charter: "Charter", *, width: int) -> None:
+    """Whether intervals are calibrated, and what members say of themselves; nothing of charters that do not ask."""
+    if "intervals" in told:
+        print(f"{'intervals':<{width}}{shown(told['intervals'])}")
+    stale = [name for name in charter.members if name in told.get("stale_notes", ())]
+    if stale:
+        print(f"{'to look yet':<{width}}{', '.join(stale)}")
+    for name in charter.members:
+        if shares := told.get("overlaps", {}).get(name):
+            texts = " ".join(f"{share:.2f}" for share in shares)
+            print(f"{'overlaps':<{width}}{name} {texts} (self-reported)")
+    if scores := told.get("scores"):
+        texts = ", ".join(f"{shown(str(name))} {score:.4f}" for name, score in scores.items())
+        unit, count = shown(told.get("per", "observation")), told.get("held_back", 0)
+        print(f"{'scores':<{width}}{texts} per {unit}, {count:,} held back")
+    if len(gain := told.get("gain", ())) == 2:
+        print(f"{'':<{width}}merged is {gain[0]:+.4f} ± {gain[1]:.4f} ahead of own")

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -10,6 +10,9 @@ from decbayes.cli.linking import Authority, Certificate, CertificateKey, Plain, 
 from decbayes.cli.terminal import output
 from decbayes.cli.terminal import plain as shown
 from decbayes.extras import require_extra
+
+if TYPE_CHECKING:
+    from decbayes.network import Charter
 
 # Exit statuses for monitoring: all is well; the agent answers, and something needs a look.
 WELL, LOOK = 0, 3
@@ -41,13 +44,14 @@ def status(
     if as_json:
         print(json.dumps({**told, "problems": wrong}, indent=2))
     else:
-        print_status(told, wrong)
+        print_status(told, wrong, agreed)
     return LOOK if wrong else WELL
 
 
-def print_status(told: dict[str, Any], wrong: list[str]) -> None:
+def print_status(told: dict[str, Any], wrong: list[str], charter: "Charter") -> None:
     from rich.table import Table
 
+    from decbayes.cli.posterior import print_belief
     from decbayes.network.runtime.status import neighbour_name
 
     print(f"agent      {shown(str(told.get('agent')))}, decbayes {shown(str(told.get('software')))}")
@@ -72,6 +76,7 @@ def print_status(told: dict[str, Any], wrong: list[str]) -> None:
         members.add_row(*(shown(str(cell)) for cell in (who, each.get("state"), *numbers, share, factor, flags)))
     for table in (neighbours, members):
         output().print(table)
+    print_belief(told, charter, width=11)
     refused = ", ".join(f"{count} {reason}" for reason, count in told.get("refused", {}).items())
     print(f"refused    {shown(refused) or 'nothing'}")
     print(f"problems   {shown('; '.join(wrong)) or 'none'}")

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.table import Table
 
-from decbayes.calibration import Scores
+from decbayes.calibration import Scores, diagnose
+from decbayes.calibration.validation import LEAST_HELD_BACK
 from decbayes.calibration.validation import validate as scored
 from decbayes.cli.outputs import check_output
 from decbayes.cli.running import WrongArgument
@@ -22,8 +23,6 @@ from decbayes.models.holdback import hold_back
 from decbayes.models.registry import model_for
 from decbayes.posterior import Posterior
 
-# Sums over fewer observations would tell too much about each.
-LEAST_HELD_BACK = 5
 SUFFIX = ".scores"
 
 
@@ -45,12 +44,19 @@ def validate(
         float | None,
         Parameter(help="The data are all of the site's, fitted with --hold-back: score that share of them only."),
     ] = None,
+    approximation: Annotated[
+        bool,
+        Parameter(negative="", help="The data are all that one posterior was fitted to: how close is it to exact?"),
+    ] = False,
     columns: Annotated[
         str, Parameter(help="Columns to use, separated by commas; default: those of the posterior.")
     ] = "",
 ) -> None:
     """Print how well posteriors predict data that a site held back, and write sums that add up across sites."""
     check_output(output, *files)
+    if approximation:
+        print_diagnosis(files, columns, held_back)
+        return
     if files and all(path.suffix == SUFFIX for path in files):
         found = sum_of([Scores.load(path) for path in files])
     else:
@@ -58,6 +64,21 @@ def validate(
     if output is not None:
         found.save(output)
     print_scores(found)
+
+
+def print_diagnosis(files: list[Path], columns: str, share: float | None) -> None:
+    """How close a posterior is to the exact one, given the data that it was fitted to."""
+    if len(files) != 2:
+        raise WrongArgument("--approximation needs the data, one file, and the posterior that was fitted to them.")
+    data, path = files
+    posterior = load(path)
+    model = model_for(posterior.structure)
+    observations = model.read(data, columns=columns, report=messages().print)
+    if share is not None:
+        observations = hold_back(model, observations, share=share)[0]
+    with messages().status("drawing"):
+        found = diagnose(model, [observations], posterior)
+    results().print(str(found))
 
 
 def sum_of(parts: list[Scores]) -> Scores:

@@ -5,6 +5,9 @@ from scipy.special import polygamma
 
 from decbayes.families.matrices import Array, flat, outer
 
+# Directions in which T does not vary at all: a symmetric matrix is written out twice.
+NOTHING = 1e-12
+
 
 def round_covariances(mean: Array, variance: Array, apart: Array) -> Array:
     """Cov[(x, |x|²)] of N(m, σ²I), (K, D + 1, D + 1); of the square it is 4σ²|m|² plus `apart`."""
@@ -62,3 +65,12 @@ def shifted_covariances(mean: Array, precision: Array, strength: Array) -> Array
     covariances[:, :side, side] = covariances[:, side, :side] = 2.0 * shift / strength[:, None]
     covariances[:, side, side] = 2.0 * side / strength**2 + 4.0 * np.sum(mean * shift, axis=-1) / strength
     return covariances
+
+
+def root_and_inverse(covariance: Array) -> tuple[Array, Array]:
+    """L with L Lᵀ = V, and its pseudo-inverse; T in its own deviations first, which may differ by many digits."""
+    scale = np.sqrt(np.diag(covariance))
+    eigenvalues, axes = np.linalg.eigh(covariance / np.outer(scale, scale))
+    seen = eigenvalues > NOTHING * len(scale)
+    lengths, directions = np.sqrt(eigenvalues[seen]), axes[:, seen]
+    return scale[:, None] * directions * lengths, (directions / lengths).T / scale

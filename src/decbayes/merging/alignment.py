@@ -32,6 +32,11 @@ from decbayes.symmetry import CoupledSet, Permutation, is_permutation
 Assignments = tuple[Mapping[CoupledSet, Assignment], ...]
 
 
+# Observations per parameter that a site should have in a component: with fewer, its own fit is not where the fit of all
+# data would have been.
+LEAST_PER_PARAMETER = 5.0
+
+
 @dataclass(frozen=True)
 class Alignment(Displayed):
     """Which slot each component of each posterior goes into, and J of the merge.
@@ -199,12 +204,17 @@ class Alignment(Displayed):
         """Who has what: for each slot the sites that support it, with how much, and how far their versions differ."""
         return {coupled: shared_components(self, coupled) for coupled in self.structure.symmetry}
 
-    def heterogeneity(self) -> Mapping[CoupledSet, Heterogeneity]:
+    def heterogeneity(self, calibrated: Posterior | None = None) -> Mapping[CoupledSet, Heterogeneity]:
         """Whether the sites' versions of each slot differ by more than chance, and by how much; also of coefficients.
 
-        Those have no labels, and their key is a set of their own.
+        Those have no labels, and their key is a set of their own. `calibrated` is the merge with calibrated intervals:
+        where components overlap, mean field's are too narrow, and like sites seem to differ.
         """
-        found = {coupled: heterogeneity(self, coupled) for coupled in self.structure.symmetry}
+        merged = self.merged()
+        if calibrated is not None and replace(calibrated, calibration=None) != merged:
+            raise StructureMismatch("This is not the merge of these posteriors; calibrate what `merged()` gives.")
+        spread = calibrated or merged
+        found = {coupled: heterogeneity(self, coupled, spread) for coupled in self.structure.symmetry}
         named = {name for coupled in self.structure.symmetry for name in coupled.factors}
         others = {name: of_coefficients(self, name) for name in self.structure.families if name not in named}
         return found | {CoupledSet((name,)): each for name, each in others.items() if each is not None}
@@ -215,6 +225,16 @@ class Alignment(Displayed):
         components = Components.of(problem.factors, [*problem.contents])
         seen = components.evidence >= LEAST_EVIDENCE
         return np.asarray(components.evidence[seen] / np.maximum(components.told()[seen], 1.0))
+
+    def thin(self, coupled: CoupledSet) -> float | None:
+        """Observations per parameter in the median, where these are too few for sites to find what all data would show.
+
+        None where they are enough, or there is one site. Intervals of such a merge are too narrow, and lie in the wrong
+        place, unless its posteriors were refined together.
+        """
+        evidence = self.evidence_per_parameter(coupled)
+        median = float(np.median(evidence)) if len(evidence) and len(self.posteriors) > 1 else np.inf
+        return median if median < LEAST_PER_PARAMETER else None
 
     def influence(self) -> Influence:
         """Who has how much to do with the merge, and how far each disagrees with all others, slot by slot."""

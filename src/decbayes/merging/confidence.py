@@ -5,7 +5,7 @@ from them to a probability is learned from simulations of that setting (`decbaye
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -62,18 +62,6 @@ class Reliability:
         moved = logit(self.overlaps(told[known])) - logit(found[known])
         found[known] = expit(logit(found[known]) + BELIEVED * moved)
         return found
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> "Reliability":
-        """What `as_json` has given."""
-        both = (content["margins"], content["overlaps"])
-        curves = [Curve(float(each["intercept"]), tuple(map(float, each["slopes"]))) for each in both]
-        right, nowhere, unlike = (float(content[name]) for name in ("right", "nowhere", "unlike"))
-        return cls(curves[0], curves[1], int(content["matches"]), right, nowhere, unlike)
 
 
 def features(margins: Array, evidence: Array, losses: Array, overlaps: Array) -> Array:

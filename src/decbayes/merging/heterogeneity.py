@@ -60,9 +60,9 @@ class Heterogeneity:
         return bool(self.ratio[slot] > NOTABLE and self.probability[slot] < RARELY)
 
 
-def heterogeneity(alignment: "Alignment", coupled: CoupledSet) -> Heterogeneity:
-    """The comparison of all sites, for each slot of a coupled set."""
-    merged, evidence = alignment.merged(), alignment.shared()[coupled].evidence
+def heterogeneity(alignment: "Alignment", coupled: CoupledSet, merged: Posterior) -> Heterogeneity:
+    """The comparison of all sites, for each slot of a coupled set; `merged` may be calibrated."""
+    evidence = alignment.shared()[coupled].evidence
     shares = np.where(evidence >= LEAST_EVIDENCE, evidence, 0.0)
     seen = shares.sum(axis=0)
     shares = shares / np.maximum(seen, 1.0)

@@ -184,6 +184,17 @@ class Clusters(Model):
     def largest_contribution(self, value: float) -> Mapping[str, Array]:
         return self.emissions.largest_contribution(value)
 
+    def log_likelihoods(self, parameters: Mapping[str, Any], data: Any) -> Array:
+        """log p(x_n, k | θ) = t(x_n) · T(θ_k): priors are conjugate, so contributions tell the likelihood."""
+        blocks = PointBlocks(self.emissions, self._open(data))
+        families, added = self.structure.families, columns_of(self.structure, blocks.emissions)
+        told = np.concatenate([family.statistics(parameters[name]) for name, family in families.items()], axis=-1)
+        found = np.zeros(len(told))
+        for features in blocks.features():
+            seen = features @ added
+            found += [logsumexp(seen @ each.T, axis=1).sum() for each in told]
+        return found
+
     def draw(
         self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator
     ) -> tuple[Array, NDArray[np.intp]]:

@@ -150,6 +150,14 @@ class GaussianRegression(Regression):
     def reach(self, posterior: Posterior, level: float) -> float:
         return float(ndtri(0.5 + 0.5 * level))
 
+    def log_likelihoods(self, parameters: Mapping[str, Any], data: Any) -> Array:
+        if self.varying:
+            return super().log_likelihoods(parameters, data)
+        design, targets = self.parts(data)
+        exactly = np.zeros(len(targets))
+        lines = parameters[FACTOR][:, 0] @ design.T
+        return np.array([self.expectations(targets, line, exactly)[0].sum() for line in lines])
+
     def interval(self, posterior: Posterior, level: float) -> tuple[Array, Array, Array, Array]:
         mean, covariance = self.moments(posterior.natural[FACTOR])
         deviation = np.sqrt(np.diag(covariance))

@@ -1,20 +1,28 @@
 """How contributions depend on what a posterior believes: ∂c / ∂E[T] of models with hidden variables.
 
+Where a model has no formula for it, `nudged_information` has it by differences, from two passes per parameter.
+
 Rows and columns are natural parameters: all factors in the structure's order, each row after row.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from decbayes.errors import NotCalibrated
-from decbayes.families import Array
+from decbayes.errors import InvalidPosterior, NotCalibrated
+from decbayes.families import Array, dense
+from decbayes.families.moments import root_and_inverse
+from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
 # Natural parameters up to this many have a matrix of 128 MiB.
 MOST_PARAMETERS = 4096
+# Parameters up to this many are nudged one by one: each takes two passes over the data.
+MOST_NUDGED = 512
+# A nudge of a natural parameter, in units of the information that it carries.
+NUDGE = 1e-4
 # Doubt about an observation that says nothing.
 NEGLIGIBLE = 1e-12
 
@@ -93,3 +101,51 @@ def feature_information(structure: Structure, points: Array, noise: float, means
         scaled = root[:, None] * cross
         matrix += scaled.T @ np.linalg.solve(np.eye(components) + root[:, None] * overlap * root, scaled)
     return matrix
+
+
+def nudged_information(contributed: Callable[[Posterior], Posterior], posterior: Posterior) -> Array:
+    """By differences: what data contribute is looked at with each natural parameter a little larger and smaller.
+
+        ∂c/∂λ = H V,    so that    H = ∂c/∂λ V⁻¹,    V = ∂E[T]/∂λ
+
+    Where T does not vary, H is taken to be zero: V would leave it out again.
+    """
+    structure = posterior.structure
+    if size_of(structure) > MOST_NUDGED:
+        raise NotCalibrated(
+            f"{size_of(structure):,} parameters are more than the {MOST_NUDGED} whose effect is tried one by one. "
+            "Calibrate with method='bootstrap'."
+        )
+    slopes, first = np.zeros((size_of(structure),) * 2), 0
+    for name, family in structure.families.items():
+        variance = family.covariance(posterior.natural[name])
+        columns = [slope(contributed, posterior, name, place, variance) for place in range(len(variance))]
+        _, inverse = root_and_inverse(variance)
+        slopes[:, first : first + len(variance)] = np.stack(columns, axis=1) @ inverse.T @ inverse
+        first += len(variance)
+    return 0.5 * (slopes + slopes.T)
+
+
+def slope(
+    contributed: Callable[[Posterior], Posterior], posterior: Posterior, factor: str, place: int, variance: Array
+) -> Array:
+    """∂c/∂λ of one natural parameter; zero where nothing depends on it."""
+    if not variance[place, place] > 0.0:
+        return np.zeros(size_of(posterior.structure))
+    step, ends = NUDGE / np.sqrt(variance[place, place]), []
+    for sign in (1.0, -1.0):
+        natural = {name: np.array(part) for name, part in posterior.natural.items()}
+        natural[factor].flat[place] += sign * step
+        try:
+            ends.append(flat_contribution(contributed(Posterior.from_natural(posterior.structure, natural))))
+        except InvalidPosterior:
+            raise NotCalibrated(
+                f"'{factor}' is at the edge of what it can be, and its effect cannot be tried. "
+                "Calibrate with method='bootstrap'."
+            ) from None
+    return np.asarray((ends[0] - ends[1]) / (2.0 * step))
+
+
+def flat_contribution(posterior: Posterior) -> Array:
+    """λ − λ0 of all factors in the structure's order, row after row."""
+    return np.concatenate([np.ravel(dense(posterior.contribution[name])) for name in posterior.structure.families])

@@ -291,12 +291,16 @@ class Model(ABC):
         """∂c / ∂E[T], (n, n): how what the data contribute depends on what the posterior believes.
 
         Rows and columns are the natural parameters of all factors in the structure's order, row after row. Sites'
-        matrices add up. It is what hidden variables cost: zero where data alone say what they contribute.
+        matrices add up. It is what hidden variables cost: zero where data alone say what they contribute. Here it is
+        found by differences of `contributed`; a model that has a formula says so.
         """
-        raise NotCalibrated(
-            f"{type(self).__name__} does not say how its contributions depend on the posterior. "
-            "Calibrate with method='bootstrap'."
-        )
+        from decbayes.models.information import nudged_information
+
+        return nudged_information(lambda nudged: self.contributed(nudged, data), posterior)
+
+    def log_likelihoods(self, parameters: Mapping[str, Any], data: Any) -> Array:
+        """log p(data | parameters) of several draws of all parameters, but for what does not depend on them."""
+        raise NotCalibrated(f"{type(self).__name__} does not say how probable data are, given its parameters.")
 
     def largest_contribution(self, value: float) -> Mapping[str, Array]:
         """What one unit adds at most to each column of a factor, (1, d), if no number in the data is beyond ±`value`.

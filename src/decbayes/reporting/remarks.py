@@ -35,7 +35,8 @@ def remarks(found: Findings) -> list[Remark]:
     """Everything that stands out, the serious first."""
     told = [*copies(found), *idle(found), *influential(found)]
     for coupled in found.sets:
-        told += [*in_slots(found, coupled), *varying(found, coupled), *matches(found, coupled), *small(found, coupled)]
+        told += [*in_slots(found, coupled), *varying(found, coupled), *matches(found, coupled)]
+        told += [*thin(found, coupled), *small(found, coupled)]
     told += [*lineage(found), *(Remark(*each) for each in advice(found.alignment))]
     return sorted(told, key=lambda remark: not remark.serious)
 
@@ -96,6 +97,17 @@ def varying(found: Findings, coupled: CoupledSet) -> Iterator[Remark]:
         yield Remark(
             f"Sites differ by more than chance in {counted(len(names), 'component')}: {listed(names)}.",
             "× says how many times what chance would make of it. Intervals take it that there is one truth for all.",
+        )
+
+
+def thin(found: Findings, coupled: CoupledSet) -> Iterator[Remark]:
+    """Sites too small to have found by themselves what all data show."""
+    few = found.alignment.thin(coupled)
+    if few is not None:
+        yield Remark(
+            f"Sites have {few:.1f} observations per parameter of a component: too few to find alone what all show.",
+            "Unless these posteriors were refined together, refine first; intervals are not to be believed.",
+            serious=False,
         )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,8 +12,13 @@ from decbayes.merging.lineage import with_ids
 from decbayes.models.holdback import hold_back
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.contents import mark
+from decbayes.network.protocol.keys import AgentId
+from decbayes.network.protocol.notes import Note, note_of
 from decbayes.network.protocol.record import Header
 from decbayes.posterior import Posterior
+
+if TYPE_CHECKING:
+    from decbayes.network.protocol.pool import Merged
 
 Shards = Mapping[str, Any]
 """Data by the shard's name."""
@@ -43,6 +48,14 @@ class Learned:
     replaces: frozenset[str]
 
 
+@dataclass(frozen=True)
+class Look:
+    """What an agent's data say of a merge, and which evidence that was merged from."""
+
+    evidence: bytes
+    note: Note | None
+
+
 def nothing(charter: Charter) -> Evidence:
     return Evidence(charter.update.nothing)
 
@@ -64,6 +77,16 @@ def relearn(
     merged = with_ids(alignment.merged())
     posterior = charter.update.relearn(data, alignment.relabelled()[0], merged, rng=rng)
     return Learned(replace(own, posterior=replace(posterior, ids=merged.ids)), own.shards)
+
+
+def noted(charter: Charter, own: Evidence, shards: Shards, merged: "Merged", origin: AgentId) -> Note | None:
+    """What own data say of a merge; None if own evidence is not in it."""
+    if not any(entry[0] == origin for entry in merged.entries):
+        return None
+    data = at_hand(shards, own.shards)
+    share = charter.rules.validation
+    held = charter.model.joined([hold_back(charter.model, shard, share=share)[1] for shard in data]) if share else None
+    return note_of(charter, merged, origin, charter.model.joined([fitted(charter, shard) for shard in data]), held)
 
 
 def correct(charter: Charter, own: Evidence, shards: Shards, kept: frozenset[str], rng: np.random.Generator) -> Learned:

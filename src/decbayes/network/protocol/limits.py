@@ -52,6 +52,7 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     faulty members has little influence on the merge, at a small price where there are none. `components`: how many
     slots the merge has that members read: as many as the model has components, another number, or "auto" to find it.
     `validation`: this share of each data set is kept out of the fit, so that its holder can score posteriors with it.
+    `intervals`: members say beside their evidence how it depends on the merge, so that its intervals can be calibrated.
     """
 
     agreement: Annotated[float, Meta(ge=0.5, lt=1.0)] = 0.5
@@ -61,3 +62,9 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     robust: bool = False
     components: Annotated[int, Meta(ge=1)] | Literal["model", "auto"] = "model"
     validation: Annotated[float, Meta(ge=0.0, le=0.5)] = 0.0
+    intervals: bool = False
+
+    @property
+    def notes(self) -> bool:
+        """Whether members have something to say of a merge, once there is no more news."""
+        return self.intervals or self.validation > 0.0

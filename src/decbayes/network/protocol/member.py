@@ -11,8 +11,9 @@ import numpy as np
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.contents import shard_id
 from decbayes.network.protocol.effects import Effect, Report, Saved
-from decbayes.network.protocol.evidence import Evidence, Learned, correct, learn, relearn
+from decbayes.network.protocol.evidence import Evidence, Learned, Look, correct, learn, noted, relearn
 from decbayes.network.protocol.keys import AgentId, Identity
+from decbayes.network.protocol.notes import same_note
 from decbayes.network.protocol.pool import Merged, Pool
 from decbayes.network.protocol.publisher import Publisher, Verify
 from decbayes.posterior import Posterior
@@ -80,6 +81,22 @@ class Member:
         self.refinements += 1
         others = [r.posterior for r in self.pool.counted() if r.origin != self.id and r.posterior is not None]
         return relearn(self.charter, self.own, self._shards, others, rng)
+
+    def look(self) -> Look:
+        """What own data say of the merge as it is now; nothing without own data, or where the charter asks for none."""
+        evidence = self.pool.evidence
+        if not self.charter.rules.notes or not self.own.shards:
+            return Look(evidence, None)
+        return Look(evidence, noted(self.charter, self.own, self._shards, self.merged(), self.id))
+
+    def attach(self, look: Look) -> list[Effect]:
+        """Say beside own evidence what was seen of the merge, unless there is another one by now."""
+        note, published = look.note, self._publisher.published.note
+        stale = look.evidence != self.pool.evidence or self.waiting or self.retracted
+        if stale or note is None or (published is not None and same_note(note, published)):
+            return []
+        self._publisher.attach(note)
+        return self._publisher.publish()
 
     def correct(self, shards: Iterable[str], *, rng: np.random.Generator) -> Learned:
         """The evidence of these shards alone, fitted from the start: others are withdrawn without a trace."""

@@ -19,24 +19,28 @@ version has replaced everywhere depends on who saw what when, but agents that ha
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 
 import numpy as np
 
-from decbayes.families import Array
 from decbayes.merging import Alignment, Influence, align, robust_merge
 from decbayes.merging.lineage import ids_of
 from decbayes.merging.robust import scaled_by
+from decbayes.network.protocol.beliefs import Belief, believed
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.keys import AgentId
 from decbayes.network.protocol.record import Record, SignedHeader
 from decbayes.network.protocol.roster import Roster, roster
+from decbayes.network.protocol.shares import within_share
 from decbayes.posterior import Posterior
 
 Entry = tuple[AgentId, int, bytes]
 """Origin, version and digest: how agents tell each other what they hold."""
+
+Evidence = tuple[AgentId, str, int, int]
+"""Origin, digest of the contribution, observations and units: what a merge depends on."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,9 @@ class Pool:
         self.proofs: dict[AgentId, Proof] = {}
         self._roster = Roster(charter)
         self._root: bytes | None = None
-        self._merged: Merged | None = None
+        self._evidence: bytes | None = None
+        self._latest: tuple[list[Evidence], Merged] | None = None
+        self._belief: tuple[Merged, Belief] | None = None
 
     @property
     def roster(self) -> Roster:
@@ -191,9 +197,34 @@ class Pool:
         """Merge on demand, once for each set of records."""
         records = list(self.counted())
         set_hash = hashlib.sha256(b"".join(record.digest for record in records)).hexdigest()
-        if self._merged is None or self._merged.set_hash != set_hash:
-            self._merged = merge_records(self.charter, records, set_hash)
-        return self._merged
+        evidence, before = [record.evidence for record in records], self._latest
+        if before is None or before[0] != evidence:
+            before = evidence, merge_records(self.charter, records, set_hash)
+        elif before[1].set_hash != set_hash:
+            # What was noted or voted since has changed nothing in it.
+            before = evidence, replace(before[1], entries=entries_of(records), set_hash=set_hash)
+        self._latest = before
+        return before[1]
+
+    @property
+    def belief(self) -> Belief | None:
+        """What `believed` has last worked out."""
+        return None if self._belief is None else self._belief[1]
+
+    def believed(self) -> Belief:
+        """The merge, calibrated where all members' notes allow it, and what they say of it."""
+        merged = self.merged()
+        if self._belief is None or self._belief[0] is not merged:
+            self._belief = merged, believed(self.charter, merged, list(self.counted()))
+        return self._belief[1]
+
+    @property
+    def evidence(self) -> bytes:
+        """One hash of all that counts in a merge: votes and notes do not change it."""
+        if self._evidence is None:
+            told = [(origin.hex(), *rest) for origin, *rest in (record.evidence for record in self.counted())]
+            self._evidence = hashlib.sha256(repr(told).encode()).digest()
+        return self._evidence
 
     def same_data(self) -> list[tuple[AgentId, ...]]:
         """Members who hold the same data set, as its mark tells; nobody else can know which data it is."""
@@ -243,7 +274,7 @@ class Pool:
 
     def _changed(self, before: Record | None, after: Record | None) -> None:
         """Count the votes anew if they have changed."""
-        self._root = None
+        self._root = self._evidence = None
         votes = [record.header.votes if record is not None else () for record in (before, after)]
         if votes[0] != votes[1]:
             self._roster = roster(self.charter, (record.header for record in self.records.values()))
@@ -251,7 +282,7 @@ class Pool:
 
 def merge_records(charter: Charter, records: list[Record], set_hash: str) -> Merged:
     """The merge by the charter's rules. Its bits follow from the set of records alone."""
-    entries = tuple((record.origin, record.version, record.digest) for record in records)
+    entries = entries_of(records)
     observations = sum(record.header.observations for record in records)
     if not records:
         return Merged(Posterior.of_prior(charter.structure), entries, observations, set_hash)
@@ -263,26 +294,10 @@ def merge_records(charter: Charter, records: list[Record], set_hash: str) -> Mer
     return Merged(posterior, entries, observations, set_hash, alignment)
 
 
+def entries_of(records: list[Record]) -> tuple[Entry, ...]:
+    return tuple(record.signed.entry for record in records)
+
+
 def evidence(record: Record) -> Posterior:
     assert record.posterior is not None, "empty records are not counted"
     return record.posterior
-
-
-def within_share(units: Array, share: float) -> Array:
-    """By how much each member's evidence is scaled down, so that none has more than its share of what then counts.
-
-    That is min(1, C / e) with the largest C ≤ share · Σ_j min(e_j, C). Of fewer members than 1 / share no such C holds;
-    then all count alike.
-    """
-    if share >= 1.0:
-        return np.ones(len(units))
-    rising = np.sort(units)
-    # With the largest m members capped, C = share · (C m + what the others have).
-    for capped in range(len(rising) + 1):
-        others = rising[: len(rising) - capped].sum()
-        if share * capped >= 1.0:
-            break
-        level = share * others / (1.0 - share * capped)
-        if capped == len(rising) or rising[-capped - 1] <= level:
-            return np.asarray(np.minimum(1.0, max(level, rising[0]) / np.maximum(units, 1.0)))
-    return np.asarray(np.minimum(1.0, rising[0] / np.maximum(units, 1.0)))

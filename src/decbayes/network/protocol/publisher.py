@@ -11,6 +11,7 @@ from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.effects import Effect, Persist, Report
 from decbayes.network.protocol.evidence import Evidence, nothing, reconcile
 from decbayes.network.protocol.keys import AgentId, Identity
+from decbayes.network.protocol.notes import Note
 from decbayes.network.protocol.pool import Change, Pool, Proof
 from decbayes.network.protocol.record import HIGHEST_VERSION, NOTHING, Record, sign_record
 from decbayes.network.protocol.validation import Sealed, open_record
@@ -26,11 +27,15 @@ Verify = Callable[[Sealed, Charter], Record]
 
 @dataclass(frozen=True)
 class Stand:
-    """What a member stands for: its evidence, its votes, and whether it has retracted its evidence for good."""
+    """What a member stands for: its evidence, its votes, and whether it has retracted its evidence for good.
+
+    `note` is what it says of the merge beside its evidence.
+    """
 
     evidence: Evidence
     votes: Mapping[AgentId, bytes] = field(default_factory=dict)
     closed: bool = False
+    note: Note | None = None
 
 
 class Publisher:
@@ -54,19 +59,22 @@ class Publisher:
         return self.stand is not self.published
 
     def learn(self, evidence: Evidence) -> None:
-        self.stand = replace(self.stand, evidence=evidence)
+        self.stand = replace(self.stand, evidence=evidence, note=None)
+
+    def attach(self, note: Note) -> None:
+        self.stand = replace(self.stand, note=note)
 
     def vote(self, votes: Mapping[AgentId, bytes]) -> None:
         self.stand = replace(self.stand, votes=dict(votes))
 
     def retract(self) -> None:
-        self.stand = replace(self.stand, evidence=nothing(self._charter), closed=True)
+        self.stand = replace(self.stand, evidence=nothing(self._charter), closed=True, note=None)
 
     def adopt(self, record: Record) -> None:
         """Take a published version of our own for what we stand for, together with what it lacks."""
         posterior = record.posterior or self._charter.update.nothing
         evidence = Evidence.published(record.header, posterior)
-        published = Stand(evidence, dict(record.header.votes), record.header.closed)
+        published = Stand(evidence, dict(record.header.votes), record.header.closed, record.note)
         before, self.published = self.published, published if record.origin == self._identity.id else self.published
         if published.closed:
             self.stand = published
@@ -122,8 +130,13 @@ class Publisher:
             # What everybody else would refuse must not count here either.
             self._verify(open_record(record.content, self._charter, self._pool.roster), self._charter)
         except Refused as error:
-            self._refused = self.stand
-            return [Report("not_published", {"why": f"the others would refuse it ({error})"})]
+            told: list[Effect] = [Report("not_published", {"why": f"the others would refuse it ({error})"})]
+            if self.stand.note is None:
+                self._refused = self.stand
+                return told
+            # What is said beside the evidence must not keep it from being heard.
+            self.stand = replace(self.stand, note=None)
+            return told + self._sign_next()
         self._pending = record, self.stand
         return [Persist(record)]
 
@@ -144,6 +157,7 @@ class Publisher:
             previous=NOTHING if held is None else held.digest,
             votes=self.stand.votes,
             closed=self.stand.closed,
+            note=self.stand.note,
         )
 
     def _too_few(self) -> int:

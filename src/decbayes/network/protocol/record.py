@@ -3,7 +3,7 @@
     record  = msgpack [header, signature, body]
     header  = msgpack [protocol, group, structure, prior, origin, version, previous, shards, marks, observations, units,
                        votes, closed, ids, body digest]
-    body    = safetensors of the contribution λ_i − λ0; empty without shards
+    body    = safetensors of the contribution λ_i − λ0, and of a note if the charter asks for them; empty without shards
     digest  = SHA-256(header), which is what the signature covers
 
 `previous` is the digest of the version that this one replaces. `votes` is what the member has decided about others: to
@@ -27,6 +27,7 @@ from msgspec import Meta
 from decbayes.files import contribution_arrays, write_arrays
 from decbayes.network.protocol.charter import PROTOCOL, Charter
 from decbayes.network.protocol.keys import AgentId, Identity
+from decbayes.network.protocol.notes import Note
 from decbayes.posterior import Posterior
 
 Hash = Annotated[bytes, Meta(min_length=32, max_length=32)]
@@ -115,6 +116,7 @@ class Record:
     signed: SignedHeader
     body: bytes
     posterior: Posterior | None
+    note: Note | None = None
 
     @property
     def header(self) -> Header:
@@ -136,6 +138,12 @@ class Record:
     def empty(self) -> bool:
         """Whether there is no evidence in it: nothing yet, or nothing any more."""
         return not self.signed.header.shards
+
+    @property
+    def evidence(self) -> tuple[AgentId, str, int, int]:
+        """All in it that a merge depends on: the same for versions that differ in votes or notes."""
+        held = "" if self.posterior is None else self.posterior.digest
+        return self.origin, held, self.header.observations, self.header.units
 
     @cached_property
     def content(self) -> bytes:
@@ -162,9 +170,10 @@ def sign_record(
     previous: bytes = NOTHING,
     votes: Mapping[AgentId, bytes] = NO_VOTES,
     closed: bool = False,
+    note: Note | None = None,
 ) -> Record:
     """A new version of what a member has to say. `units` are the observations unless told otherwise."""
-    body = b"" if posterior is None else body_of(posterior)
+    body = b"" if posterior is None else body_of(posterior, note)
     header = Header(
         protocol=PROTOCOL,
         group=charter.id,
@@ -183,9 +192,9 @@ def sign_record(
         body=hashlib.sha256(body).digest(),
     )
     digest = hashlib.sha256(msgspec.msgpack.encode(header)).digest()
-    return Record(SignedHeader(header, identity.sign(digest)), body, posterior)
+    return Record(SignedHeader(header, identity.sign(digest)), body, posterior, None if posterior is None else note)
 
 
-def body_of(posterior: Posterior) -> bytes:
-    """The contribution's canonical bytes, sparse where the structure is."""
-    return write_arrays(contribution_arrays(posterior))
+def body_of(posterior: Posterior, note: Note | None = None) -> bytes:
+    """The canonical bytes of the contribution, sparse where the structure is, and of a note."""
+    return write_arrays({**contribution_arrays(posterior), **({} if note is None else note.arrays())})

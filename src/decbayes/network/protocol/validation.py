@@ -19,6 +19,7 @@ from decbayes.files import contribution_from, read_arrays
 from decbayes.models.tally import ABSOLUTE, RELATIVE
 from decbayes.network.protocol.charter import PROTOCOL, Charter
 from decbayes.network.protocol.keys import PUBLIC_BYTES, AgentId, agent_id, short, signed_by
+from decbayes.network.protocol.notes import Note, note_from
 from decbayes.network.protocol.pool import Proof
 from decbayes.network.protocol.record import HIGHEST_VERSION, Envelope, Header, Record, SignedHeader, body_of
 from decbayes.network.protocol.roster import Roster
@@ -112,7 +113,8 @@ def verify(sealed: Sealed, charter: Charter) -> Record:
     verify_signature(sealed.signed, sealed.public)
     try:
         check_evidence(header, sealed.seat, charter)
-        posterior = named(read_body(sealed.body, charter), header.ids) if header.shards else None
+        found, note = read_body(sealed.body, charter) if header.shards else (None, None)
+        posterior = None if found is None else named(found, header.ids)
         if posterior is None and (sealed.body or header.ids):
             raise Refused("shape", "there is a contribution of no shards.")
         if posterior is not None:
@@ -121,7 +123,7 @@ def verify(sealed: Sealed, charter: Charter) -> Record:
         # Its origin has signed it as it is: nobody has another record under this digest.
         error.entry = sealed.signed.entry
         raise
-    return Record(sealed.signed, sealed.body, posterior)
+    return Record(sealed.signed, sealed.body, posterior, note)
 
 
 def verify_signature(signed: SignedHeader, public: bytes) -> None:
@@ -136,12 +138,13 @@ def named(posterior: Posterior, ids: tuple[str, ...]) -> Posterior:
         raise Refused("shape", str(error)) from None
 
 
-def read_body(body: bytes, charter: Charter) -> Posterior:
-    """The contribution: of the agreed shapes, finite, harmless in any merge, and in its one encoding."""
+def read_body(body: bytes, charter: Charter) -> tuple[Posterior, Note | None]:
+    """The contribution: of the agreed shapes, finite, harmless in any merge, and in its one encoding; and a note."""
     structure = charter.structure
     try:
         arrays = read_arrays(body)
         parts = {name: contribution_from(arrays, name, structure) for name in structure.families}
+        note = note_from(arrays, charter.model) if charter.rules.notes else None
     except (InvalidFile, KeyError, TypeError) as error:
         raise Refused("shape", f"the body does not fit the structure ({error}).") from None
     check_shapes(parts, structure)
@@ -154,9 +157,9 @@ def read_body(body: bytes, charter: Charter) -> Posterior:
         posterior = Posterior(structure, parts)
     except InvalidPosterior as error:
         raise Refused("domain", str(error)) from None
-    if body_of(posterior) != body:
+    if body_of(posterior, note) != body:
         raise Refused("shape", "the body is not the canonical encoding of its contribution.")
-    return posterior
+    return posterior, note
 
 
 def check_shapes(parts: Mapping[str, Contribution], structure: Structure) -> None:

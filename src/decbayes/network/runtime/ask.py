@@ -84,14 +84,16 @@ class Inquiry:
 def is_description(description: dict[str, Any]) -> bool:
     """Whether it is of the form that `describe` gives."""
     kinds = {"counted": dict, "observations": int, "set": str}
-    return all(isinstance(description.get(name), kind) for name, kind in kinds.items()) and tells_members(description)
+    named = all(isinstance(description.get(name), kind) for name, kind in kinds.items())
+    return named and tells_members(description) and tells_belief(description)
 
 
 def is_status(status: dict[str, Any]) -> bool:
     """Whether it is of the form that an agent's status has."""
     kinds = {"agent": str, "charter": str, "neighbours": list, "refused": dict, "root": str, "heard": dict}
     named = all(isinstance(status.get(name), kind) for name, kind in kinds.items())
-    return named and all(isinstance(each, dict) for each in status["neighbours"]) and tells_members(status)
+    spoken = named and all(isinstance(each, dict) for each in status["neighbours"])
+    return spoken and tells_members(status) and tells_belief(status)
 
 
 def tells_members(told: dict[str, Any]) -> bool:
@@ -106,6 +108,22 @@ def tells_members(told: dict[str, Any]) -> bool:
         and all(isinstance(each.get(name, 0), int | float) for name in numbers)
         for each in members.values()
     )
+
+
+def tells_belief(told: dict[str, Any]) -> bool:
+    """Whether what is told of how far to believe the merge, if anything, is of the form that is printed."""
+    shares, scores = told.get("overlaps", {}), told.get("scores", {})
+    if not isinstance(shares, dict) or not isinstance(scores, dict) or not all(map(is_list, shares.values())):
+        return False
+    gain = told.get("gain", [])
+    whole = is_list(told.get("stale_notes", [])) and is_list(gain) and isinstance(told.get("held_back", 0), int)
+    numbers = [*scores.values(), *(gain if whole else ()), *(x for own in shares.values() for x in own)]
+    texts = [told.get("intervals", ""), told.get("per", "")]
+    return whole and all(isinstance(x, int | float) for x in numbers) and all(isinstance(x, str) for x in texts)
+
+
+def is_list(value: object) -> bool:
+    return isinstance(value, list)
 
 
 def printable(text: bytes) -> str:

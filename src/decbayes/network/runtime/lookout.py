@@ -102,6 +102,8 @@ class Lookout:
         try:
             merged = self._agent.merged()
             described = set_description(merged, self._agent.pool)
+            if self._agent.charter.rules.notes:
+                self._agent.pool.believed()
         except DecbayesError as error:
             self._inbox.post(partial(self._log, "not_merged", why=str(error)))
             return

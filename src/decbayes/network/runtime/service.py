@@ -14,7 +14,7 @@ from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.effects import Effect, Send, persist_first
 from decbayes.network.protocol.evidence import Learned
 from decbayes.network.protocol.messages import message_bytes
-from decbayes.network.protocol.pool import Entry
+from decbayes.network.protocol.pool import Evidence
 from decbayes.network.runtime.links import Links
 from decbayes.network.runtime.log import Log
 from decbayes.network.runtime.lookout import QUIET_TICKS, Lookout
@@ -24,7 +24,7 @@ from decbayes.network.runtime.owner import Job, Outcome, Owner
 from decbayes.network.runtime.queues import SHARES, Inbox, Worker
 from decbayes.network.runtime.status import TICK_SECONDS, about_members, status_of
 from decbayes.network.runtime.store import SqliteStore
-from decbayes.network.runtime.stored import set_description
+from decbayes.network.runtime.stored import answered
 from decbayes.network.runtime.transport import SLACK, Question, Transport
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 # Refining waits until there is no news, but not longer than this: in a large group there is always news.
 MOST_QUIET_TICKS = 60
+# So long without new evidence, and what the charter asks members to say of the merge is worked out; refining is first.
+NOTE_TICKS = 25
 MOST_QUESTIONS = 64
 # Of refusals of one kind the first is told, and the number of further ones every so many ticks.
 REFUSAL_TICKS = 50
@@ -68,7 +70,8 @@ class Service:
         self._fits, self._answers, self._merges = Worker(), Worker(), Worker()
         self._failure: DecbayesError | None = None
         self._data: list[Any] = []
-        self._refined_against: list[Entry] = []
+        self._refined_against: list[Evidence] = []
+        self._evidence, self._ticks_same = b"", 0
         self._ticks_due = 0
         self.transport = Transport(agent, links, self._inbox, self._answer)
         self._lookout = Lookout(agent, self.transport, self._inbox, self._merges, log)
@@ -144,6 +147,8 @@ class Service:
             self._merges.submit(partial(self._watcher.merge, self.agent))
         if self._refinements and not self.agent.waiting:
             self._refine()
+        if self.agent.charter.rules.notes:
+            self._look_at_merge()
         if self.agent.ticks % REFUSAL_TICKS == 0:
             self.log.end_tick()
 
@@ -184,11 +189,19 @@ class Service:
 
     def _refine(self) -> None:
         """Refit against the others' evidence, once for each time that it has changed."""
-        others = [entry for entry in self.agent.pool.entries() if entry[0] != self.agent.id]
+        others = [record.evidence for record in self.agent.pool.counted() if record.origin != self.agent.id]
         self._ticks_due = self._ticks_due + 1 if others != self._refined_against else 0
         if self._ticks_due >= (QUIET_TICKS if self._lookout.quiet >= QUIET_TICKS else MOST_QUIET_TICKS):
             self._refinements, self._ticks_due, self._refined_against = self._refinements - 1, 0, others
             self._fit(self._relearn)
+
+    def _look_at_merge(self) -> None:
+        """Once there is no more new evidence, say beside the own what others need to believe the merge."""
+        evidence = self.agent.pool.evidence
+        self._ticks_same = self._ticks_same + 1 if evidence == self._evidence else 0
+        self._evidence = evidence
+        if self._ticks_same == NOTE_TICKS:
+            self._fits.submit(self._run_look)
 
     def _fit(self, job: Fit) -> None:
         self._fits.submit(partial(self._run_fit, job))
@@ -250,6 +263,14 @@ class Service:
             self._inbox.post(partial(self._publish, job, learned, done))
             done.wait()
 
+    def _run_look(self) -> None:
+        try:
+            look = self.agent.look()
+        except DecbayesError as error:
+            self._inbox.post(partial(self.log, "not_looked", why=str(error)))
+            return
+        self._inbox.post(partial(self.agent.attach, look))
+
     def _run_order(self, number: int, job: Job) -> None:
         try:
             outcome = job()
@@ -266,9 +287,8 @@ class Service:
 
     def _answer_merged(self, question: Question) -> None:
         try:
-            merged = self.agent.merged()
+            answer = answered(self.agent.pool)
         except DecbayesError as error:
             question.refuse(str(error))
         else:
-            posterior = self.agent.charter.update.whole(merged.posterior)
-            question.answer(to_bytes(posterior), set_description(merged, self.agent.pool))
+            question.answer(to_bytes(answer.posterior), answer.description)

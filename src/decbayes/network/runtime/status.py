@@ -6,7 +6,7 @@ from typing import Any
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.effects import Peer
 from decbayes.network.protocol.pool import Merged, Pool
-from decbayes.network.runtime.stored import members
+from decbayes.network.runtime.stored import belief_description, members
 
 TICK_SECONDS = 0.2
 
@@ -54,7 +54,8 @@ def about_members(pool: Pool, merged: Merged | None) -> dict[str, Any]:
     """What is known of each member, with what the last merge has shown; and who holds the same data."""
     called = pool.roster.called
     same = [sorted(map(called, origins)) for origins in pool.same_data()]
-    return {"members": members(pool, merged), "same_data": same}
+    told = {"members": members(pool, merged), "same_data": same}
+    return told if pool.belief is None else {**told, **belief_description(pool.belief, pool)}
 
 
 def problems(told: Mapping[str, Any], charter: str) -> list[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from decbayes.errors import StoreFailed
+from decbayes.network.protocol.beliefs import Belief
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.keys import AgentId, agent_id
 from decbayes.network.protocol.pool import Merged, Pool
@@ -24,9 +25,14 @@ class Answer:
 
 def stored(path: str | os.PathLike[str], charter: Charter) -> Answer:
     """The merged posterior of what an agent's store holds, whether the agent runs or not."""
-    pool = stored_pool(path, charter)
-    merged = pool.merged()
-    return Answer(charter.update.whole(merged.posterior), set_description(merged, pool))
+    return answered(stored_pool(path, charter))
+
+
+def answered(pool: Pool) -> Answer:
+    """The merged posterior of what a pool holds, and all that is known of it."""
+    merged, belief = pool.merged(), pool.believed()
+    posterior = pool.charter.update.whole(belief.posterior)
+    return Answer(posterior, {**set_description(merged, pool), **belief_description(belief, pool)})
 
 
 def stored_parts(path: str | os.PathLike[str], charter: Charter) -> dict[str, Posterior]:
@@ -57,6 +63,23 @@ def set_description(merged: Merged, pool: Pool) -> dict[str, Any]:
         "members": members(pool, merged),
         "same_data": [sorted(map(called, same)) for same in pool.same_data()],
     }
+
+
+def belief_description(belief: Belief, pool: Pool) -> dict[str, Any]:
+    """Whether the merge is calibrated, and what members say of it and of themselves."""
+    called, scores = pool.roster.called, belief.scores
+    if not pool.charter.rules.notes:
+        return {}
+    told: dict[str, Any] = {
+        "intervals": belief.posterior.uncertainty + (f": {belief.why}" if belief.why else ""),
+        "stale_notes": [called(origin) for origin in belief.stale],
+        "overlaps": {called(origin): [round(float(x), 4) for x in each] for origin, each in belief.overlaps.items()},
+    }
+    if scores is not None:
+        told["scores"] = {str(name): round(scores.score(name), 6) for name in scores.names}
+        told["gain"] = [round(scores.score("merged") - scores.score("own"), 6), round(scores.error("merged", "own"), 6)]
+        told["held_back"], told["per"] = scores.observations, scores.unit
+    return told
 
 
 def members(pool: Pool, merged: Merged | None) -> dict[str, dict[str, Any]]:

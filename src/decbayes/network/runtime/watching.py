@@ -232,6 +232,7 @@ def network_view(charter: Charter, status: Mapping[str, Any], left: Mapping[str,
         "links": [[me, name] for name in told],
         "strangers": sum(each["member"] is None for each in status["neighbours"]),
         "problems": problems(status, charter.short_fingerprint),
+        "intervals": status.get("intervals"),
     }
 
 

@@ -40,6 +40,12 @@ def refine(history: "History", site: Site) -> None:
         history.simulation.perform(site, site.agent.refine(rng=history.rng))
 
 
+def look(history: "History", site: Site) -> None:
+    """A site says what it sees of the merge, which may be another by the time that it is heard."""
+    if site.agent is not None and site.agent.own.shards <= site.shards.keys():
+        history.simulation.perform(site, site.agent.attach(site.agent.look()))
+
+
 def retract(history: "History", site: Site) -> None:
     if site.agent is not None and site.shards and history.rng.random() < 0.2:
         history.simulation.perform(site, site.agent.retract())
@@ -202,6 +208,7 @@ ACTIONS = weighted(
     {
         observe: 6.0,
         refine: 1.0,
+        look: 2.0,
         retract: 0.3,
         withdraw: 1.0,
         vote: 4.0,

@@ -1,6 +1,6 @@
 """What must hold in every simulated run, checked after every single event and at the end."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.keys import AgentId, short
 from decbayes.network.protocol.pool import Entry, Merged, Pool, Proof
 from decbayes.network.protocol.record import Record
+from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:
     from decbayes.network.simulation.sites import Site
@@ -123,6 +124,27 @@ def check_agreement(sites: Sequence["Site"], everybody: Sequence["Site"], ledger
     check_removed(pool, counted.keys(), sites, everybody)
     if not counted.keys() & ledger.traitors:
         check_batch(agents[0].merged(), counted, everybody)
+
+
+def check_belief(sites: Sequence["Site"], before: Mapping[int, Posterior], ledger: Ledger) -> None:
+    """What sites say of a merge changes nothing in it, and they agree on how far to believe it.
+
+    If all whose evidence counts have looked at it, it is calibrated; for the conjugate Gaussian that changes no width.
+    """
+    agents = {site.number: site.agent for site in sites if site.agent is not None}
+    if any(agent.posterior() != before[number] for number, agent in agents.items()):
+        raise Violation("looking at a merge has changed it")
+    beliefs = [agent.pool.believed() for agent in agents.values()]
+    if len({belief.posterior.digest + belief.why for belief in beliefs}) > 1:
+        raise Violation("connected sites differ in how far they believe the same merge")
+    speaking = {agent.id for agent in agents.values() if agent.id not in ledger.traitors and not agent.retracted}
+    counted = {record.origin: record for record in next(iter(agents.values())).pool.counted()}
+    belief = beliefs[0]
+    if len(agents) > 1 and counted and counted.keys() <= speaking and (belief.why or belief.stale):
+        raise Violation(f"all have looked at the merge, and it is not calibrated: {belief.why}")
+    plain = next(iter(agents.values())).posterior()
+    if not np.allclose(belief.posterior.deviation("mean"), plain.deviation("mean"), rtol=1e-9):
+        raise Violation("where nothing is hidden, calibration has changed a deviation")
 
 
 def check_complete(site: "Site", record: Record | None) -> None:

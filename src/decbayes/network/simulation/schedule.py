@@ -8,9 +8,9 @@ import numpy as np
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.keys import Identity
-from decbayes.network.protocol.limits import Limits
-from decbayes.network.simulation.actions import ACTIONS, PEACEFUL, Action, betray, exaggerate, observe
-from decbayes.network.simulation.ledger import Violation, check_agreement
+from decbayes.network.protocol.limits import Limits, Rules
+from decbayes.network.simulation.actions import ACTIONS, PEACEFUL, Action, betray, exaggerate, look, observe
+from decbayes.network.simulation.ledger import Violation, check_agreement, check_belief
 from decbayes.network.simulation.simulator import MakeAgent, Simulation, Weather
 from decbayes.network.simulation.sites import Site
 from decbayes.network.simulation.topology import TOPOLOGIES, groups
@@ -32,6 +32,7 @@ class Plan:
     traitors: bool = False
     heal: bool = True
     removes: bool = True
+    looks: bool = True
 
 
 class History:
@@ -81,14 +82,27 @@ class History:
             self.rewire()
 
     def agree(self) -> int:
-        """Rounds until all connected sites agree, checked; a violation if they never do."""
+        """Rounds until all connected sites agree, checked; a violation if they never do.
+
+        Then all of them look at what they agree on, and must agree on how far to believe it as well.
+        """
+        rounds = self._settle()
+        for group in self._groups():
+            check_agreement(group, self.simulation.sites, self.simulation.ledger)
+        before = {site.number: site.agent.posterior() for site in self.simulation.running if site.agent is not None}
+        for site in self.simulation.running if self.plan.looks else ():
+            look(self, site)
+        self._settle()
+        for group in self._groups() if self.plan.looks else ():
+            check_belief(group, before, self.simulation.ledger)
+        return rounds
+
+    def _settle(self) -> int:
         rounds = 0
         while rounds < ROUNDS_TO_AGREE and not self._settled():
             self.simulation.round()
             self._rekey()
             rounds += 1
-        for group in self._groups():
-            check_agreement(group, self.simulation.sites, self.simulation.ledger)
         return rounds
 
     def _settled(self) -> bool:
@@ -117,7 +131,8 @@ class History:
         table = ACTIONS if self.plan.faults else PEACEFUL
         actions, ends = table
         chosen = actions[int(np.searchsorted(ends, self.rng.random() * ends[-1], side="right"))]
-        return observe if chosen in (betray, exaggerate) and not self.plan.traitors else chosen
+        unplanned = () if self.plan.traitors else (betray, exaggerate)
+        return observe if chosen in unplanned or (chosen is look and not self.plan.looks) else chosen
 
     def rewire(self) -> None:
         kind = self.plan.topology
@@ -142,6 +157,7 @@ def simulated_charter(keys: list[Identity]) -> Charter:
         members={f"site {number}": key.public for number, key in enumerate(keys)},
         # Few versions to spare, so that whoever publishes often has to wait for others.
         limits=Limits(members=max(2, len(keys)), versions=2),
+        rules=Rules(intervals=True),
     )
 
 
@@ -157,6 +173,7 @@ def plan_for(seed: int, *, agents: int = 8, steps: int = 200) -> Plan:
         traitors=seed % 5 == 4,
         heal=seed % 7 != 6,
         removes=seed % 3 != 2,
+        looks=seed % 4 == 1,
     )
 
 

@@ -21,7 +21,7 @@ export function drawNetwork(network) {
   const counted = members.filter((member) => member.state === "counted").length;
   parts.push(`contributions of ${counted}`);
   const summary = parts.filter(Boolean).join(", ");
-  setText(byId("network-summary"), `${summary}.`);
+  setText(byId("network-summary"), network.intervals ? `${summary}. Intervals of the merge: ${network.intervals}.` : `${summary}.`);
   byId("graph").setAttribute("aria-label", `Graph of ${summary}; the table below says the same`);
   drawProblems(network.problems ?? []);
   drawGraph(network, kinds);

@@ -1,0 +1,174 @@
+"""Why features fall short, and how often like sites are found to differ.
+
+    python benchmarks/beliefs.py [--sets N] [--jobs N] [--part features|sites]
+
+`features`: 90 % intervals of the three noisy features of `coverage.py` with the centre of one method and the width of
+another (mean field, calibrated, Gibbs sampling), and how far mean field's centres are from those of Gibbs sampling, in
+the sampler's deviations. "one by one" is mean field; "together" keeps all features of an observation in one table of
+2³ probabilities, which takes away what mean field assumes of them. Only sets where no feature is lost are counted.
+`sites`: how often `alignment.heterogeneity` finds components of like sites different at the 5 % level, by setting.
+It should be 5 %. Deviations are mean field's, and then those of `calibrate`. The output is a JSON object.
+"""
+
+import argparse
+import json
+import os
+import sys
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+from itertools import product
+from multiprocessing import get_context
+from pathlib import Path
+
+sys.path.sort(key=lambda folder: folder == str(Path(__file__).parent))
+for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ.setdefault(threads, "1")
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.special import digamma, softmax
+from scipy.stats import norm
+
+import decbayes as db
+
+sys.path.append(str(Path(__file__).parent))
+from importlib import util
+
+WIDTH = norm.ppf(0.95)
+# A feature whose estimate is so many Gibbs deviations away was not found, or is another's mixture.
+LOST = 6.0
+
+
+def coverage_settings():
+    """`coverage.py` of this folder: there is a library of its name."""
+    spec = util.spec_from_file_location("coverage_benchmark", Path(__file__).parent / "coverage.py")
+    module = util.module_from_spec(spec)
+    sys.modules["coverage_benchmark"] = module
+    spec.loader.exec_module(module)
+    return module.SETTINGS
+
+
+def together(data, means, variances, alpha, beta, noise, prior_variance):
+    """Mean field with one table of all features of an observation, from a start; the features' means."""
+    table = np.array(list(product([0.0, 1.0], repeat=len(means))))
+    for _ in range(3000):
+        mixed = table @ means
+        level = table @ (digamma(alpha) - digamma(beta))
+        level -= 0.5 / noise * ((mixed**2).sum(axis=1) + data.shape[1] * table @ variances)
+        shares = softmax(level + data @ mixed.T / noise, axis=1)
+        had, pairs = shares @ table, np.einsum("ns,sk,sl->kl", shares, table, table)
+        count, before = had.sum(axis=0), means.copy()
+        variances = 1.0 / (1.0 / prior_variance + count / noise)
+        for k in range(len(means)):
+            others = np.delete(pairs[k], k) @ np.delete(means, k, axis=0)
+            means[k] = variances[k] * (had[:, k] @ data - others) / noise
+        alpha, beta = 1.0 + count, 1.0 + len(data) - count
+        if np.abs(means - before).max() < 1e-8:
+            break
+    return means
+
+
+def feature_set(seed):
+    """Errors and deviations of one data set, by method; None where calibration is refused."""
+    warnings.simplefilter("ignore")
+    setting, rng = coverage_settings()["features, noisy"], np.random.default_rng([seed, 13])
+    data, truth = setting.simulate(rng)
+    fitted = setting.model.fit(data, rng=rng).posterior
+    batch = db.refine(setting.model, [data], [fitted], rng=rng, tolerance=1e-3).merged
+    try:
+        found = db.calibrate(setting.model, [data], batch)
+    except db.DecbayesError:
+        return None
+    order, noise = setting.order(truth, {"features": batch.mean("features")}), setting.noise
+    given = [batch.mean("features").copy(), *batch.parameters("inclusion").values()]
+    joint = together(data, given[0], batch.parameters("features")["variance"], given[1], given[2], noise, 1.0)
+    drawn = setting.sampled(data, truth, rng)["features"]
+    values = [batch.mean("features")[order], joint[order], drawn.mean(axis=0)]
+    widths = [batch.deviation("features")[order], found.deviation("features")[order], drawn.std(axis=0)]
+    return np.stack([*(value - truth["features"] for value in values), *widths])
+
+
+def features(sets, pool):
+    rows = [row for row in pool.map(feature_set, range(sets)) if row is not None]
+    alone, joint, sampled, plain, wide, gibbs = np.stack(rows, axis=1)
+    kept = (np.abs(alone - sampled) / gibbs).max(axis=(1, 2)) < LOST
+    result = {"sets": len(rows), "lost": int((~kept).sum())}
+
+    def told(name, errors, widths, which):
+        result[name] = round(float((np.abs(errors) < WIDTH * widths)[which].mean()), 3)
+
+    everything = np.ones(len(rows), dtype=bool)
+    for ending, which in (("", everything), (", none lost", kept)):
+        told(f"mean field{ending}", alone, plain, which)
+        told(f"calibrated{ending}", alone, wide, which)
+        told(f"mean field's centre, Gibbs's width{ending}", alone, gibbs, which)
+        told(f"centre of all together, Gibbs's width{ending}", joint, gibbs, which)
+        told(f"Gibbs's centre, calibrated width{ending}", sampled, wide, which)
+        told(f"Gibbs{ending}", sampled, gibbs, which)
+    for name, errors in (("one by one", alone), ("together", joint)):
+        away = ((errors - sampled) / gibbs)[kept]
+        result[f"away from Gibbs, {name}"] = round(float(np.sqrt((away**2).mean())), 2)
+    result["calibrated width over Gibbs's"] = round(float(np.median((wide / gibbs)[kept])), 3)
+    return result
+
+
+def like_sites(task):
+    """Probabilities and ratios of the test, at like sites: one data set."""
+    kind, seed = task
+    rng = np.random.default_rng([seed, 7])
+    if kind == "topics":
+        model = db.LatentDirichletAllocation(4, tuple(f"w{word}" for word in range(80)), 0.2, 0.1)
+        truth = rng.dirichlet(np.full(80, 0.1), size=4)
+        shares = rng.dirichlet(np.full(4, 0.2), size=(6, 100))
+        shards = [csr_array(rng.multinomial(40, own @ truth).astype(float)) for own in shares]
+    else:
+        place = {"apart": 1.5, "overlapping": 0.7}[kind]
+        model = db.GaussianMixture(2, 1, variance=0.25, prior_variance=4.0, ascent=db.Ascent(restarts=2))
+        shards = [rng.normal(np.array([-place, place])[rng.integers(2, size=(100, 1))], 0.5) for _ in range(6)]
+    found = db.align([fit.posterior for fit in model.fit_many(shards, rng=rng)])
+    warnings.simplefilter("ignore")
+    try:
+        wide = db.calibrate(model, shards, found.merged())
+    except db.DecbayesError:
+        return None
+    (plain,), (each,) = found.heterogeneity().values(), found.heterogeneity(wide).values()
+    differ = [plain.differ(slot) for slot in range(len(plain.ratio))]
+    return plain.probability.tolist(), plain.ratio.tolist(), differ, each.probability.tolist(), each.ratio.tolist()
+
+
+def rate(probability):
+    """How often it is below 5 %, and the standard error of that over data sets."""
+    shares = (probability < 0.05).mean(axis=1)
+    return [round(float(shares.mean()), 3), round(float(shares.std(ddof=1) / np.sqrt(len(shares))), 3)]
+
+
+def sites(sets, pool):
+    result = {}
+    for kind in ("apart", "overlapping", "topics"):
+        rows = [row for row in pool.map(like_sites, [(kind, seed) for seed in range(sets)]) if row is not None]
+        plain, ratio, differ, wide, wide_ratio = (np.array([row[place] for row in rows]) for place in range(5))
+        result[kind] = {
+            "sets": len(rows),
+            "size at 5 %": rate(plain),
+            "ratio": round(float(np.median(ratio)), 3),
+            "worth a word": round(float(differ.mean()), 3),
+            "size at 5 %, calibrated": rate(wide),
+            "ratio, calibrated": round(float(np.median(wide_ratio)), 3),
+        }
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", type=int, default=200)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--part", choices=("features", "sites"))
+    options = parser.parse_args()
+    parts = {"features": features, "sites": sites}
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        chosen = [options.part] if options.part else list(parts)
+        print(json.dumps({part: parts[part](options.sets, pool) for part in chosen}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

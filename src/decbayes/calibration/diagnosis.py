@@ -1,0 +1,107 @@
+"""How close an approximate posterior is to the one that data and prior define: the tail of importance ratios.
+
+With z summed out, draws θ of the posterior q have the weights
+
+    log w(θ) = Σ_n log p(x_n | θ) + log p(θ) − log q(θ),    log p(θ) − log q(θ) = −(λ − λ0) · T(θ) + a constant
+
+The sum over n adds up over sites. The largest weights follow a generalized Pareto distribution, whose shape k says how
+many moments they have (Vehtari and others, 2024): below 0.5 the variance is finite and q is close, above 0.7 it is not.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from decbayes.arguments import check_kind, check_whole
+from decbayes.calibration.validation import model_of
+from decbayes.families import Array, dense
+from decbayes.models.model import Model
+from decbayes.posterior import Posterior
+
+# Shapes up to these say that the approximation is close, and that it will do.
+CLOSE, FAIR = 0.5, 0.7
+# Draws that a shape can be learned from, at least.
+LEAST_DRAWS = 100
+# A shape is drawn towards a half as if by so many further draws in the tail.
+PRIOR_DRAWS = 10
+# Ratios of an exact posterior are all the same, but for this.
+ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The shape k of the importance ratios' tail, learned from so many draws."""
+
+    shape: float
+    draws: int
+
+    @property
+    def close(self) -> bool:
+        return self.shape <= CLOSE
+
+    def __str__(self) -> str:
+        if self.shape == -np.inf:
+            return "The posterior is exact."
+        text = f"k = {self.shape:.2f}"
+        if self.close:
+            return f"{text}: the approximation is close to the posterior."
+        if self.shape <= FAIR:
+            return f"{text}: the approximation will do; calibrate its intervals."
+        return (
+            f"{text}: the approximation misses part of the posterior. Calibrate its intervals, and do not rely on its "
+            "tails or joint probabilities."
+        )
+
+
+def diagnose(
+    model: Model, shards: Iterable[Any], posterior: Posterior, *, draws: int = 1000, seed: int = 0
+) -> Diagnosis:
+    """How close a posterior is to the exact one, given all data that it was fitted to.
+
+    It is about all parameters together, and of one labelling of the components. Regressions, mixtures and tables can
+    be diagnosed; other models do not say how probable data are given their parameters.
+    """
+    check_kind(Posterior, posterior=posterior)
+    check_whole(LEAST_DRAWS, draws=draws)
+    check_whole(0, seed=seed)
+    known, values = model_of(model, posterior), posterior.sample(draws, np.random.default_rng(seed))
+    ratios = -told(posterior, values)
+    for shard in shards:
+        ratios = ratios + known.log_likelihoods(values, shard)
+    return Diagnosis(pareto_shape(ratios), draws)
+
+
+def told(posterior: Posterior, values: Any) -> Array:
+    """(λ − λ0) · T(θ) for each draw."""
+    families = posterior.structure.families
+    parts = [
+        (family.statistics(values[name]) * dense(posterior.contribution[name])).sum(axis=(-2, -1))
+        for name, family in families.items()
+    ]
+    return np.asarray(np.sum(parts, axis=0))
+
+
+def pareto_shape(log_ratios: Array) -> float:
+    """The shape of the tail of ratios: the largest 3√S of them, over the next smaller one."""
+    rising = np.sort(log_ratios - np.max(log_ratios))
+    size = int(min(len(rising) / 5, 3 * sqrt(len(rising))))
+    beyond = np.exp(rising[-size:]) - np.exp(rising[-size - 1])
+    return shape_of(beyond) if rising[0] < -ROUNDING else -np.inf
+
+
+def shape_of(beyond: Array) -> float:
+    """The shape of a generalized Pareto distribution, from a sorted sample (Zhang and Stephens, 2009).
+
+    b = −k/σ has a posterior over a grid of quantiles of its prior; given b, the likelihood's best k is a mean.
+    """
+    size, grid = len(beyond), 30 + int(sqrt(len(beyond)))
+    quarter = beyond[int(size / 4 + 0.5) - 1]
+    b = (1.0 - np.sqrt(grid / (np.arange(1, grid + 1) - 0.5))) / (3.0 * quarter) + 1.0 / beyond[-1]
+    shapes = np.log1p(-b[:, None] * beyond).mean(axis=1)
+    height = size * (np.log(-b / shapes) - shapes - 1.0)
+    weights = np.exp(height - height.max())
+    found = np.log1p(-(b @ weights / weights.sum()) * beyond).mean()
+    return float((size * found + PRIOR_DRAWS * 0.5) / (size + PRIOR_DRAWS))

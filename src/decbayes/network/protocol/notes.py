@@ -1,0 +1,160 @@
+"""What a member says of one merged posterior beside its contribution, so that the others know how far to believe it.
+
+A note travels in the body of the member's record, as further arrays, if the charter's rules ask for it. It names the
+posterior that it is about, and says nothing about any other: notes of an earlier merge are passed over.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from decbayes.calibration import Information, Scores, overlap, validate
+from decbayes.calibration.validation import LEAST_HELD_BACK, model_of, told_per
+from decbayes.errors import InvalidFile, InvalidPosterior, NotCalibrated
+from decbayes.families import Array
+from decbayes.models.information import size_of
+from decbayes.models.model import Model
+from decbayes.network.protocol.charter import Charter
+from decbayes.network.protocol.keys import AgentId
+from decbayes.posterior import Posterior
+
+if TYPE_CHECKING:
+    from decbayes.network.protocol.pool import Merged
+
+PREFIX = "note/"
+SCORED = ("merged", "others", "own")
+NONE = np.zeros(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Note:
+    """How a site's contribution depends on a merge, the overlaps of its components, and how well the merge predicts.
+
+    `overlaps` are those of its own components, and empty where there are none to tell apart. `scores` are of what the
+    site has held back: the merge, the merge without it, and its own posterior.
+    """
+
+    at: str
+    information: Information | None = None
+    overlaps: Array = field(default_factory=lambda: NONE)
+    scores: Scores | None = None
+
+    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """The note by the names that its parts have in a record."""
+        parts: dict[str, np.ndarray[Any, Any]] = {"at": np.frombuffer(bytes.fromhex(self.at), dtype="<i4")}
+        if self.information is not None:
+            matrix = self.information.matrix
+            parts |= {"step": self.information.contribution, "slope": matrix[np.triu_indices(len(matrix))]}
+        if self.overlaps.size:
+            parts["overlaps"] = self.overlaps
+        if self.scores is not None:
+            sums = self.scores.observations, *self.scores.sums, *self.scores.products.ravel()
+            parts["scores"] = np.array(sums, dtype=np.float64)
+        return {PREFIX + name: part for name, part in parts.items()}
+
+
+def same_note(one: Note, other: Note) -> bool:
+    mine, theirs = one.arrays(), other.arrays()
+    return mine.keys() == theirs.keys() and all(np.array_equal(part, theirs[name]) for name, part in mine.items())
+
+
+def note_from(arrays: Mapping[str, Any], model: Model) -> Note | None:
+    """The note in a record's arrays, checked; None where there is none."""
+    parts = {name.removeprefix(PREFIX): part for name, part in arrays.items() if name.startswith(PREFIX)}
+    if not parts:
+        return None
+    if not parts.keys() <= {"at", "step", "slope", "overlaps", "scores"} or not names_posterior(parts):
+        raise InvalidFile("the note has other parts than notes have.")
+    numbers = [part for name, part in parts.items() if name != "at"]
+    if not all(part.ndim == 1 and part.dtype == np.float64 and np.isfinite(part).all() for part in numbers):
+        raise InvalidFile("the note holds something else than finite numbers.")
+    overlaps = parts.get("overlaps", NONE)
+    if not ((overlaps >= 0.0) & (overlaps <= 1.0)).all():
+        raise InvalidFile("overlaps are shares from 0 to 1.")
+    at = parts["at"].tobytes().hex()
+    return Note(at, information_from(at, parts), overlaps, scores_from(at, parts, model))
+
+
+def names_posterior(parts: Mapping[str, Any]) -> bool:
+    at = parts.get("at", NONE)
+    return bool(at.shape == (8,) and at.dtype == np.dtype("<i4"))
+
+
+def information_from(at: str, parts: Mapping[str, Any]) -> Information | None:
+    step, slope = parts.get("step", NONE), parts.get("slope", NONE)
+    size = len(step)
+    if len(slope) != size * (size + 1) // 2:
+        raise InvalidFile("the note's matrix does not fit its vector.")
+    if not size:
+        return None
+    matrix = np.zeros((size, size))
+    matrix[np.triu_indices(size)] = slope
+    return Information(at, 1, step, matrix + np.triu(matrix, 1).T)
+
+
+def scores_from(at: str, parts: Mapping[str, Any], model: Model) -> Scores | None:
+    if "scores" not in parts:
+        return None
+    count, side = parts["scores"], len(SCORED) + 1
+    if len(count) != 1 + side + side**2 or not (count[0] >= LEAST_HELD_BACK and count[0] == int(count[0])):
+        raise InvalidFile("the note's scores are not those of a merge, the others and the site.")
+    sums, products = count[1 : 1 + side], count[1 + side :].reshape(side, side)
+    return Scores(SCORED, (at, "", ""), int(count[0]), sums, products, *told_per(model))
+
+
+def note_of(charter: Charter, merged: "Merged", origin: AgentId, data: Any, held: Any) -> Note:
+    """What a member's data, and what it has held back of them, say of the merge."""
+    posterior, site = merged.posterior, [entry[0] for entry in merged.entries].index(origin)
+    information = own_information(charter, posterior, data) if charter.rules.intervals else None
+    try:
+        overlaps, scores = (
+            own_overlaps(charter.model, merged, site, data),
+            own_scores(charter.model, merged, site, held),
+        )
+    except InvalidPosterior:
+        # Without this member's contribution the merge is no posterior, so that there is nothing to compare with.
+        overlaps, scores = NONE, None
+    return Note(posterior.digest, information, overlaps, scores)
+
+
+def own_information(charter: Charter, posterior: Posterior, data: Any) -> Information | None:
+    """How the contribution depends on the merge; None where that cannot be said, or would say too much of the data."""
+    if obstacle(charter):
+        return None
+    model = model_of(charter.model, posterior)
+    try:
+        size = size_of(posterior.structure)
+        fits = model.count(data) >= size and 8 * size**2 <= charter.limits.record_bytes
+        return Information.of(model, data, posterior) if fits else None
+    except NotCalibrated:
+        return None
+
+
+def obstacle(charter: Charter) -> str:
+    """Why merges of this group cannot be calibrated by notes; empty if they can."""
+    if not charter.rules.intervals:
+        return "the charter has no rule `intervals`"
+    if charter.model.calibrated_by != "linear response":
+        return f"{charter.model_name} is calibrated by refits of all data (`decbayes.calibrate` in Python)"
+    if charter.rules.robust or charter.rules.share < 1.0:
+        return "the merge is not the sum of what members contribute (rules `robust`, `share`)"
+    if charter.epoch is not None:
+        return "data of earlier epochs are not looked at again"
+    return ""
+
+
+def own_overlaps(model: Model, merged: "Merged", site: int, data: Any) -> Array:
+    alignment = merged.alignment
+    if alignment is None or len(alignment.posteriors) < 2 or len(alignment.structure.symmetry) != 1:
+        return NONE
+    return np.clip(overlap(model, alignment, site, data), 0.0, 1.0)
+
+
+def own_scores(model: Model, merged: "Merged", site: int, held: Any) -> Scores | None:
+    alignment = merged.alignment
+    if held is None or alignment is None or model.count(held) < LEAST_HELD_BACK:
+        return None
+    posteriors: Sequence[Posterior] = (merged.posterior, alignment.without(site), alignment.posteriors[site])
+    return validate(model, dict(zip(SCORED, posteriors, strict=True)), held)
