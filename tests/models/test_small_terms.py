@@ -131,7 +131,7 @@ def test_shares_of_topics_are_a_fixed_point_of_the_document_updates(topics, rng)
 
 def test_centres_are_spread_out_and_never_chosen_twice(rng):
     """Two far clusters and two centres: one in each, but for one chance in thousands."""
-    from decbayes.models.clusters import spread_out_centres
+    from decbayes.models.centres import spread_out_centres
 
     points = np.concatenate([rng.normal(0.0, 0.01, size=(50, 1)), rng.normal(100.0, 0.01, size=(50, 1))])
     for _ in range(20):

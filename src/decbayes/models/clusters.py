@@ -14,9 +14,9 @@ from decbayes.arguments import Above, check_positive, real_array
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Weights, dense
 from decbayes.models.ascent import Ascent, Fit, Keep, OnPass, Watch, as_arrays, fit_best, fit_of, inside
+from decbayes.models.centres import nearest, spread_out_centres, summed
 from decbayes.models.emissions import Emissions, Natural, Reference, coefficients, plus
 from decbayes.models.information import mixture_information
-from decbayes.models.likelihoods import squared_distances
 from decbayes.models.mixture_moves import MixtureMoves
 from decbayes.models.model import Model, Number, Row
 from decbayes.models.number import Search, check_number, known_number
@@ -285,27 +285,3 @@ def as_shares(assignments: Any, observations: int, components: int) -> Array:
             f"shares whose rows add up to one; these have the shape {given.shape}."
         )
     return shares
-
-
-def nearest_centres(places: Array, count: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """The nearest of so many spread-out centres, for each place."""
-    return nearest(places, spread_out_centres(places, count, rng))
-
-
-def nearest(places: Array, centres: Array) -> NDArray[np.intp]:
-    return np.asarray(np.argmin(squared_distances(places, centres), axis=1))
-
-
-def summed(features: Array, labels: NDArray[np.intp], count: int) -> Array:
-    """(count, p): the sums of the features with each label."""
-    return np.stack([features[labels == label].sum(axis=0) for label in range(count)])
-
-
-def spread_out_centres(points: Array, count: int, rng: np.random.Generator) -> Array:
-    """Centres chosen among the points, each with probability proportional to its squared distance (k-means++)."""
-    chosen = [int(rng.integers(len(points)))]
-    distance = squared_distances(points, points[chosen])[:, 0]
-    while len(chosen) < min(count, len(points)) and distance.sum() > 0:
-        chosen.append(int(rng.choice(len(points), p=distance / distance.sum())))
-        distance = np.minimum(distance, squared_distances(points, points[chosen[-1:]])[:, 0])
-    return points[chosen]

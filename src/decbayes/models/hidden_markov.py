@@ -12,8 +12,8 @@ from decbayes.arguments import Above, check_positive, check_whole, given
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Transitions, Weights, dense
 from decbayes.models.ascent import Ascent, Fit, Keep, OnPass, as_arrays, fit_best
+from decbayes.models.centres import nearest_centres
 from decbayes.models.chains import ChainBlocks, Steps, chain_weights, plus, smoothed, stationary
-from decbayes.models.clusters import nearest_centres
 from decbayes.models.emissions import Emissions, Natural, Reference
 from decbayes.models.filling import Filled, fill
 from decbayes.models.model import Row, View
