@@ -106,11 +106,12 @@ class History:
         return rounds
 
     def _settled(self) -> bool:
-        """Whether all connected sites hold the same, and nobody who is listened to has more to say."""
+        """Whether all connected sites hold the same, and nobody who is listened to has more to say or to write."""
         for group in self._groups():
             agents = [site.agent for site in group if site.agent is not None]
-            speaking = [agent for agent in agents if agent.waiting and agent.id not in agent.pool.proofs]
-            if len({agent.pool.root for agent in agents}) > 1 or (speaking and len(group) > 1):
+            listened = [agent for agent in agents if agent.id not in agent.pool.proofs]
+            busy = any(agent.waiting or agent.trouble is not None for agent in listened)
+            if len({agent.pool.root for agent in agents}) > 1 or (busy and len(group) > 1):
                 return False
         return True
 
