@@ -201,6 +201,44 @@ def test_other_solvers_leave_transitions_out_and_say_what_the_merge_is_worth(rng
     assert all(np.isfinite(each[db.CoupledSet(FACTORS)]).all() for each in db.align(posteriors).margins())
 
 
+@pytest.mark.parametrize("states", [4, 7])
+def test_margins_are_what_j_loses_by_the_next_best_relabelling_of_one_site(states, rng):
+    posteriors = sites(states, 3, rng, alike=0.9)
+    found = db.align(posteriors)
+    coupled = db.CoupledSet(FACTORS)
+    placed = [each[coupled] for each in found.assignments]
+    parts = [[posterior.contribution[name] for name in FACTORS] for posterior in posteriors]
+
+    def objective(site, slots):
+        sums = [0.0, 0.0, 0.0]
+        for own, place in zip(parts, [*placed[:site], slots, *placed[site + 1 :]], strict=True):
+            order = np.argsort(place)
+            emission, start, moves = own
+            sums = [a + b for a, b in zip(sums, (emission[order], start[order], moves[order][:, order]), strict=True)]
+        return log_normaliser(*sums)
+
+    for site, margins in enumerate(found.margins()):
+        others = [np.array(order) for order in permutations(range(states))] if states == 4 else swapped(placed[site])
+        reached = [(other, objective(site, other)) for other in others]
+        best = [max(value for other, value in reached if other[k] != placed[site][k]) for k in range(states)]
+        np.testing.assert_allclose(margins[coupled], objective(site, placed[site]) - np.array(best), atol=1e-8)
+        assert (margins[coupled] > -1e-8).all()
+
+
+def test_a_site_alone_has_no_other_slot_for_its_states(rng):
+    (margins,) = db.align(sites(3, 1, rng)).margins()
+    assert np.isposinf(margins[db.CoupledSet(FACTORS)]).all()
+
+
+def swapped(slots):
+    """All ways to exchange two entries."""
+    for one, other in product(range(len(slots)), repeat=2):
+        if one < other:
+            found = slots.copy()
+            found[[one, other]] = slots[[other, one]]
+            yield found
+
+
 def test_a_symmetrised_density_of_chains_is_refused_and_draws_move_rows_and_columns(rng):
     (posterior,) = sites(3, 1, rng)
     symmetrised = db.symmetrize(posterior)

@@ -1,6 +1,6 @@
 """What an alignment's objective would lose elsewhere: margins of single matches, and a bound on all."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,13 @@ from decbayes.families.matrices import Indices
 from decbayes.families.rows import Rows
 from decbayes.merging.components import Components, bases, prior_components
 from decbayes.merging.placement import Placement
-from decbayes.merging.problem import Problem, best_permutation
-from decbayes.merging.quadratic import Match
+from decbayes.merging.problem import Assignments, Problem, best_permutation
+from decbayes.merging.quadratic import Chains, Match
 from decbayes.merging.search import Search
 from decbayes.symmetry import Permutation, identity, inverse
+
+Losses = Callable[[int, NDArray[np.bool_]], Array]
+"""What each slot of a site loses when its component must go elsewhere, given the slots that are alike."""
 
 CLOSE = 3.0  # nats of the objective: below this, look at the match before relying on it
 
@@ -26,15 +29,27 @@ def component_margins(problem: Problem, slots: Sequence[Indices]) -> list[Array]
 
 def matched_margins(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
     """Where each site fills each slot once: what J loses when a match is forbidden and the next best is taken."""
-    problem = problem.one_sided
-    placement = Placement(problem, np.array([inverse(own) for own in slots]))
-    filled = np.array([touched(rows)[inverse(own)] for rows, own in zip(problem.contents, slots, strict=True)])
+    permutations = np.array([inverse(own) for own in slots])
+    filled = np.array([touched(rows)[own] for rows, own in zip(problem.contents, permutations, strict=True)])
+    losses = chain_losses(problem, permutations) if problem.two_sided else plain_losses(problem, permutations)
     margins = []
     for site, own in enumerate(filled):
         vacant = (filled.sum(axis=0) == own) & problem.exchangeable
-        losses = next_best_losses(placement.gain(site), placement.assignments[site], vacant)
-        margins.append(losses[slots[site]])
+        margins.append(losses(site, vacant)[slots[site]])
     return margins
+
+
+def plain_losses(problem: Problem, permutations: Assignments) -> Losses:
+    placement = Placement(problem, permutations)
+    return lambda site, alike: next_best_losses(placement.gain(site), permutations[site], alike)
+
+
+def chain_losses(problem: Problem, permutations: Assignments) -> Losses:
+    """The same where components follow each other, and all their moves go with them."""
+    chains = Chains(problem)
+    for site, permutation in enumerate(permutations):
+        chains.placement.place(site, permutation)
+    return lambda site, alike: chains.match(site).losses(permutations[site], alike)
 
 
 def touched(contents: Sequence[Rows]) -> NDArray[np.bool_]:

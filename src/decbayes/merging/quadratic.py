@@ -131,6 +131,10 @@ class Match:
 
     def values(self, permutations: NDArray[np.intp]) -> Array:
         """J, up to a constant, of each of some permutations."""
+        step = max(1, BLOCK // len(self.slots) ** 2)
+        return np.concatenate([self._values(permutations[at : at + step]) for at in range(0, len(permutations), step)])
+
+    def _values(self, permutations: NDArray[np.intp]) -> Array:
         total = self.linear[self.slots, permutations].sum(axis=1)
         for rest, own in self.pairs:
             total = total + gammaln(rest + own[permutations[:, :, None], permutations[:, None, :]]).sum(axis=(1, 2))
@@ -146,6 +150,18 @@ class Match:
     def searched(self, current: Permutation | None, rng: np.random.Generator) -> Permutation:
         """The best that exchanges lead to, from all starts."""
         return max((self.climbed(start) for start in self.starts(current, rng)), key=self.value)
+
+    def losses(self, permutation: Permutation, alike: NDArray[np.bool_]) -> Array:
+        """For each slot, what J loses when its component must go elsewhere; slots that are `alike` are one place.
+
+        Of a few components all permutations are tried, of more all exchanges of two.
+        """
+        few = len(self.slots) <= TRIED
+        candidates = all_permutations(len(self.slots)) if few else exchanges(permutation)
+        goes_to = np.argsort(candidates, axis=1)[:, permutation]
+        stays = (goes_to == self.slots) | (alike[goes_to] & alike)
+        reached = np.where(stays, -np.inf, self.values(candidates)[:, None])
+        return np.asarray(self.value(permutation) - reached.max(axis=0))
 
     def bound(self) -> float:
         """What no permutation's value exceeds (Gilmore and Lawler)."""
@@ -187,20 +203,23 @@ class Match:
 
     def climbed(self, permutation: Permutation) -> Permutation:
         """Exchange the pair that raises J most, until none does."""
-        size = len(self.slots)
-        first, second = np.triu_indices(size, 1)
         value = self.value(permutation)
-        while len(first):
-            candidates = np.tile(permutation, (len(first), 1))
-            rows = np.arange(len(first))
-            candidates[rows, first], candidates[rows, second] = permutation[second], permutation[first]
-            step = max(1, BLOCK // size**2)
-            values = np.concatenate([self.values(candidates[at : at + step]) for at in range(0, len(first), step)])
+        while len(permutation) > 1:
+            candidates = exchanges(permutation)
+            values = self.values(candidates)
             best = int(values.argmax())
             if not values[best] > value + TOLERANCE * (1.0 + abs(value)):
                 break
             permutation, value = candidates[best], float(values[best])
         return permutation
+
+
+def exchanges(permutation: Permutation) -> NDArray[np.intp]:
+    """(pairs, K): the permutation with two components exchanged, for each pair."""
+    first, second = np.triu_indices(len(permutation), 1)
+    rows, candidates = np.arange(len(first)), np.tile(permutation, (len(first), 1))
+    candidates[rows, first], candidates[rows, second] = permutation[second], permutation[first]
+    return candidates
 
 
 @cache
