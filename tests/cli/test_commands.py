@@ -59,6 +59,29 @@ def test_a_merge_says_who_has_what_and_keeps_names(run, sites):
     assert (sites / "tree.svg").stat().st_size > 1000
 
 
+def test_a_merged_file_says_which_sites_have_what(run, sites):
+    assert run("fit mixture a.csv --components 2 --columns x,y --prior-variance 50 -o a.posterior")[0] == 0
+    far = "\n".join(["x,y", *(f"{-20 + 0.1 * row},{row % 7}" for row in range(40))])
+    (sites / "far.csv").write_text(far, encoding="utf-8")
+    assert run("fit mixture far.csv --components 1 --like a.posterior -o far.posterior")[0] == 0
+    assert run("merge a.posterior far.posterior --components 3 -o m.posterior")[0] == 0
+    assert run("merge far.posterior a.posterior --components 3 -o other.posterior")[0] == 0
+    assert (sites / "m.posterior").read_bytes() == (sites / "other.posterior").read_bytes()
+    shown = run("show m.posterior")[1]
+    assert "which sites have it" in shown
+    assert (shown.count("1 of 2"), shown.count("far 40")) == (3, 1)
+    assert sum(int(count) for count in re.findall(r"\ba (\d+)", shown)) == 60
+    assert "which sites" not in run("show a.posterior")[1]
+
+
+@pytest.mark.parametrize("told", [7, {"sites": 2}, {"sites": 2, "slots": [[{}, {}]]}, {"sites": "two", "slots": [[]]}])
+def test_a_note_that_makes_no_sense_is_not_shown(run, sites, told):
+    run("fit mixture a.csv --components 2 --columns x,y -o a.posterior")
+    db.save(db.load(sites / "a.posterior"), sites / "odd.posterior", note={"found by": told})
+    status, shown, _ = run("show odd.posterior")
+    assert (status, "which sites" in shown, "mean (x, y)" in shown) == (0, False, True)
+
+
 def test_a_merge_that_forces_unlike_things_together_says_so(run, sites):
     for name in "ab":
         run(f"fit mixture {name}.csv --components 2 --columns x,y --prior-variance 50 -o {name}.posterior")
@@ -143,7 +166,7 @@ def test_topics_of_texts(run, tmp_path, rng):
     assert (status, " 2 topics, bound" in errors, "rounds" in errors) == (0, True, True)
     assert db.load(tmp_path / "auto.posterior").structure == db.load(tmp_path / "a.posterior").structure
     assert run("merge a.posterior b.posterior -o m.posterior")[0] == 0
-    shown = run("show m.posterior --top 4 --picture topics.png")[1]
+    shown = run("show m.posterior --top 4 --picture topics.png")[1].split("which sites have it")[0]
     lines = [set(line.split()[2:]) for line in shown.splitlines() if line.strip()[:1].isdigit()]
     assert sorted(sorted(word.strip(",") for word in line) for line in lines) == sorted([sorted(fruit), sorted(tools)])
     status, scored, _ = run("score held.jsonl m.posterior")
@@ -223,7 +246,7 @@ def test_empty_slots_have_no_words_and_are_nobodys_duplicates(run, texts):
         run(f"fit topics {name}.jsonl --topics 2 --vocabulary words.txt -o {name}.posterior")
     errors = run("merge a.posterior b.posterior --components 9 -o m.posterior")[2]
     empty = db.load(texts / "m.posterior").untouched(db.CoupledSet(("topics",)))
-    rows = run("show m.posterior")[1].splitlines()[-9:]
+    rows = run("show m.posterior")[1].split("which sites have it")[0].rstrip().splitlines()[-9:]
     assert [("(empty)" in row) for row in rows] == empty.tolist()
     assert empty.any()
     named = [set(map(int, pair.split(" and "))) for pair in re.findall(r"\d+ and \d+", errors)]

@@ -192,7 +192,7 @@ def test_topics_are_about_as_many_words_as_their_perplexity_says():
 
 
 def test_what_joins_lose_does_not_depend_on_what_was_asked_before():
-    counts = np.array([[5.0, 1.0, 0.0, 0.0], [0.0, 3.0, 4.0, 0.0], [0.0, 2.0, 0.0, 7.0]])
+    counts = np.array([[5.0, 1.0, 6.0, 0.0], [0.0, 3.0, 4.0, 0.0], [0.0, 2.0, 0.0, 7.0]])
 
     def asked(*groups):
         joins = Dirichlet().joins(np.zeros(4), Dirichlet().rows(counts), counts.sum(axis=1))

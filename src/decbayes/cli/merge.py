@@ -14,6 +14,7 @@ from decbayes.cli.overlap import overlaps_from
 from decbayes.cli.quality import remarks_on
 from decbayes.cli.running import WrongArgument
 from decbayes.cli.sent import read_sent
+from decbayes.cli.supporters import found_by
 from decbayes.cli.terminal import aligning, messages, plain
 from decbayes.cli.terminal import output as screen
 from decbayes.errors import InvalidStructure, NotCalibrated, NothingToMerge
@@ -140,8 +141,8 @@ def merge(
         return
     with aligning(len(read)) as progress:
         found = align(read, components=count, solver=solver_named(solver, restarts), since=earlier, progress=progress)
-    save(found.merged(), output, note=note)
     names = [path.name.removesuffix(".posterior") for path in posteriors]
+    save(found.merged(), output, note=note | found_by(found, names))
     wanted = confidence if explain or overlap else bool(confidence)
     sure = how_sure(found, wanted, reported, solver_named(solver, restarts))
     draw(found, names, sure, picture, tree, dpi)

@@ -11,9 +11,10 @@ from cyclopts.types import PositiveInt
 from decbayes.cli.describe import SMALLEST_IMAGE, Shape, known_model, square, table_of
 from decbayes.cli.outputs import DPI, Dpi, check_picture, save_picture
 from decbayes.cli.quality import remarks_on
+from decbayes.cli.supporters import support_tables
 from decbayes.cli.terminal import output, plain
 from decbayes.errors import DecbayesError, InvalidData
-from decbayes.files import load
+from decbayes.files import load, load_note
 from decbayes.models.model import Model
 from decbayes.models.registry import model_for
 from decbayes.plot._images import check_shape
@@ -33,7 +34,7 @@ def show(
     ] = None,
     as_json: Annotated[bool, Parameter(name="--json", negative="", help="One JSON object per parameter.")] = False,
 ) -> None:
-    """Print a posterior: topics with their words, a mixture's means, features as images."""
+    """Print a posterior: topics with their words, a mixture's means, features as images; of a merge, who has what."""
     check_picture(picture, posterior)
     read = load(posterior)
     if shape is not None:
@@ -58,6 +59,8 @@ def show(
     for line in remarks_on(read, top):
         console.print(line)
     console.print(table_of(read, top=top, shape=shape or visible_square(read)))
+    for table in support_tables(read, load_note(posterior)):
+        console.print(table)
 
 
 def visible_square(posterior: Posterior) -> Shape | None:

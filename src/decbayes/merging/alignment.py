@@ -195,11 +195,14 @@ class Alignment(Displayed):
 
     def alone(self, coupled: CoupledSet) -> tuple[NDArray[np.bool_], ...]:
         """For each posterior, which components are in slots where no other posterior has put anything."""
-        pairs = [*zip(self.assignments, self.evidence(coupled), strict=True)]
-        count = self.structure.components(coupled)
-        held = np.array([np.bincount(own[coupled], weights, minlength=count) for own, weights in pairs])
+        held = self.support(coupled)
         others = held.sum(axis=0) - held
-        return tuple(others[site, own[coupled]] < LEAST_EVIDENCE for site, (own, _) in enumerate(pairs))
+        return tuple(others[site, own[coupled]] < LEAST_EVIDENCE for site, own in enumerate(self.assignments))
+
+    def support(self, coupled: CoupledSet) -> Array:
+        """Sites × slots: how many observations (or words) each posterior has put into each slot."""
+        pairs, count = zip(self.assignments, self.evidence(coupled), strict=True), self.structure.components(coupled)
+        return np.array([np.bincount(own[coupled], weights, minlength=count) for own, weights in pairs])
 
     def shared(self) -> Mapping[CoupledSet, Shared]:
         """Who has what: for each slot the sites that support it, with how much, and how far their versions differ."""
