@@ -1,8 +1,8 @@
 """Pools, rosters and checks of records with one rule broken, each of which the simulator's checkers must expose."""
 
 from contextlib import suppress
-from functools import partial
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 import numpy as np
