@@ -30,7 +30,7 @@ def stored(path: str | os.PathLike[str], charter: Charter) -> Answer:
 
 
 def answered(pool: Pool) -> Answer:
-    """The merged posterior of what a pool holds, and all that is known of it, of one set: more may come in meanwhile."""
+    """The merged posterior of what a pool holds now, and all that is known of it; more may come in meanwhile."""
     pool = pool.as_of_now()
     merged, belief = pool.merged(), pool.believed()
     posterior = pool.charter.update.whole(belief.posterior)
