@@ -12,10 +12,10 @@ from scipy.stats import multivariate_normal
 import decbayes as db
 from decbayes.errors import StructureMismatch
 from decbayes.models.counts import as_counts
-from decbayes.models.topic_fit import topics_at
 from decbayes.models.mixture_moves import MixtureMoves
 from decbayes.models.number import Moves, Search
 from decbayes.models.point_pass import PointBlocks
+from decbayes.models.topic_fit import topics_at
 from decbayes.models.topic_moves import ExpectedCounts, TopicMoves
 
 KINDS = [{"variance": 1.0, "prior_variance": 50.0}, {"covariance": "diagonal"}, {"covariance": "full"}]
