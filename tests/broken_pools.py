@@ -185,7 +185,8 @@ def of_several_writes_the_first_is_made(patch):
     patch.setattr(Disk, "put", lambda self, items: PUT(self, items[:1]))
 
 
-@partial(mutant, seeds=range(420, 800))  # keys are replaced in few histories
+# Few histories have a new key heard of before all votes for it, and nobody who says it again.
+@partial(mutant, seeds=range(420, 440))
 def a_key_that_is_not_yet_a_members_is_hopeless(patch):
     def open_header(content, signature, roster):
         try:

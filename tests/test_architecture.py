@@ -99,6 +99,12 @@ def test_importing_loads_nothing_heavy():
     )
 
 
+def test_an_agent_loads_no_calibration_before_it_is_asked_for():
+    code = "import sys, decbayes.network.runtime.service; print('decbayes.calibration' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False"
+
+
 def test_importing_takes_a_small_part_of_what_numpy_takes():
     """A few milliseconds where NumPy takes a tenth of a second: compared in the same run, since machines differ."""
     code = "import time; s = time.perf_counter(); import {}; print(time.perf_counter() - s)"

@@ -141,22 +141,59 @@ def test_most_sites_are_believed_where_nearly_half_agree_on_something_else(rng):
     assert np.abs(means(db.merge(posteriors)) - CENTRES).max() > 2
 
 
-def test_labels_change_no_bit_of_a_robust_merge(rng):
-    posteriors = unlike_sites(rng, faulty=2)
-    others = [
-        Posterior(own.structure, {name: part[order] for name, part in own.contribution.items()})
-        for own, order in ((each, rng.permutation(3)) for each in posteriors)
-    ]
-    one, two = (robust_merge(held).posterior for held in (posteriors, others))
-    assert sorted(map(tuple, one.natural["components"])) == sorted(map(tuple, two.natural["components"]))
+def told(value, count):
+    """What a site says of so many observations that all have this value."""
+    return MEAN.fit(np.full((count, 1), value)).posterior
 
 
-def test_copies_count_once_and_the_order_of_sites_changes_no_bit(rng):
+def test_most_sites_are_believed_even_if_the_others_have_more_evidence():
+    """Whoever starts from the mean of all starts nearer to the 9 than to the 11."""
+    few, many = [told(6.0 + 0.1 * site, 90) for site in range(9)], [told(0.1 * site, 60) for site in range(11)]
+    merged = robust_merge([*few, *many])
+    assert abs(merged.posterior.mean("mean").item() - 0.5) < 0.1
+    assert merged.weights[:9].max() < 0.1 < 0.9 < merged.weights[9:].min()
+
+
+def test_the_mean_of_all_is_believed_where_more_agree_with_it_than_with_any_one_site():
+    said = {8.8: 48, -5.1: 41, 2.2: 47, 4.0: 25, 3.4: 8, -1.9: 7, -2.5: 1}
+    assert robust_merge([told(*each) for each in said.items()]).weights.sum() > 2.7
+
+
+@pytest.fixture(scope="module")
+def in_parts():
+    """Sites that have found two of three wide clusters, each in several parts; two of them are faulty."""
+    rng, posteriors = np.random.default_rng(4), []
+    model = db.GaussianMixture(6, 2, variance=1.0, prior_variance=100.0)
+    for site in range(8):
+        labels = (site + rng.integers(2, size=90)) % 3
+        data = CENTRES[labels] + rng.normal(size=(90, 2)) * [2.0, 1.0]
+        if site < 2:
+            data[labels == labels[0]] += 20
+        posteriors.append(model.fit(data, rng=rng).posterior)
+    return posteriors, robust_merge(posteriors)
+
+
+def test_labels_change_no_bit_of_a_robust_merge(in_parts):
+    posteriors, merged = in_parts
+    others = robust_merge(
+        Posterior(own.structure, {name: part[::-1] for name, part in own.contribution.items()}) for own in posteriors
+    )
+    one, two = (sorted(map(tuple, each.posterior.natural["components"])) for each in (merged, others))
+    assert one == two
+    assert sorted(map(tuple, merged.weights.T)) == sorted(map(tuple, others.weights.T))
+
+
+def test_the_order_of_sites_changes_no_bit_of_a_robust_merge(in_parts):
+    posteriors, merged = in_parts
+    others = robust_merge(posteriors[::-1])
+    assert others.posterior.digest == merged.posterior.digest
+    np.testing.assert_array_equal(others.weights[::-1], merged.weights)
+
+
+def test_copies_count_once(rng):
     posteriors = sites(rng, 6)
     once, twice = (robust_merge(held).posterior for held in (posteriors, [*posteriors, *posteriors[:2]]))
     np.testing.assert_allclose(means(twice), means(once), rtol=0, atol=1e-9)
-    assert robust_merge(posteriors[::-1]).posterior.digest == once.digest
-    np.testing.assert_array_equal(robust_merge(posteriors[::-1]).weights[::-1], robust_merge(posteriors).weights)
 
 
 def test_topics_of_a_few_random_sites_matter_less_in_a_robust_merge(rng):

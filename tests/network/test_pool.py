@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decbayes.network import Change, Pool, sign_record
+from decbayes.network.protocol import pool as pools
+from decbayes.network.runtime.stored import answered
 from decbayes.posterior import Posterior
 
 MEMBERS = identities(3)
@@ -159,6 +161,26 @@ def test_a_merge_is_made_once_for_each_set():
     assert pool.merged() is first
     pool.add(RECORDS[1, 1, 2])
     assert pool.merged() is not first
+
+
+def test_an_answer_is_about_one_set_whatever_comes_in_while_it_is_made(monkeypatch):
+    """It once said that a member was counted, and not counted, when its record came during the merge."""
+    pool, merge_records = pool_of(RECORDS[0, 1, 2]), pools.merge_records
+
+    def merge_while_others_talk(*arguments):
+        pool.add(RECORDS[1, 1, 5])
+        return merge_records(*arguments)
+
+    monkeypatch.setattr(pools, "merge_records", merge_while_others_talk)
+    answer = answered(pool)
+    monkeypatch.undo()
+    alone = CHARTER.model.fit(DATA[0][:2], rng=None).posterior
+    states = {name: told["state"] for name, told in answer.description["members"].items()}
+    assert [*states.values()] == ["counted", "not heard of", "not heard of"]
+    assert answer.description["counted"].keys() == {name for name, state in states.items() if state == "counted"}
+    np.testing.assert_allclose(answer.posterior.natural["mean"], alone.natural["mean"], rtol=0, atol=1e-12)
+    assert answered(pool).description["observations"] == 7
+    assert answered(pool).posterior is answered(pool).posterior, "nothing is worked out twice"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from decbayes.errors import DecbayesError, NotCalibrated
 from decbayes.merging.confidence import Curve, Reliability
 from decbayes.models.holdback import hold_back
 from decbayes.network import Agent, Charter, Limits, Rules, persist_first
-from decbayes.network.protocol.pool import Merged
+from decbayes.network.protocol.merges import Merged
 from decbayes.network.runtime import watching
 from decbayes.network.runtime.sentences import SENTENCES, sentence
 from decbayes.network.runtime.status import about_members, status_of

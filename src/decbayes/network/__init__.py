@@ -53,10 +53,10 @@ if TYPE_CHECKING:
     from decbayes.network.protocol.keys import short as short
     from decbayes.network.protocol.limits import Limits as Limits
     from decbayes.network.protocol.limits import Rules as Rules
+    from decbayes.network.protocol.merges import Entry as Entry
+    from decbayes.network.protocol.merges import Merged as Merged
     from decbayes.network.protocol.messages import message_bytes as message_bytes
     from decbayes.network.protocol.pool import Change as Change
-    from decbayes.network.protocol.pool import Entry as Entry
-    from decbayes.network.protocol.pool import Merged as Merged
     from decbayes.network.protocol.pool import Pool as Pool
     from decbayes.network.protocol.pool import Proof as Proof
     from decbayes.network.protocol.record import Header as Header
@@ -76,14 +76,14 @@ _HOME = {
     "Change": "protocol.pool",
     "Charter": "protocol.charter",
     "Effect": "protocol.effects",
-    "Entry": "protocol.pool",
+    "Entry": "protocol.merges",
     "Epoch": "protocol.charter",
     "Evidence": "protocol.evidence",
     "Header": "protocol.record",
     "Identity": "protocol.keys",
     "Learned": "protocol.evidence",
     "Limits": "protocol.limits",
-    "Merged": "protocol.pool",
+    "Merged": "protocol.merges",
     "Peer": "protocol.effects",
     "Persist": "protocol.effects",
     "Pool": "protocol.pool",

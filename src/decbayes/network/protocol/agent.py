@@ -26,8 +26,9 @@ from decbayes.network.protocol.gossip import Gossip, Neighbour
 from decbayes.network.protocol.guests import Guests
 from decbayes.network.protocol.keys import AgentId, Identity, short
 from decbayes.network.protocol.member import Member
+from decbayes.network.protocol.merges import Entry
 from decbayes.network.protocol.messages import Batch, Digest, Listing, Pull
-from decbayes.network.protocol.pool import Change, Entry, Proof
+from decbayes.network.protocol.pool import Change, Proof
 from decbayes.network.protocol.publisher import Verify
 from decbayes.network.protocol.record import Record
 from decbayes.network.protocol.validation import Sealed, check_proof, open_header, open_record, verify

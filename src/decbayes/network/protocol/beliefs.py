@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from decbayes.calibration import Scores
-from decbayes.calibration.calibrating import by_response
 from decbayes.errors import NotCalibrated
 from decbayes.families import Array
 from decbayes.network.protocol.charter import Charter
@@ -14,7 +12,8 @@ from decbayes.network.protocol.notes import Note, obstacle
 from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:
-    from decbayes.network.protocol.pool import Merged
+    from decbayes.calibration import Scores
+    from decbayes.network.protocol.merges import Merged
     from decbayes.network.protocol.record import Record
 
 
@@ -30,7 +29,7 @@ class Belief:
     why: str
     stale: tuple[AgentId, ...] = ()
     overlaps: Mapping[AgentId, Array] = field(default_factory=dict)
-    scores: Scores | None = None
+    scores: "Scores | None" = None
 
 
 def believed(charter: Charter, merged: "Merged", records: Sequence["Record"]) -> Belief:
@@ -60,6 +59,8 @@ def intervals(
         why = f"{len(records) - len(parts)} of {len(records)} members have too few observations to say what it needs"
     if why or not parts:
         return posterior, why or "there is nothing in it"
+    from decbayes.calibration.calibrating import by_response
+
     try:
         return by_response(posterior, parts), ""
     except NotCalibrated as error:

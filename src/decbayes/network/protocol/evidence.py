@@ -18,7 +18,7 @@ from decbayes.network.protocol.record import Header
 from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:
-    from decbayes.network.protocol.pool import Merged
+    from decbayes.network.protocol.merges import Merged
 
 Shards = Mapping[str, Any]
 """Data by the shard's name."""

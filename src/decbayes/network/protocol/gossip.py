@@ -9,8 +9,9 @@ from decbayes.network.protocol import messages
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.effects import Peer, Send
 from decbayes.network.protocol.keys import AgentId
+from decbayes.network.protocol.merges import Entry
 from decbayes.network.protocol.messages import Digest, Listing, Pull
-from decbayes.network.protocol.pool import Entry, Pool
+from decbayes.network.protocol.pool import Pool
 from decbayes.network.protocol.record import Record
 
 # A record that was asked for and has not come is asked for again after so many ticks.

@@ -13,8 +13,9 @@ from decbayes.network.protocol.contents import shard_id
 from decbayes.network.protocol.effects import Effect, Report, Saved
 from decbayes.network.protocol.evidence import Evidence, Learned, Look, correct, learn, noted, relearn
 from decbayes.network.protocol.keys import AgentId, Identity
+from decbayes.network.protocol.merges import Merged
 from decbayes.network.protocol.notes import same_note
-from decbayes.network.protocol.pool import Merged, Pool
+from decbayes.network.protocol.pool import Pool
 from decbayes.network.protocol.publisher import Publisher, Verify
 from decbayes.posterior import Posterior
 

@@ -8,7 +8,8 @@ from msgspec import Meta
 
 from decbayes.errors import Refused
 from decbayes.network.protocol.charter import Charter
-from decbayes.network.protocol.pool import Entry, Proof
+from decbayes.network.protocol.merges import Entry
+from decbayes.network.protocol.pool import Proof
 from decbayes.network.protocol.record import Hash, Record, Signature, SignedHeader
 
 # Every entry of a listing costs about this many bytes; so do other things that are counted and not measured.

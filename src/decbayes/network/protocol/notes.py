@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from decbayes.calibration import Information, Scores, overlap, validate
-from decbayes.calibration.validation import LEAST_HELD_BACK, model_of, told_per
 from decbayes.errors import InvalidFile, InvalidPosterior, NotCalibrated
 from decbayes.families import Array
 from decbayes.models.information import size_of
@@ -21,7 +19,8 @@ from decbayes.network.protocol.keys import AgentId
 from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:
-    from decbayes.network.protocol.pool import Merged
+    from decbayes.calibration import Information, Scores
+    from decbayes.network.protocol.merges import Merged
 
 PREFIX = "note/"
 SCORED = ("merged", "others", "own")
@@ -37,9 +36,9 @@ class Note:
     """
 
     at: str
-    information: Information | None = None
+    information: "Information | None" = None
     overlaps: Array = field(default_factory=lambda: NONE)
-    scores: Scores | None = None
+    scores: "Scores | None" = None
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """The note by the names that its parts have in a record."""
@@ -82,7 +81,9 @@ def names_posterior(parts: Mapping[str, Any]) -> bool:
     return bool(at.shape == (8,) and at.dtype == np.dtype("<i4"))
 
 
-def information_from(at: str, parts: Mapping[str, Any]) -> Information | None:
+def information_from(at: str, parts: Mapping[str, Any]) -> "Information | None":
+    from decbayes.calibration import Information
+
     step, slope = parts.get("step", NONE), parts.get("slope", NONE)
     size = len(step)
     if len(slope) != size * (size + 1) // 2:
@@ -94,7 +95,9 @@ def information_from(at: str, parts: Mapping[str, Any]) -> Information | None:
     return Information(at, 1, step, matrix + np.triu(matrix, 1).T)
 
 
-def scores_from(at: str, parts: Mapping[str, Any], model: Model) -> Scores | None:
+def scores_from(at: str, parts: Mapping[str, Any], model: Model) -> "Scores | None":
+    from decbayes.calibration.validation import LEAST_HELD_BACK, Scores, told_per
+
     if "scores" not in parts:
         return None
     count, side = parts["scores"], len(SCORED) + 1
@@ -119,10 +122,13 @@ def note_of(charter: Charter, merged: "Merged", origin: AgentId, data: Any, held
     return Note(posterior.digest, information, overlaps, scores)
 
 
-def own_information(charter: Charter, posterior: Posterior, data: Any) -> Information | None:
+def own_information(charter: Charter, posterior: Posterior, data: Any) -> "Information | None":
     """How the contribution depends on the merge; None where that cannot be said, or would say too much of the data."""
     if obstacle(charter):
         return None
+    from decbayes.calibration import Information
+    from decbayes.calibration.validation import model_of
+
     model = model_of(charter.model, posterior)
     try:
         size = size_of(posterior.structure)
@@ -149,10 +155,14 @@ def own_overlaps(model: Model, merged: "Merged", site: int, data: Any) -> Array:
     alignment = merged.alignment
     if alignment is None or len(alignment.posteriors) < 2 or len(alignment.structure.symmetry) != 1:
         return NONE
+    from decbayes.calibration import overlap
+
     return np.clip(overlap(model, alignment, site, data), 0.0, 1.0)
 
 
-def own_scores(model: Model, merged: "Merged", site: int, held: Any) -> Scores | None:
+def own_scores(model: Model, merged: "Merged", site: int, held: Any) -> "Scores | None":
+    from decbayes.calibration.validation import LEAST_HELD_BACK, validate
+
     alignment = merged.alignment
     if held is None or alignment is None or model.count(held) < LEAST_HELD_BACK:
         return None

@@ -19,28 +19,16 @@ version has replaced everywhere depends on who saw what when, but agents that ha
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
-from functools import cached_property
 
-import numpy as np
-
-from decbayes.merging import Alignment, Influence, align, robust_merge
-from decbayes.merging.lineage import ids_of
-from decbayes.merging.robust import scaled_by
 from decbayes.network.protocol.beliefs import Belief, believed
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.keys import AgentId
+from decbayes.network.protocol.merges import Entry, Evidence, Merged, entries_of, merge_records
 from decbayes.network.protocol.record import Record, SignedHeader
 from decbayes.network.protocol.roster import Roster, roster
-from decbayes.network.protocol.shares import within_share
 from decbayes.posterior import Posterior
-
-Entry = tuple[AgentId, int, bytes]
-"""Origin, version and digest: how agents tell each other what they hold."""
-
-Evidence = tuple[AgentId, str, int, int]
-"""Origin, digest of the contribution, observations and units: what a merge depends on."""
 
 
 @dataclass(frozen=True)
@@ -59,29 +47,12 @@ class Proof:
         return hashlib.sha256(b"".join(sorted((self.first.digest, self.second.digest)))).digest()
 
 
-@dataclass(frozen=True)
-class Merged:
-    """A merged posterior, and the set it was made from: who counted, with which version, and the set's hash."""
+@dataclass
+class WorkedOut:
+    """The last merge, with what it was made from, and what was believed of it."""
 
-    posterior: Posterior
-    entries: tuple[Entry, ...]
-    observations: int
-    set_hash: str
-    alignment: Alignment | None = field(default=None, repr=False, compare=False)
-
-    @cached_property
-    def influence(self) -> Influence | None:
-        """How much each of the entries has to do with the merge, and who disagrees with all others."""
-        return None if self.alignment is None else self.alignment.influence()
-
-    def names(self, origin: AgentId) -> tuple[str, ...]:
-        """What the merge calls the components of a member's newest version; nothing if it is not in it."""
-        origins = [entry[0] for entry in self.entries]
-        if self.alignment is None or origin not in origins or not self.alignment.structure.resizable:
-            return ()
-        (coupled,) = self.alignment.structure.symmetry
-        ids = ids_of(self.alignment.merged())
-        return tuple(ids[slot] for slot in self.alignment.assignments[origins.index(origin)][coupled])
+    merged: tuple[list[Evidence], Merged] | None = None
+    belief: tuple[Merged, Belief] | None = None
 
 
 class Change(Enum):
@@ -105,8 +76,7 @@ class Pool:
         self._roster = Roster(charter)
         self._root: bytes | None = None
         self._evidence: bytes | None = None
-        self._latest: tuple[list[Evidence], Merged] | None = None
-        self._belief: tuple[Merged, Belief] | None = None
+        self._last = WorkedOut()
 
     @property
     def roster(self) -> Roster:
@@ -185,6 +155,17 @@ class Pool:
             self._root = digest.digest()
         return self._root
 
+    def as_of_now(self) -> "Pool":
+        """What is held now, for a thread that merges and describes it while more comes in here.
+
+        What it works out, this one need not work out again.
+        """
+        now = Pool(self.charter)
+        now.records, now.rivals, now.proofs = dict(self.records), dict(self.rivals), dict(self.proofs)
+        now._roster = roster(now.charter, (record.header for record in now.records.values()))
+        now._last = self._last
+        return now
+
     def counted(self) -> Iterator[Record]:
         """The records that a merge counts, in the order of origins: each member once, and none that are empty."""
         # Both in one step: another thread may ask while records come in.
@@ -197,26 +178,27 @@ class Pool:
         """Merge on demand, once for each set of records."""
         records = list(self.counted())
         set_hash = hashlib.sha256(b"".join(record.digest for record in records)).hexdigest()
-        evidence, before = [record.evidence for record in records], self._latest
+        evidence, before = [record.evidence for record in records], self._last.merged
         if before is None or before[0] != evidence:
             before = evidence, merge_records(self.charter, records, set_hash)
         elif before[1].set_hash != set_hash:
             # What was noted or voted since has changed nothing in it.
             before = evidence, replace(before[1], entries=entries_of(records), set_hash=set_hash)
-        self._latest = before
+        self._last.merged = before
         return before[1]
 
     @property
     def belief(self) -> Belief | None:
         """What `believed` has last worked out."""
-        return None if self._belief is None else self._belief[1]
+        return None if self._last.belief is None else self._last.belief[1]
 
     def believed(self) -> Belief:
         """The merge, calibrated where all members' notes allow it, and what they say of it."""
-        merged = self.merged()
-        if self._belief is None or self._belief[0] is not merged:
-            self._belief = merged, believed(self.charter, merged, list(self.counted()))
-        return self._belief[1]
+        merged, before = self.merged(), self._last.belief
+        if before is None or before[0] is not merged:
+            before = merged, believed(self.charter, merged, list(self.counted()))
+        self._last.belief = before
+        return before[1]
 
     @property
     def evidence(self) -> bytes:
@@ -278,26 +260,3 @@ class Pool:
         votes = [record.header.votes if record is not None else () for record in (before, after)]
         if votes[0] != votes[1]:
             self._roster = roster(self.charter, (record.header for record in self.records.values()))
-
-
-def merge_records(charter: Charter, records: list[Record], set_hash: str) -> Merged:
-    """The merge by the charter's rules. Its bits follow from the set of records alone."""
-    entries = entries_of(records)
-    observations = sum(record.header.observations for record in records)
-    if not records:
-        return Merged(Posterior.of_prior(charter.structure), entries, observations, set_hash)
-    scales = within_share(np.array([record.header.units for record in records], dtype=float), charter.rules.share)
-    held = [scaled_by(evidence(record), float(scale)) for record, scale in zip(records, scales, strict=True)]
-    slots = charter.rules.components
-    alignment = align(held, components=None if slots == "model" else slots)
-    posterior = robust_merge(held).posterior if charter.rules.robust else alignment.merged()
-    return Merged(posterior, entries, observations, set_hash, alignment)
-
-
-def entries_of(records: list[Record]) -> tuple[Entry, ...]:
-    return tuple(record.signed.entry for record in records)
-
-
-def evidence(record: Record) -> Posterior:
-    assert record.posterior is not None, "empty records are not counted"
-    return record.posterior

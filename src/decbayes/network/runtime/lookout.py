@@ -5,7 +5,7 @@ from typing import Any
 
 from decbayes.errors import DecbayesError
 from decbayes.network.protocol.agent import Agent
-from decbayes.network.protocol.pool import Merged
+from decbayes.network.protocol.merges import Merged
 from decbayes.network.runtime.log import Log
 from decbayes.network.runtime.queues import Inbox, Worker
 from decbayes.network.runtime.status import member_name
@@ -100,10 +100,11 @@ class Lookout:
     def _look_at_members(self) -> None:
         """Merge what is held, and say who stands out in it."""
         try:
-            merged = self._agent.merged()
-            described = set_description(merged, self._agent.pool)
-            if self._agent.charter.rules.notes:
-                self._agent.pool.believed()
+            pool = self._agent.pool.as_of_now()
+            merged = pool.merged()
+            described = set_description(merged, pool)
+            if pool.charter.rules.notes:
+                pool.believed()
         except DecbayesError as error:
             self._inbox.post(partial(self._log, "not_merged", why=str(error)))
             return

@@ -13,8 +13,8 @@ from decbayes.files import to_bytes
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.effects import Effect, Send, persist_first
 from decbayes.network.protocol.evidence import Learned
+from decbayes.network.protocol.merges import Evidence
 from decbayes.network.protocol.messages import message_bytes
-from decbayes.network.protocol.pool import Evidence
 from decbayes.network.runtime.links import Links
 from decbayes.network.runtime.log import Log
 from decbayes.network.runtime.lookout import QUIET_TICKS, Lookout

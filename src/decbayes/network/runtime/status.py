@@ -5,7 +5,8 @@ from typing import Any
 
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.effects import Peer
-from decbayes.network.protocol.pool import Merged, Pool
+from decbayes.network.protocol.merges import Merged
+from decbayes.network.protocol.pool import Pool
 from decbayes.network.runtime.stored import belief_description, members
 
 TICK_SECONDS = 0.2

@@ -9,7 +9,8 @@ from decbayes.errors import StoreFailed
 from decbayes.network.protocol.beliefs import Belief
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.keys import AgentId, agent_id
-from decbayes.network.protocol.pool import Merged, Pool
+from decbayes.network.protocol.merges import Merged
+from decbayes.network.protocol.pool import Pool
 from decbayes.network.protocol.record import Record
 from decbayes.network.runtime.store import SqliteStore
 from decbayes.posterior import Posterior
@@ -29,7 +30,8 @@ def stored(path: str | os.PathLike[str], charter: Charter) -> Answer:
 
 
 def answered(pool: Pool) -> Answer:
-    """The merged posterior of what a pool holds, and all that is known of it."""
+    """The merged posterior of what a pool holds now, and all that is known of it; more may come in meanwhile."""
+    pool = pool.as_of_now()
     merged, belief = pool.merged(), pool.believed()
     posterior = pool.charter.update.whole(belief.posterior)
     return Answer(posterior, {**set_description(merged, pool), **belief_description(belief, pool)})

@@ -14,7 +14,7 @@ from decbayes.models.model import Model
 from decbayes.models.registry import model_for
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.charter import Charter
-from decbayes.network.protocol.pool import Merged
+from decbayes.network.protocol.merges import Merged
 from decbayes.network.runtime.metrics import metrics_text, troubles
 from decbayes.network.runtime.queues import Worker
 from decbayes.network.runtime.sentences import sentence

@@ -8,7 +8,8 @@ import numpy as np
 
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.keys import AgentId, short
-from decbayes.network.protocol.pool import Entry, Merged, Pool, Proof
+from decbayes.network.protocol.merges import Entry, Merged
+from decbayes.network.protocol.pool import Pool, Proof
 from decbayes.network.protocol.record import Record
 from decbayes.posterior import Posterior
 

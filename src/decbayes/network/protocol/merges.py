@@ -1,0 +1,69 @@
+"""The merge of what a pool holds, by the charter's rules: its bits follow from the set of records alone."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from decbayes.merging import Alignment, Influence, align, robust_merge
+from decbayes.merging.lineage import ids_of
+from decbayes.merging.robust import scaled_by
+from decbayes.network.protocol.charter import Charter
+from decbayes.network.protocol.keys import AgentId
+from decbayes.network.protocol.record import Record
+from decbayes.network.protocol.shares import within_share
+from decbayes.posterior import Posterior
+
+Entry = tuple[AgentId, int, bytes]
+"""Origin, version and digest: how agents tell each other what they hold."""
+
+Evidence = tuple[AgentId, str, int, int]
+"""Origin, digest of the contribution, observations and units: what a merge depends on."""
+
+
+@dataclass(frozen=True)
+class Merged:
+    """A merged posterior, and the set it was made from: who counted, with which version, and the set's hash."""
+
+    posterior: Posterior
+    entries: tuple[Entry, ...]
+    observations: int
+    set_hash: str
+    alignment: Alignment | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def influence(self) -> Influence | None:
+        """How much each of the entries has to do with the merge, and who disagrees with all others."""
+        return None if self.alignment is None else self.alignment.influence()
+
+    def names(self, origin: AgentId) -> tuple[str, ...]:
+        """What the merge calls the components of a member's newest version; nothing if it is not in it."""
+        origins = [entry[0] for entry in self.entries]
+        if self.alignment is None or origin not in origins or not self.alignment.structure.resizable:
+            return ()
+        (coupled,) = self.alignment.structure.symmetry
+        ids = ids_of(self.alignment.merged())
+        return tuple(ids[slot] for slot in self.alignment.assignments[origins.index(origin)][coupled])
+
+
+def merge_records(charter: Charter, records: list[Record], set_hash: str) -> Merged:
+    """The merge by the charter's rules. Its bits follow from the set of records alone."""
+    entries = entries_of(records)
+    observations = sum(record.header.observations for record in records)
+    if not records:
+        return Merged(Posterior.of_prior(charter.structure), entries, observations, set_hash)
+    scales = within_share(np.array([record.header.units for record in records], dtype=float), charter.rules.share)
+    held = [scaled_by(evidence(record), float(scale)) for record, scale in zip(records, scales, strict=True)]
+    slots = charter.rules.components
+    alignment = align(held, components=None if slots == "model" else slots)
+    posterior = robust_merge(held).posterior if charter.rules.robust else alignment.merged()
+    return Merged(posterior, entries, observations, set_hash, alignment)
+
+
+def entries_of(records: list[Record]) -> tuple[Entry, ...]:
+    return tuple(record.signed.entry for record in records)
+
+
+def evidence(record: Record) -> Posterior:
+    assert record.posterior is not None, "empty records are not counted"
+    return record.posterior
