@@ -186,7 +186,10 @@ def main():
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--part", choices=("features", "sites"))
     parser.add_argument("--state", type=Path, help="keep what is done in this file, and go on from it")
+    parser.add_argument("--quick", action="store_true", help="eight data sets only")
     options = parser.parse_args()
+    if options.quick:
+        options.sets = 8
     parts = {"features": features, "sites": sites}
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
         chosen = [options.part] if options.part else list(parts)

@@ -144,7 +144,10 @@ def main():
     parser.add_argument("--refine", action="store_true", help="also three rounds of refinement")
     parser.add_argument("--jobs", type=int, default=1, help="processes that work at the same time")
     parser.add_argument("--cache", help="folder that keeps the fitted posteriors")
+    parser.add_argument("--quick", action="store_true", help="ten sites and one seed only")
     options = parser.parse_args()
+    if options.quick:
+        options.sites, options.seeds = [10], 1
     seeds, at_once = range(options.seeds), Parallel(n_jobs=options.jobs, return_as="generator")
     whole = list(at_once(delayed(whole_fit)(options, seed) for seed in seeds))
     results = {"one fit of all": round(median(whole), 4)}

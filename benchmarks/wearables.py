@@ -71,11 +71,13 @@ def one_run(kept, seed, covariance):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--quick", action="store_true", help="one split only")
     parser.add_argument("--picture")
     arguments = parser.parse_args()
+    seeds = 1 if arguments.quick else arguments.seeds
     kept, figures = recordings(), {}
     for covariance in ("full", "diagonal"):
-        runs = [one_run(kept, seed, covariance) for seed in range(arguments.seeds)]
+        runs = [one_run(kept, seed, covariance) for seed in range(seeds)]
         for part, name in enumerate(("score", "Rand index")):
             means = {key: float(np.mean([run[part][key] for run in runs])) for key in runs[0][part]}
             figures[f"{name}, {covariance}"] = means
