@@ -7,9 +7,9 @@ well apart, overlapping, or aliased (two states emit the same, and differ in wha
 step that a held-out score falls short of the truth's own, so that lower is better; `hmmlearn` is its best of ten starts
 by likelihood, fitted to all sequences. Rounds begin `afresh` and with two solvers, of which the sites' summed bound
 chooses one; "4 plain rounds" and "8 plain rounds" do neither. Priors say how far apart states are, that they last and
-how wide they are; with --vague they do not say the last. They and the number of starts were chosen on other seeds, from
-100 on. Then seconds of one pass over 30,000 steps with eight
-states, in one thread, against hmmlearn's two implementations. The last line is JSON.
+how wide they are; with --vague they do not say the last, whose weight was chosen on seeds from 100 on.
+Then seconds of one pass over 30,000 steps with eight states, in one thread, against hmmlearn's two
+implementations. The last line is JSON.
 """
 
 import argparse
