@@ -1,13 +1,15 @@
 """Why features fall short, and how often like sites are found to differ.
 
-    python benchmarks/beliefs.py [--sets N] [--jobs N] [--part features|sites]
+    python benchmarks/beliefs.py [--sets N] [--jobs N] [--part features|sites] [--state FILE]
 
 `features`: 90 % intervals of the three noisy features of `coverage.py` with the centre of one method and the width of
 another (mean field, calibrated, Gibbs sampling), and how far mean field's centres are from those of Gibbs sampling, in
 the sampler's deviations. "one by one" is mean field; "together" keeps all features of an observation in one table of
 2³ probabilities, which takes away what mean field assumes of them. Only sets where no feature is lost are counted.
 `sites`: how often `alignment.heterogeneity` finds components of like sites different at the 5 % level, by setting.
-It should be 5 %. Deviations are mean field's, and then those of `calibrate`. The output is a JSON object.
+It should be 5 %. Deviations are mean field's, and then those of `calibrate`. Topics are calibrated by refits, so that a
+fourth of the sets has to do for them. With --state a file keeps what is done, and the same command goes on from there.
+The output is a JSON object.
 """
 
 import argparse
@@ -85,20 +87,40 @@ def feature_set(seed):
     drawn = setting.sampled(data, truth, rng)["features"]
     values = [batch.mean("features")[order], joint[order], drawn.mean(axis=0)]
     widths = [batch.deviation("features")[order], found.deviation("features")[order], drawn.std(axis=0)]
-    return np.stack([*(value - truth["features"] for value in values), *widths])
+    return np.stack([*(value - truth["features"] for value in values), *widths]).tolist()
 
 
-def features(sets, pool):
-    rows = [row for row in pool.map(feature_set, range(sets)) if row is not None]
+class Kept:
+    """Results by task, computed side by side; a file keeps them, one line each, if there is one."""
+
+    def __init__(self, pool, path):
+        self.pool, self.path = pool, path
+        lines = path.read_text().splitlines() if path and path.exists() else []
+        self.done = dict(map(json.loads, lines))
+
+    def rows(self, function, tasks):
+        """What the function returns for each task, but for None."""
+        keys = {f"{function.__name__} {task}": task for task in tasks}
+        waiting = [key for key in keys if key not in self.done]
+        for key, row in zip(waiting, self.pool.map(function, [keys[key] for key in waiting]), strict=True):
+            self.done[key] = row
+            if self.path:
+                with self.path.open("a") as file:
+                    file.write(json.dumps([key, row]) + "\n")
+        return [self.done[key] for key in keys if self.done[key] is not None]
+
+
+def features(sets, kept):
+    rows = kept.rows(feature_set, range(sets))
     alone, joint, sampled, plain, wide, gibbs = np.stack(rows, axis=1)
-    kept = (np.abs(alone - sampled) / gibbs).max(axis=(1, 2)) < LOST
-    result = {"sets": len(rows), "lost": int((~kept).sum())}
+    found = (np.abs(alone - sampled) / gibbs).max(axis=(1, 2)) < LOST
+    result = {"sets": len(rows), "lost": int((~found).sum())}
 
     def told(name, errors, widths, which):
         result[name] = round(float((np.abs(errors) < WIDTH * widths)[which].mean()), 3)
 
     everything = np.ones(len(rows), dtype=bool)
-    for ending, which in (("", everything), (", none lost", kept)):
+    for ending, which in (("", everything), (", none lost", found)):
         told(f"mean field{ending}", alone, plain, which)
         told(f"calibrated{ending}", alone, wide, which)
         told(f"mean field's centre, Gibbs's width{ending}", alone, gibbs, which)
@@ -106,9 +128,9 @@ def features(sets, pool):
         told(f"Gibbs's centre, calibrated width{ending}", sampled, wide, which)
         told(f"Gibbs{ending}", sampled, gibbs, which)
     for name, errors in (("one by one", alone), ("together", joint)):
-        away = ((errors - sampled) / gibbs)[kept]
+        away = ((errors - sampled) / gibbs)[found]
         result[f"away from Gibbs, {name}"] = round(float(np.sqrt((away**2).mean())), 2)
-    result["calibrated width over Gibbs's"] = round(float(np.median((wide / gibbs)[kept])), 3)
+    result["calibrated width over Gibbs's"] = round(float(np.median((wide / gibbs)[found])), 3)
     return result
 
 
@@ -142,10 +164,10 @@ def rate(probability):
     return [round(float(shares.mean()), 3), round(float(shares.std(ddof=1) / np.sqrt(len(shares))), 3)]
 
 
-def sites(sets, pool):
+def sites(sets, kept):
     result = {}
-    for kind in ("apart", "overlapping", "topics"):
-        rows = [row for row in pool.map(like_sites, [(kind, seed) for seed in range(sets)]) if row is not None]
+    for kind, count in (("apart", sets), ("overlapping", sets), ("topics", max(sets // 4, 2))):
+        rows = kept.rows(like_sites, [(kind, seed) for seed in range(count)])
         plain, ratio, differ, wide, wide_ratio = (np.array([row[place] for row in rows]) for place in range(5))
         result[kind] = {
             "sets": len(rows),
@@ -163,11 +185,13 @@ def main():
     parser.add_argument("--sets", type=int, default=200)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--part", choices=("features", "sites"))
+    parser.add_argument("--state", type=Path, help="keep what is done in this file, and go on from it")
     options = parser.parse_args()
     parts = {"features": features, "sites": sites}
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
         chosen = [options.part] if options.part else list(parts)
-        print(json.dumps({part: parts[part](options.sets, pool) for part in chosen}, indent=1))
+        kept = Kept(pool, options.state)
+        print(json.dumps({part: parts[part](options.sets, kept) for part in chosen}, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Probabilities of matches: what they rise in, that they come true, that they are refused where nothing is known."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -240,3 +242,27 @@ def test_where_nothing_can_be_simulated_it_says_so(fitted, rng):
     walks = [states.fit([shard[:20]], rng=rng).posterior for shard in shards]
     with pytest.raises(NotCalibrated, match=r"(states|common prior)"):
         db.reliability(db.align(walks))
+
+
+@pytest.mark.parametrize("apart", [1.2, 1.8, 3.0])
+def test_clusters_that_overlap_are_refused_before_anything_is_fitted(apart, rng, monkeypatch):
+    """Three clusters, all known: how well points are told is an average of the largest of three densities' shares."""
+    shards, labels = sites(rng, apart=apart, points=300)
+    known = [np.eye(3)[own] for own in labels]
+    found = db.align([posterior_of(shard, shares) for shard, shares in zip(shards, known, strict=True)])
+    densities = np.exp(-0.5 * (np.concatenate(shards) - apart * np.array([-1.0, 0.0, 1.0])) ** 2)
+    told = (densities.max(axis=1) / densities.sum(axis=1)).mean()
+    if told > learning.LEAST_TOLD:
+        assert db.reliability(found, matches=30).matches >= 30
+        return
+    monkeypatch.setattr(learning, "fits", lambda *_: pytest.fail("fitted"))
+    with pytest.raises(NotCalibrated, match="The clusters overlap") as refused:
+        db.reliability(found)
+    assert float(re.search(r"0\.\d\d", str(refused.value))[0]) == pytest.approx(told, abs=0.03)
+
+
+def posterior_of(points, shares):
+    """What points say of clusters that they are known to be from: n/σ² and Σx/σ² per cluster, n per weight."""
+    numbers = shares.sum(axis=0)
+    components = np.column_stack([shares.T @ points, -0.5 * numbers])
+    return db.Posterior(MODEL.structure, {"components": components, "weights": numbers[:, None]})

@@ -72,6 +72,16 @@ class TestSearch:
             assert max(elsewhere) <= after + 1e-6
             assert margins[component] == pytest.approx(after - max(elsewhere), abs=1e-6)
 
+    def test_an_empty_slot_is_no_next_best_one(self, rng):
+        """Three slots of which one is empty: margins are those of two slots, and not zero; alone nothing is lost."""
+        matrix = noisy(rng, [0, 0, 0, 1, 1, 1])
+        components, base = components_of(matrix, 2)
+        labels = np.array([0, 0, 0, 2, 2, 2])
+        with_empty = Search(components, labels, base, 3).margins()
+        np.testing.assert_allclose(with_empty, Search(components, labels // 2, base, 2).margins())
+        assert with_empty.min() > 10.0
+        assert np.isinf(Search(components, np.zeros(6, dtype=int), base, 3).margins()).all()
+
     def test_gains_that_are_kept_are_those_computed_anew(self, rng):
         matrix = rng.poisson(2.0, size=(9, 8)).astype(float)
         components, base = components_of(matrix, 4)

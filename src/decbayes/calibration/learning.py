@@ -46,6 +46,8 @@ LENGTH = 100.0
 RESTARTS = 3
 # The truth of a simulation knows this many times as much as the merged posterior.
 SHARP = 1e4
+# Clusters are too much alike to learn from if the truth itself knows which an observation is from with less than this.
+LEAST_TOLD, LOOKED_AT = 0.8, 1000
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,9 @@ def learned(remembered: Remembered) -> Reliability:
     rng = np.random.default_rng(int.from_bytes(remembered.key[0][:8], "little"))
     expected = sum(len(each) for each in setting.found.evidence(setting.coupled))
     worlds = min(max(WORLDS, ceil(wanted / max(expected, 1))), MOST_WORLDS)
-    simulated = Matches.joined([simulated_matches(setting, own) for own in rng.spawn(worlds)])
+    *each, first = rng.spawn(worlds + 1)
+    check_apart(setting, first)
+    simulated = Matches.joined([simulated_matches(setting, own) for own in each])
     if len(simulated) < LEAST_MATCHES:
         raise NotCalibrated(f"Simulations of these sites have {len(simulated)} matches, too few to learn from.")
     return curves_of(simulated, present_margins(setting))
@@ -135,6 +139,25 @@ def check_setting(setting: Setting) -> None:
         raise NotCalibrated("One posterior alone has no matches.")
 
 
+def check_apart(setting: Setting, rng: np.random.Generator) -> None:
+    """Refuse clusters that overlap so much that a site may have found several as one, and another site other ones.
+
+    A simulation cannot know what is hidden in a slot: it takes the slot for one thing, and the match for right. Topics
+    may have many words in common, since the words of a document tell about each other.
+    """
+    structure = setting.found.structure
+    if not any(structure.families[name].over_components for name in setting.coupled.factors):
+        return
+    model, truth = setting.of_structure(structure), sharpened(setting.found.merged())
+    parts = [model.taken(data, np.arange(min(LOOKED_AT, model.count(data)))) for data in simulated_shards(setting, rng)]
+    told = float(np.concatenate([model.responsibilities(truth, part)[0].max(axis=1) for part in parts]).mean())
+    if told < LEAST_TOLD:
+        raise NotCalibrated(
+            f"The clusters overlap: who knew them would say which one an observation is from with {told:.2f} only. "
+            "Sites may have found several as one, which simulations would not know."
+        )
+
+
 def present_margins(setting: Setting) -> Array:
     """The margins of the matches at hand."""
     pairs = zip(setting.found.margins(), setting.found.seen(setting.coupled), strict=True)
@@ -146,8 +169,7 @@ def simulated_matches(setting: Setting, rng: np.random.Generator) -> Matches:
     found, coupled = setting.found, setting.coupled
     merged = found.merged()
     truth = sharpened(merged)
-    parameters = drawn_parameters(merged, rng)
-    shards = [simulated_shard(setting, parameters, held, rng) for held in held_by_slot(found, coupled)]
+    shards = simulated_shards(setting, rng)
     fitted = fits(setting, shards, rng)
     again = align(fitted, components=found.structure.components(coupled), solver=setting.solver)
     model = setting.of_structure(found.structure)
@@ -166,6 +188,13 @@ def held_by_slot(found: Alignment, coupled: CoupledSet) -> list[Array]:
     count = found.structure.components(coupled)
     pairs = zip(found.assignments, found.evidence(coupled), strict=True)
     return [np.bincount(own[coupled], weights, minlength=count).astype(np.float64) for own, weights in pairs]
+
+
+def simulated_shards(setting: Setting, rng: np.random.Generator) -> list[Any]:
+    """Data for all sites, of one truth that the merged posterior finds likely."""
+    parameters = drawn_parameters(setting.found.merged(), rng)
+    held = held_by_slot(setting.found, setting.coupled)
+    return [simulated_shard(setting, parameters, own, rng) for own in held]
 
 
 def simulated_shard(setting: Setting, parameters: dict[str, Any], held: Array, rng: np.random.Generator) -> Any:

@@ -52,7 +52,8 @@ class Search:
     def among(cls, components: Components, labels: Indices, slots: list[Groups]) -> "Search":
         """A search for some of the components that are in these slots already; the others stay where they are."""
         search = cls.__new__(cls)
-        search.components, search.count, search.slots, search.homes = components, len(slots[0].values()), slots, None
+        search.components, search.count, search.slots = components, len(slots[0].values()), slots
+        search.anchors = search.homes = None
         search._begin(labels)
         return search
 
@@ -146,14 +147,17 @@ class Search:
         return np.asarray(self.alone() - self.gains(everyone)[everyone, self.labels])
 
     def margins(self) -> Array:
-        """What each component would lose in the next best slot; infinite where there is no other."""
-        everyone = np.arange(len(self.components))
+        """What each component would lose in the next best slot; infinite where there is no other.
+
+        An empty slot is none: alone a component loses nothing, and that slots were left empty says that the evidence is
+        against it.
+        """
+        everyone, slots = np.arange(len(self.components)), np.arange(self.count)
         gains = self.gains(everyone)
-        if self.count < 2:
-            return np.full(len(everyone), np.inf)
-        own = gains[everyone, self.labels]
-        others = np.where(np.arange(self.count) == self.labels[:, None], -np.inf, gains)
-        return np.asarray(np.maximum(own - others.max(axis=1), 0.0))
+        held = np.bincount(self.labels, self.components.evidence, minlength=self.count)
+        filled = (held > 0.0) | (self.anchors is not None)
+        others = np.where(filled & (slots != self.labels[:, None]), gains, -np.inf)
+        return np.asarray(np.maximum(gains[everyone, self.labels] - others.max(axis=1), 0.0))
 
     def sweep(self, below: float = np.inf) -> bool:
         """Give every component that is not sure of its slot one chance to move; whether any did."""
