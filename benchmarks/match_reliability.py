@@ -7,9 +7,10 @@ site has them all or 60 % of them. Probabilities are those of `alignment.confide
 sites report, and beside them margins taken for log-odds. A match is right if more than half of the component's data
 comes from the same true components as what the other sites have put into its slot, and no other slot has more in common
 with it by more than a tenth. Which cluster a point comes from is what the true parameters say of it; which topic a word
-comes from is known. Printed are the expected calibration error (ten bins), the area under the ROC curve, and, for each
-range of probability, what was said, what was true, and of how many matches. With --state a file keeps what is done, and
-the same command goes on from there. The last line is a JSON object.
+comes from is known. Settings that `reliability` refuses are counted, and left out of the rest. Printed are the expected
+calibration error (ten bins), the area under the ROC curve, and, for each range of probability, what was said, what was
+true, and of how many matches. With --state a file keeps what is done, and the same command goes on from there. The last
+line is a JSON object.
 """
 
 import argparse
@@ -24,8 +25,11 @@ from scipy.special import expit, softmax
 from scipy.stats import rankdata
 
 import decbayes as db
+from decbayes.calibration import learning
 from decbayes.calibration.matches import overlaps_of
+from decbayes.errors import NotCalibrated
 
+TITLES = ("margin as log-odds", "margin and evidence", "with overlap")
 BINS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.97, 1.0)
 SEEN = 0.5
 
@@ -118,7 +122,10 @@ def one_setting(kind, seed):
     found = db.align(posteriors)
     (coupled,) = found.structure.symmetry
     right = truly_right([own[coupled] for own in found.assignments], truths)
-    learned = db.reliability(found, model=model, matches=200, **options)
+    try:
+        learned = db.reliability(found, model=model, matches=200, **options)
+    except NotCalibrated as refused:
+        return {"name": name, "refused": str(refused), "right": right[~np.isnan(right)].tolist()}
     reported = overlaps_of(model, found, shards)
     said = {
         "margin and evidence": found.confidence(learned),
@@ -152,10 +159,19 @@ def table(said, right):
     return rows
 
 
-def summary(done):
+def summary(settings):
+    done, refused = (
+        [each for each in settings if "refused" not in each],
+        [each for each in settings if "refused" in each],
+    )
+    found = {"refused": len(refused)}
+    if refused:
+        found["right of those"] = round(float(np.concatenate([each["right"] for each in refused]).mean()), 3)
+    if not done:
+        return found
     right = np.concatenate([each["right"] for each in done])
-    found = {"settings": len(done), "matches": len(right), "right": round(float(right.mean()), 3)}
-    for title in ("margin as log-odds", "margin and evidence", "with overlap"):
+    found |= {"settings": len(done), "matches": len(right), "right": round(float(right.mean()), 3)}
+    for title in TITLES:
         said = np.concatenate([each[title] for each in done])
         error = calibration_error(said, right)
         found[title] = {
@@ -164,6 +180,14 @@ def summary(done):
             "table": table(said, right),
         }
     return found
+
+
+def told(setting):
+    """One setting in a few words."""
+    right = f"right {np.mean(setting['right']):.3f}"
+    if "refused" in setting:
+        return f"{right} refused"
+    return f"{right} said {' '.join(f'{np.mean(setting[title]):.3f}' for title in TITLES)}"
 
 
 KINDS = {"mixtures": mixture, "topics": topics}
@@ -176,7 +200,9 @@ def main():
     parser.add_argument("--settings", type=int, default=60)
     parser.add_argument("--first-seed", type=int, default=2000)
     parser.add_argument("--state", type=Path, help="keep what is done in this file, and go on from it")
+    parser.add_argument("--anyway", action="store_true", help="also of clusters that overlap too much to be calibrated")
     arguments = parser.parse_args()
+    learning.LEAST_TOLD = 0.0 if arguments.anyway else learning.LEAST_TOLD
     count = 4 if arguments.quick else arguments.settings
     state = json.loads(arguments.state.read_text()) if arguments.state and arguments.state.exists() else {}
     result = {}
@@ -186,12 +212,10 @@ def main():
             done.append(one_setting(kind, arguments.first_seed + number))
             if arguments.state:
                 arguments.state.write_text(json.dumps(state))
-            each = summary(done[-1:])
-            errors = [each[title]["calibration error"] for title in ("margin and evidence", "with overlap")]
-            print(number, done[-1]["name"], "right", each["right"], "errors", errors, flush=True)
+            print(number, done[-1]["name"], told(done[-1]), flush=True)
         result[kind] = summary(done[:count])
-        for title in ("margin as log-odds", "margin and evidence", "with overlap"):
-            print(kind, title, result[kind][title], flush=True)
+        for title in TITLES:
+            print(kind, title, result[kind].get(title), flush=True)
     print(json.dumps(result))
 
 

@@ -12,7 +12,7 @@ import decbayes as db
 from decbayes.errors import Refused
 from decbayes.models.holdback import hold_back
 from decbayes.network import Agent, Charter, Limits, Rules, SqliteStore, sign_record, verify
-from decbayes.network.protocol.notes import Note, own_information
+from decbayes.network.protocol.notes import Note, obstacle, own_information
 from decbayes.network.protocol.record import body_of
 from decbayes.network.protocol.validation import open_record
 from decbayes.network.runtime.stored import stored
@@ -144,6 +144,13 @@ def test_where_a_merge_cannot_be_calibrated_the_reason_is_said(rules, points, wh
     belief = simulation.sites[0].agent.pool.believed()
     assert belief.posterior.calibration is None
     assert why in belief.why
+
+
+def test_topics_on_a_network_say_that_they_take_refits(rng):
+    settings = {"topics": 2, "vocabulary": ("a", "b", "c")}
+    keys = {"one": identities(1)[0].public}
+    charter = Charter("words", "LatentDirichletAllocation", settings, keys, rules=Rules(intervals=True))
+    assert "calibrated by refits of all data" in obstacle(charter)
 
 
 def test_a_matrix_that_would_fill_a_record_is_not_sent(rng):

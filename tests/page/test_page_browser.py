@@ -185,9 +185,10 @@ def test_a_thousand_events_a_second_do_not_freeze_it(page, look):
 
 
 def test_fifty_members_can_be_read(page, look):
-    page.show("network", made_up(50, gone=["hospital-7"]))
+    page.show("network", made_up(50, gone=["hospital-7"]) | {"intervals": "calibrated by linear response, 49 sites"})
     page.show("posterior", topics(12, 50))
     tab = look(page.url, width=1600, height=1000)
+    tab.until("document.querySelector('#network-summary').innerText.endsWith('linear response, 49 sites.')")
     tab.until("document.querySelectorAll('#nodes .node').length === 50")
     tab.until("document.querySelectorAll('#matrix tbody tr').length === 50")
     # Names are as far apart as they are high, none leaves the picture, and they are not tiny.

@@ -122,10 +122,10 @@ class Alignment(Displayed):
         """For each posterior and component: what the objective loses when it must go into another slot.
 
         All other posteriors keep their places. Zero says that the next best slot is as good; infinity, that there is no
-        other. The objective is J where each site fills each slot once, else what the slots know (see `Grouping`). Where
-        a site has more than six states of sequences, only exchanges of two are tried: its margins may be too large.
-        A margin is no probability: how sure a match is also depends on how far the sites' posteriors can be believed.
-        See `confidence` for a probability.
+        other. The objective is J where each site fills each slot once, else what the slots know (see `Grouping`), and
+        empty slots do not count. Where a site has more than six states of sequences, only exchanges of two are tried:
+        its margins may be too large. A margin is no probability: how sure a match is also depends on how far the sites'
+        posteriors can be believed. See `confidence` for a probability.
         """
         margins: tuple[dict[CoupledSet, Array], ...] = tuple({} for _ in self.posteriors)
         for coupled in self.structure.symmetry:
