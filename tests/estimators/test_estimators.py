@@ -3,6 +3,7 @@
 from copy import deepcopy
 
 import numpy as np
+import pandas
 import pytest
 import sklearn
 from scipy.sparse import csr_array
@@ -234,8 +235,11 @@ def test_rows_without_a_site_are_refused(clouds):
     model = estimators.GaussianMixture(2)
     with pytest.raises(ValueError, match="200 rows and 3 sites"):
         model.fit(points, sites=["a", "b", "c"])
-    with pytest.raises(db.DecbayesError, match="missing"):
-        model.fit(points, sites=np.r_[np.nan, np.zeros(199)])
+    for missing in (np.r_[np.nan, np.zeros(199)], np.array([None, *"ab" * 99, "a"]), [pandas.NA, *"ab" * 99, "a"]):
+        with pytest.raises(db.DecbayesError, match="missing"):
+            model.fit(points, sites=missing)
+    with pytest.raises(db.DecbayesError, match="all strings or all numbers"):
+        model.fit(points, sites=np.array([1, *"ab" * 99, "a"], dtype=object))
 
 
 def test_a_topic_prior_that_sites_learn_is_one_number(rng):
@@ -247,3 +251,40 @@ def test_a_topic_prior_that_sites_learn_is_one_number(rng):
     topics.partial_fit(words[:6], sites="new")
     assert {posterior.structure for posterior in topics.posteriors_.values()} == {topics.posterior_.structure}
     assert topics.model_.topic_prior == learned
+
+
+def test_a_day_of_a_regression_forgets_that_share_of_what_was_known(rng):
+    """Linear regression is conjugate: λ0 + (1 − 0.3) c1 + c2, with c2 of the second day's rows alone."""
+    rows, noise = rng.normal(size=(60, 2)), rng.normal(size=60)
+    target = rows @ [2.0, -1.0] + noise
+    fitted = estimators.LinearRegression(forgetting=0.3).fit(rows[:30], target[:30])
+    first, model = fitted.posterior_, fitted.model_
+    fitted.partial_fit(rows[30:], target[30:], sites=np.repeat(["a", "b"], 15))
+    second = model.fit(np.column_stack([rows, target])[30:], rng=rng).posterior
+    for name, prior in model.structure.prior.items():
+        expected = prior + 0.7 * first.contribution[name] + second.contribution[name]
+        np.testing.assert_allclose(fitted.posterior_.natural[name], expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("forgetting", [0.5, "learn"])
+def test_a_changed_world_is_learned_sooner_by_forgetting(clouds, forgetting):
+    points, _, sites = clouds
+    days = [points + shift for shift in (0.0, 3.0)]
+    settings = {"n_components": 2, "prior_mean": 0.0, "prior_scale": 4.0, "random_state": 0}
+    scores = {}
+    for share in (None, forgetting):
+        mixture = estimators.GaussianMixture(**settings, forgetting=share).fit(days[0], sites=sites)
+        scores[share] = mixture.partial_fit(days[1], sites=sites).score(days[1])
+    assert scores[forgetting] > scores[None] + 0.05
+
+
+def test_topics_forget_as_learned_whether_counts_are_sparse_or_dense(rng):
+    topics = rng.dirichlet(np.full(12, 0.2), size=4)
+    days = [rng.multinomial(30, pair[np.arange(40) % 2]) for pair in (topics[:2], topics[2:])]
+    found = []
+    for kind in (np.asarray, csr_array):
+        model = estimators.LatentDirichletAllocation(2, forgetting="learn", random_state=0)
+        found.append(model.fit(kind(days[0])).partial_fit(kind(days[1])))
+    assert found[0].posterior_ == found[1].posterior_
+    keeping = estimators.LatentDirichletAllocation(2, random_state=0).fit(days[0]).partial_fit(days[1])
+    assert found[0].score(days[1]) > keeping.score(days[1]) + 0.1

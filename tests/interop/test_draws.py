@@ -171,6 +171,7 @@ def test_sites_with_different_samplers_merge_to_the_posterior_of_all(rng):
     [
         ({}, "no draws of 'components'"),
         ({"components": np.zeros((5, 3, 1)), "weights": np.full((5, 2), 0.5)}, "expected"),
+        ({"components": np.zeros((1, 2, 1)), "weights": np.full((1, 2), 0.5)}, "fewer than two draws"),
         ({"components": np.full((5, 2, 1), np.nan), "weights": np.full((5, 2), 0.5)}, "NaN"),
         ({"components": np.zeros((5, 2, 1)), "weights": np.full((5, 2), 0.5)}, "too few different draws"),
     ],
@@ -186,6 +187,24 @@ def test_other_moments_are_refused():
     weights = db.Structure({"weights": Weights()}, {"weights": Weights().natural(alpha=[1.0, 1.0])})
     with pytest.raises(NotConvertible, match="use from_draws"):
         from_moments(weights, {"weights": ([0.5, 0.5], [0.1, 0.1])})
+
+
+LINE = db.LogisticRegression("y", columns={"a": "real", "y": "yes/no"}).structure
+RATE = db.Structure({"coefficients": Gamma()}, {"coefficients": Gamma().natural(shape=[[1.0]], rate=[[1.0]])})
+
+
+@pytest.mark.parametrize(
+    ("structure", "mean", "variance"),
+    [
+        (LINE, [0.0, 0.0], np.ones((2, 2))),
+        (LINE, [0.0, 0.0], -np.eye(2)),
+        (RATE, [[2.0]], [[0.0]]),
+        (RATE, [[-2.0]], [[1.0]]),
+    ],
+)
+def test_moments_that_no_member_has_are_refused(structure, mean, variance):
+    with pytest.raises(NotConvertible, match="a variance must be positive, a covariance matrix positive definite"):
+        from_moments(structure, {"coefficients": (mean, variance)})
 
 
 def test_topics_of_clusters_come_in_as_counts_and_go_out_as_weights(rng):

@@ -123,9 +123,21 @@ def of_moments(structure: Structure, name: str, mean: Any, variance: Any) -> Arr
         spread = covariances(real_array(variance).astype(np.float64), expected)
     except (TypeError, ValueError) as error:
         raise NotConvertible(f"The moments of '{name}' should have the shape {expected}: {error}.") from None
-    natural = family.natural(**MOMENTS[family.name](centre, spread))
-    if not family.contains(natural):
-        raise NotConvertible(f"No {family.name} has the moments of '{name}'.")
+    return with_moments(family, name, centre, spread)
+
+
+def with_moments(family: Family, name: str, mean: Array, spread: Array) -> Array:
+    """The natural parameters of the family's member with this mean and covariance, if there is one."""
+    try:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            natural = family.natural(**MOMENTS[family.name](mean, spread))
+    except np.linalg.LinAlgError:
+        natural = None
+    if natural is None or not family.contains(natural):
+        raise NotConvertible(
+            f"No {family.name} has the moments of '{name}': a variance must be positive, a covariance matrix positive "
+            "definite, a mean within the family's range."
+        )
     return natural
 
 
@@ -191,8 +203,11 @@ def shaped(name: str, given: Any, shape: tuple[int, ...]) -> Array:
     values = real_array(given).astype(np.float64)
     if shape and shape[0] == 1 and values.shape[1:] == shape[1:]:
         values = values[:, None]
-    if values.shape[1:] != shape or len(values) < 2:
-        raise NotConvertible(f"The draws of '{name}' have the shape {values.shape}; expected (draws, {shape}).")
+    if values.shape[1:] != shape:
+        expected = ", ".join(map(str, ("draws", *shape)))
+        raise NotConvertible(f"The draws of '{name}' have the shape {values.shape}; expected ({expected}).")
+    if len(values) < 2:
+        raise NotConvertible(f"There are fewer than two draws of '{name}': too few for a variance. Draw more.")
     if not np.isfinite(values).all():
         raise NotConvertible(f"The draws of '{name}' hold NaN or infinite values.")
     return values

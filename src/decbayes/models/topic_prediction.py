@@ -3,6 +3,8 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from decbayes.devices import device_for
 from decbayes.errors import InvalidData
@@ -53,6 +55,10 @@ class Predicting(OfTexts):
         if not counts.tokens:
             raise InvalidData("No words are held out, so there is nothing to predict.")
         return predicted(counts, shares, topics_at(posterior, counts))
+
+    def taken(self, data: Any, rows: NDArray[np.intp]) -> Any:
+        """Some of the documents; those of a dense matrix as a sparse one, which is known to hold counts."""
+        return super().taken(data if issparse(data) else checked_matrix(data, len(self.vocabulary)), rows)
 
     def document_prior_of(self, posterior: Posterior) -> Array:
         """(topics,): α of each topic in a document, as given, or as the posterior has learned it."""

@@ -151,9 +151,19 @@ def by_site(data: Any, sites: Any) -> dict[Any, Any]:
     labels = column_or_1d(sites)
     if len(labels) != count:
         raise ValueError(f"There are {count} rows and {len(labels)} sites; each row needs the label of its site.")
-    if any(label != label for label in labels):
-        raise InvalidData("The sites of some rows are missing; each row needs the label of its site.")
-    return {label: data[np.flatnonzero(labels == label)] for label in np.unique(labels).tolist()}
+    return {label: data[np.flatnonzero(labels == label)] for label in different(labels)}
+
+
+def different(labels: Any) -> list[Any]:
+    """The labels that there are, in order."""
+    try:
+        missing = any(label is None or bool(label != label) for label in labels)
+        found: list[Any] = np.unique(labels[:0] if missing else labels).tolist()
+    except TypeError:  # pandas.NA is neither true nor false, and strings and numbers have no order
+        found = []
+    if not found:
+        raise InvalidData("Each row needs the label of its site: all strings or all numbers, and none missing.")
+    return found
 
 
 def generator(random_state: Any) -> np.random.Generator:
