@@ -138,6 +138,9 @@ DAMAGED = {
     "b.npz": (packed(POINTS)[:-30], "not a readable .npz file"),
     "c.npz": (packed(POINTS).replace(POINTS.tobytes(), bytes(POINTS.nbytes)), "not a readable .npz file"),
     "a.mtx.gz": (b"%%MatrixMarket", "a.mtx.gz: not a readable .mtx file"),
+    "c.csv.gz": (gzip.compress(b"x,y\n1,2\n" * 99)[:-12], "no whole .gz file. It may have been cut off"),
+    "a.csv.zst": (b"", r"\.zst files are not read. Unpack it first \(zstd -d\)"),
+    "a.tar.gz": (b"", r"\.tar files are not read. Unpack it first \(tar -xf\)"),
     "a.xlsx": (b"PK", "files that end in .xlsx are not supported; supported are .csv"),
     "a": (b"1,2", "files without an ending are not supported; supported are .csv"),
 }
@@ -149,6 +152,13 @@ def test_damaged_tables_are_refused_with_the_reason(name, tmp_path):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InvalidData, match=reason):
         read_table(tmp_path / name)
+
+
+@pytest.mark.parametrize("format", ["", "jsonl"])
+def test_packed_texts_are_refused_with_what_unpacks_them(format, tmp_path):
+    (tmp_path / "a.jsonl.zst").write_bytes(b"(\xb5/\xfd")
+    with pytest.raises(InvalidData, match=r"Unpack it first \(zstd -d\); .gz, .bz2 and .xz are read"):
+        read_documents(Texts((tmp_path / "a.jsonl.zst",), format=format))
 
 
 def test_nothing_is_unpickled(tmp_path):

@@ -1,11 +1,13 @@
 """`decbayes quality` and what `show` says of topics."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import decbayes as db
+from decbayes.errors import StructureMismatch
 
 THEMES = ["vaccine dose ward nurse", "anchor mast tide crew"]
 
@@ -54,9 +56,54 @@ def test_show_and_explain_say_how_different_topics_are(run, offices, tmp_path):
     assert "diversity" in run("merge m.posterior double.posterior -o x.posterior --explain")[1]
 
 
+def test_show_and_merge_say_what_tells_topics_apart_and_how_coherent_they_are(run, offices, tmp_path):
+    posterior, counts = offices
+    found = db.Quality(posterior, top=4)
+    expected = found.co_occurrence([counts]).coherence()
+    for name in "ab":
+        run(f"quality m.posterior --data {name}.txt --top 4 --least 0 -o {name}.quality")
+    status, shown, _ = run("show m.posterior --counts a.quality b.quality")
+    told = " ".join(shown.split())
+    assert status == 0
+    assert f"coherence (NPMI) {expected.mean():.3f} on 60 documents; by topic: 0 {expected[0]:.3f}" in told
+    apart = "; ".join(f"{topic} {', '.join(words[:3])}" for topic, words in enumerate(found.telling))
+    assert f"words that tell topics apart: {apart}" in told
+    shown = run("merge m.posterior m.posterior -o x.posterior --explain")[1]
+    assert f"words that tell topics apart: {apart}" in " ".join(shown.split())
+    rows = [json.loads(line) for line in run("merge m.posterior m.posterior -o x.posterior --json")[1].splitlines()]
+    assert [tuple(row["telling"][:4]) for row in rows] == list(found.telling)
+    assert {json.loads(line)["diversity"] for line in run("quality m.posterior --top 4 --json")[1].splitlines()} == {
+        1.0
+    }
+
+
+def test_a_report_has_the_quality_of_topics(run, offices, tmp_path):
+    posterior, counts = offices
+    found = db.Quality(posterior, top=4)
+    expected = found.co_occurrence([counts]).coherence()
+    for name in "ab":
+        run(f"quality m.posterior --data {name}.txt --top 4 --least 0 -o {name}.quality")
+    assert run("report m.posterior -o r.html --counts a.quality b.quality")[0] == 0
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert (
+        f"Diversity 1.00: different words among the 4 top words of all topics; coherence (NPMI) {expected.mean():.3f}"
+        in page
+    )
+    for topic, words in enumerate(found.telling):
+        assert f"told apart by {', '.join(words)}" in page
+        assert f"coherence {expected[topic]:.3g}" in page
+    wrong = replace(found.co_occurrence([counts]), words=tuple(words[::-1] for words in found.words))
+    with pytest.raises(StructureMismatch, match="count for this merge"):
+        db.report(db.align([posterior]), tmp_path / "no.html", counts=wrong)
+    assert run("report m.posterior -o plain.html")[0] == 0
+    assert "told apart by" in (tmp_path / "plain.html").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
+        ("show m.posterior --counts m.posterior", "does not hold counts of words"),
+        ("report m.posterior -o no --counts m.posterior", "does not hold counts of words"),
         ("quality m.posterior -o no", "name them with --data"),
         ("quality m.posterior --data a.txt --counts a.txt", "either --data"),
         ("quality m.posterior --counts a.txt", "a.txt does not hold counts"),

@@ -11,7 +11,7 @@ from cyclopts.types import NonNegativeInt
 from decbayes.cli.explain import print_alignment, print_differences, print_influence, remarks, shared_rows
 from decbayes.cli.outputs import DPI, Dpi, check_output, check_picture, save_picture
 from decbayes.cli.overlap import overlaps_from
-from decbayes.cli.quality import remarks_on
+from decbayes.cli.quality import quality_of, remarks_on
 from decbayes.cli.running import WrongArgument
 from decbayes.cli.sent import read_sent
 from decbayes.cli.supporters import found_by
@@ -160,7 +160,13 @@ def tell(found: Alignment, names: list[str], sure: Confidence | str, *, explain:
         for line in remarks_on(merged, TOP_WORDS):
             screen().print(line)
     for row in shared_rows(found, names, sure) if as_json else ():
-        print(json.dumps(row))
+        print(json.dumps(row | telling(found.merged(), row["slot"])))
+
+
+def telling(merged: Posterior, topic: int) -> dict[str, list[str]]:
+    """The words that tell a topic from the others; nothing where there are no words."""
+    quality = quality_of(merged, TOP_WORDS)
+    return {"telling": list(quality.telling[topic])} if quality is not None else {}
 
 
 def on_priors(read: list[Posterior], priors: Mapping[str, Any]) -> list[Posterior]:

@@ -21,7 +21,16 @@ from decbayes.models.registry import model_for
 from decbayes.posterior import Posterior
 
 AS_THEY_ARE = Reading()
-SHOWN = 5
+SHOWN, FEW = 5, 3
+
+Counts = Annotated[
+    list[Path] | None,
+    Parameter(
+        help="Counts that sites have written with `quality -o`, for the coherence of topics on all of their documents.",
+        consume_multiple=True,
+        negative="",
+    ),
+]
 
 
 def quality(
@@ -32,14 +41,7 @@ def quality(
         list[Path] | None,
         Parameter(help="This site's documents, for the coherence.", consume_multiple=True, negative=""),
     ] = None,
-    counts: Annotated[
-        list[Path] | None,
-        Parameter(
-            help="Counts that sites have written with -o, for the coherence on all of their documents.",
-            consume_multiple=True,
-            negative="",
-        ),
-    ] = None,
+    counts: Counts = None,
     counts_file: Annotated[
         Path | None, Parameter(name=["--output", "-o"], help="Where to write this site's counts, to send them.")
     ] = None,
@@ -81,17 +83,26 @@ def added_up(found: Quality, files: list[Path]) -> CoOccurrence:
     """The counts of all sites; refused by name if they are none, or of other words."""
     total: CoOccurrence | None = None
     for path in files:
-        try:
-            counted = CoOccurrence.of_plain(json.loads(path.read_text(encoding="utf-8")))
-        except (ValueError, RecursionError):
-            raise InvalidData(f"{path} does not hold counts of words, as `decbayes quality -o` writes them.") from None
-        except InvalidData as error:
-            raise InvalidData(f"{path}: {error}") from None
+        counted = counts_in(path)
         if counted.words != found.words:
             raise InvalidData(f"{path} has counted other words. Count for the same posterior, with the same --top.")
         total = counted if total is None else total + counted
     assert total is not None
     return total
+
+
+def counts_in(path: Path) -> CoOccurrence:
+    try:
+        return CoOccurrence.of_plain(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, RecursionError):
+        raise InvalidData(f"{path} does not hold counts of words, as `decbayes quality -o` writes them.") from None
+    except InvalidData as error:
+        raise InvalidData(f"{path}: {error}") from None
+
+
+def counted_for(posterior: Posterior, files: list[Path]) -> CoOccurrence:
+    """The counts of all sites, which must be of the posterior's top words; how many these are, the files say."""
+    return added_up(Quality(posterior, len(counts_in(files[0]).words[0])), files)
 
 
 def rows(found: Quality, coherence: Array | None) -> list[dict[str, Any]]:
@@ -104,6 +115,7 @@ def rows(found: Quality, coherence: Array | None) -> list[dict[str, Any]]:
             "words": list(found.words[topic]),
             "telling": list(found.telling[topic]),
             "coherence": None if coherence is None or topic not in used else float(coherence[topic]),
+            "diversity": found.diversity,
             "duplicates": [sum(pair) - topic for pair in duplicates if topic in pair],
         }
         for topic in range(len(found.words))
@@ -118,23 +130,38 @@ def print_quality(found: Quality, coherence: Array | None, counted: CoOccurrence
             words = [plain(", ".join(row[name][:SHOWN])) for name in ("words", "telling")]
             table.add_row(str(row["topic"]), *told, *words)
     output().print(table)
-    if coherence is not None and counted is not None and len(found.used):
-        mean = float(coherence[found.used].mean())
-        output().print(f"coherence (NPMI) {mean:.3f} on {counted.documents:,} documents")
+    if counted is not None and len(found.used):
+        output().print(counted.said(found.used))
     for line in remarks(found):
         output().print(line)
 
 
 def remarks(found: Quality) -> list[str]:
     """What the topics alone say of themselves."""
-    said = [f"diversity {found.diversity:.2f}: different words among the {found.top} top words of all topics"]
+    said = [found.said()]
     if found.duplicates:
         pairs = ", ".join(f"{first} and {second}" for first, second in found.duplicates)
         said.append(f"Nearly the same: topics {pairs}. A merge with fewer --components would join them.")
     return said
 
 
-def remarks_on(posterior: Posterior, top: int) -> list[str]:
-    """How different topics are; nothing where there are no words."""
+def remarks_on(posterior: Posterior, top: int, counts: list[Path] | None = None) -> list[str]:
+    """How different topics are, what tells them apart and, given counts, their coherence; nothing without words."""
+    found = quality_of(posterior, top)
+    if found is None and counts:
+        raise InvalidData("--counts are for topics: only these have words.")
+    if found is None:
+        return []
+    apart = "; ".join(f"{topic} {', '.join(map(plain, found.telling[topic][:FEW]))}" for topic in found.used)
+    said = [*remarks(found), *([f"words that tell topics apart: {apart}"] if len(found.used) > 1 else [])]
+    if counts:
+        counted = counted_for(posterior, counts)
+        each = ", ".join(f"{topic} {counted.coherence()[topic]:.3f}" for topic in found.used)
+        said.append(f"{counted.said(found.used)}; by topic: {each}")
+    return said
+
+
+def quality_of(posterior: Posterior, top: int) -> Quality | None:
+    """None where there are no topics."""
     model = known_model(posterior)
-    return remarks(Quality(posterior, top)) if model is not None and model.view == "words" else []
+    return Quality(posterior, top) if model is not None and model.view == "words" else None

@@ -11,6 +11,7 @@ from cyclopts.types import NonNegativeFloat
 from decbayes.cli.describe import Shape
 from decbayes.cli.merge import Solvers, how_sure, number_of, read_all, solver_named
 from decbayes.cli.outputs import check_output
+from decbayes.cli.quality import Counts, counted_for
 from decbayes.cli.terminal import aligning, messages, progress_bar
 from decbayes.files import load
 from decbayes.merging import Confidence, align
@@ -36,6 +37,7 @@ def report(
     least: Annotated[
         NonNegativeFloat, Parameter(help="Components that rest on fewer observations are counted and not shown.")
     ] = 5.0,
+    counts: Counts = None,
     confidence: Annotated[
         bool | None,
         Parameter(
@@ -46,7 +48,7 @@ def report(
     """Write what a merge found, who has it and what deserves a look as one page that anybody can open."""
     from decbayes.reporting import report as write
 
-    check_output(output, *posteriors, since)
+    check_output(output, *posteriors, since, *(counts or ()))
     count, read, earlier = number_of(components), read_all(posteriors), None
     if since is not None:
         *read, earlier = same_columns([*read, load(since)])
@@ -59,9 +61,20 @@ def report(
     command = join(["decbayes", "merge", *sorted(files), *words, "-o", "merged.posterior"])
     sure = how_sure(found, confidence, None, solver_named(solver, None))
     known = sure.reliability if isinstance(sure, Confidence) else None
+    counted = counted_for(found.merged(), counts) if counts else None
     with progress_bar() as bar:
         bar.add_task("writing the report", total=None)
-        write(found, output, names=names, title=title, shape=shape, least=least, command=command, reliability=known)
+        write(
+            found,
+            output,
+            names=names,
+            title=title,
+            shape=shape,
+            least=least,
+            command=command,
+            reliability=known,
+            counts=counted,
+        )
     messages().print(f"{output}: {len(read)} posteriors, {output.stat().st_size / 1000:,.0f} kB")
 
 

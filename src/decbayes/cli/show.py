@@ -10,7 +10,7 @@ from cyclopts.types import PositiveInt
 
 from decbayes.cli.describe import SMALLEST_IMAGE, Shape, known_model, square, table_of
 from decbayes.cli.outputs import DPI, Dpi, check_picture, save_picture
-from decbayes.cli.quality import remarks_on
+from decbayes.cli.quality import Counts, remarks_on
 from decbayes.cli.supporters import support_tables
 from decbayes.cli.terminal import output, plain
 from decbayes.errors import DecbayesError, InvalidData
@@ -32,6 +32,7 @@ def show(
         Shape | None,
         Parameter(help="Height and width of images: show features, or the means of a mixture, as images.", negative=""),
     ] = None,
+    counts: Counts = None,
     as_json: Annotated[bool, Parameter(name="--json", negative="", help="One JSON object per parameter.")] = False,
 ) -> None:
     """Print a posterior: topics with their words, a mixture's means, features as images; of a merge, who has what."""
@@ -45,7 +46,7 @@ def show(
         for row in read.summary(top=top):
             print(json.dumps(row))
         return
-    structure = read.structure
+    structure, remarks = read.structure, remarks_on(read, top, counts)
     console = output()
     settings = ", ".join(
         f"{key} {value}"
@@ -56,7 +57,7 @@ def show(
     console.print(plain(f"{name} ({settings or 'no settings'})"))
     console.print(f"structure {structure.fingerprint[:12]}, posterior {read.digest[:12]}", style="dim")
     console.print(f"uncertainty: {read.uncertainty}", style="dim")
-    for line in remarks_on(read, top):
+    for line in remarks:
         console.print(line)
     console.print(table_of(read, top=top, shape=shape or visible_square(read)))
     for table in support_tables(read, load_note(posterior)):

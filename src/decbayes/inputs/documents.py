@@ -17,7 +17,7 @@ from decbayes.inputs.chunks import in_batches
 from decbayes.inputs.filed import FileArray, FileMatrix
 from decbayes.inputs.large import ROWS, is_large, read_any_table
 from decbayes.inputs.recipes import UNSPACED_REMEDY, USUAL, Recipe, unspaced
-from decbayes.inputs.tables import Observations, csv_rows, ending, is_compressed, is_number, reading
+from decbayes.inputs.tables import Observations, check_unpacked, csv_rows, ending, is_compressed, is_number, reading
 from decbayes.inputs.texts import FORMATS, LeftOut, Texts, text_columns, without_standard_input
 
 TEXT = "text"
@@ -93,6 +93,8 @@ def read_documents(
 def holds_counts(texts: Texts) -> bool:
     """Whether there is one file, and it holds counts rather than texts."""
     (path, *others) = texts.paths
+    for given in texts.paths:
+        check_unpacked(given)
     kind = ending(path)
     if others or path.is_dir() or texts.columns or texts.format:
         return False

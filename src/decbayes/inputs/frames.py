@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from decbayes.errors import InvalidData
 from decbayes.extras import require
-from decbayes.inputs.tables import csv_rows, ending, is_number, places, reading, same_width
+from decbayes.inputs.tables import check_unpacked, csv_rows, ending, is_number, places, reading, same_width
 
 Frame = dict[str, NDArray[Any]]
 
@@ -19,6 +19,7 @@ MISSING = {"", "na", "n/a", "nan", "null", "none", "?", "."}
 
 def read_frame(path: Path, columns: Sequence[str] = ()) -> Frame:
     """The columns of a CSV or Parquet file by name, or those that are asked for."""
+    check_unpacked(path)
     suffix = ending(path)
     if suffix not in ("csv", "tsv", "parquet"):
         raise InvalidData(f"{path}: a table whose columns have names is a .csv, .tsv or .parquet file.")

@@ -41,6 +41,8 @@ BINARY = ("parquet", "npy", "npz")
 LONGEST_CELL = 1 << 30
 # What decompresses a file, by how its name ends.
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+# What is not read as it is, and what unpacks it.
+UNPACKING = {".zst": "zstd -d", ".zip": "unzip", ".tar": "tar -xf", ".tgz": "tar -xf", ".7z": "7z x"}
 
 Report = Callable[[str], None]
 """Told what a reader did that its user should know, such as how many words were left out."""
@@ -64,8 +66,20 @@ def is_compressed(path: Path) -> bool:
     return path.suffix.lower() in OPENERS
 
 
+def check_unpacked(path: Path) -> None:
+    """Refuse archives, and what is compressed in a way that is not read."""
+    packed = {f".{ending(path)}", path.suffix.lower()} & UNPACKING.keys()
+    if packed and not path.is_dir():
+        (kind,) = packed
+        raise InvalidData(
+            f"{path}: {kind} files are not read. Unpack it first ({UNPACKING[kind]}); .gz, .bz2 and .xz are read as "
+            "they are."
+        )
+
+
 def read_table(path: Path, columns: Sequence[str] = ()) -> Observations:
     """The numbers of a CSV, Parquet, NumPy or MatrixMarket file, or those of the named columns."""
+    check_unpacked(path)
     suffix = ending(path)
     if suffix not in READERS:
         unknown = f"that end in .{suffix}" if suffix else "without an ending"
@@ -89,6 +103,8 @@ def reading(path: Path, kind: str) -> Iterator[None]:
         raise InvalidData(f"{path}: not UTF-8 text ({error.reason} at byte {error.start}).") from None
     except DAMAGE as error:
         cause = f" ({error})" if kind.removeprefix(".") in BINARY else ""
+        if is_compressed(path):
+            cause = f": it is no whole {path.suffix.lower()} file. It may have been cut off; copy it again"
         raise InvalidData(f"{path}: not a readable {kind} file{cause}.") from None
 
 

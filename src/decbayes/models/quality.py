@@ -82,6 +82,10 @@ class CoOccurrence:
             values = np.log((pairs + NEVER) / product) / -np.log(pairs + NEVER)
         return np.asarray(np.where(product > 0.0, values, 0.0).mean(axis=1))
 
+    def said(self, topics: NDArray[np.intp]) -> str:
+        """The mean of these topics' coherence, in words."""
+        return f"coherence (NPMI) {self.coherence()[topics].mean():.3f} on {self.documents:,} documents"
+
     def plain(self) -> dict[str, Any]:
         """As JSON has it: of each topic the words, and the counts above and on the diagonal row by row."""
         upper = np.triu_indices(self.together.shape[1])
@@ -146,6 +150,10 @@ class Quality:
         listed = self.columns[self.used]
         return len(np.unique(listed)) / max(1, listed.size)
 
+    def said(self) -> str:
+        """How different topics are, in words."""
+        return f"diversity {self.diversity:.2f}: different words among the {self.top} top words of all topics"
+
     @cached_property
     def affinity(self) -> Array:
         """(topics, topics): Σ_w √(p_w q_w), 1 for the same topic."""
@@ -158,7 +166,7 @@ class Quality:
         pairs = [(int(j), int(k)) for j in self.used for k in self.used if j < k]
         return tuple(pair for pair in pairs if self.affinity[pair] >= NEARLY_THE_SAME)
 
-    @property
+    @cached_property
     def telling(self) -> tuple[tuple[str, ...], ...]:
         """The words that tell each topic from all together: the largest terms of Σ_w p(w | k) log p(w | k) / p(w)."""
         learned = self.learned

@@ -15,7 +15,7 @@ from decbayes.reporting.tables import left_out, note, table
 from decbayes.reporting.words import counted, number, value_text
 from decbayes.symmetry import CoupledSet
 
-MOST_CARDS, MOST_SUPPORTERS, TOP = 100, 12, 10
+MOST_CARDS, MOST_SUPPORTERS, TOP, TELLING = 100, 12, 10, 5
 MOST_ENTRIES = 8  # of a component that is described in plain values
 SMALLEST_IMAGE, LARGEST_IMAGE = 16, 128 * 128
 NOUNS = {"words": "Topic", "images": "Feature", "classes": "Class", "states": "State"}
@@ -141,9 +141,17 @@ def words(found: Findings) -> Body:
 
     def body(slot: int) -> Markup:
         best = np.argsort(-probability[slot], kind="stable")[:TOP]
-        return tag("ol", [bar(vocabulary[word], probability[slot, word], longest) for word in best], class_="bars")
+        bars = tag("ol", [bar(vocabulary[word], probability[slot, word], longest) for word in best], class_="bars")
+        return joined([bars, note(readable(found, slot))])
 
     return body
+
+
+def readable(found: Findings, slot: int) -> str:
+    """Which words tell a topic from the others and, where sites have counted, how coherent it is."""
+    assert found.quality is not None
+    told = f"told apart by {', '.join(found.quality.telling[slot][:TELLING])}"
+    return told if found.counted is None else f"{told} · coherence {number(float(found.counted.coherence()[slot]))}"
 
 
 def bar(word: str, share: float, longest: float) -> Markup:

@@ -18,6 +18,7 @@ from decbayes.merging.shared import Shared
 from decbayes.merging.sources import reordered
 from decbayes.models.features import LatentFeatures
 from decbayes.models.model import Model
+from decbayes.models.quality import CoOccurrence, Quality
 from decbayes.models.registry import model_for
 from decbayes.plot._alignment import least_sure
 from decbayes.plot._network import by_number
@@ -86,6 +87,7 @@ class Findings:
     names: tuple[str, ...]
     least: float = LEAST
     reliability: Reliability | None = None
+    counted: CoOccurrence | None = None
 
     @classmethod
     def of(
@@ -94,11 +96,13 @@ class Findings:
         names: Sequence[str],
         least: float = LEAST,
         reliability: Reliability | None = None,
+        counted: CoOccurrence | None = None,
     ) -> "Findings":
         told = tuple(map(str, names))
         if len(told) != len(alignment.posteriors) or len(set(told)) != len(told):
             raise ValueError(f"names must be distinct, one for each of the {len(alignment.posteriors)} posteriors.")
-        return cls(by_name(alignment, told), tuple(told[site] for site in in_order(told)), least, reliability)
+        in_turn = tuple(told[site] for site in in_order(told))
+        return cls(by_name(alignment, told), in_turn, least, reliability, counted)
 
     @property
     def sites(self) -> range:
@@ -174,6 +178,16 @@ class Findings:
     def visible(self) -> list[int]:
         """The components that may be drawn: those of the first coupled set; none where there is no set."""
         return np.flatnonzero(~self.hidden(self.sets[0])).tolist() if self.sets else []
+
+    @cached_property
+    def quality(self) -> Quality | None:
+        """How good topics are to read; nothing where there are none."""
+        if self.model is None or self.model.view != "words":
+            return None
+        found = Quality(self.merged, len(self.counted.words[0])) if self.counted is not None else Quality(self.merged)
+        if self.counted is not None and self.counted.words != found.words:
+            raise StructureMismatch("The counts are of other words than the topics' top words: count for this merge.")
+        return found
 
     @cached_property
     def captions(self) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 from decbayes.arguments import check_kind
 from decbayes.files import write_whole
 from decbayes.merging import Alignment, Reliability
+from decbayes.models.quality import CoOccurrence
 from decbayes.reporting import sections
 from decbayes.reporting.cards import Shape
 from decbayes.reporting.disagreements import disagreements
@@ -30,16 +31,27 @@ def report(
     least: float = LEAST,
     command: str = "",
     reliability: Reliability | None = None,
+    counts: CoOccurrence | None = None,
 ) -> None:
     """Write what a merge found as one HTML file that opens from disk, prints, and loads nothing from elsewhere.
 
     `names` are those of the sites; `shape` is the height and width of components that are images. What rests on fewer
     than `least` observations is counted and not shown, since it may describe single ones. With `reliability`
-    (`decbayes.reliability`) matches have probabilities in the place of margins. The same posteriors and names give the
+    (`decbayes.reliability`) matches have probabilities in the place of margins, and with `counts`
+    (`Quality.co_occurrence`, of all sites) topics have their coherence. The same posteriors and names give the
     same bytes, in whatever order.
     """
     check_kind(Alignment, alignment=alignment)
-    text = page(alignment, names=names, title=title, shape=shape, least=least, command=command, reliability=reliability)
+    text = page(
+        alignment,
+        names=names,
+        title=title,
+        shape=shape,
+        least=least,
+        command=command,
+        reliability=reliability,
+        counts=counts,
+    )
     write_whole(Path(path), text.encode())
 
 
@@ -52,10 +64,11 @@ def page(
     least: float = LEAST,
     command: str = "",
     reliability: Reliability | None = None,
+    counts: CoOccurrence | None = None,
 ) -> str:
     """The report as text."""
     sites = names if names is not None else [f"site {number}" for number in range(len(alignment.posteriors))]
-    found = Findings.of(alignment, sites, least, reliability)
+    found = Findings.of(alignment, sites, least, reliability, counts)
     parts = {
         "What deserves a look": sections.attention(found),
         "What was found": sections.components(found, shape),

@@ -79,8 +79,17 @@ def components(found: Findings, shape: Shape | None) -> Markup:
     parts = [overview(found, shape)]
     for coupled in found.sets:
         title = tag("h3", " + ".join(coupled.factors)) if len(found.sets) > 1 else None
-        parts += [title, note(f"{supported(found, coupled)}."), cards(found, coupled, shape)]
+        parts += [title, note(f"{supported(found, coupled)}."), readable(found), cards(found, coupled, shape)]
     return joined(parts)
+
+
+def readable(found: Findings) -> Markup | None:
+    """How different topics are and, where sites have counted, how coherent."""
+    if found.quality is None:
+        return None
+    coherence = [found.counted.said(found.quality.used)] if found.counted is not None else []
+    text = "; ".join([found.quality.said(), *coherence])
+    return note(f"{text[0].upper()}{text[1:]}.")
 
 
 def overview(found: Findings, shape: Shape | None) -> Markup | None:
