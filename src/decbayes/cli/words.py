@@ -64,7 +64,10 @@ def listed(data: list[Path], reading: Reading, recipe: Recipe, choice: Choice) -
     said = reading
     source = text_source(data, said.columns, said.format, said.encoding, said.whole, said.strict)
     if STANDARD_INPUT not in data and holds_counts(source):
-        raise InvalidData(f"{data[0]}: only texts have words to list (.{', .'.join(FORMATS)}).")
+        raise InvalidData(
+            f"{data[0]}: only texts have words to list (.{', .'.join(FORMATS)}). Those of a table are in its column "
+            "'text', or in --columns NAME."
+        )
     documents = read_documents(source, recipe=recipe, choice=choice)
     report_reading(documents, "too rare, too common or stop words", recipe, messages().print)
     return Vocabulary(documents.vocabulary, recipe)
