@@ -108,7 +108,10 @@ def test_a_vocabulary_without_some_words_is_refused(rng):
     uneven = fitted(counts(rng), eta=np.linspace(0.1, 0.2, len(VOCABULARY)), dtype=np.float64)
     assert to_gensim(from_gensim(uneven)).eta == pytest.approx(uneven.eta)
     with pytest.raises(NotConvertible, match="eta differs between words"):
-        from_gensim(uneven, vocabulary=VOCABULARY[::-1])
+        from_gensim(uneven, vocabulary=[*VOCABULARY, "another"])
+    reversed_words = from_gensim(uneven, vocabulary=VOCABULARY[::-1])
+    expected = from_gensim(uneven).natural["topics"][:, ::-1]
+    np.testing.assert_array_equal(reversed_words.natural["topics"], expected)
 
 
 def test_models_with_priors_and_numbers_of_topics_of_their_own_merge(rng):

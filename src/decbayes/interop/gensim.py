@@ -7,7 +7,7 @@ import numpy as np
 
 from decbayes.errors import NotConvertible
 from decbayes.extras import require
-from decbayes.families import dense
+from decbayes.families import Array, dense
 from decbayes.interop.topics import on_vocabulary, topic_parameters, topic_posterior
 from decbayes.models.vocabulary import Vocabulary, words_in_order
 from decbayes.posterior import Posterior
@@ -40,7 +40,7 @@ def from_gensim(
     lengths = np.full(documents, statistics.sum() / documents)
     if shared != own:
         statistics = on_vocabulary(statistics, own, shared)
-        prior = np.array(one_number(prior))
+        prior = prior_on(prior, own, shared)
     return topic_posterior(
         statistics,
         topic_prior=prior,
@@ -50,12 +50,16 @@ def from_gensim(
     )
 
 
-def one_number(prior: Any) -> float:
-    if (prior != prior.flat[0]).any():
+def prior_on(prior: Array, own: Sequence[str], shared: Sequence[str]) -> Array:
+    """The prior of the shared words: one number, or those of the same words in another order."""
+    if (prior == prior.flat[0]).all():
+        return np.array(prior.flat[0])
+    if prior.shape != (len(own),) or set(own) != set(shared):
         raise NotConvertible(
             "eta differs between words, so the model has no prior for a word that it does not know; pass topic_prior=…"
         )
-    return float(prior.flat[0])
+    eta = dict(zip(own, prior, strict=True))
+    return np.array([eta[word] for word in shared])
 
 
 def to_gensim(posterior: Posterior) -> Any:
