@@ -376,3 +376,12 @@ def test_streams_may_come_from_generators():
 def test_only_real_vectors_are_split(form, rng):
     with pytest.raises(InvalidData):
         db.hold_out(BAD[form][0], rng=rng)
+
+
+def test_what_keeps_topics_apart_is_named_and_not_their_number():
+    priors = [
+        db.Posterior.of_prior(db.LatentDirichletAllocation(topics, ("a", "b"), topic_prior=1 / topics).structure)
+        for topics in (2, 4)
+    ]
+    with pytest.raises(StructureMismatch, match="the priors of 'topics' differ"):
+        db.merge(priors)

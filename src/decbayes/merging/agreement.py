@@ -31,7 +31,7 @@ def agreeing(posteriors: Sequence[Posterior], *, strictly: bool) -> Iterator[Pos
         if posterior.structure != structure and (strictly or not alike(posterior.structure, structure)):
             raise StructureMismatch(
                 f"Posterior {index} does not share the structure of posterior 0: "
-                f"{difference(structure, posterior.structure)} Posteriors merge only if they share one structure."
+                f"{why(structure, posterior.structure, strictly)} Posteriors merge only if they share one structure."
             )
         yield posterior
 
@@ -39,6 +39,13 @@ def agreeing(posteriors: Sequence[Posterior], *, strictly: bool) -> Iterator[Pos
 def alike(first: Structure, second: Structure) -> bool:
     """Whether two structures differ in nothing but the number of components, all of which share a prior."""
     return first.resizable and second.resizable and first.with_components(1) == second.with_components(1)
+
+
+def why(first: Structure, second: Structure, strictly: bool) -> str:
+    """What keeps two structures apart; numbers of components do not, where they may differ."""
+    if not strictly and first.resizable and second.resizable:
+        first, second = first.with_components(1), second.with_components(1)
+    return difference(first, second)
 
 
 def difference(first: Structure, second: Structure) -> str:
