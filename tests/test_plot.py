@@ -290,14 +290,15 @@ def test_reports_have_the_colours_of_pictures():
         assert style.count(f"--c{number}: {colour};") == 2  # on screen, and on paper
 
 
-def test_close_calls_are_framed(sites):
-    """What a site has hardly seen could go anywhere; slots that stay empty make no match a close call."""
+def test_close_calls_are_framed(sites, rng):
+    """A point between two clusters may belong to either; slots that stay empty make no match a close call."""
     (coupled,) = STRUCTURE.symmetry
-    natural = {name: STRUCTURE.prior[name] + 1e-4 * added for name, added in sites[-1].contribution.items()}
-    faint = [*sites[:-1], db.Posterior.from_natural(STRUCTURE, natural)]
-    for given, count, framed in ((sites, 2, 0), (sites, 4, 0), (faint, 3, 3)):
+    between = db.model_for(STRUCTURE).fit(np.array([[4.0, 0.0]]), rng=rng).posterior
+    for given, count, framed in ((sites, 2, 0), (sites, 4, 0), ([*sites[:-1], between], 3, 1)):
         found = db.align(given, components=count)
-        assert sum(int((own[coupled] < CLOSE).sum()) for own in found.margins()) == framed
+        seen = found.seen(coupled)
+        margins = [own[coupled][there] for own, there in zip(found.margins(), seen, strict=True)]
+        assert sum(int((own < CLOSE).sum()) for own in margins) == framed
         assert len(db.plot.alignment(found).patches) == framed
 
 
