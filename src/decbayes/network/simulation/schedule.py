@@ -110,8 +110,9 @@ class History:
         for group in self._groups():
             agents = [site.agent for site in group if site.agent is not None]
             listened = [agent for agent in agents if agent.id not in agent.pool.proofs]
-            busy = any(agent.waiting or agent.trouble is not None for agent in listened)
-            if len({agent.pool.root for agent in agents}) > 1 or (busy and len(group) > 1):
+            writing = any(agent.trouble is not None for agent in listened)
+            speaking = len(group) > 1 and any(agent.waiting for agent in listened)
+            if len({agent.pool.root for agent in agents}) > 1 or writing or speaking:
                 return False
         return True
 
