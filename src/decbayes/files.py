@@ -10,7 +10,6 @@ from typing import Any, overload
 from weakref import WeakValueDictionary
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from decbayes.arguments import check_kind
 from decbayes.calibrated import Calibration
@@ -21,14 +20,12 @@ from decbayes.families.registry import registered
 from decbayes.posterior import Posterior, arrays
 from decbayes.structure import Structure, canonical_json
 from decbayes.symmetry import CoupledSet
+from decbayes.tensors import Arrays, checked_csr, read_arrays
 
 FORMAT = "decbayes posterior 1"
 KEY = "decbayes"
 CALIBRATION = "calibration/"
 MOST_BYTES = 1 << 30
-DTYPES = {"F64": "<f8", "I32": "<i4"}
-
-Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 # Thousands of loaded posteriors share one structure object, not one copy of the vocabulary each; and a description that
 # was checked once, byte for byte the same, need not be checked again.
@@ -193,30 +190,6 @@ def parse(content: bytes) -> tuple[str, Arrays]:
     return description, tensors
 
 
-def read_arrays(content: bytes) -> Arrays:
-    """The arrays of safetensors bytes that nobody vouches for."""
-    from safetensors import SafetensorError, deserialize
-
-    try:
-        views = dict(deserialize(content))  # type: ignore[no-untyped-call]
-    except (SafetensorError, ValueError, RecursionError) as error:
-        raise InvalidFile(f"These are not arrays, or they are damaged ({type(error).__name__}: {error}).") from None
-    return {name: as_array(name, view) for name, view in views.items()}
-
-
-def write_arrays(tensors: Arrays) -> bytes:
-    """Arrays as safetensors bytes, the same bytes for the same arrays."""
-    from safetensors.numpy import save as serialize
-
-    return bytes(serialize(dict(tensors)))
-
-
-def as_array(name: str, view: Mapping[str, Any]) -> np.ndarray[Any, Any]:
-    if view["dtype"] not in DTYPES:
-        raise InvalidFile(f"'{name}' holds {view['dtype']} values; only {', '.join(DTYPES)} are read.")
-    return np.frombuffer(view["data"], dtype=DTYPES[view["dtype"]]).reshape(view["shape"])
-
-
 def structure_from(description: str, tensors: Arrays) -> Structure:
     """The structure a file describes, compared with the fingerprint it claims."""
     key = description_digest(description, tensors)
@@ -295,25 +268,3 @@ def contribution_from(tensors: Arrays, name: str, structure: Structure) -> Any:
         tensors[f"contribution/{name}/indptr"],
         structure.prior[name].shape,
     )
-
-
-def checked_csr(data: Any, indices: Any, indptr: Any, shape: tuple[int, ...]) -> csr_array:
-    """A CSR matrix from parts that nobody vouches for."""
-    rows, columns = shape
-    well_formed = (
-        data.ndim == indices.ndim == indptr.ndim == 1
-        and (data.dtype, indices.dtype, indptr.dtype) == (np.dtype("<f8"), np.dtype("<i4"), np.dtype("<i4"))
-        and len(indptr) == rows + 1
-        and len(data) == len(indices)
-        and indptr[0] == 0
-        and indptr[-1] == len(data)
-        and (np.diff(indptr) >= 0).all()
-        and (not len(indices) or (indices.min() >= 0 and indices.max() < columns))
-    )
-    if not well_formed:
-        raise InvalidFile("A sparse contribution is inconsistent: its indices do not fit its shape.")
-    starts = np.zeros(len(indices), dtype=bool)
-    starts[indptr[:-1][indptr[:-1] < len(indices)]] = True
-    if not ((np.diff(indices) > 0) | starts[1:]).all():
-        raise InvalidFile("A sparse contribution is not in canonical order: columns must rise within each row.")
-    return csr_array((data, indices, indptr), shape=shape)

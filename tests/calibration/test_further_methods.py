@@ -11,7 +11,8 @@ import decbayes as db
 from decbayes.calibrated import Calibration
 from decbayes.calibration import TopicShares, calibrated, jackknifed, topic_shares
 from decbayes.errors import InvalidFile, InvalidPosterior, NotCalibrated, StructureMismatch
-from decbayes.files import from_bytes, to_bytes, write_arrays
+from decbayes.files import from_bytes, to_bytes
+from decbayes.tensors import write_arrays
 
 TOPICS = db.LatentDirichletAllocation(2, tuple("abcdef"), 0.3, 0.5, ascent=db.Ascent(passes=400, tolerance=1e-7))
 MEAN = db.GaussianMean(variance=1.0, prior_variance=1e6)

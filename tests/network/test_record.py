@@ -10,11 +10,11 @@ from scipy.sparse import csr_array
 
 from decbayes.errors import Refused
 from decbayes.families import Dirichlet
-from decbayes.files import write_arrays
 from decbayes.network import REASONS, Agent, Charter, Identity, Limits, Rules, open_record, sign_record, verify
 from decbayes.network.protocol.record import Envelope, Header, Record, SignedHeader, body_of
 from decbayes.network.protocol.validation import check_domain
 from decbayes.posterior import Posterior
+from decbayes.tensors import write_arrays
 
 MEMBERS = identities(3)
 CHARTER = gaussian_charter(MEMBERS)

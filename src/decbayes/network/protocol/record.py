@@ -24,11 +24,12 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from decbayes.files import contribution_arrays, write_arrays
+from decbayes.files import contribution_arrays
 from decbayes.network.protocol.charter import PROTOCOL, Charter
 from decbayes.network.protocol.keys import AgentId, Identity
 from decbayes.network.protocol.notes import Note
 from decbayes.posterior import Posterior
+from decbayes.tensors import write_arrays
 
 Hash = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]

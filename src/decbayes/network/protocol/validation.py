@@ -15,7 +15,7 @@ import numpy as np
 from decbayes.errors import InvalidFile, InvalidPosterior, Refused
 from decbayes.families import Contribution, dense
 from decbayes.families.matrices import smallest, stored
-from decbayes.files import contribution_from, read_arrays
+from decbayes.files import contribution_from
 from decbayes.models.tally import ABSOLUTE, RELATIVE
 from decbayes.network.protocol.charter import PROTOCOL, Charter
 from decbayes.network.protocol.keys import PUBLIC_BYTES, AgentId, agent_id, short, signed_by
@@ -25,6 +25,7 @@ from decbayes.network.protocol.record import HIGHEST_VERSION, Envelope, Header, 
 from decbayes.network.protocol.roster import Roster
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
+from decbayes.tensors import read_arrays
 
 REASONS = (
     "size",
