@@ -9,7 +9,7 @@ the sampler's deviations. "one by one" is mean field; "together" keeps all featu
 `sites`: how often `alignment.heterogeneity` finds components of like sites different at the 5 % level, by setting.
 It should be 5 %. Deviations are mean field's, and then those of `calibrate`. Topics are calibrated by refits, so that a
 fourth of the sets has to do for them. With --state a file keeps what is done, and the same command goes on from there.
-The output is a JSON object.
+The last line is one JSON object.
 """
 
 import argparse
@@ -194,7 +194,7 @@ def main():
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
         chosen = [options.part] if options.part else list(parts)
         kept = Kept(pool, options.state)
-        print(json.dumps({part: parts[part](options.sets, kept) for part in chosen}, indent=1))
+        print(json.dumps({part: parts[part](options.sets, kept) for part in chosen}))
 
 
 if __name__ == "__main__":

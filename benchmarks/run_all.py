@@ -32,7 +32,11 @@ def run(name, quick):
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:
         return {"failed": done.stderr.strip().splitlines()[-1:] or ["no output"]}
-    return json.loads(lines[-1]) | {"benchmark_seconds": round(time.perf_counter() - begin, 1)}
+    try:
+        figures = json.loads(lines[-1])
+    except ValueError:
+        return {"failed": ["its last line is not JSON"]}
+    return figures | {"benchmark_seconds": round(time.perf_counter() - begin, 1)}
 
 
 def flat(value, path=()):
