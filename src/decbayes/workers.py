@@ -66,9 +66,7 @@ def share_out(tasks: Iterable[Callable[[], object]]) -> None:
                 waiting.clear()
                 raise
 
-    # How many cores there are is read from files, which takes longer than a small task.
-    threads = min(len(waiting), thread_count()) if len(waiting) > 1 else 1
-    helpers = [pool().submit(work) for _ in range(threads - 1)]
+    helpers = [pool().submit(work) for _ in range(min(len(waiting), thread_count()) - 1)]
     try:
         work()
     finally:

@@ -328,7 +328,7 @@ ERRORS = {
     "fit mixture a.csv --columns x,z -o a.posterior": "there is no column z",
     "fit features a.csv --columns x --like first.posterior -o a.posterior": "GaussianMixture, not of LatentFeatures",
     "fit mixture a.csv --columns y,x --like first.posterior -o a.posterior": "the model has x, y",
-    "merge first.posterior other.posterior -o m.posterior": "other.posterior does not fit first.posterior: 'comp",
+    "merge first.posterior other.posterior -o m.posterior": "other.posterior does not fit first.posterior: the columns",
     "show first.posterior --picture a.docx": "docx",
     "show first.posterior --shape 2 2": "2 numbers per image",
     "show topics.posterior --shape 2 1": "--shape is for features and for mixtures of images",

@@ -142,31 +142,29 @@ def merge(
     with aligning(len(read)) as progress:
         found = align(read, components=count, solver=solver_named(solver, restarts), since=earlier, progress=progress)
     names = [path.name.removesuffix(".posterior") for path in posteriors]
-    save(found.merged(), output, note=note | found_by(found, names))
+    merged = found.merged()
+    save(merged, output, note=note | found_by(found, names))
     wanted = confidence if explain or overlap else bool(confidence)
     sure = how_sure(found, wanted, reported, solver_named(solver, restarts))
     draw(found, names, sure, picture, tree, dpi)
-    tell(found, names, sure, explain=explain, as_json=as_json)
+    tell(found, merged, names, sure, explain=explain, as_json=as_json)
     report(found, output)
 
 
-def tell(found: Alignment, names: list[str], sure: Confidence | str, *, explain: bool, as_json: bool) -> None:
-    """Print what was asked for about an alignment."""
+def tell(
+    found: Alignment, merged: Posterior, names: list[str], sure: Confidence | str, *, explain: bool, as_json: bool
+) -> None:
+    """Print what was asked for about a merge."""
     if explain:
-        merged = found.merged()
         print_alignment(found, merged, names, sure)
         print_differences(differences(found))
         print_influence(found, names)
         for line in remarks_on(merged, TOP_WORDS):
             screen().print(line)
-    for row in shared_rows(found, names, sure) if as_json else ():
-        print(json.dumps(row | telling(found.merged(), row["slot"])))
-
-
-def telling(merged: Posterior, topic: int) -> dict[str, list[str]]:
-    """The words that tell a topic from the others; nothing where there are no words."""
-    quality = quality_of(merged, TOP_WORDS)
-    return {"telling": list(quality.telling[topic])} if quality is not None else {}
+    if as_json:
+        quality = quality_of(merged, TOP_WORDS)
+        for row in shared_rows(found, names, sure):
+            print(json.dumps(row | ({} if quality is None else {"telling": list(quality.telling[row["slot"]])})))
 
 
 def on_priors(read: list[Posterior], priors: Mapping[str, Any]) -> list[Posterior]:
@@ -245,7 +243,9 @@ def report(found: Alignment, path: Path) -> None:
         messages().print(f"{len(found.lineage.events) - len(events)} components kept their ids")
         for event in events:
             messages().print(plain(str(event)))
-    for shared in found.shared().values() if len(found.posteriors) <= MOST_LOOKED_AT else ():
+    if len(found.posteriors) > MOST_LOOKED_AT:
+        return
+    for shared in found.shared().values():
         for remark in remarks(shared):
             messages().print(remark)
     for told in advice(found):

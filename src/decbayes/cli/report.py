@@ -12,7 +12,7 @@ from decbayes.cli.describe import Shape
 from decbayes.cli.merge import Solvers, how_sure, number_of, read_all, solver_named
 from decbayes.cli.outputs import check_output
 from decbayes.cli.quality import Counts, counted_for
-from decbayes.cli.terminal import aligning, messages, progress_bar
+from decbayes.cli.terminal import aligning, messages, plain, progress_bar
 from decbayes.files import load
 from decbayes.merging import Confidence, align
 from decbayes.merging.columns import same_columns
@@ -61,6 +61,8 @@ def report(
     command = join(["decbayes", "merge", *sorted(files), *words, "-o", "merged.posterior"])
     sure = how_sure(found, confidence, None, solver_named(solver, None))
     known = sure.reliability if isinstance(sure, Confidence) else None
+    if confidence and isinstance(sure, str):
+        messages().print(plain(f"No probabilities of matches: {sure}"))
     counted = counted_for(found.merged(), counts) if counts else None
     with progress_bar() as bar:
         bar.add_task("writing the report", total=None)

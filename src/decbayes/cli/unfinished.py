@@ -80,6 +80,8 @@ class Unfinished:
         said["paused"] = None if self.paused is None else written(self.paused, made, "state")
         (made / NOTE).write_text(json.dumps(said), encoding="utf-8")
         forget(output)
+        if folder.is_file():
+            folder.unlink()
         made.rename(folder)
 
 

@@ -40,10 +40,6 @@ class Robust:
     patience: float = 3.0
     rounds: int = 4
 
-    def weight(self, disagreement: Array) -> Array:
-        """What counts of a version that disagrees with the others by so many nats."""
-        return np.asarray(self.patience / np.maximum(disagreement, self.patience))
-
     def __post_init__(self) -> None:
         if not (self.cap >= 1.0 and self.patience > 0.0 and self.rounds >= 1):
             raise ValueError("A robust merge needs a cap of at least 1, patience above 0, and a round at least.")
@@ -147,11 +143,10 @@ class Group:
 
     def _weight(self, disagreement: Array, rule: Robust) -> Array:
         """min(1, patience / d); of counts, with patience for what is usual among all components."""
-        if not self.counted:
-            return rule.weight(disagreement)
-        known = self.votes > 0
-        usual = np.quantile((disagreement / np.maximum(self.evidence, LITTLE))[known], 0.25) if known.any() else 0.0
-        patience = np.maximum(rule.patience, USUAL * usual * self.evidence)
+        patience, known = np.asarray(rule.patience), self.votes > 0
+        if self.counted and known.any():
+            usual = np.quantile((disagreement / np.maximum(self.evidence, LITTLE))[known], 0.25)
+            patience = np.maximum(patience, USUAL * usual * self.evidence)
         return np.asarray(patience / np.maximum(disagreement, patience))
 
     def _candidates(self) -> Iterator[NDArray[np.intp]]:

@@ -2,8 +2,8 @@
 
 Four bounds, in this order. Copies of one posterior count once. No site counts for more than `cap` times the middle one.
 A component that disagrees with the others of its slot by d nats counts for min(1, patience / d); for counts of words
-the evidence-weighted geometric median of the sites' versions takes the place of their mean. And a component that few
-sites know takes no slot away from those that more sites know (`settling.py`).
+the patience grows with how much components disagree usually. And a component that few sites know takes no slot away
+from those that more sites know (`settling.py`).
 
 The price is small where all are honest. It cannot help against what more sites claim than deny, or against moving a
 little only. Nobody is dropped: each site's weight in each slot is told.
@@ -11,7 +11,6 @@ little only. Nobody is dropped: each site's weight in each slot is told.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,7 +51,7 @@ def robust_merge(
     progress: "OnMatch | None" = None,
 ) -> RobustMerge:
     """Merge with bounded influence of every site; the weights say how much of each site was used, slot by slot."""
-    from decbayes.merging.solving import align
+    from decbayes.merging.solving import found_slots
 
     rule, given = robust or Robust(), as_sequence(posteriors)
     # In canonical order, so that the result is a function of the set.
@@ -60,7 +59,7 @@ def robust_merge(
     held = [given[site] for site in order]
     scales = first_of_copies(held) * capped(np.array([evidence_of(posterior) for posterior in held]), rule.cap)
     scaled = [scaled_by(posterior, scale) for posterior, scale in zip(held, scales, strict=True)]
-    reached = Settling(scaled, rule, partial(align, solver=solver, progress=progress)).best()
+    reached = Settling(scaled, rule, lambda each: found_slots(each, None, solver, None, progress)[0]).best()
     return RobustMerge(reached.merged(), (scales[:, None] * reached.by_slot())[np.argsort(order)])
 
 

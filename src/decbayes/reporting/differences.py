@@ -24,9 +24,10 @@ class Difference(NamedTuple):
 def differences(found: Alignment) -> list[Difference]:
     """All terms of a regression, as the merge has them; none where it is no regression."""
     model = regression_of(found)
-    if model is None:
-        return []
-    apart = heterogeneity_of(found)
+    return [] if model is None else differences_in(model, heterogeneity_of(found))
+
+
+def differences_in(model: Regression, apart: Heterogeneity) -> list[Difference]:
     (times,), (between,) = (next(iter(part[FACTOR].values())) for part in (apart.times, apart.between))
     unit, _ = model.units_and_offset()
     rows = zip(model.design.labels, times, between * unit, strict=True)
@@ -35,12 +36,15 @@ def differences(found: Alignment) -> list[Difference]:
 
 def advice(found: Alignment) -> Iterator[tuple[str, str]]:
     """What to say where sites differ: what was found, and what to do."""
-    notable = sorted((each for each in differences(found) if each.notable), key=lambda each: -each.times)
+    model = regression_of(found)
+    if model is None:
+        return
+    apart = heterogeneity_of(found)
+    notable = sorted((each for each in differences_in(model, apart) if each.notable), key=lambda each: -each.times)
     if not notable:
         return
-    model, apart = regression_of(found), heterogeneity_of(found)
     said = ", ".join(f"{each.term} ({each.times:.1f} ×)" for each in notable)
-    terms = [] if model is None else [term for term in varying_terms(model) if shared(model, term, notable)]
+    terms = [term for term in varying_terms(model) if shared(model, term, notable)]
     yield (
         f"Sites differ by more than chance in {said}: that much or more is seen with probability "
         f"{apart.probability[0]:.1g} where they do not.",

@@ -43,8 +43,8 @@ class Refinement(Displayed):
 
     def continued(self, later: "Refinement") -> "Refinement":
         """The whole of two refinements, of which the second went on where the first had stopped."""
-        rounds = self.rounds + later.rounds[1:]
-        return Refinement(later.posteriors, rounds, self.shifts + later.shifts, later.converged)
+        rounds, converged = self.rounds + later.rounds[1:], later.converged if later.shifts else self.converged
+        return Refinement(later.posteriors, rounds, self.shifts + later.shifts, converged)
 
     def followed_by(self, later: "Refinement") -> "Refinement":
         """The whole of two refinements, the second with fewer slots."""
