@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 
 import decbayes as db
+from decbayes import devices
+from decbayes.cli import fit as fit_command
 from decbayes.errors import InvalidFile, StructureMismatch
 from decbayes.files import load_note
+from decbayes.models import lda
 from decbayes.updates.rounds import Round, Sent, check_once, together
 
 SITES = ("a", "b", "c")
@@ -192,3 +195,25 @@ def test_another_day_forgets_what_the_new_letters_contradict(run, tmp_path):
     assert (status, "--prior" in errors) == (2, True)
     status, _, errors = run("fit topics tuesday.txt --prior monday.posterior --forgetting 2 -o x.posterior")
     assert (status, "from 0 to below 1" in errors) == (2, True)
+
+
+def test_another_day_is_a_fit_like_others(run, tmp_path, monkeypatch):
+    for name, text in (("monday", "apple pear"), ("tuesday", "apple plum"), ("nothing", "unknown words")):
+        (tmp_path / f"{name}.txt").write_text("\n".join([text] * 8), encoding="utf-8")
+    assert run("words monday.txt tuesday.txt -o words.txt")[0] == 0
+    assert run("fit topics monday.txt --topics 2 --vocabulary words.txt -o monday.posterior")[0] == 0
+    on_top = "--prior monday.posterior --forgetting"
+    status, _, errors = run(f"fit topics missing.txt {on_top} 2 -o x.posterior")
+    assert (status, "from 0 to below 1" in errors) == (2, True)  # before any data are read
+    for forgetting in ("0.3", "learn"):
+        status, _, errors = run(f"fit topics nothing.txt {on_top} {forgetting} -o x.posterior")
+        assert (status, "nothing that the model can use" in errors) == (1, True)
+    assert not (tmp_path / "x.posterior").exists()
+    (tmp_path / "x.posterior.unfinished").mkdir()
+    (tmp_path / "x.posterior.unfinished" / "note.json").write_text("{}", encoding="utf-8")
+    used = []
+    monkeypatch.setattr(lda, "device_for", lambda name: used.append(name or devices._used))
+    monkeypatch.setattr(fit_command, "available", lambda name: name)
+    assert run(f"fit topics tuesday.txt {on_top} 0.3 --device cuda -o x.posterior")[0] == 0
+    assert set(used) == {"cuda"}
+    assert not (tmp_path / "x.posterior.unfinished").exists()

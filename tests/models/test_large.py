@@ -246,3 +246,28 @@ class TestBatches:
         assert reached != start.posterior
         # Weighted as if all documents were like those that were read.
         np.testing.assert_allclose(reached.contribution["topics"].sum(), documents.sum(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("learned", [{"topic_prior": "learn"}, {"topics": "auto", "document_prior": "learn"}])
+def test_chunks_that_can_be_read_once_are_enough_for_fits_in_turn(rng, learned):
+    parts, model = cut(corpus(rng, 60), [20, 40]), replace(MODEL, **learned)
+    once, often = fitted(iter(parts), model), fitted(parts, model)
+    assert often.posterior.contribution["topics"].sum() > 0
+    assert once.posterior.digest == often.posterior.digest
+
+
+def test_what_can_be_read_once_and_is_needed_twice_is_refused(rng):
+    parts = cut(corpus(rng), [50])
+    posterior = fitted(parts).posterior
+    read = iter(parts)
+    fitted(read)
+    points = db.GaussianMixture(2, dimension=2, variance=1.0)
+    halves = [rng.standard_normal((30, 2)) for _ in range(2)]
+    for attempt in (
+        lambda: fitted(read),
+        lambda: MODEL.score(posterior, iter(parts)),
+        lambda: db.hold_back(MODEL, iter(parts)),
+        lambda: points.score(points.fit(iter(halves), rng=rng).posterior, iter(halves)),
+    ):
+        with pytest.raises(InvalidData, match="only once"):
+            attempt()

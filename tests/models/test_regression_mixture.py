@@ -6,7 +6,10 @@ import pytest
 from scipy import integrate
 
 import decbayes as db
-from decbayes.errors import InvalidStructure
+from decbayes.errors import InvalidData, InvalidStructure
+from decbayes.models import points, regression_mixture
+from decbayes.models.emissions import coefficients
+from decbayes.models.point_pass import PointBlocks
 
 COLUMNS = {"x": db.columns.Gaussian(3, 2), "w": db.columns.Categorical("a", "b"), "y": db.columns.Gaussian(100, 10)}
 
@@ -78,3 +81,49 @@ def test_sites_with_other_groups_find_their_number(rng):
 def test_what_varies_is_for_regressions_of_one_group():
     with pytest.raises(InvalidStructure, match="Groups of a mixture differ already"):
         db.RegressionMixture(2, "y", columns=COLUMNS, varying=("intercept",))
+
+
+def test_targets_that_were_held_out_are_predicted_from_the_rest(rng):
+    frame, _ = rows(rng)
+    for model in (db.RegressionMixture(2, "y", columns=COLUMNS), db.LinearRegression("y", columns=COLUMNS)):
+        posterior, whole = model.fit(frame, rng=rng).posterior, model.points(frame)
+        seen, held = whole.copy(), np.full_like(whole, np.nan)
+        seen[:, 2], held[:, 2] = np.nan, whole[:, 2]
+        np.testing.assert_array_equal(
+            model.log_predictive(posterior, seen, held), model.log_predictive(posterior, whole)
+        )
+        assert model.score(posterior, seen, held) == pytest.approx(model.score(posterior, whole))
+        with pytest.raises(InvalidData, match="both observed and held out"):
+            model.log_predictive(posterior, whole, held)
+        seen[:, 0], held[:, 0] = np.nan, whole[:, 0]
+        with pytest.raises(InvalidData, match="only values of 'y' can be held out"):
+            model.log_predictive(posterior, seen, held)
+
+
+def test_groups_begin_with_different_rows_however_few_there_are(rng, monkeypatch):
+    frame, _ = rows(rng, 6)
+    model = db.RegressionMixture(3, "y", columns=COLUMNS)
+    blocks = PointBlocks(model.emissions, model.points(frame))
+    before = dict(db.Posterior.of_prior(model.structure).natural)
+    begun = []
+
+    def first(emissions, natural):
+        begun.append(natural["weights"][:, 0] - before["weights"][:, 0])
+        return coefficients(emissions, natural)
+
+    monkeypatch.setattr(regression_mixture, "coefficients", first)
+    after = model._begin(blocks, before, rng)
+    np.testing.assert_allclose(begun, [[2.0, 2.0, 2.0]])  # six rows, two for each, none twice
+    assert (after["weights"] - before["weights"]).sum() == pytest.approx(6.0)
+    for size in (1, 2):
+        assert np.isfinite(model.fit(frame.iloc[:size], rng=rng).bound).all()
+
+
+def test_a_start_reads_only_blocks_that_it_has_chosen_rows_of(rng, monkeypatch):
+    frame, _ = rows(rng, 100)
+    monkeypatch.setattr(points, "BLOCK", 5)
+    model = db.RegressionMixture(1, "y", columns=COLUMNS)
+    blocks, read = PointBlocks(model.emissions, model.points(frame)), []
+    monkeypatch.setattr(blocks, "_block", lambda number, block=blocks._block: read.append(number) or block(number))
+    assert len(blocks.sample(3, rng)) == 3
+    assert len(read) <= 3

@@ -10,7 +10,7 @@ from scipy.special import gammaln
 
 import decbayes as db
 from decbayes.errors import InvalidCharter, InvalidStructure, StructureMismatch
-from decbayes.models.topic_prior import FIRST, fixed_point, topic_prior_of
+from decbayes.models.topic_prior import FIRST, fixed_point, shared_prior
 
 WORDS = tuple(f"w{number}" for number in range(60))
 
@@ -50,7 +50,7 @@ def test_the_fixed_point_is_where_the_topics_are_most_probable(rng):
 def test_a_fit_ends_where_topics_and_their_prior_agree_and_the_bound_is_higher(document_prior, rng):
     learning, data = model(document_prior=document_prior), documents(rng)
     found = learning.fit(data, rng=np.random.default_rng(0))
-    eta = topic_prior_of(found.posterior)
+    eta = shared_prior(found.posterior.structure)
     assert eta == pytest.approx(best_eta(found.posterior.contribution["topics"].toarray()), rel=0.01)
     assert 0.1 < eta < 0.3  # 0.2 is what the topics were drawn with
     fixed = replace(learning, topic_prior=FIRST).fit(data, rng=np.random.default_rng(0))
@@ -73,11 +73,11 @@ def test_sites_that_have_learned_apart_agree_and_merge(rng):
     for before, after in zip(fits, agreed, strict=True):
         np.testing.assert_array_equal(before.contribution["topics"].toarray(), after.contribution["topics"].toarray())
     together = np.vstack([fit.contribution["topics"].toarray() for fit in fits])
-    assert topic_prior_of(agreed[0]) == pytest.approx(best_eta(together), rel=0.01)
+    assert shared_prior(agreed[0].structure) == pytest.approx(best_eta(together), rel=0.01)
     merged = db.merge(agreed)
     assert db.model_for(merged.structure).document_prior == 0.2
     (again,) = db.with_priors([merged], topic_prior="learn")
-    assert topic_prior_of(again) == pytest.approx(best_eta(merged.contribution["topics"].toarray()), rel=0.01)
+    assert shared_prior(again.structure) == pytest.approx(best_eta(merged.contribution["topics"].toarray()), rel=0.01)
 
 
 def test_a_number_of_topics_that_is_found_goes_with_a_document_prior_that_is_learned(rng):
@@ -131,4 +131,11 @@ def test_an_interrupted_fit_leaves_topics_to_go_on_from(rng):
     assert interruption.value.paused is None
     start = interruption.value.fit.posterior
     rest, whole = model().fit(data, start=start, rng=rng), model().fit(data, rng=np.random.default_rng(0))
-    assert topic_prior_of(rest.posterior) == pytest.approx(topic_prior_of(whole.posterior), rel=0.05)
+    assert shared_prior(rest.posterior.structure) == pytest.approx(shared_prior(whole.posterior.structure), rel=0.05)
+
+
+@pytest.mark.parametrize("role", ["prior", "start"])
+def test_a_prior_or_a_start_of_another_model_is_refused(role, rng):
+    other = db.Posterior.of_prior(db.GaussianMean().structure)
+    with pytest.raises(StructureMismatch, match=f"A {role} of GaussianMean has no topic prior"):
+        model().fit(documents(rng), rng=rng, **{role: other})

@@ -7,7 +7,7 @@ from scipy import stats
 from scipy.special import expit, logsumexp
 
 import decbayes as db
-from decbayes.errors import InvalidData, InvalidStructure
+from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.models.formulas import parsed
 from decbayes.models.site_effects import Moments, SiteEffects
 
@@ -250,3 +250,11 @@ class TestSayingSo:
         assert np.isnan(rows[:, -1]).all()
         one, other = (model.fit(data, rng=rng).posterior for data in (rows, frame))
         np.testing.assert_allclose(one.natural["coefficients"], other.natural["coefficients"])
+
+
+def test_a_start_of_another_model_is_refused(rng):
+    frame = clinics(rng, sites=2)
+    other = db.Posterior.of_prior(db.GaussianMean().structure)
+    for right in ("1 + (1 | clinic)", "age"):
+        with pytest.raises(StructureMismatch, match="The start belongs to"):
+            regression(db.LinearRegression, frame, right).fit(frame, start=other)

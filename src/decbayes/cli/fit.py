@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,19 +13,19 @@ from cyclopts.types import NonNegativeInt, PositiveInt
 from decbayes.cli.another_day import another_day
 from decbayes.cli.options import KEYWORD, as_option, lacking, model_options
 from decbayes.cli.outputs import check_output
-from decbayes.cli.reading import HoldBack, without_held_back
+from decbayes.cli.reading import HoldBack, check_hold_back, without_held_back
 from decbayes.cli.running import WrongArgument
 from decbayes.cli.sent import sent_in
 from decbayes.cli.terminal import available, fitting, messages
 from decbayes.cli.unfinished import Counted, Unfinished, fit_on, forget, named
-from decbayes.devices import DeviceName
+from decbayes.devices import DeviceName, use_device
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.files import load, save
 from decbayes.models.ascent import FitInterrupted
 from decbayes.models.model import Model, number_of
 from decbayes.models.registry import MODELS, model_for
 from decbayes.posterior import Posterior
-from decbayes.updates.forgetting import Forgetting
+from decbayes.updates.forgetting import Forgetting, checked_forgetting
 from decbayes.updates.rounds import Sent
 
 app = App(name="fit", help="Fit a model to one site's data and write its posterior.")
@@ -112,60 +113,71 @@ def fit(
     """
     files = [data] if isinstance(data, Path) else data
     check_output(output, *files, like, earlier, *(value for value in settings.values() if isinstance(value, Path)))
+    check_together(like, earlier, forgetting)
+    check_hold_back(hold_back)
     before = None if earlier is None else sent_in(earlier)
-    if earlier is not None and like is not None:
-        raise WrongArgument("--prior and --like exclude each other: the model is that of the prior.")
-    if forgetting is not None and earlier is None:
-        raise WrongArgument("--forgetting says how much of --prior is forgotten; name the posterior of earlier data.")
-    options = {
-        "like": like,
-        "earlier": before and before.posterior.digest,
-        "restarts": restarts,
-        "passes": passes,
-        "seed": seed,
-        "batch": batch,
-        **settings,
-    }
+    chosen = {"restarts": restarts, "passes": passes, "batch": batch}
+    options = {"like": like, "earlier": before and before.posterior.digest, **chosen, "seed": seed, **settings}
     options |= {"hold_back": hold_back} if hold_back else {}
-    where = {} if device is None else {"device": available(device)}
-    options |= where
+    options |= {} if device is None else {"device": available(device)}
     command = named(kind, files, options)
     known = like or earlier
     model, observations = agreed(kind, data, known, settings) if known is not None else built(kind, data, settings)
     check_earlier(before, earlier, model)
     observations = without_held_back(model, observations, hold_back)
-    chosen = {"restarts": restarts, "passes": passes, "batch": batch}
     ascent = replace(model.ascent, **{name: value for name, value in chosen.items() if value is not None})
     model = replace(model, ascent=ascent)
-    if before is not None and forgetting is not None:
-        another_day(model, observations, before, forgetting, output, seed)
-        return
+    with nullcontext() if device is None else use_device(options["device"]):
+        if before is None or forgetting is None:
+            posterior, said = fitted(model, observations, before, output, command, seed)
+        else:
+            posterior, said = another_day(model, observations, before, forgetting, seed)
+    if posterior is None:
+        raise InvalidData(
+            f"{', '.join(map(str, files))} holds nothing that the model can use: no word of its vocabulary, or only "
+            "empty rows. Nothing was written."
+        )
+    save(posterior, output, note=None if before is None else {"holds": sorted(before.data)})
+    forget(output)
+    messages().print(f"{output}: {model.count(observations):,} {said}")
+
+
+def fitted(
+    model: Model, observations: Any, before: Sent | None, output: Path, command: str, seed: int
+) -> tuple[Posterior | None, str]:
+    """The posterior, if there was anything to learn, and how the fit went; an interrupted one is kept in its place."""
     left = Unfinished.of(output, command)
     if left is not None:
         messages().print(f"Going on from pass {left.passes}, where {output} was interrupted.")
     try:
-        with fitting(ascent.restarts + 1, ascent.passes) as bar:
+        with fitting(model.ascent.restarts + 1, model.ascent.passes) as bar:
             report = Counted(bar) if left is None else left.counted(bar)
-            found = fit_on(model, observations, left, seed, report, **on_top(before), **where)
+            found = fit_on(model, observations, left, seed, report, **on_top(before))
     except FitInterrupted as interruption:
         Unfinished.after(report, interruption, left).save(output, command)
         messages().print(f"Interrupted; the best state so far is in {output}. The same command goes on from there.")
         raise
     structure = found.posterior.structure
     if found.posterior == (Posterior.of_prior(structure) if before is None else before.posterior):
-        names = ", ".join(map(str, files))
-        raise InvalidData(
-            f"{names} holds nothing that the model can use: no word of its vocabulary, or only empty rows. "
-            "Nothing was written."
-        )
-    save(found.posterior, output, note=None if before is None else {"holds": sorted(before.data)})
-    forget(output)
+        return None, ""
     end = "converged" if found.converged else "not converged yet"
     number = f"{number_of(structure)} {model.number}, " if model.auto else ""
-    messages().print(
-        f"{output}: {model.count(observations):,} observations, {number}bound {found.bound[-1]:,.2f} after "
-        f"{len(found.bound)} {'rounds' if model.auto else 'passes'}, {end}; structure {structure.fingerprint[:12]}"
+    return found.posterior, (
+        f"observations, {number}bound {found.bound[-1]:,.2f} after {len(found.bound)} "
+        f"{'rounds' if model.auto else 'passes'}, {end}; structure {structure.fingerprint[:12]}"
     )
+
+
+def check_together(like: Path | None, earlier: Path | None, forgetting: Forgetting) -> None:
+    """Refuse options that make no sense together, before anything is read."""
+    if earlier is not None and like is not None:
+        raise WrongArgument("--prior and --like exclude each other: the model is that of the prior.")
+    if forgetting is not None and earlier is None:
+        raise WrongArgument("--forgetting says how much of --prior is forgotten; name the posterior of earlier data.")
+    try:
+        checked_forgetting(forgetting)
+    except ValueError as error:
+        raise WrongArgument(str(error)) from None
 
 
 def built(kind: type[Model], data: Any, settings: dict[str, Any]) -> tuple[Model, Any]:

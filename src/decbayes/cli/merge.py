@@ -171,14 +171,14 @@ def on_priors(read: list[Posterior], priors: Mapping[str, Any]) -> list[Posterio
     """The posteriors as they are, or on other priors, which are then said."""
     if not priors:
         return read
-    from decbayes.models.topic_prior import topic_prior_of, with_priors
+    from decbayes.models.topic_prior import shared_prior, with_priors
 
     try:
         moved = with_priors(read, **priors)
     except (ValueError, InvalidStructure) as error:
         raise WrongArgument(str(error)) from None
     if priors.get("topic_prior") == "learn":
-        messages().print(f"topic prior {topic_prior_of(moved[0]):g}, learned from the topics of all sites")
+        messages().print(f"topic prior {shared_prior(moved[0].structure):g}, learned from the topics of all sites")
     return moved
 
 

@@ -58,7 +58,10 @@ def the_data(model: Model, paths: list[Path]) -> Any:
     return paths[0]
 
 
-def without_held_back(model: Model, observations: Any, share: float) -> Any:
+def check_hold_back(share: float) -> None:
     if not 0.0 <= share <= MOST_HELD_BACK:
         raise WrongArgument(f"--hold-back must be from 0 to {MOST_HELD_BACK:g}, not {share:g}.")
+
+
+def without_held_back(model: Model, observations: Any, share: float) -> Any:
     return holdback.hold_back(model, observations, share=share)[0] if share else observations

@@ -11,7 +11,7 @@ from cyclopts.validators import Number
 
 from decbayes.cli.merge import number_of
 from decbayes.cli.outputs import check_output
-from decbayes.cli.reading import HoldBack, Reading, the_data, without_held_back
+from decbayes.cli.reading import HoldBack, Reading, check_hold_back, the_data, without_held_back
 from decbayes.cli.running import WrongArgument
 from decbayes.cli.sent import read_sent
 from decbayes.cli.terminal import fitting, messages
@@ -44,6 +44,7 @@ def refine(
 ) -> None:
     """Refit this site's data with what all other sites have sent as the prior, and write what it contributes now."""
     check_output(output, *data, own, *others)
+    check_hold_back(hold_back)
     sent = read_sent([own, *others])
     if components is not None and sent[str(own)].round:
         raise WrongArgument("--components is for the first round; later ones have the number that was chosen then.")

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from scipy.sparse import issparse
 
+from decbayes.errors import InvalidData
 from decbayes.inputs.filed import FileMatrix
 
 
@@ -29,6 +30,24 @@ def is_chunked(data: Any) -> bool:
     """Whether this is a sequence of matrices rather than one."""
     several = isinstance(data, list | tuple) and len(data) > 0 and issparse(data[0])
     return several or isinstance(data, Chunks | FileMatrix | Iterator)
+
+
+def check_again(data: Any) -> None:
+    """Refuse what ends after one reading, where data are needed more than once."""
+    if isinstance(data, Iterator):
+        raise InvalidData(
+            "These chunks come from an iterator, which can be read only once, and are needed several times. Use "
+            "Chunks(lambda: ...), which begins again each time."
+        )
+
+
+def each_chunk(chunks: Iterable[Any]) -> Iterator[Any]:
+    """All chunks; of an iterator that has none, somebody else has probably taken them."""
+    iterator = iter(chunks)
+    first = list(islice(iterator, 1))
+    if not first:
+        check_again(chunks)
+    return chain(first, iterator)
 
 
 def in_batches(things: Iterable[Any], size: int) -> Iterator[list[Any]]:

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, issparse
 
 from decbayes.arguments import real_array
 from decbayes.errors import InvalidData
-from decbayes.inputs.chunks import is_chunked
+from decbayes.inputs.chunks import each_chunk, is_chunked
 from decbayes.inputs.filed import FileArray, Folder
 
 LARGEST = np.iinfo(np.int32).max
@@ -122,6 +122,8 @@ class Part:
 
 def as_counts(data: Any, vocabulary: int) -> Counts:
     """Documents × words counts, sparse or dense or in chunks, as `Counts`; refuses what no document can hold."""
+    if isinstance(data, Counts):
+        return data
     if is_chunked(data):
         return spooled(data, vocabulary)
     matrix = checked_matrix(data, vocabulary)
@@ -134,7 +136,7 @@ def spooled(chunks: Iterable[Any], vocabulary: int) -> Counts:
     folder = Folder()
     data, columns = folder.array(np.int32), folder.array(np.int32)
     lengths, occurs = [np.zeros(1, dtype=np.int64)], np.zeros(vocabulary, dtype=bool)
-    for chunk in chunks:
+    for chunk in each_chunk(chunks):
         matrix = checked_matrix(chunk, vocabulary)
         occurs[matrix.indices] = True
         data.append(matrix.data)

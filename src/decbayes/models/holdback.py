@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.arguments import is_number
-from decbayes.inputs.chunks import Chunks, is_chunked
+from decbayes.inputs.chunks import Chunks, check_again, is_chunked
 from decbayes.inputs.filed import FileMatrix
 from decbayes.models.holdout import hold_out
 from decbayes.models.model import Model
@@ -28,6 +28,7 @@ def hold_back(model: Model, data: Any, *, share: float = 0.05) -> tuple[Any, Any
     if share == 0.0:
         return data, model.taken(data, np.zeros(0, dtype=np.intp)) if not is_chunked(data) else Chunks(lambda: ())
     if is_chunked(data):
+        check_again(data)
         return divided(model, data, share, 0), divided(model, data, share, 1)
     parts = rows_of(model.count(data), share)
     return model.taken(data, parts[0]), model.taken(data, parts[1])
@@ -43,8 +44,7 @@ def to_predict(model: Model, data: Any, *, seed: int = 0) -> tuple[Any, Any]:
     """What is given of observations and what is to be predicted, for `log_predictive`: all, or one half of each."""
     if not model.in_parts:
         return data, None
-    observed, held = hold_out(data, share=PREDICTED, rng=np.random.default_rng(seed))
-    return observed, held
+    return hold_out(data, share=PREDICTED, rng=np.random.default_rng(seed))
 
 
 def rows_of(count: int, share: float) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -38,7 +38,6 @@ from decbayes.models.topic_prior import (
     fit_learning,
     fit_numbered_first,
     shared_prior,
-    topic_prior_of,
 )
 from decbayes.models.vocabulary import words_in_order
 from decbayes.posterior import Posterior
@@ -143,7 +142,7 @@ class LatentDirichletAllocation(Predicting):
         if not self.learns_words:
             return super().structure_for(posterior)
         check_topics(posterior)
-        return replace(self, topic_prior=topic_prior_of(posterior)).structure_for(posterior)
+        return replace(self, topic_prior=shared_prior(posterior.structure)).structure_for(posterior)
 
     @classmethod
     def settings_of(cls, structure: Structure) -> dict[str, Any]:
@@ -175,7 +174,7 @@ class LatentDirichletAllocation(Predicting):
         if not site.counts.tokens:
             return Fit(site.prior, (0.0,), True)
         if self.auto and self.learns:
-            return fit_numbered_first(self, self.opened(data), rng=rng, progress=progress, device=device)
+            return fit_numbered_first(self, site.counts, rng=rng, progress=progress, device=device)
         if self.auto:
             moves = TopicMoves(self, site.counts.loaded(), site.before, rng)
             return fit_of(Search(moves, self.ascent, progress).run(), partial(self._of_any_number, site.counts))

@@ -14,7 +14,7 @@ from decbayes.columns import Gaussian
 from decbayes.families import Array, Gamma, GaussianGamma, MeanAndPrecision, dense
 from decbayes.models.ascent import Ascent, Fit, OnPass, Pass, fit_best
 from decbayes.models.design import largest
-from decbayes.models.points import check_rounding, check_structure
+from decbayes.models.points import check_evidence, check_rounding, check_structure
 from decbayes.models.regression import Regression
 from decbayes.models.site_effects import SiteEffects, between_contribution, numbered, rows_by
 from decbayes.models.tally import Tally
@@ -80,9 +80,8 @@ class LinearRegression(Regression):
 
         Where something varies from site to site, passes find out how far, from `start` if given.
         """
-        prior = prior or Posterior.of_prior(self.structure)
-        check_structure(prior, self.structure, "prior")
-        before, rows = dict(prior.natural), self._rows(data)
+        check_evidence(self.structure, prior, start)
+        before, rows = dict((prior or Posterior.of_prior(self.structure)).natural), self._rows(data)
         begin = before if start is None else start.natural
         if not self.varying:
             here = self._place(before, rows, {})

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from decbayes.arguments import check_kind
 from decbayes.errors import CannotDraw, NotCalibrated, StructureMismatch
 from decbayes.families import Array
+from decbayes.inputs.chunks import check_again
 from decbayes.inputs.points import read_points
 from decbayes.inputs.tables import Report
 from decbayes.models.ascent import Ascent, Fit, OnPass
@@ -203,6 +204,7 @@ class Model(ABC):
 
     def score(self, posterior: Posterior, data: Any, held: Any = None) -> float:
         """The mean log predictive density: per observation, or per word or value that was held out."""
+        check_again(data)
         return float(np.sum(self.log_predictive(posterior, data, held)) / np.sum(self.units(data, held)))
 
     def units(self, data: Any, held: Any = None) -> Array:

@@ -58,10 +58,11 @@ class PointBlocks:
         if len(self) <= most:
             return np.concatenate(list(self))
         chosen, first, found = np.sort(rng.choice(len(self), most, replace=False)), 0, []
-        for block in self:
-            own = chosen[np.searchsorted(chosen, first) : np.searchsorted(chosen, first + len(block))]
-            found.append(block[own - first])
-            first += len(block)
+        for number, size in enumerate(self._sizes):
+            own = chosen[np.searchsorted(chosen, first) : np.searchsorted(chosen, first + size)]
+            if len(own):  # other blocks stay in their files
+                found.append(self._block(number)[own - first])
+            first += size
         return np.concatenate(found)
 
     def weigh(self, slopes: Array, watch: Watch | None = None) -> tuple[Array, float]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from decbayes.arguments import check_kind, real_array
 from decbayes.errors import InvalidData, StructureMismatch
 from decbayes.families import Array
-from decbayes.inputs.chunks import is_chunked
+from decbayes.inputs.chunks import each_chunk, is_chunked
 from decbayes.inputs.filed import FileArray, Folder
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
@@ -76,7 +76,7 @@ def open_points(data: Any, numbers: Callable[[Any], Array]) -> Points:
     `numbers` makes a checked matrix of some of them.
     """
     if is_chunked(data):
-        return spooled(map(numbers, data))
+        return spooled(map(numbers, each_chunk(data)))
     rows = FileArray.of_map(data) if isinstance(data, np.memmap) else data
     return FiledPoints(rows, numbers) if isinstance(rows, FileArray) and rows.dtype.kind in "buif" else numbers(data)
 
@@ -133,6 +133,11 @@ def check_held(observed: Array, held: Array) -> None:
 def check_fit(structure: Structure, rng: Any, prior: Posterior | None, start: Posterior | None) -> None:
     """Refuse what is no generator, and a prior or a start that belong to another model."""
     check_kind(np.random.Generator, rng=rng)
+    check_evidence(structure, prior, start)
+
+
+def check_evidence(structure: Structure, prior: Posterior | None, start: Posterior | None) -> None:
+    """Refuse a prior or a start that belong to another model."""
     for role, posterior in (("prior", prior), ("start", start)):
         if posterior is not None:
             check_structure(posterior, structure, role)

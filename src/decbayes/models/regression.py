@@ -12,7 +12,7 @@ from decbayes.arguments import Above, check_level, check_positive
 from decbayes.columns import plain
 from decbayes.families import Array, Family, Gamma
 from decbayes.models.model import Row
-from decbayes.models.points import as_points, check_structure
+from decbayes.models.points import check_structure
 from decbayes.models.regression_data import made_up
 from decbayes.models.site_effects import numbered
 from decbayes.models.transforms import Transform
@@ -84,9 +84,7 @@ class Regression(Varying):
         """
         check_structure(posterior, self.structure, "posterior")
         if held is not None:
-            width = len(self.columns) + bool(self.varying)
-            seen, hidden = (as_points(self._with_sites(part), width, unseen=True) for part in (data, held))
-            data = np.where(np.isnan(hidden), seen, hidden)
+            data = self.rows_with(data, held)
         _, targets = self.parts(data)
         return self.log_density(posterior, *self.linear(posterior, data, known), targets)
 

@@ -16,6 +16,7 @@ from decbayes.errors import InvalidStructure
 from decbayes.families import Array, GaussianGamma, MeanAndPrecision
 from decbayes.families.matrices import flat
 from decbayes.models.ascent import Ascent
+from decbayes.models.centres import summed
 from decbayes.models.clusters import Clusters
 from decbayes.models.design import Design
 from decbayes.models.emissions import Emissions, Natural, Part, coefficients, plus
@@ -152,6 +153,10 @@ class RegressionMixture(RegressionTable, Clusters):
         """Rows as a matrix of numbers; with `unseen` the target may be missing."""
         return super().points(data, target=target and not unseen)
 
+    def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
+        """log p(y | x, posterior) per row, all parameters integrated out; `held` may have the targets."""
+        return super().log_predictive(posterior, data if held is None else self.rows_with(data, held))
+
     def constants(self) -> Mapping[str, Any]:
         return {
             "target": self.target,
@@ -223,13 +228,13 @@ class RegressionMixture(RegressionTable, Clusters):
         """Each group begins with the fit of a few random rows, and every row with the group that predicts it best."""
         if self.start_from is not None:
             return super()._begin(blocks, before, rng)
-        few = 2 * (len(self.design.labels) + 1)
         emissions, count = blocks.emissions, len(before["weights"])
-        picked = [emissions.features(blocks.sample(few, rng)).sum(axis=0) for _ in range(count)]
-        first = coefficients(emissions, plus(emissions, before, np.array(picked)))
-        nearest = (np.eye(count)[np.argmax(features @ first, axis=1)] for features in blocks.features())
-        sums = sum(own.T @ features for own, features in zip(nearest, blocks.features(), strict=True))
-        return plus(emissions, before, np.asarray(sums))
+        few = 2 * (len(self.design.labels) + 1)
+        picked = emissions.features(rng.permutation(blocks.sample(few * count, rng)))
+        groups = summed(picked, np.arange(len(picked)) % count, count)
+        first = coefficients(emissions, plus(emissions, before, groups))
+        sums = [summed(features, np.argmax(features @ first, axis=1), count) for features in blocks.features()]
+        return plus(emissions, before, np.add.reduce(sums))
 
 
 def quantile(mean: Array, scale: Array, degrees: Array, weights: Array, share: float) -> Array:

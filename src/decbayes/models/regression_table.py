@@ -21,7 +21,7 @@ from decbayes.models.design import Design
 from decbayes.models.formulas import Formula, needed, parsed
 from decbayes.models.model import Columns as Names
 from decbayes.models.model import Model, ignore, split_names
-from decbayes.models.points import as_numbers, as_points
+from decbayes.models.points import as_numbers, as_points, check_held
 from decbayes.models.regression_data import complete, number_of, predictors, report_gaps, site_numbers, with_sites
 from decbayes.models.tabular import Agreed, Kinds, columns_text, kinds_from, read_columns
 from decbayes.models.transforms import Observed
@@ -119,6 +119,16 @@ class RegressionTable(Model):
         if not self.varying or rows.ndim != 2 or rows.shape[1] != len(self.columns):
             return rows
         return np.column_stack([rows, np.full(len(rows), np.nan)])
+
+    def rows_with(self, data: Any, held: Any) -> Array:
+        """Whole rows as numbers, of which the targets were held out."""
+        width, place = len(self.columns), list(self.columns).index(self.target)
+        both = width + bool(self.varying)
+        seen, hidden = (as_points(self._with_sites(part), both, unseen=True) for part in (data, held))
+        check_held(seen[:, :width], hidden[:, :width])
+        if not np.isnan(np.delete(hidden[:, :width], place, axis=1)).all():
+            raise InvalidData(f"A regression predicts its target: only values of '{self.target}' can be held out.")
+        return np.where(np.isnan(hidden), seen, hidden)
 
     def parts(self, data: Any) -> tuple[Array, Array]:
         """(N, D) numbers of the terms and (N,) targets, as coded."""

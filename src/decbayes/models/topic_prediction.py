@@ -37,7 +37,8 @@ class Predicting(OfTexts):
 
     def responsibilities(self, posterior: Posterior, data: Any) -> tuple[Array, Array]:
         """For each distinct word of each document the probability of each topic, and how often it occurs there."""
-        shares, counts = self.assign(posterior, data), as_counts(data, len(self.vocabulary))
+        counts = as_counts(data, len(self.vocabulary))
+        shares = self.assign(posterior, counts)
         topics, part = topics_at(posterior, counts), counts.part(slice(0, len(counts)))
         joint = shares[part.rows()] * (topics.alpha / topics.totals)[part.columns]
         return joint / joint.sum(axis=1, keepdims=True), np.asarray(part.data, dtype=np.float64)

@@ -23,6 +23,7 @@ from decbayes.errors import InvalidStructure, NothingToMerge, StructureMismatch
 from decbayes.families import Array
 from decbayes.families.matrices import smallest, stored
 from decbayes.models.ascent import Fit, FitInterrupted, OnPass, Pass
+from decbayes.models.counts import as_counts
 from decbayes.models.document_prior import SEARCHING
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
@@ -83,28 +84,25 @@ def concentration(natural: Array) -> Array:
     return np.where(written - 1.0 == natural, written, alpha)
 
 
-def topic_prior_of(posterior: Posterior) -> Any:
-    return shared_prior(posterior.structure)
-
-
 def fit_learning(
     model: "LatentDirichletAllocation", data: Any, prior: Posterior | None, start: Posterior | None, **options: Any
 ) -> Fit:
     """Topics and η in turn, each given the other; where there is a prior, η is that of the prior."""
-    if prior is not None or start is not None:
-        check_kind(Posterior, **({"start": start} if prior is None else {"prior": prior}))
     known = prior if prior is not None else start
-    eta = FIRST if known is None else topic_prior_of(known)
+    eta = FIRST
+    if known is not None:
+        check_topics(known, "start" if prior is None else "prior")
+        eta = shared_prior(known.structure)
     if prior is not None or not isinstance(eta, float):
         return replace(model, topic_prior=eta).fit(data, prior=prior, start=start, **options)
-    observations = model.opened(data)
-    found = in_turn(replace(model, topic_prior=eta), observations, start=start, **options)
+    counts = as_counts(model.opened(data), len(model.vocabulary))
+    found = in_turn(replace(model, topic_prior=eta), counts, start=start, **options)
     for _ in range(ROUNDS):
         learned = learned_topic_prior([found.posterior], eta)
         if learned == eta:
             break
         eta, (begun,) = learned, with_priors([found.posterior], topic_prior=learned)
-        following = in_turn(replace(model, topic_prior=eta), observations, start=begun, **options)
+        following = in_turn(replace(model, topic_prior=eta), counts, start=begun, **options)
         found = Fit(following.posterior, (*found.bound, *following.bound), following.converged)
     return found
 
@@ -161,11 +159,11 @@ def with_priors(
     return [on_priors(posterior, eta, document_prior) for posterior in posteriors]
 
 
-def check_topics(posterior: Posterior) -> None:
-    check_kind(Posterior, posterior=posterior)
+def check_topics(posterior: Posterior, role: str = "posterior") -> None:
+    check_kind(Posterior, **{role: posterior})
     name = posterior.structure.model.get("name", "an unnamed model")
     if name != "LatentDirichletAllocation":
-        raise StructureMismatch(f"A posterior of {name} has no topic prior; only topic models change priors.")
+        raise StructureMismatch(f"A {role} of {name} has no topic prior; only topic models have one.")
 
 
 def on_priors(posterior: Posterior, topic_prior: Any, document_prior: Any) -> Posterior:

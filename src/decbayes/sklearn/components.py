@@ -18,7 +18,7 @@ from decbayes.models.gaussian_mixture import GaussianMixture as PointModel
 from decbayes.models.latent_classes import LatentClasses as TableModel
 from decbayes.models.lda import LatentDirichletAllocation as TopicModel
 from decbayes.models.model import Model, Number, Row, number_of
-from decbayes.models.topic_prior import topic_prior_of, with_priors
+from decbayes.models.topic_prior import shared_prior, with_priors
 from decbayes.models.vocabulary import Vocabulary, words_in_order
 from decbayes.posterior import Posterior
 from decbayes.sklearn.sited import Sited
@@ -134,7 +134,7 @@ class LatentDirichletAllocation(Components):
             return found
         apart = list(found.values())
         agreed = with_priors(apart, topic_prior="learn") if len(apart) > 1 else apart
-        decided: Any = {"topic_prior": topic_prior_of(agreed[0])}
+        decided: Any = {"topic_prior": shared_prior(agreed[0].structure)}
         self.model_ = replace(self.model_, **decided)
         return dict(zip(found, agreed, strict=True))
 
