@@ -35,6 +35,7 @@ def fits(rng):
 @pytest.mark.parametrize("kind", ["topics", "mixture", "features", "states"])
 def test_every_number_of_threads_gives_the_same_bits(kind, rng, monkeypatch):
     monkeypatch.setattr(topic_pass, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(topic_pass, "WORDS", 16)
     monkeypatch.setattr(workers, "WORTH_A_THREAD", 1)
     monkeypatch.setattr(points, "BLOCK", 400)
     monkeypatch.setattr(chains, "BLOCK", 400)
