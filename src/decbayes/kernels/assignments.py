@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.kernels.compiled import compiled, inlined
-from decbayes.kernels.special import exp
+from decbayes.kernels.special import exp, log
 
 Floats = NDArray[np.float64]
 
 WIDTH = 256  # observations in a tile, whatever part of all of them a call is about
+TINY = 1e-300  # a logarithm of zero would be multiplied by zero
 
 
 @compiled
@@ -59,6 +60,23 @@ def flip_tiles(alone: Floats, overlap: Floats, z: Floats, first: int, last: int,
                 i, j = chosen[n] // features, chosen[n] % features
                 z[i, begin + n] = 1.0 - z[i, begin + n]
                 z[j, begin + n] = 1.0 - z[j, begin + n]
+
+
+@compiled
+def bound_tiles(alone: Floats, overlap: Floats, z: Floats, first: int, last: int, bounds: Floats) -> None:
+    """What the assignments of observations `first` to `last` add to the bound, entropy included."""
+    odds = np.empty(WIDTH)
+    for begin in range(first, last, WIDTH):
+        size = min(WIDTH, last - begin)
+        bounds[begin : begin + size] = 0.0
+        for k in range(len(z)):
+            _log_odds(alone, overlap, z, k, begin, size, odds)
+            own, row = alone[k], z[k]
+            for n in range(size):
+                p = row[begin + n]
+                # A pair is met twice, so each time half of what it takes away counts.
+                entropy = -p * log(max(p, TINY)) - (1.0 - p) * log(max(1.0 - p, TINY))
+                bounds[begin + n] += 0.5 * p * (own[begin + n] + odds[n]) + entropy
 
 
 @inlined

@@ -12,7 +12,6 @@ observations, with a zero diagonal.
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import entr
 
 from decbayes.families import Array
 from decbayes.workers import split_among_threads
@@ -29,17 +28,22 @@ def sweep(alone: Array, overlap: Array, z: Array) -> None:
     by_observations(lambda first, last: sweep_tiles(alone, overlap, z, first, last), z)
 
 
-def flip_pairs(alone: Array, overlap: Array, z: Array) -> None:
-    """Complement the two assignments of each observation that raise its bound most, in place.
+def flip_pairs(alone: Array, overlap: Array, z: Array, *, sweeps: int = 0) -> None:
+    """Complement the two assignments of each observation that raise its bound most, then sweep; in place.
 
     Coordinate ascent cannot leave an assignment where feature i stands in for feature j, because either change alone
     makes things worse. Complementing leaves the entropy as it is, so the gain is exact:
 
         s_i g_i + s_j g_j − s_i s_j overlap_ij,    s = 1 − 2z,  g = the log-odds given the others.
     """
-    from decbayes.kernels.assignments import flip_tiles
+    from decbayes.kernels.assignments import flip_tiles, sweep_tiles
 
-    by_observations(lambda first, last: flip_tiles(alone, overlap, z, first, last, CONVERGED), z)
+    def some(first: int, last: int) -> None:
+        flip_tiles(alone, overlap, z, first, last, CONVERGED)
+        for _ in range(sweeps):
+            sweep_tiles(alone, overlap, z, first, last)
+
+    by_observations(some, z)
 
 
 def by_observations(work: Callable[[int, int], None], z: Array) -> None:
@@ -57,16 +61,18 @@ def by_observations(work: Callable[[int, int], None], z: Array) -> None:
 
 def row_bounds(alone: Array, overlap: Array, z: Array) -> Array:
     """What each observation's assignments add to the bound, entropy included."""
-    taken = 0.5 * np.einsum("ijn,in,jn->n", overlap, z, z)
-    return np.asarray((alone * z + entr(z) + entr(1.0 - z)).sum(axis=0) - taken)
+    from decbayes.kernels.assignments import bound_tiles
+
+    bounds = np.empty(z.shape[1])
+    by_observations(lambda first, last: bound_tiles(alone, overlap, z, first, last, bounds), z)
+    return bounds
 
 
 def converge(alone: Array, overlap: Array, z: Array) -> None:
     """Sweep and flip until no assignment changes, in place."""
     for _ in range(MAXIMAL_SWEEPS):
         before = z.copy()
-        flip_pairs(alone, overlap, z)
-        sweep(alone, overlap, z)
+        flip_pairs(alone, overlap, z, sweeps=1)
         if np.abs(z - before).max(initial=0.0) < CONVERGED:
             return
 

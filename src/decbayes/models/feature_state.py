@@ -1,5 +1,6 @@
 """Coordinate ascent for latent features: what is known, what is inferred, and the bound between them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import log, pi
@@ -8,7 +9,12 @@ import numpy as np
 from scipy.special import betaln, digamma
 
 from decbayes.families import Array
-from decbayes.models.assignments import flip_pairs, infer, row_bounds, sweep
+from decbayes.models.assignments import flip_pairs, infer, row_bounds
+from decbayes.workers import split_among_threads
+
+# Observations whose matrix products one thread does. So few that a BLAS uses no threads of its own up to some ten
+# features: it would have other last bits with every number of them.
+BLOCK = 512
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,14 @@ class State:
         gram = self.means @ self.means.T
         squares = np.diag(gram) + problem.dimension * self.variances
         odds = digamma(self.alpha) - digamma(self.beta) - 0.5 * squares / problem.variance
-        alone = odds[:, None] + self.means @ problem.data.T / problem.variance
+        scaled, alone = self.means / problem.variance, np.empty((len(gram), len(problem.data)))
+
+        def some(number: int) -> None:
+            span = block(number)
+            np.matmul(scaled, problem.data[span].T, out=alone[:, span])
+            alone[:, span] += odds[:, None]
+
+        by_blocks(some, problem.data, len(gram))
         np.fill_diagonal(gram, 0.0)
         return alone, gram[:, :, None] / problem.variance
 
@@ -64,23 +77,39 @@ def state_of(problem: FeatureData, assignments: Array) -> State:
 
     The means of all features solve one linear system, which is where updating them in turn would end.
     """
-    counts = assignments.sum(axis=1)
-    together = assignments @ assignments.T
+    counts, together, summed = sums(problem.data, assignments)
     np.fill_diagonal(together, counts)
     precision = together / problem.variance + np.diag(problem.precision)
-    target = problem.shift + assignments @ problem.data / problem.variance
+    target = problem.shift + summed / problem.variance
     means = np.asarray(np.linalg.solve(precision, target), dtype=np.float64)
     unused = len(problem.data) - counts
     return State(problem, assignments, means, 1.0 / np.diag(precision), problem.alpha + counts, problem.beta + unused)
 
 
+def sums(data: Array, assignments: Array) -> tuple[Array, Array, Array]:
+    """How many observations have each feature, (K,), and two at once, (K, K), and the sum of those that do, (K, R).
+
+    Blocks have sums of their own, which are added up in the order of the blocks.
+    """
+    features, blocks = len(assignments), block_count(data)
+    counts = np.empty((blocks, features))
+    together, summed = np.empty((blocks, features, features)), np.empty((blocks, features, data.shape[1]))
+
+    def some(number: int) -> None:
+        own, points = assignments[:, block(number)], data[block(number)]
+        own.sum(axis=1, out=counts[number])
+        np.matmul(own, own.T, out=together[number])
+        np.matmul(own, points, out=summed[number])
+
+    by_blocks(some, data, features)
+    return counts.sum(axis=0), together.sum(axis=0), summed.sum(axis=0)
+
+
 def improved(state: State) -> State:
     """One pass of coordinate ascent over z, μ and π; the bound never falls."""
     assignments = state.assignments.copy()
-    flip_pairs(*state.pairwise, assignments)
     # A second sweep costs little beside the features' update, and saves passes.
-    for _ in range(2):
-        sweep(*state.pairwise, assignments)
+    flip_pairs(*state.pairwise, assignments, sweeps=2)
     return state_of(state.problem, assignments)
 
 
@@ -124,3 +153,22 @@ class Span:
 
     def outside(self, coordinates: Array) -> Array:
         return np.asarray(coordinates @ self.basis)
+
+
+def by_blocks(work: Callable[[int], None], data: Array, features: int) -> None:
+    """Do something for each block of observations, by its number, some at the same time."""
+
+    def some(numbers: slice) -> None:
+        for number in range(numbers.start, numbers.stop):
+            work(number)
+
+    # A product's terms cost a tenth of those that threads are otherwise weighed by.
+    split_among_threads(some, block_count(data), cost=data.size * features // 10)
+
+
+def block_count(data: Array) -> int:
+    return -(-len(data) // BLOCK)
+
+
+def block(number: int) -> slice:
+    return slice(number * BLOCK, (number + 1) * BLOCK)

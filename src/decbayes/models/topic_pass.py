@@ -18,14 +18,16 @@ from decbayes.families import Array
 from decbayes.models.ascent import Watch
 from decbayes.models.counts import Counts, Part, Places
 from decbayes.models.document_prior import table_sums
-from decbayes.workers import even_parts, share_out, split_among_threads, thread_count
+from decbayes.workers import share_out, split_among_threads, thread_count
 
-# Parts of the topics' bound are summed for so many words each, whatever the number of threads.
-WORDS = 4096
+# What is summed over all words is summed for so many words each, whatever the number of threads.
+WORDS = 256
 # Entries × topics below which a thread costs more than it saves.
 WORTH_A_THREAD = 100_000
-# So many parts per thread even out the work among them. Sorting reads everything in each of its parts.
-PARTS, SORTERS = 4, 4
+# Threads take half of the work first, half of the rest next, and so on: small parts at the end even out their times.
+ROUNDS = 5
+# Sorting reads everything in each of its parts.
+SORTERS = 4
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,15 @@ class Topics:
 
     def plus(self, statistics: Array) -> "Topics":
         alpha = np.empty_like(self.alpha)
-        by_words(lambda words: np.add(self.alpha[words], statistics[words], out=alpha[words]), alpha)
-        return Topics(alpha, self.totals + statistics.sum(axis=0))
+        sums = np.empty((-(-len(alpha) // WORDS), len(self.totals)))
+
+        def some(number: int) -> None:
+            words = slice(WORDS * number, WORDS * (number + 1))
+            np.add(self.alpha[words], statistics[words], out=alpha[words])
+            statistics[words].sum(axis=0, out=sums[number])
+
+        by_blocks(some, alpha)
+        return Topics(alpha, self.totals + sums.sum(axis=0))
 
 
 @dataclass(frozen=True)
@@ -89,7 +98,7 @@ class Fresh:
     topics: int
 
     def __getitem__(self, span: slice) -> Array:
-        return np.ones((span.stop - span.start, self.topics))
+        return np.broadcast_to(1.0, (span.stop - span.start, self.topics))
 
 
 class Statistics:
@@ -108,12 +117,13 @@ class Statistics:
         self, counts: Counts, steps: Steps, before: Source, after: Target | None = None, watch: Watch | None = None
     ) -> Array:
         """Find the documents' topics, going on from those `before`; returns each document's part of the bound."""
-        bounds = np.empty(len(counts))
+        bounds, room = np.empty(len(counts)), Room.of(counts, len(steps.prior))
         for span in counts.blocks():
-            gamma = np.array(before[span])
-            known = counts.places.get(span.start)
-            counts.keep(span, self._add_block(counts.part(span), gamma, steps, bounds[span], known))
-            if after is not None:
+            # What is written to memory is worked on where it will be.
+            gamma = after[span] if isinstance(after, np.ndarray) else room.gamma[: span.stop - span.start]
+            work = Work(counts.part(span), steps, before[span], gamma, bounds[span], room)
+            counts.keep(span, self._add_block(work, counts.places.get(span.start)))
+            if after is not None and not isinstance(after, np.ndarray):
                 after[span] = gamma
             if self.tables is not None:
                 self.tables += table_sums(gamma, steps.prior)
@@ -129,57 +139,79 @@ class Statistics:
         by_words(lambda words: np.multiply(self._sums[words], weights[words], out=self._sums[words]), weights)
         return self._sums
 
-    def _add_block(self, block: Part, gamma: Array, steps: Steps, bounds: Array, known: Places | None) -> Places:
+    def _add_block(self, work: "Work", known: Places | None) -> Places:
         """Where its words occur is found at the same time, unless it is known."""
+        block, topics = work.block, len(work.steps.prior)
         places = known or Places.unsorted(block, len(self._sums))
-        ratios, proportions = np.empty(len(block.data)), np.empty_like(gamma)
-        parts = PARTS * thread_count() if len(block.data) * gamma.shape[1] > 2 * WORTH_A_THREAD else 1
-        documents = equal_work(block.offsets, parts)
-        updates = [partial(self._update, block, span, gamma, steps, proportions, ratios, bounds) for span in documents]
-        share_out([*updates, *(sorting(block, places, parts) if known is None else ())])
-        words = equal_work(places.starts, parts)
-        share_out(partial(self._sum, places, some, ratios, proportions) for some in words)
+        threads = thread_count() if len(block.data) * topics > 2 * WORTH_A_THREAD else 1
+        updates = [partial(work.update, self.expected, span) for span in shrinking_parts(block.offsets, threads)]
+        share_out([*updates, *(sorting(block, places, threads) if known is None else ())])
+        words = shrinking_parts(places.starts, threads)
+        share_out(partial(self._sum, places, some, work.room) for some in words)
         return places
 
-    def _update(
-        self,
-        block: Part,
-        span: slice,
-        gamma: Array,
-        steps: Steps,
-        proportions: Array,
-        ratios: Array,
-        bounds: Array,
-    ) -> None:
+    def _sum(self, places: Places, words: slice, room: "Room") -> None:
+        from decbayes.kernels.lda import add_statistics
+
+        some = places.starts[words.start : words.stop + 1]
+        add_statistics(some, places.entries, places.documents, room.ratios, room.proportions, self._sums[words])
+
+
+@dataclass(frozen=True)
+class Room:
+    """What one block after another is worked on in: for each a new one would cost more than what is done in it."""
+
+    ratios: Array
+    proportions: Array
+    gamma: Array
+
+    @classmethod
+    def of(cls, counts: Counts, topics: int) -> "Room":
+        """Room for the largest block."""
+        blocks = list(counts.blocks())
+        entries = max((int(counts.offsets[span.stop] - counts.offsets[span.start]) for span in blocks), default=0)
+        shape = max((span.stop - span.start for span in blocks), default=0), topics
+        return cls(np.empty(entries), np.empty(shape), np.empty(shape))
+
+
+@dataclass(frozen=True)
+class Work:
+    """A block of documents, what their γ is before, and where to write what is found of them."""
+
+    block: Part
+    steps: Steps
+    before: Array
+    gamma: Array
+    bounds: Array
+    room: Room
+
+    def update(self, expected: Expected, span: slice) -> None:
+        """Find the topics of some of the documents."""
         from decbayes.kernels.lda import update_documents
 
+        block, steps = self.block, self.steps
+        self.gamma[span] = self.before[span]
         update_documents(
             block.data,
             block.columns,
             block.offsets[span.start : span.stop + 1],
-            self.expected.weights,
-            self.expected.scales,
+            expected.weights,
+            expected.scales,
             steps.prior,
-            gamma[span],
-            proportions[span],
-            ratios,
-            bounds[span],
+            self.gamma[span],
+            self.room.proportions[span],
+            self.room.ratios,
+            self.bounds[span],
             steps.tolerance,
             steps.most,
         )
 
-    def _sum(self, places: Places, words: slice, ratios: Array, proportions: Array) -> None:
-        from decbayes.kernels.lda import add_statistics
 
-        some = places.starts[words.start : words.stop + 1]
-        add_statistics(some, places.entries, places.documents, ratios, proportions, self._sums[words])
-
-
-def sorting(block: Part, places: Places, parts: int) -> Iterator[Callable[[], None]]:
+def sorting(block: Part, places: Places, threads: int) -> Iterator[Callable[[], None]]:
     """Find where the words of a block occur, some of them in each task."""
     from decbayes.kernels.lda import sort_by_word
 
-    for words in equal_work(places.starts, min(parts, SORTERS, thread_count())):
+    for words in equal_work(places.starts, even_ends(min(threads, SORTERS))):
         starts = places.starts[words.start : words.stop + 1]
         yield partial(sort_by_word, block.columns, block.offsets, starts, words.start, places.entries, places.documents)
 
@@ -210,15 +242,13 @@ def bound_of_topics(topics: Topics, prior: Topics) -> float:
     """E[log p(β)] − E[log q(β)]."""
     from decbayes.kernels.lda import divergence
 
-    firsts = range(0, len(topics.alpha), WORDS)
-    parts = np.empty(len(firsts))
+    parts = np.empty(-(-len(topics.alpha) // WORDS))
 
-    def some(blocks: slice) -> None:
-        for number in range(blocks.start, blocks.stop):
-            words = slice(WORDS * number, WORDS * (number + 1))
-            parts[number] = divergence(topics.alpha[words].ravel(), prior.alpha[words].ravel())
+    def some(number: int) -> None:
+        words = slice(WORDS * number, WORDS * (number + 1))
+        parts[number] = divergence(topics.alpha[words].ravel(), prior.alpha[words].ravel())
 
-    split_among_threads(some, len(parts), cost=topics.alpha.size)
+    by_blocks(some, topics.alpha)
     return float(np.add.accumulate(parts)[-1]) - float(divergence(topics.totals, prior.totals))
 
 
@@ -227,10 +257,29 @@ def by_words(work: Callable[[slice], object], matrix: Array) -> None:
     split_among_threads(work, len(matrix), cost=matrix.size)
 
 
-def equal_work(offsets: NDArray[np.int64], parts: int) -> list[slice]:
-    """Consecutive spans with about as many entries each."""
-    if parts == 1:
-        return [slice(0, len(offsets) - 1)]
-    cuts = np.searchsorted(offsets, [part.stop for part in even_parts(int(offsets[-1]), parts)])
+def by_blocks(work: Callable[[int], object], matrix: Array) -> None:
+    """Do something for all blocks of WORDS words, by their number."""
+
+    def some(blocks: slice) -> None:
+        for number in range(blocks.start, blocks.stop):
+            work(number)
+
+    split_among_threads(some, -(-len(matrix) // WORDS), cost=matrix.size)
+
+
+def shrinking_parts(offsets: NDArray[np.int64], threads: int) -> list[slice]:
+    """Consecutive spans for so many threads, which end at about the same time whatever each span takes."""
+    rounds = 2.0 ** -np.minimum(np.arange(1, ROUNDS + 1), ROUNDS - 1)  # the last two are alike, so that the sum is 1
+    return equal_work(offsets, np.cumsum(np.repeat(rounds / threads, threads)) if threads > 1 else even_ends(1))
+
+
+def even_ends(parts: int) -> Array:
+    """Where so many equal parts of 1 end."""
+    return np.arange(1, parts + 1) / parts
+
+
+def equal_work(offsets: NDArray[np.int64], shares: Array) -> list[slice]:
+    """Consecutive spans that end where about these shares of all entries are reached; the last ends with them all."""
+    cuts = np.searchsorted(offsets, (shares[:-1] * offsets[-1]).astype(np.int64))
     ends = np.unique(np.append(cuts, len(offsets) - 1))
     return [slice(int(first), int(last)) for first, last in zip([0, *ends[:-1]], ends, strict=True) if first < last]
