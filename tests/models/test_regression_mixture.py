@@ -78,9 +78,10 @@ def test_sites_with_other_groups_find_their_number(rng):
     assert len(posterior.mean("weights")) == 2
 
 
-def test_what_varies_is_for_regressions_of_one_group():
-    with pytest.raises(InvalidStructure, match="Groups of a mixture differ already"):
-        db.RegressionMixture(2, "y", columns=COLUMNS, varying=("intercept",))
+def test_what_varies_is_for_regressions_of_one_group(rng):
+    frame, _ = rows(rng, 20)
+    with pytest.raises(InvalidStructure, match="no terms that vary from site to site"):
+        db.RegressionMixture.from_frame(frame, "y ~ x + (1 | w)", components=2)
 
 
 def test_targets_that_were_held_out_are_predicted_from_the_rest(rng):

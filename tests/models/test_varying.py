@@ -8,6 +8,7 @@ from scipy.special import expit, logsumexp
 
 import decbayes as db
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
+from decbayes.models import regression_table
 from decbayes.models.formulas import parsed
 from decbayes.models.site_effects import Moments, SiteEffects
 
@@ -258,3 +259,24 @@ def test_a_start_of_another_model_is_refused(rng):
     for right in ("1 + (1 | clinic)", "age"):
         with pytest.raises(StructureMismatch, match="The start belongs to"):
             regression(db.LinearRegression, frame, right).fit(frame, start=other)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_frame_is_made_numbers_once(kind, rng, monkeypatch):
+    frame, made = clinics(rng, sites=3), []
+    model = regression(kind, frame, "age + (1 | clinic)")
+    monkeypatch.setattr(
+        regression_table, "coded", lambda *given, coded=regression_table.coded: made.append(1) or coded(*given)
+    )
+    posterior = model.fit(frame, rng=rng).posterior
+    new = frame.drop(columns=model.target)
+    for call in (
+        lambda: model.fit(frame, rng=rng),
+        lambda: model.log_predictive(posterior, frame),
+        lambda: model.predict(posterior, new),
+        lambda: model.effects(posterior, frame),
+    ):
+        made.clear()
+        call()
+        assert len(made) == 1
+    assert model.count(frame) == len(frame)

@@ -60,6 +60,11 @@ def values_in(frame: Any, name: str) -> Raw:
     return np.asarray(values)
 
 
+def rows_in(frame: Any) -> int:
+    """How many rows a frame has."""
+    return len(values_in(frame, names_in(frame)[0]))
+
+
 def coded(frame: Any, columns: Columns) -> Array:
     """The agreed columns of a frame as one matrix of numbers, NaN where a value is missing; others are left out."""
     names = names_in(frame)

@@ -1,7 +1,7 @@
 """The matrices that families work on: one row per component, dense or sparse."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 class SparseMatrix(Protocol):
@@ -76,3 +77,29 @@ def outer(vectors: Array) -> Array:
 def flat(matrices: Array) -> Array:
     # −1 would not say how many numbers a matrix has when there is none.
     return matrices.reshape(*matrices.shape[:-2], matrices.shape[-2] * matrices.shape[-1])
+
+
+def upper(matrices: NDArray[Scalar]) -> NDArray[Scalar]:
+    """(…, D (D + 1) / 2): what symmetric matrices hold on and above their diagonals, row by row."""
+    first, second = np.triu_indices(matrices.shape[-1])
+    return matrices[..., first, second]
+
+
+def folded(matrices: Array) -> Array:
+    """The same with entries off the diagonal twice, so that folded(A) · upper(B) is the sum of all A ∘ B."""
+    first, second = np.triu_indices(matrices.shape[-1])
+    return np.where(first == second, 1.0, 2.0) * upper(matrices)
+
+
+def mirrored(halves: NDArray[Scalar], side: int) -> NDArray[Scalar]:
+    """(…, D, D): the symmetric matrices of which these are the upper halves."""
+    first, second = np.triu_indices(side)
+    whole = np.empty((*halves.shape[:-1], side, side), dtype=halves.dtype)
+    whole[..., first, second] = whole[..., second, first] = halves
+    return whole
+
+
+def upper_products(vectors: Array) -> Array:
+    """(…, D (D + 1) / 2): the upper half of vvᵀ."""
+    first, second = np.triu_indices(vectors.shape[-1])
+    return vectors[..., first] * vectors[..., second]

@@ -19,9 +19,10 @@ from decbayes.families import Array, FullGaussian, Gamma, dense
 from decbayes.models.ascent import Ascent, Fit, OnPass, fit_best
 from decbayes.models.points import check_fit, check_structure
 from decbayes.models.regression import Regression
+from decbayes.models.regression_table import FACTOR
 from decbayes.models.site_effects import Rows, SiteEffects, between_contribution, numbered, rows_by
 from decbayes.models.tally import Tally
-from decbayes.models.varying import BETWEEN, FACTOR
+from decbayes.models.varying import BETWEEN
 from decbayes.posterior import Posterior
 
 Approximation = Literal["variational", "laplace"]
@@ -165,13 +166,12 @@ class GaussianRegression(Regression):
         return mean, deviation, mean - reach, mean + reach
 
     def _held(self, data: Any) -> Data:
-        design, targets = self.parts(data)
-        groups, sites = numbered(self.sites(data))
-        return Data(rows_by(design, groups, len(sites)), targets, sites)
+        points = self.points(data)
+        groups, sites = numbered(self._sites(points))
+        return Data(rows_by(self._matrix(points), groups, len(sites)), self._targets(points), sites)
 
     def _effects(self, shift: Array, precision: Array, natural: Mapping[str, Array]) -> SiteEffects:
-        known = Gamma().expected(natural[BETWEEN])[0] if self.varying else np.zeros(0)
-        return SiteEffects(shift, precision, self.places, known)
+        return SiteEffects(shift, precision, self.places, self.precisions(natural))
 
     def _first(self, before: dict[str, Array], held: Data) -> Place:
         f = self.beginning(held.targets)

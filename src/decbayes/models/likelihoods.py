@@ -22,7 +22,7 @@ from decbayes.families import (
     NormalWishart,
 )
 from decbayes.families.gaussian import square_side
-from decbayes.families.matrices import flat
+from decbayes.families.matrices import flat, folded, mirrored, upper_products
 
 LOG_2_PI = log(2 * pi)
 
@@ -120,25 +120,19 @@ class FullCovariance:
         return NormalWishart()
 
     def features(self, points: Array) -> Array:
-        first, second = np.triu_indices(points.shape[1])
-        return np.column_stack([points[:, first] * points[:, second], points, np.ones(len(points))])
+        return np.column_stack([upper_products(points), points, np.ones(len(points))])
 
     def coefficients(self, natural: Array) -> Array:
         half_log_determinant, rest, square = np.split(self.family.mean(natural), [1, -1], axis=1)
         side = square_side(natural.shape[1], extra=2)
         precision, shift = np.split(rest, [side * side], axis=1)
         constant = half_log_determinant - 0.5 * (square + side * LOG_2_PI)
-        first, second = np.triu_indices(side)
-        slopes = np.where(first == second, -0.5, -1.0) * precision[:, first * side + second]
-        return np.hstack([slopes, shift, constant]).T
+        return np.hstack([-0.5 * folded(precision.reshape(-1, side, side)), shift, constant]).T
 
     def contribution(self, sums: Array) -> Array:
         side = (isqrt(8 * sums.shape[1] + 1) - 3) // 2  # the width is side (side + 1) / 2 + side + 1
         half, mean, count = np.split(sums, [-side - 1, -1], axis=1)
-        first, second = np.triu_indices(side)
-        scatter = np.empty((len(sums), side, side))
-        scatter[:, first, second] = scatter[:, second, first] = half
-        return np.hstack([count, -0.5 * flat(scatter), mean, -0.5 * count])
+        return np.hstack([count, -0.5 * flat(mirrored(half, side)), mean, -0.5 * count])
 
     def log_predictive(self, natural: Array, points: Array) -> Array:
         mean, strength, degrees, inverse_scale = self.family.columns(natural)

@@ -1,29 +1,29 @@
 """Linear regression with unknown noise: conjugate, so that a merge of sites is the posterior of all their rows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import log, pi
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, stdtrit
+from scipy.special import stdtrit
 
-from decbayes.arguments import Above, check_positive
-from decbayes.columns import Gaussian
-from decbayes.families import Array, Gamma, GaussianGamma, MeanAndPrecision, dense
+from decbayes.families import Array, Gamma, MeanAndPrecision, dense
 from decbayes.models.ascent import Ascent, Fit, OnPass, Pass, fit_best
 from decbayes.models.design import largest
+from decbayes.models.linear_response import LinearTable, log_student, student_scale
 from decbayes.models.points import check_evidence, check_rounding, check_structure
 from decbayes.models.regression import Regression
+from decbayes.models.regression_table import FACTOR
 from decbayes.models.site_effects import SiteEffects, between_contribution, numbered, rows_by
 from decbayes.models.tally import Tally
-from decbayes.models.varying import BETWEEN, FACTOR
+from decbayes.models.varying import BETWEEN
 from decbayes.posterior import Posterior
 
 
 @dataclass(frozen=True)
-class LinearRegression(Regression):
+class LinearRegression(LinearTable, Regression):
     """y ~ N(xβ, 1/τ) with τ ~ Gamma and β | τ ~ N(0, prior_variance / τ): exact, merged or not.
 
     A coefficient's prior variance is `prior_variance` times that of the noise. The noise's own variance has the prior
@@ -31,41 +31,9 @@ class LinearRegression(Regression):
     varies from site to site, `prior_between` is in variances of the noise, too.
     """
 
-    prior_variance: Annotated[float, "Prior variance of coefficients, in variances of the noise.", Above(0)] = field(
-        default=100.0, kw_only=True
-    )
-    prior_noise: Annotated[float, "The prior noise variance, in the target's own squared units.", Above(0)] = field(
-        default=0.5, kw_only=True
-    )
-    prior_degrees: Annotated[float, "Observations that the prior noise weighs.", Above(0)] = field(
-        default=1.0, kw_only=True
-    )
-
     about: ClassVar[str] = "A real column from others, where a merge is exact."
     command: ClassVar[str] = "linear-regression"
     example: ClassVar[str] = "patients.csv --formula 'pressure ~ age + sex'"
-
-    def __post_init__(self) -> None:
-        check_positive(prior_noise=self.prior_noise, prior_degrees=self.prior_degrees)
-        super().__post_init__()
-
-    @property
-    def family(self) -> GaussianGamma:
-        return GaussianGamma()
-
-    def coefficient_prior(self) -> Array:
-        side, shape = len(self.design.labels), 0.5 * float(self.prior_degrees)
-        weight = np.eye(side) / float(self.prior_variance)
-        mean = np.zeros((1, side))
-        return self.family.natural(mean=mean, scaled_precision=weight, shape=shape, rate=shape * self.prior_noise)
-
-    @classmethod
-    def prior_settings(cls, prior: Array) -> dict[str, float]:
-        usual = GaussianGamma().parameters(prior)
-        shape = float(usual["shape"][0])
-        variance = 1.0 / float(usual["scaled_precision"][0, 0, 0])
-        noise = float(usual["rate"][0]) / shape
-        return {"prior_variance": variance, "prior_noise": noise, "prior_degrees": 2.0 * shape}
 
     def fit(
         self,
@@ -108,21 +76,18 @@ class LinearRegression(Regression):
 
     def site_effects(self, posterior: Posterior, data: Any) -> tuple[SiteEffects, Array]:
         rows = self._rows(data)
-        return rows.effects(self.places, self._precisions(posterior.natural)), rows.sites
+        return rows.effects(self.places, self.precisions(posterior.natural)), rows.sites
 
     def _rows(self, data: Any) -> "Statistics":
-        design, targets = self.parts(data)
-        groups, sites = numbered(self.sites(data))
-        shift = self.in_units(targets)
-        told = rows_by(design, groups, len(sites)).told(shift, np.ones(len(shift)))
+        points = self.points(data)
+        groups, sites = numbered(self._sites(points))
+        shift = self.in_units(self._targets(points))
+        told = rows_by(self._matrix(points), groups, len(sites)).told(shift, np.ones(len(shift)))
         return Statistics(len(shift), float(shift @ shift), *told, sites)
-
-    def _precisions(self, natural: Mapping[str, Array]) -> Array:
-        return Gamma().expected(natural[BETWEEN])[0] if self.varying else np.zeros(0)
 
     def _place(self, before: Mapping[str, Array], rows: "Statistics", between: Mapping[str, Array]) -> "Place":
         """The coefficients where the precisions between sites are these, and the bound that holds for both."""
-        effects = rows.effects(self.places, self._precisions(between))
+        effects = rows.effects(self.places, self.precisions(between))
         after = before[FACTOR] + rows.contribution(effects)
         check_rounding(0.0 if self.family.contains(after) else np.inf)
         size, _ = self.target_units()
@@ -137,7 +102,7 @@ class LinearRegression(Regression):
 
     def _varied(self, before: Mapping[str, Array], rows: "Statistics", here: "Place") -> dict[str, Array]:
         """The precisions between sites, given the coefficients."""
-        effects = rows.effects(self.places, self._precisions(here.natural))
+        effects = rows.effects(self.places, self.precisions(here.natural))
         squares = effects.squares(self.expected(here.natural))
         return {BETWEEN: before[BETWEEN] + between_contribution(squares)}
 
@@ -153,21 +118,13 @@ class LinearRegression(Regression):
         squares = 0.5 * np.outer(design, design).ravel()
         return {FACTOR: np.concatenate([[0.5, 0.5 * target**2], design * target, squares])[None, :]}
 
-    def target_units(self) -> tuple[float, float]:
-        column = self.columns[self.target]
-        assert isinstance(column, Gaussian)
-        return column.scale, column.centre
-
     def in_units(self, targets: Array) -> Array:
         size, zero = self.target_units()
         return (targets - zero) / size
 
     def log_density(self, posterior: Posterior, mean: Array, variance: Array, targets: Array) -> Array:
         scale, degrees = self._student(posterior, variance)
-        size, _ = self.target_units()
-        z = (self.in_units(targets) - mean) / scale
-        constant = gammaln(0.5 * (degrees + 1)) - gammaln(0.5 * degrees) - 0.5 * log(degrees * pi)
-        return np.asarray(constant - np.log(scale * size) - 0.5 * (degrees + 1) * np.log1p(z**2 / degrees))
+        return log_student(self.in_units(targets), mean, scale, degrees) - log(self.target_units()[0])
 
     def predicted(self, posterior: Posterior, mean: Array, variance: Array, level: float) -> dict[str, Array]:
         """The interval is that of a new value, noise included."""
@@ -210,10 +167,10 @@ class LinearRegression(Regression):
     def drawn_noise(self, parameters: Any) -> float:
         return float(1.0 / np.sqrt(parameters.precision[0]))
 
-    def _student(self, posterior: Posterior, variance: Array) -> tuple[Array, float]:
+    def _student(self, posterior: Posterior, variance: Array) -> tuple[Array, Array]:
         """The scale of each row's prediction, a Student-t, and its degrees of freedom; in units of the target."""
-        _, _, (shape,), (rate,) = self.family.columns(posterior.natural[FACTOR])
-        return np.sqrt(rate / shape * (1.0 + variance)), 2.0 * float(shape)
+        _, _, shape, rate = self.family.columns(posterior.natural[FACTOR])
+        return student_scale(shape, rate, variance), 2.0 * shape
 
 
 @dataclass(frozen=True)

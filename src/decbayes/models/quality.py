@@ -21,6 +21,7 @@ from scipy.special import rel_entr
 from decbayes.arguments import check_kind, check_whole
 from decbayes.errors import InvalidData, StructureMismatch
 from decbayes.families import Array
+from decbayes.families.matrices import mirrored, upper
 from decbayes.posterior import Posterior
 
 FACTOR = "topics"
@@ -88,8 +89,7 @@ class CoOccurrence:
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it: of each topic the words, and the counts above and on the diagonal row by row."""
-        upper = np.triu_indices(self.together.shape[1])
-        counts = [matrix[upper].tolist() for matrix in self.together]
+        counts = upper(self.together).tolist()
         return {"format": FORMAT, "documents": self.documents, "words": [*map(list, self.words)], "counts": counts}
 
     @classmethod
@@ -98,11 +98,12 @@ class CoOccurrence:
         try:
             words = tuple(tuple(map(str, listed)) for listed in stored["words"])
             size, documents = len(words[0]), stored["documents"]
-            together, (rows, columns) = np.zeros((len(words), size, size), dtype=np.int64), np.triu_indices(size)
             counts = np.array(stored["counts"])
             if stored["format"] != FORMAT or counts.dtype.kind != "i" or type(documents) is not int:
                 raise ValueError
-            together[:, rows, columns] = together[:, columns, rows] = counts
+            if counts.shape != (len(words), size * (size + 1) // 2):
+                raise ValueError
+            together = mirrored(counts.astype(np.int64), size)
         except (KeyError, TypeError, ValueError, IndexError):
             raise InvalidData("This does not hold counts of words in documents, as `decbayes quality` does.") from None
         return cls(words, documents, together)

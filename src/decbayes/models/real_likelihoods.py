@@ -12,6 +12,7 @@ from scipy.special import gammaln, stdtr, stdtrit
 from decbayes.families import Array, DiagonalGaussian, MeanAndPrecision, NormalGamma, NormalWishart
 from decbayes.families.family import split
 from decbayes.families.gaussian import diagonal
+from decbayes.families.matrices import upper
 from decbayes.models.columnwise import Columnwise
 from decbayes.models.likelihoods import LOG_2_PI, FullCovariance
 from decbayes.models.points import LARGEST
@@ -223,8 +224,7 @@ class Correlated(RealColumns):
 
     def values(self, points: Array) -> Array:
         features = FullCovariance().features(self.in_units(points))[:, :-1]
-        first, second = np.triu_indices(points.shape[1])
-        features[:, np.flatnonzero(first == second)] += self.rounding
+        features[:, np.flatnonzero(upper(np.eye(points.shape[1])))] += self.rounding
         return np.asarray(features)
 
     def terms(self, natural: Array) -> tuple[Array, Array]:

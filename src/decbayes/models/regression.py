@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.arguments import Above, check_level, check_positive
-from decbayes.columns import plain
 from decbayes.families import Array, Family, Gamma
 from decbayes.models.model import Row
 from decbayes.models.points import check_structure
-from decbayes.models.regression_data import made_up
+from decbayes.models.regression_data import told
+from decbayes.models.regression_table import FACTOR
 from decbayes.models.site_effects import numbered
 from decbayes.models.transforms import Transform
-from decbayes.models.varying import BETWEEN, FACTOR, Varying, told
+from decbayes.models.varying import BETWEEN, Varying
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
@@ -32,10 +32,6 @@ class Regression(Varying):
     def __post_init__(self) -> None:
         check_positive(prior_variance=self.prior_variance)
         super().__post_init__()
-
-    @abstractmethod
-    def coefficient_prior(self) -> Array:
-        """(1, d): its prior."""
 
     @abstractmethod
     def interval(self, posterior: Posterior, level: float) -> tuple[Array, Array, Array, Array]:
@@ -56,25 +52,16 @@ class Regression(Varying):
     def agreement(self) -> Structure:
         families: dict[str, Family] = {FACTOR: self.family}
         prior, labels = {FACTOR: self.coefficient_prior()}, {FACTOR: self.design.labels}
-        varying: dict[str, Any] = {}
         if self.varying:
             families[BETWEEN] = Gamma()
             shape = np.full((1, len(self.places)), 0.5 * float(self.between_degrees))
             prior[BETWEEN] = Gamma().natural(shape=shape, rate=shape * float(self.prior_between))
             labels[BETWEEN] = tuple(self.design.labels[place] for place in self.places)
-            varying = {"varying": list(self.varying), **({"by": self.by} if self.by else {})}
         return Structure(
             families=families,
             prior=prior,
             labels=labels,
-            model={
-                "name": type(self).__name__,
-                "target": self.target,
-                "columns": plain(self.columns),
-                "terms": list(self.terms),
-                "intercept": self.intercept,
-                **varying,
-            },
+            model={"name": type(self).__name__, **self.constants()},
         )
 
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None, *, known: Any = None) -> Array:
@@ -83,15 +70,14 @@ class Regression(Varying):
         Where something varies, rows are of a site that nobody has met, unless `known` has rows of the same site.
         """
         check_structure(posterior, self.structure, "posterior")
-        if held is not None:
-            data = self.rows_with(data, held)
-        _, targets = self.parts(data)
-        return self.log_density(posterior, *self.linear(posterior, data, known), targets)
+        points = self.points(data if held is None else self.rows_with(data, held))
+        targets = self._targets(points)
+        return self.log_density(posterior, *self.linear(posterior, points, known), targets)
 
     def assign(self, posterior: Posterior, data: Any) -> Array:
         """There is one component, and it accounts for everything."""
         check_structure(posterior, self.structure, "posterior")
-        return np.ones((self.count(data), 1))
+        return np.ones((len(self.points(data, target=False)), 1))
 
     def predict(self, posterior: Posterior, data: Any, *, level: float = 0.9, known: Any = None) -> dict[str, Array]:
         """For each row the `mean` of the target, and `low` and `high` of an interval around it, for a data frame.
@@ -132,19 +118,18 @@ class Regression(Varying):
         Where something varies there are so many `rows` of each site, unless `data` says of which site each is.
         """
         if data is None:
-            points = np.column_stack([made_up(column, size, rng) for column in self.columns.values()])
-            sites = np.arange(size) // rows
+            points, sites = self.made_up_rows(size, rng), np.arange(size) // rows
             points = np.column_stack([points, sites]) if self.varying else points
         else:
             points = self.points(data, target=False)[:size]
-        design, place = self._matrix(points), list(self.columns).index(self.target)
+        design = self._matrix(points)
         linear = np.asarray(design @ self.drawn_coefficients(parameters[FACTOR]))
         if self.varying:
             groups, numbers = numbered(points[:, -1])
             drawn = rng.standard_normal((len(numbers), len(self.places))) / np.sqrt(parameters[BETWEEN][0])
             own = drawn * self.drawn_noise(parameters[FACTOR])
             linear += np.einsum("nv,nv->n", design[:, self.places], own[groups])
-        points[:, place] = self.draw_outcomes(parameters[FACTOR], linear, rng)
+        points[:, self.target_place] = self.draw_outcomes(parameters[FACTOR], linear, rng)
         return points, linear
 
     def drawn_coefficients(self, parameters: Any) -> Array:
@@ -153,20 +138,6 @@ class Regression(Varying):
     def drawn_noise(self, parameters: Any) -> float:
         """In which standard deviations from site to site are told."""
         return 1.0
-
-    @classmethod
-    def settings_of(cls, structure: Structure) -> dict[str, Any]:
-        told = super().settings_of(structure)
-        told |= {"terms": tuple(told["terms"]), **cls.prior_settings(structure.prior[FACTOR])}
-        if BETWEEN in structure.prior:
-            shape, rate = Gamma().columns(structure.prior[BETWEEN][0])
-            told |= {"prior_between": float(rate[0] / shape[0]), "between_degrees": 2.0 * float(shape[0])}
-        return told
-
-    @classmethod
-    @abstractmethod
-    def prior_settings(cls, prior: Array) -> dict[str, float]:
-        """The settings that a prior tells."""
 
     def transform(self, posterior: Posterior) -> Transform:
         """The mean of the target and an interval of 90 %."""

@@ -1,6 +1,6 @@
 """Rows for a regression: complete ones of a file, and made-up ones."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -21,21 +21,17 @@ from decbayes.models.transforms import Observed
 Gaps = NDArray[np.bool_]
 
 
-def complete(path: Path, frame: Mapping[str, Any], formula: str, report: Report) -> dict[str, Any]:
-    """The columns of a file that are needed, without rows in which something is missing."""
-    names = list(frame)
-    if formula:
-        said = parsed(formula, frame)
-        names = [*needed(frame, said.target, said.terms), *([said.by] if said.by else [])]
-    gaps: Gaps = np.any([[is_missing(value) for value in frame[name]] for name in names], axis=0)
-    report_gaps(path, gaps, report)
-    return {name: frame[name][~gaps] for name in names}
+def asked_for(frame: Mapping[str, Any], formula: str) -> Mapping[str, Any]:
+    """The columns that a formula names, or all."""
+    if not formula:
+        return frame
+    said = parsed(formula, frame)
+    return {name: frame[name] for name in [*needed(frame, said.target, said.terms), *([said.by] if said.by else [])]}
 
 
-def predictors(path: Path, names: list[str], by: str, report: Report) -> Observed:
-    """The complete rows of some columns of a file, and which rows these are; with the names of sites if there are."""
-    frame = with_sites(path, names, by)
-    gaps: Gaps = np.any([[is_missing(value) for value in frame[name]] for name in names], axis=0)
+def complete(path: Path, frame: Mapping[str, Any], report: Report) -> Observed:
+    """The rows of a file in which nothing is missing, and which rows these are."""
+    gaps: Gaps = np.any([[is_missing(value) for value in values] for values in frame.values()], axis=0)
     report_gaps(path, gaps, report)
     whole = {name: values[~gaps] for name, values in frame.items()}
     return Observed(whole, rows=np.flatnonzero(~gaps), size=len(gaps))
@@ -68,8 +64,8 @@ def made_up(column: Column, size: int, rng: np.random.Generator) -> Array:
     return rng.normal(column.centre, column.scale, size=size)
 
 
-def site_numbers(frame: Any, by: str, rows: int, *, gaps: bool = False) -> Array:
-    """A number for the site of each row, by its name in a column; NaN if there is none, and no row says which.
+def site_numbers(frame: Any, by: str, rows: int) -> Array:
+    """A number for the site of each row, by its name in a column; NaN if there is no such column.
 
     The same name is the same number wherever it is met. Names themselves go nowhere.
     """
@@ -77,12 +73,21 @@ def site_numbers(frame: Any, by: str, rows: int, *, gaps: bool = False) -> Array
         return np.full(rows, np.nan)
     values = values_in(frame, by)
     unnamed = np.array([is_missing(value) for value in values], dtype=bool)
-    if unnamed.any() and not gaps:
+    if unnamed.any():
         raise InvalidData(f"{unnamed.sum():,} of {rows:,} rows do not say in '{by}' of which site they are.")
-    numbers = {value: number_of(value) for value in {text_of(value) for value in values[~unnamed]}}
-    return np.array([np.nan if gap else numbers[text_of(v)] for v, gap in zip(values, unnamed, strict=True)])
+    names = list(map(text_of, values))
+    numbers = {name: number_of(name) for name in set(names)}
+    return np.array([numbers[name] for name in names])
 
 
 def number_of(name: str) -> float:
     """48 bits, which a float holds exactly."""
     return float(int.from_bytes(blake2b(name.encode(), digest_size=6).digest(), "big"))
+
+
+def told(labels: Sequence[str], parts: Mapping[str, Array]) -> list[dict[str, Any]]:
+    """One row per term."""
+    return [
+        {"term": label, **{name: float(values[place]) for name, values in parts.items()}}
+        for place, label in enumerate(labels)
+    ]

@@ -1,5 +1,6 @@
 """The tables of regressions: what the columns hold, which of them are terms, and rows from frames and files."""
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,9 +10,8 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.columns import Column, Gaussian, Poisson, coded, columns_of, declared, is_frame, names_in, warn
-from decbayes.columns.frames import values_in
-from decbayes.columns.kinds import text_of
+from decbayes.columns import Column, Gaussian, Poisson, coded, columns_of, declared, is_frame, names_in, plain, warn
+from decbayes.columns.frames import rows_in
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
 from decbayes.inputs.frames import read_frame
@@ -21,10 +21,16 @@ from decbayes.models.design import Design
 from decbayes.models.formulas import Formula, needed, parsed
 from decbayes.models.model import Columns as Names
 from decbayes.models.model import Model, ignore, split_names
-from decbayes.models.points import as_numbers, as_points, check_held
-from decbayes.models.regression_data import complete, number_of, predictors, report_gaps, site_numbers, with_sites
+from decbayes.models.points import as_points, check_held
+from decbayes.models.regression_data import asked_for, complete, made_up
 from decbayes.models.tabular import Agreed, Kinds, columns_text, kinds_from, read_columns
 from decbayes.models.transforms import Observed
+from decbayes.structure import Structure
+
+FACTOR = "coefficients"
+
+WhatToFit = Annotated[str, "What to fit, as in 'pressure ~ age + sex'; or name a --target."]
+Target = Annotated[str, "The column to predict, from all others."]
 
 
 @dataclass(frozen=True)
@@ -35,22 +41,17 @@ class RegressionTable(Model):
     given, or several joined by ":" for their product. Real columns are in agreed units, (x − centre) / scale, so that
     priors mean the same for all of them.
 
-    Coefficients of the terms in `varying`, or the "intercept", differ from site to site. A site is a place that holds
-    rows, or, where its rows are of several, what the column `by` names; nobody else sees these names.
-
     Data are data frames with these columns, or matrices of numbers in their order, with categories as numbers from 0
-    on, and a number for the site behind them where something varies.
+    on.
     """
 
     target: Annotated[str, "The column to predict."] = ""
     columns: Mapping[str, Column] = field(default_factory=dict, kw_only=True)
     terms: tuple[str, ...] = field(default=(), kw_only=True)
     intercept: Annotated[bool, "Whether there is an intercept."] = field(default=True, kw_only=True)
-    varying: tuple[str, ...] = field(default=(), kw_only=True)
-    by: str = field(default="", kw_only=True)
     ascent: Ascent = field(default=Ascent(passes=100, tolerance=1e-10), kw_only=True)
 
-    from_data: ClassVar[frozenset[str]] = frozenset({"columns", "terms", "intercept", "varying", "by"})
+    from_data: ClassVar[frozenset[str]] = frozenset({"columns", "terms", "intercept"})
     caption: ClassVar[str] = "term"
     outcome: ClassVar[type[Column]] = Gaussian
     """What the target holds."""
@@ -63,16 +64,18 @@ class RegressionTable(Model):
         others = tuple(name for name in self.columns if name != self.target)
         object.__setattr__(self, "terms", tuple(self.terms) or others)
         object.__setattr__(self, "intercept", bool(self.intercept))
-        object.__setattr__(self, "varying", tuple(self.varying))
         self.check_target(self.columns[self.target])
         if not self.design.labels:
             raise InvalidStructure("A regression needs an intercept, or a term.")
-        if self.by and (not self.varying or self.by in self.columns):
-            raise InvalidStructure(
-                f"`by` names the column of sites by which something is `varying`; '{self.by}' is none of the columns "
-                "that the regression is about."
-            )
-        _ = self.places
+
+    @abstractmethod
+    def coefficient_prior(self) -> Array:
+        """(1, d): its prior."""
+
+    @classmethod
+    @abstractmethod
+    def prior_settings(cls, prior: Array) -> dict[str, float]:
+        """The settings that a prior tells."""
 
     def check_target(self, column: Column) -> None:
         if not isinstance(column, self.outcome):
@@ -88,23 +91,35 @@ class RegressionTable(Model):
         return Design(predictors, self.terms, self.intercept)
 
     @cached_property
-    def places(self) -> NDArray[np.intp]:
-        """Which coefficients differ from site to site."""
-        return np.array(self.design.places(self.varying), dtype=np.intp)
+    def target_place(self) -> int:
+        """Where the target is among the columns."""
+        return list(self.columns).index(self.target)
+
+    def target_units(self) -> tuple[float, float]:
+        """One unit of the linear predictor, and its zero, as the target has them."""
+        return 1.0, 0.0
+
+    def units_and_offset(self) -> tuple[Array, Array]:
+        """One unit of each coefficient, and its zero, as columns and target have them."""
+        size, zero = self.target_units()
+        offset = np.zeros(len(self.design.labels))
+        offset[: int(self.intercept)] = zero
+        return size / self.design.units, offset
+
+    def constants(self) -> Mapping[str, Any]:
+        """What sites must agree on beside the prior."""
+        told = {"target": self.target, "columns": plain(self.columns), "terms": list(self.terms)}
+        return told | {"intercept": self.intercept}
+
+    @classmethod
+    def settings_of(cls, structure: Structure) -> dict[str, Any]:
+        told = super().settings_of(structure)
+        return told | {"terms": tuple(told["terms"]), **cls.prior_settings(structure.prior[FACTOR][:1])}
 
     def points(self, data: Any, *, target: bool = True) -> Array:
-        """Rows as a matrix of numbers; the target is NaN where it is not needed, and a site that nobody names is."""
-        needed = dict(self.columns) if target else {n: c for n, c in self.columns.items() if n != self.target}
-        if is_frame(data):
-            # A mean without terms needs no column to predict it.
-            rows = len(values_in(data, names_in(data)[0]))
-            points = coded(data, needed) if needed else np.empty((rows, 0))
-            place = list(self.columns).index(self.target)
-            points = points if target else np.insert(points, place, np.nan, axis=1)
-            points = np.column_stack([points, site_numbers(data, self.by, rows)]) if self.varying else points
-        else:
-            points = as_points(self._with_sites(data), len(self.columns) + bool(self.varying), unseen=True)
-        looked_at = [place for place, name in enumerate(self.columns) if name in needed]
+        """Rows as a matrix of numbers; the target is NaN where it is not needed."""
+        points = self._coded(data, target) if is_frame(data) else self._numbers(data)
+        looked_at = [place for place, name in enumerate(self.columns) if target or name != self.target]
         gaps = np.isnan(points[:, looked_at]).any(axis=1)
         if gaps.any():
             raise InvalidData(
@@ -113,42 +128,27 @@ class RegressionTable(Model):
             )
         return points
 
-    def _with_sites(self, data: Any) -> Any:
-        """Where something varies, a matrix has a column for the site; without one all rows are of one."""
-        rows = as_numbers(data)
-        if not self.varying or rows.ndim != 2 or rows.shape[1] != len(self.columns):
-            return rows
-        return np.column_stack([rows, np.full(len(rows), np.nan)])
+    def _coded(self, frame: Any, target: bool) -> Array:
+        known = {name: column for name, column in self.columns.items() if target or name != self.target}
+        # A mean without terms needs no column to predict it.
+        points = coded(frame, known) if known else np.empty((rows_in(frame), 0))
+        return points if target else np.insert(points, self.target_place, np.nan, axis=1)
+
+    def _numbers(self, data: Any) -> Array:
+        return as_points(data, len(self.columns), unseen=True)
 
     def rows_with(self, data: Any, held: Any) -> Array:
         """Whole rows as numbers, of which the targets were held out."""
-        width, place = len(self.columns), list(self.columns).index(self.target)
-        both = width + bool(self.varying)
-        seen, hidden = (as_points(self._with_sites(part), both, unseen=True) for part in (data, held))
+        width, (seen, hidden) = len(self.columns), map(self._numbers, (data, held))
         check_held(seen[:, :width], hidden[:, :width])
-        if not np.isnan(np.delete(hidden[:, :width], place, axis=1)).all():
+        if not np.isnan(np.delete(hidden[:, :width], self.target_place, axis=1)).all():
             raise InvalidData(f"A regression predicts its target: only values of '{self.target}' can be held out.")
         return np.where(np.isnan(hidden), seen, hidden)
 
     def parts(self, data: Any) -> tuple[Array, Array]:
         """(N, D) numbers of the terms and (N,) targets, as coded."""
         points = self.points(data)
-        targets = points[:, list(self.columns).index(self.target)]
-        self.check_outcomes(targets)
-        return self._matrix(points), targets
-
-    def sites(self, data: Any) -> Array:
-        """(N,): the number of each row's site, NaN where nobody names one."""
-        points = self.points(data, target=False)
-        return points[:, -1] if self.varying else np.full(len(points), np.nan)
-
-    def site_names(self, data: Any) -> dict[str, str]:
-        """What the sites of these rows are called here, by their numbers."""
-        names = {str(number): "here" if np.isnan(number) else f"{number:g}" for number in np.unique(self.sites(data))}
-        if is_frame(data) and self.by in names_in(data):
-            texts = sorted({text_of(value) for value in values_in(data, self.by)})
-            names |= {str(np.float64(number_of(text))): text for text in texts}
-        return names
+        return self._matrix(points), self._targets(points)
 
     def check_outcomes(self, targets: Array) -> None:
         """Refuse values that the target cannot have; frames are checked by their columns."""
@@ -158,17 +158,33 @@ class RegressionTable(Model):
         return self._matrix(self.points(data, target=False))
 
     def _matrix(self, points: Array) -> Array:
-        place, width = list(self.columns).index(self.target), len(self.columns)
-        return self.design.matrix(np.delete(points[:, :width], place, axis=1))
+        return self.design.matrix(np.delete(points[:, : len(self.columns)], self.target_place, axis=1))
+
+    def _targets(self, points: Array) -> Array:
+        targets = points[:, self.target_place]
+        self.check_outcomes(targets)
+        return targets
+
+    def made_up_rows(self, size: int, rng: np.random.Generator) -> Array:
+        return np.column_stack([made_up(column, size, rng) for column in self.columns.values()])
 
     def count(self, data: Any) -> int:
-        return len(self.points(data, target=False))
+        return rows_in(data) if is_frame(data) else len(self._numbers(data))
 
     def taken(self, data: Any, rows: NDArray[np.intp]) -> Any:
         return self.points(data)[rows]
 
     def joined(self, shards: Sequence[Any]) -> Array:
         return np.concatenate([self.points(shard) for shard in shards])
+
+    @classmethod
+    def formula_settings(cls, said: Formula) -> dict[str, Any]:
+        """What a formula says besides target and terms."""
+        if said.varying:
+            raise InvalidStructure(
+                f"{cls.__name__} has no terms that vary from site to site; leave '( … | … )' out of the formula."
+            )
+        return {"intercept": said.intercept}
 
     @classmethod
     def from_frame(
@@ -189,7 +205,7 @@ class RegressionTable(Model):
         terms: tuple[str, ...] = ()
         if formula:
             said = parsed(formula, names_in(frame))
-            target, terms, settings = said.target, said.terms, {**settings_in(said), **settings}
+            target, terms, settings = said.target, said.terms, {**cls.formula_settings(said), **settings}
             names = needed(names_in(frame), target, terms)
         known = {**({target: cls.outcome.kind} if target in names_in(frame) else {}), **(kinds or {})}
         found = columns_of(frame, known, names=names, report=report)
@@ -203,10 +219,8 @@ class RegressionTable(Model):
         cls,
         path: Path,
         *,
-        formula: Annotated[str, "What to fit, as in 'visits ~ age + sex + (1 | site)'; or name a --target."] = "",
-        target: Annotated[str, "The column to predict, from all others."] = "",
-        varying: Annotated[str, "Terms that differ from site to site, or 'intercept', separated by commas."] = "",
-        by: Annotated[str, "The column that names sites, where a file has several."] = "",
+        formula: WhatToFit = "",
+        target: Target = "",
         columns: Names = "",
         kinds: Kinds = "",
         agreed_columns: Agreed = None,
@@ -218,11 +232,10 @@ class RegressionTable(Model):
         """
         if not formula and not target:
             raise ValueError("Say --formula 'target ~ column + column', or --target.")
-        settings |= {"varying": tuple(split_names(varying))} if varying else {}
-        settings |= {"by": by} if by else {}
         if agreed_columns is None:
             chosen = split_names(columns)
-            frame = complete(path, read_frame(path, [*chosen, by] if chosen and by else chosen), formula, report)
+            read = read_frame(path, [*chosen, settings["by"]] if chosen and "by" in settings else chosen)
+            frame = complete(path, asked_for(read, formula), report).data
             model = cls.from_frame(frame, formula, target=target, kinds=kinds_from(kinds), report=report, **settings)
             report(f"{path}: {columns_text(model.columns)}")
             return model, model.points(frame)
@@ -230,7 +243,7 @@ class RegressionTable(Model):
         terms: tuple[str, ...] = ()
         if formula:
             said = parsed(formula, [*agreed, *names_in(read_frame(path))])
-            target, terms, settings = said.target, said.terms, {**settings_in(said), **settings}
+            target, terms, settings = said.target, said.terms, {**cls.formula_settings(said), **settings}
             agreed = {name: agreed[name] for name in needed(agreed, target, terms)}
         model = cls(
             target=target, columns={n: c for n, c in agreed.items() if n != settings.get("by")}, terms=terms, **settings
@@ -239,19 +252,11 @@ class RegressionTable(Model):
 
     def stream(self, path: Any, *, columns: str = "", report: Report = ignore, **sources: Any) -> Iterator[Observed]:
         """The predictors of a file; rows in which one is missing get no prediction."""
-        yield predictors(Path(path), [name for name in self.columns if name != self.target], self.by, report)
+        yield complete(path, self._frame(Path(path), [name for name in self.columns if name != self.target]), report)
 
     def read(self, path: Path, *, columns: str = "", report: Report = ignore) -> Any:
         """The agreed columns of a file, without rows in which something is missing."""
-        frame = with_sites(path, list(self.columns), self.by)
-        points = coded(frame, self.columns)
-        sites = site_numbers(frame, self.by, len(points), gaps=True)
-        gaps = np.asarray(np.isnan(points).any(axis=1) | (self.by in frame and np.isnan(sites)))
-        report_gaps(path, gaps, report)
-        return (np.column_stack([points, sites]) if self.varying else points)[~gaps]
+        return self.points(complete(path, self._frame(path, list(self.columns)), report).data)
 
-
-def settings_in(said: Formula) -> dict[str, Any]:
-    """What a formula says besides target and terms; only of what varies where something does."""
-    varying = {"varying": said.varying, "by": said.by} if said.varying else {}
-    return {"intercept": said.intercept, **varying}
+    def _frame(self, path: Path, names: list[str]) -> Mapping[str, Any]:
+        return read_frame(path, names)

@@ -1,33 +1,49 @@
 """Regressions whose coefficients may differ from site to site: how far they do, and each site's own part."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from decbayes.arguments import Above, check_level, check_positive
-from decbayes.errors import InvalidData
+from decbayes.columns import is_frame, names_in
+from decbayes.columns.frames import values_in
+from decbayes.columns.kinds import text_of
+from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array, Family, Gamma, dense
-from decbayes.models.points import check_structure
-from decbayes.models.regression_table import RegressionTable
+from decbayes.models.formulas import Formula
+from decbayes.models.model import Columns as Names
+from decbayes.models.model import split_names
+from decbayes.models.points import as_numbers, as_points, check_structure
+from decbayes.models.regression_data import number_of, site_numbers, told, with_sites
+from decbayes.models.regression_table import FACTOR, RegressionTable, Target
 from decbayes.models.site_effects import Moments, SiteEffects, rows_by
+from decbayes.models.tabular import Agreed, Kinds
 from decbayes.posterior import Posterior
+from decbayes.structure import Structure
 
-FACTOR, BETWEEN = "coefficients", "variation"
+BETWEEN = "variation"
 
 
 @dataclass(frozen=True)
 class Varying(RegressionTable):
-    """Coefficients that vary are β + u at each site, u ~ N(0, 1 / Λ).
+    """Coefficients of the terms in `varying`, or the "intercept", are β + u at each site, u ~ N(0, 1 / Λ).
+
+    A site is a place that holds rows, or, where its rows are of several, what the column `by` names; nobody else sees
+    these names. Matrices have a number for the site behind the columns, where something varies.
 
     The precision Λ of each is Gamma; 1 / Λ is `prior_between` before anything is known, with the weight of
     `between_degrees` sites.
     """
 
+    varying: tuple[str, ...] = field(default=(), kw_only=True)
+    by: str = field(default="", kw_only=True)
     prior_between: Annotated[float, "The prior variance from site to site of what varies.", Above(0)] = field(
         default=0.1, kw_only=True
     )
@@ -35,9 +51,94 @@ class Varying(RegressionTable):
         default=1.0, kw_only=True
     )
 
+    from_data: ClassVar[frozenset[str]] = RegressionTable.from_data | {"varying", "by"}
+
     def __post_init__(self) -> None:
         check_positive(prior_between=self.prior_between, between_degrees=self.between_degrees)
         super().__post_init__()
+        object.__setattr__(self, "varying", tuple(self.varying))
+        if self.by and (not self.varying or self.by in self.columns):
+            raise InvalidStructure(
+                f"`by` names the column of sites by which something is `varying`; '{self.by}' is none of the columns "
+                "that the regression is about."
+            )
+        _ = self.places
+
+    @cached_property
+    def places(self) -> NDArray[np.intp]:
+        """Which coefficients differ from site to site."""
+        return np.array(self.design.places(self.varying), dtype=np.intp)
+
+    def constants(self) -> Mapping[str, Any]:
+        varying = {"varying": list(self.varying), **({"by": self.by} if self.by else {})} if self.varying else {}
+        return {**super().constants(), **varying}
+
+    @classmethod
+    def settings_of(cls, structure: Structure) -> dict[str, Any]:
+        told = super().settings_of(structure)
+        if BETWEEN in structure.prior:
+            shape, rate = Gamma().columns(structure.prior[BETWEEN][0])
+            told |= {"prior_between": float(rate[0] / shape[0]), "between_degrees": 2.0 * float(shape[0])}
+        return told
+
+    @classmethod
+    def formula_settings(cls, said: Formula) -> dict[str, Any]:
+        """Of what varies only where something does."""
+        varying = {"varying": said.varying, "by": said.by} if said.varying else {}
+        return {"intercept": said.intercept, **varying}
+
+    @classmethod
+    def from_file(
+        cls,
+        path: Path,
+        *,
+        formula: Annotated[str, "What to fit, as in 'visits ~ age + sex + (1 | site)'; or name a --target."] = "",
+        target: Target = "",
+        varying: Annotated[str, "Terms that differ from site to site, or 'intercept', separated by commas."] = "",
+        by: Annotated[str, "The column that names sites, where a file has several."] = "",
+        columns: Names = "",
+        kinds: Kinds = "",
+        agreed_columns: Agreed = None,
+        **options: Any,
+    ) -> tuple[Self, Any]:
+        """Say what to fit with --formula, or the --target. Texts are categorical, true and false are yes/no, other
+        columns are real. Rows with missing values are left out.
+        """
+        options |= {"varying": tuple(split_names(varying))} if varying else {}
+        options |= {"by": by} if by else {}
+        said: dict[str, Any] = {"formula": formula, "target": target, "columns": columns, "kinds": kinds}
+        return super().from_file(path, agreed_columns=agreed_columns, **said, **options)
+
+    def _frame(self, path: Path, names: list[str]) -> Mapping[str, Any]:
+        return with_sites(path, names, self.by)
+
+    def _coded(self, frame: Any, target: bool) -> Array:
+        """With the number of each row's site, NaN where nobody names one."""
+        points = super()._coded(frame, target)
+        return np.column_stack([points, site_numbers(frame, self.by, len(points))]) if self.varying else points
+
+    def _numbers(self, data: Any) -> Array:
+        """A matrix without a column for the site has rows of one."""
+        rows = as_numbers(data)
+        if self.varying and rows.ndim == 2 and rows.shape[1] == len(self.columns):
+            rows = np.column_stack([rows, np.full(len(rows), np.nan)])
+        return as_points(rows, len(self.columns) + bool(self.varying), unseen=True)
+
+    def _sites(self, points: Array) -> Array:
+        """(N,): the number of each row's site, NaN where nobody names one."""
+        return points[:, -1] if self.varying else np.full(len(points), np.nan)
+
+    def site_names(self, data: Any, numbers: Array) -> dict[str, str]:
+        """What these sites are called here, by their numbers."""
+        names = {str(number): "here" if np.isnan(number) else f"{number:g}" for number in numbers}
+        if is_frame(data) and self.by in names_in(data):
+            texts = sorted({text_of(value) for value in values_in(data, self.by)})
+            names |= {str(np.float64(number_of(text))): text for text in texts}
+        return names
+
+    def precisions(self, natural: Mapping[str, Array]) -> Array:
+        """(V,): E[Λ] of each coefficient that varies."""
+        return Gamma().expected(natural[BETWEEN])[0] if self.varying else np.zeros(0)
 
     def sites_told(self, posterior: Posterior) -> dict[str, Array]:
         """How many sites a contribution says there are, of each thing that varies: no more than rows."""
@@ -68,7 +169,8 @@ class Varying(RegressionTable):
         """Mean and variance of the linear predictor in each row: of a site that is in `known`, or of a new one."""
         check_structure(posterior, self.structure, "posterior")
         mean, covariance = self.moments(posterior.natural[FACTOR])
-        design, sites = self.design_of(data), self.sites(data)
+        points = self.points(data, target=False)
+        design, sites = self._matrix(points), self._sites(points)
         new = covariance.copy()
         new[self.places, self.places] += self.between_variances(posterior)
         if known is None or not self.varying:
@@ -143,7 +245,7 @@ class Varying(RegressionTable):
         if not self.varying:
             raise InvalidData("Nothing varies from site to site in this regression; `varying` says what does.")
         own, numbers = self.site_effects(posterior, data)
-        (mean, covariance), names = self.moments(posterior.natural[FACTOR]), self.site_names(data)
+        (mean, covariance), names = self.moments(posterior.natural[FACTOR]), self.site_names(data, numbers)
         unit, size = self.units_and_offset()[0][self.places], self.noise_variance(posterior)
         sloped = np.einsum("gvd,de,gve->gv", own.slope, covariance, own.slope)
         deviation = unit * np.sqrt(size * (sloped + np.diagonal(own.spread, axis1=-2, axis2=-1)))
@@ -154,25 +256,6 @@ class Varying(RegressionTable):
             for site, number in enumerate(map(str, numbers))
             for row in told(posterior.structure.labels[BETWEEN], {name: part[site] for name, part in parts.items()})
         ]
-
-    def units_and_offset(self) -> tuple[Array, Array]:
-        """One unit of each coefficient, and its zero, as columns and target have them."""
-        size, zero = self.target_units()
-        offset = np.zeros(len(self.design.labels))
-        offset[: int(self.intercept)] = zero
-        return size / self.design.units, offset
-
-    def target_units(self) -> tuple[float, float]:
-        """One unit of the linear predictor, and its zero, as the target has them."""
-        return 1.0, 0.0
-
-
-def told(labels: Sequence[str], parts: Mapping[str, Array]) -> list[dict[str, Any]]:
-    """One row per term."""
-    return [
-        {"term": label, **{name: float(values[place]) for name, values in parts.items()}}
-        for place, label in enumerate(labels)
-    ]
 
 
 def of_scale(shape: Array, rate: Array) -> tuple[Array, Array]:

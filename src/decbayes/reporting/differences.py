@@ -8,7 +8,7 @@ from decbayes.merging import Alignment
 from decbayes.merging.heterogeneity import Heterogeneity
 from decbayes.models.registry import model_for
 from decbayes.models.regression import Regression
-from decbayes.models.varying import FACTOR
+from decbayes.models.regression_table import FACTOR
 from decbayes.symmetry import CoupledSet
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from decbayes.errors import InvalidFile, InvalidPosterior, NotCalibrated
 from decbayes.families import Array
+from decbayes.families.matrices import mirrored, upper
 from decbayes.models.information import size_of
 from decbayes.models.model import Model
 from decbayes.network.protocol.charter import Charter
@@ -45,7 +46,7 @@ class Note:
         parts: dict[str, np.ndarray[Any, Any]] = {"at": np.frombuffer(bytes.fromhex(self.at), dtype="<i4")}
         if self.information is not None:
             matrix = self.information.matrix
-            parts |= {"step": self.information.contribution, "slope": matrix[np.triu_indices(len(matrix))]}
+            parts |= {"step": self.information.contribution, "slope": upper(matrix)}
         if self.overlaps.size:
             parts["overlaps"] = self.overlaps
         if self.scores is not None:
@@ -90,9 +91,7 @@ def information_from(at: str, parts: Mapping[str, Any]) -> "Information | None":
         raise InvalidFile("the note's matrix does not fit its vector.")
     if not size:
         return None
-    matrix = np.zeros((size, size))
-    matrix[np.triu_indices(size)] = slope
-    return Information(at, 1, step, matrix + np.triu(matrix, 1).T)
+    return Information(at, 1, step, mirrored(slope, size))
 
 
 def scores_from(at: str, parts: Mapping[str, Any], model: Model) -> "Scores | None":
