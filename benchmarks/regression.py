@@ -10,6 +10,8 @@ posterior standard deviations; `score` the mean log predictive density of held-o
 "made up" are rows of the model itself, 60 per site and six coefficients; "overdispersed" the same with counts that vary
 more than a Poisson distribution allows.
 
+"passed on" is one broadcast per site as "merged" is, but one site after the other, in random order.
+
 Averages are over the sites' own fits: plain, ridge (the same prior as here), and weighted by inverse variances, which
 is what a meta-analysis with fixed effects does. scikit-learn fits all rows with the same penalty.
 
@@ -135,16 +137,29 @@ def pooled(model, design, targets, penalty):
     return beta, time.process_time() - begin
 
 
-def one_run(name, split, seed):
-    rng = np.random.default_rng(seed)
+def shards_of(name, split, rng, sites=SITES):
+    """The model, each site's rows, all of them, and those that are held out."""
     model, data = DATA[name]()
     points = model.points(data)
     held = rng.random(len(points)) < 1 / 3
-    train, test = points[~held], points[held]
+    train = points[~held]
     order = rng.permutation(len(train))
     if split == "by target":
         order = order[np.argsort(train[order, list(model.columns).index(model.target)], kind="stable")]
-    shards = [train[part] for part in np.array_split(order, SITES)]
+    return model, [train[part] for part in np.array_split(order, sites)], train, points[held]
+
+
+def passed_on(model, shards, rng):
+    """One site after the other, in random order, each with all before it as its prior."""
+    held = None
+    for place in rng.permutation(len(shards)):
+        held = model.fit(shards[place], prior=held, rng=rng).posterior
+    return held
+
+
+def one_run(name, split, seed):
+    rng = np.random.default_rng(seed)
+    model, shards, train, test = shards_of(name, split, rng)
     begin = time.process_time()
     batch = model.fit(train, rng=rng).posterior
     ours = time.process_time() - begin
@@ -157,7 +172,13 @@ def one_run(name, split, seed):
     def apart(beta):
         return float(np.abs((beta - mean) / spread).max())
 
-    told = {"merged": refined.rounds[0], "1 round": refined.rounds[1], f"{ROUNDS} rounds": refined.merged}
+    passed = passed_on(model, shards, rng)
+    told = {
+        "merged": refined.rounds[0],
+        "passed on": passed,
+        "1 round": refined.rounds[1],
+        f"{ROUNDS} rounds": refined.merged,
+    }
     for label, posterior in told.items():
         figures[label] = {"score": model.score(posterior, test), "apart": apart(model.interval(posterior, 0.9)[0])}
     penalty = 1 / model.prior_variance
