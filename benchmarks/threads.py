@@ -55,15 +55,15 @@ def seconds_per_pass(fit, threads):
 
 
 def curve(name, fit):
-    measured = {threads: seconds_per_pass(fit, threads) for threads in thread_counts()}
-    one = measured[1][0]
-    for threads, (seconds, _) in measured.items():
-        print(f"{name:32} {threads:>3} threads {1e3 * seconds:9.1f} ms a pass, ratio {one / seconds:5.2f}", flush=True)
-    return {
-        "seconds": {threads: seconds for threads, (seconds, _) in measured.items()},
-        "ratio": {threads: one / seconds for threads, (seconds, _) in measured.items()},
-        "same_bits": len({digest for _, digest in measured.values()}) == 1,
-    }
+    """All numbers of threads in turn, twice."""
+    measured = [(threads, *seconds_per_pass(fit, threads)) for _ in range(2) for threads in thread_counts()]
+    best = {count: min(seconds for threads, seconds, _ in measured if threads == count) for count in thread_counts()}
+    ratios = {threads: best[1] / seconds for threads, seconds in best.items()}
+    for threads, seconds in best.items():
+        line = f"{1e3 * seconds:9.1f} ms per pass, ratio {ratios[threads]:5.2f}"
+        print(f"{name:32} {threads:>3} threads {line}", flush=True)
+    same = len({digest for _, _, digest in measured}) == 1
+    return {"seconds": best, "ratio": ratios, "same_bits": same}
 
 
 def peer_seconds(documents, topics):
@@ -104,7 +104,7 @@ def main():
     }
     if arguments.peer:
         results["scikit-learn, topics, K = 20"] = peer_seconds(documents, 20)
-        print(f"scikit-learn, topics, K = 20: {1e3 * results['scikit-learn, topics, K = 20']:.1f} ms a pass")
+        print(f"scikit-learn, topics, K = 20: {1e3 * results['scikit-learn, topics, K = 20']:.1f} ms per pass")
     print(json.dumps({"quick": arguments.quick, "cores": joblib.cpu_count(), "results": results}))
 
 
