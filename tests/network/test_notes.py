@@ -192,7 +192,12 @@ class Odd(Note):
         {"step": [np.inf], "slope": [1.0]},
         {"scores": np.zeros(20)},
         {"scores": np.zeros(21)},
-        {"scores": np.r_[5.5, np.zeros(20)]},
+        {"scores": np.r_[5.5, 5.0, np.zeros(19)]},
+        {"scores": np.r_[5.0, 0.0, np.ones(19)]},
+        {"scores": np.r_[5.0, 5.0, np.full(19, 1e31)]},
+        {"overlaps": [0.5, 0.5]},
+        {"step": [1e16], "slope": [1.0]},
+        {"step": [1.0], "slope": [-1e31]},
         {"other": [1.0]},
         {"at": np.zeros(7, "<i4")},
         {"at": np.zeros(8)},
@@ -202,7 +207,7 @@ class Odd(Note):
 def test_notes_that_no_agent_writes_are_refused(parts):
     charter = gaussian_charter(MEMBERS, rules=BOTH)
     assert checked(charter, Note("ab" * 32)).note.at == "ab" * 32
-    assert checked(charter, Odd(scores=np.r_[5.0, np.zeros(20)])).note.scores.observations == 5
+    assert checked(charter, Odd(scores=np.r_[5.0, 5.0, np.zeros(19)])).note.scores.observations == 5
     with pytest.raises(Refused, match="shape"):
         checked(charter, Odd(**parts))
 
