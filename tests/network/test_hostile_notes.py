@@ -71,8 +71,6 @@ class Written(Note):
         return {"note/at": np.frombuffer(bytes.fromhex(MERGED.posterior.digest), "<i4"), **self.parts}
 
 
-
-
 def numbers(size, most):
     """Of any magnitude that the charter lets through, both ends and the smallest among them."""
     edges = st.sampled_from([0.0, most, -most, 5e-324, 1e-16, 1.0])

@@ -13,6 +13,7 @@ from decbayes.errors import Refused
 from decbayes.models.holdback import hold_back
 from decbayes.network import Agent, Charter, Limits, Rules, SqliteStore, sign_record, verify
 from decbayes.network.protocol.notes import Note, obstacle, own_information
+from decbayes.network.protocol.pool import Pool
 from decbayes.network.protocol.record import body_of
 from decbayes.network.protocol.validation import open_record
 from decbayes.network.runtime.stored import stored
@@ -127,6 +128,25 @@ def test_what_was_seen_of_another_merge_is_not_said(rng):
     simulation.observe(simulation.sites[1], "more", rng.normal(size=(30, 1)))
     talk(simulation)
     assert site.agent.attach(seen) == []
+
+
+def test_a_record_that_comes_while_own_data_are_looked_at_is_not_missed(rng, monkeypatch):
+    """The look is in a thread of its own; it once left the hash of what it had seen with the agent."""
+    simulation = overlapping_group(rng)
+    agent, counted = simulation.sites[0].agent, Pool.counted
+    record = agent.pool.records.pop(MEMBERS[2].id)
+    agent.pool._changed(record, None)
+
+    def meanwhile(pool):
+        records = list(counted(pool))
+        if MEMBERS[2].id not in agent.pool.records:
+            agent.pool.add(record)
+        return iter(records)
+
+    monkeypatch.setattr(Pool, "counted", meanwhile)
+    seen = agent.look()
+    assert agent.pool.evidence == agent.pool.as_of_now().evidence
+    assert agent.attach(seen) == [], "it is of the merge before"
 
 
 @pytest.mark.parametrize(
