@@ -18,8 +18,7 @@ from scipy.linalg import block_diag
 from decbayes.calibration.sites import Information, total
 from decbayes.errors import NotCalibrated
 from decbayes.families import Array, Family
-from decbayes.families.moments import root_and_inverse
-from decbayes.models.information import flat_contribution
+from decbayes.models.information import finite_root, flat_contribution
 from decbayes.posterior import Posterior
 
 # A nudge of a natural parameter, in units of the information that it carries: differences of the mean need no less.
@@ -38,7 +37,7 @@ class LinearResponse:
             )
         self.posterior, self.families = posterior, posterior.structure.families
         self._variances = [family.covariance(posterior.natural[name]) for name, family in self.families.items()]
-        roots, self._inverses = zip(*map(root_and_inverse, self._variances), strict=True)
+        roots, self._inverses = zip(*map(finite_root, self._variances), strict=True)
         root = np.asarray(block_diag(*roots))
         if information.matrix.shape != (len(root),) * 2 or information.contribution.shape != (len(root),):
             raise NotCalibrated(

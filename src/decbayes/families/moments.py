@@ -3,7 +3,6 @@
 import numpy as np
 from scipy.special import polygamma
 
-from decbayes.errors import NotCalibrated
 from decbayes.families.matrices import Array, flat, outer
 
 # Directions in which T does not vary at all: a symmetric matrix is written out twice.
@@ -70,8 +69,6 @@ def shifted_covariances(mean: Array, precision: Array, strength: Array) -> Array
 
 def root_and_inverse(covariance: Array) -> tuple[Array, Array]:
     """L with L Lᵀ = V, and its pseudo-inverse; T in its own deviations first, which may differ by many digits."""
-    if not np.isfinite(covariance).all():
-        raise NotCalibrated("A factor's variances are too large to be computed with.")
     variances = np.diag(covariance)
     # What does not vary at all is left out below, whatever it is divided by.
     scale = np.sqrt(np.where(variances > 0.0, variances, 1.0))
