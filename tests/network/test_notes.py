@@ -13,6 +13,7 @@ from decbayes.errors import Refused
 from decbayes.models.holdback import hold_back
 from decbayes.network import Agent, Charter, Limits, Rules, SqliteStore, sign_record, verify
 from decbayes.network.protocol.notes import Note, obstacle, own_information
+from decbayes.network.protocol.pool import Pool
 from decbayes.network.protocol.record import body_of
 from decbayes.network.protocol.validation import open_record
 from decbayes.network.runtime.stored import stored
@@ -129,6 +130,25 @@ def test_what_was_seen_of_another_merge_is_not_said(rng):
     assert site.agent.attach(seen) == []
 
 
+def test_a_record_that_comes_while_own_data_are_looked_at_is_not_missed(rng, monkeypatch):
+    """The look is in a thread of its own; it once left the hash of what it had seen with the agent."""
+    simulation = overlapping_group(rng)
+    agent, counted = simulation.sites[0].agent, Pool.counted
+    record = agent.pool.records.pop(MEMBERS[2].id)
+    agent.pool._changed(record, None)
+
+    def meanwhile(pool):
+        records = list(counted(pool))
+        if MEMBERS[2].id not in agent.pool.records:
+            agent.pool.add(record)
+        return iter(records)
+
+    monkeypatch.setattr(Pool, "counted", meanwhile)
+    seen = agent.look()
+    assert agent.pool.evidence == agent.pool.as_of_now().evidence
+    assert agent.attach(seen) == [], "it is of the merge before"
+
+
 @pytest.mark.parametrize(
     ("rules", "points", "why"),
     [
@@ -192,7 +212,12 @@ class Odd(Note):
         {"step": [np.inf], "slope": [1.0]},
         {"scores": np.zeros(20)},
         {"scores": np.zeros(21)},
-        {"scores": np.r_[5.5, np.zeros(20)]},
+        {"scores": np.r_[5.5, 5.0, np.zeros(19)]},
+        {"scores": np.r_[5.0, 0.0, np.ones(19)]},
+        {"scores": np.r_[5.0, 5.0, np.full(19, 1e31)]},
+        {"overlaps": [0.5, 0.5]},
+        {"step": [1e16], "slope": [1.0]},
+        {"step": [1.0], "slope": [-1e31]},
         {"other": [1.0]},
         {"at": np.zeros(7, "<i4")},
         {"at": np.zeros(8)},
@@ -202,7 +227,7 @@ class Odd(Note):
 def test_notes_that_no_agent_writes_are_refused(parts):
     charter = gaussian_charter(MEMBERS, rules=BOTH)
     assert checked(charter, Note("ab" * 32)).note.at == "ab" * 32
-    assert checked(charter, Odd(scores=np.r_[5.0, np.zeros(20)])).note.scores.observations == 5
+    assert checked(charter, Odd(scores=np.r_[5.0, 5.0, np.zeros(19)])).note.scores.observations == 5
     with pytest.raises(Refused, match="shape"):
         checked(charter, Odd(**parts))
 

@@ -19,6 +19,7 @@ from decbayes.network.protocol.guests import Guests
 from decbayes.network.protocol.messages import Batch, Digest, Pull, encode, message_bytes
 from decbayes.network.runtime.ask import Inquiry
 from decbayes.network.runtime.links import Links, settings
+from decbayes.network.runtime.questions import Question, Tokens
 from decbayes.network.runtime.sealing import Seal
 from decbayes.network.runtime.stored import stored_pool
 from decbayes.network.runtime.transport import config, open_session, root_key
@@ -124,7 +125,7 @@ def test_whoever_is_asked_may_answer_nonsense(payload, attachment):
     key = f"{root_key(charter)}/ask/me"
     content = payload if isinstance(payload, bytes) else genuine
     seal = Seal(charter.secret if payload != "no charter" else b"another secret")
-    reply = partial(answer, key=f"{key}/posterior", content=content, attachment=attachment, seal=seal)
+    reply = partial(answer, key=key, content=content, attachment=attachment, seal=seal, charter=charter)
     with session.declare_queryable(f"{key}/*", reply):
         ask = Inquiry(charter, Links(listen=(), connect=(endpoint,)))
         with pytest.raises(DecbayesError) as told, ask:
@@ -134,10 +135,12 @@ def test_whoever_is_asked_may_answer_nonsense(payload, attachment):
     assert "No agent" not in str(told.value), "it did answer"
 
 
-def answer(query, key, content, attachment, seal):
-    told = seal.close(attachment, "posterior description")
+def answer(query, key, content, attachment, seal, charter):
+    question = Question(query, key, Seal(charter.secret), Tokens())
+    question._seal = seal
     with query:
-        query.reply(key, seal.close(content, "posterior answer"), attachment=told)
+        told = question._closed(attachment, "description")
+        query.reply(f"{key}/posterior", question._closed(content, "answer"), attachment=told)
 
 
 def test_without_a_certificate_of_the_authority_nobody_gets_a_link(tmp_path):
@@ -192,6 +195,9 @@ def test_a_revoked_certificate_is_shut_out_while_the_agents_run(tmp_path):
         ):
             ask.status(timeout=2)
         (tmp_path / "group.revoked").unlink()
+        assert until(lambda: first.events("not_adopted")), "a list that is gone lets nobody in again"
+        assert len(first.events("listening")) == 2
+        (tmp_path / "group.revoked").write_text("")
         assert until(lambda: len(first.events("listening")) == 3)
         with inquiry(party, "agent 0", tls=tls["fourth"]) as ask:
             assert until(lambda: {each["member"] for each in ask.status()["neighbours"]} == {"agent 1", "agent 2"})

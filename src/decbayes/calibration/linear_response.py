@@ -18,8 +18,7 @@ from scipy.linalg import block_diag
 from decbayes.calibration.sites import Information, total
 from decbayes.errors import NotCalibrated
 from decbayes.families import Array, Family
-from decbayes.families.moments import root_and_inverse
-from decbayes.models.information import flat_contribution
+from decbayes.models.information import finite_root, flat_contribution
 from decbayes.posterior import Posterior
 
 # A nudge of a natural parameter, in units of the information that it carries: differences of the mean need no less.
@@ -38,16 +37,25 @@ class LinearResponse:
             )
         self.posterior, self.families = posterior, posterior.structure.families
         self._variances = [family.covariance(posterior.natural[name]) for name, family in self.families.items()]
-        roots, self._inverses = zip(*map(root_and_inverse, self._variances), strict=True)
+        roots, self._inverses = zip(*map(finite_root, self._variances), strict=True)
         root = np.asarray(block_diag(*roots))
+        if information.matrix.shape != (len(root),) * 2 or information.contribution.shape != (len(root),):
+            raise NotCalibrated(
+                f"The sites' information is about {len(information.contribution)} parameters, the posterior has "
+                f"{len(root)}."
+            )
+        step = information.contribution - flat_contribution(posterior)
+        with np.errstate(over="ignore", invalid="ignore"):
+            product, slope = finite(root.T @ information.matrix @ root), finite(root.T @ step)
         self.eigenvalues: Array
-        self.eigenvalues, self._axes = np.linalg.eigh(root.T @ information.matrix @ root)
-        if self.eigenvalues[-1] > FLAT:
+        self.eigenvalues, self._axes = np.linalg.eigh(product)
+        # As a refusal of what is not below 1, so that NaN is refused too.
+        if not self.eigenvalues[-1] <= FLAT:
             raise NotCalibrated(
                 "This posterior is not at a maximum of its bound: the sites' data would move it away. "
                 "Refine it until it has converged (`refine`), then calibrate."
             )
-        self._slope = self._axes.T @ root.T @ (information.contribution - flat_contribution(posterior))
+        self._slope = self._axes.T @ slope
 
     def remaining(self) -> float:
         """How far the posterior is from where it would converge: the root mean square over parameters, in deviations.
@@ -90,6 +98,12 @@ class LinearResponse:
             )
         ]
         return np.asarray(block_diag(*moved) @ self._axes)
+
+
+def finite(product: Array) -> Array:
+    if not np.isfinite(product).all():
+        raise NotCalibrated("What the sites say of their data is too large to be computed with.")
+    return product
 
 
 def covariance(posterior: Posterior, parts: Sequence[Information]) -> Array:

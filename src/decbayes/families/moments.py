@@ -69,7 +69,9 @@ def shifted_covariances(mean: Array, precision: Array, strength: Array) -> Array
 
 def root_and_inverse(covariance: Array) -> tuple[Array, Array]:
     """L with L Lᵀ = V, and its pseudo-inverse; T in its own deviations first, which may differ by many digits."""
-    scale = np.sqrt(np.diag(covariance))
+    variances = np.diag(covariance)
+    # What does not vary at all is left out below, whatever it is divided by.
+    scale = np.sqrt(np.where(variances > 0.0, variances, 1.0))
     eigenvalues, axes = np.linalg.eigh(covariance / np.outer(scale, scale))
     seen = eigenvalues > NOTHING * len(scale)
     lengths, directions = np.sqrt(eigenvalues[seen]), axes[:, seen]

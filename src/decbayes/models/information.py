@@ -120,10 +120,17 @@ def nudged_information(contributed: Callable[[Posterior], Posterior], posterior:
     for name, family in structure.families.items():
         variance = family.covariance(posterior.natural[name])
         columns = [slope(contributed, posterior, name, place, variance) for place in range(len(variance))]
-        _, inverse = root_and_inverse(variance)
+        _, inverse = finite_root(variance)
         slopes[:, first : first + len(variance)] = np.stack(columns, axis=1) @ inverse.T @ inverse
         first += len(variance)
     return 0.5 * (slopes + slopes.T)
+
+
+def finite_root(variance: Array) -> tuple[Array, Array]:
+    """The root of a factor's covariance and its inverse; refused where no number can hold it."""
+    if not np.isfinite(variance).all():
+        raise NotCalibrated("A factor's variances are too large to be computed with.")
+    return root_and_inverse(variance)
 
 
 def slope(

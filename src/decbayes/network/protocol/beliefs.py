@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from decbayes.errors import NotCalibrated
+from decbayes.errors import InvalidPosterior, NotCalibrated
 from decbayes.families import Array
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.keys import AgentId
@@ -51,17 +51,21 @@ def intervals(
     charter: Charter, posterior: Posterior, records: Sequence["Record"], notes: Mapping[AgentId, Note]
 ) -> tuple[Posterior, str]:
     """The posterior, calibrated if that is possible, and why it is not."""
-    parts = [note.information for note in notes.values() if note.information is not None]
+    size = sum(prior.size for prior in posterior.structure.prior.values())
+    said = [note.information for note in notes.values() if note.information is not None]
+    # A member may say something of another size: then it has not said what this merge needs.
+    parts = [information for information in said if len(information.contribution) == size]
     why = obstacle(charter)
     if not why and len(notes) < len(records):
         why = f"{len(records) - len(notes)} of {len(records)} members have not looked at this merge yet"
     if not why and len(parts) < len(records):
         why = f"{len(records) - len(parts)} of {len(records)} members have too few observations to say what it needs"
+        why += ", or say it of another number of parameters" if len(said) > len(parts) else ""
     if why or not parts:
         return posterior, why or "there is nothing in it"
     from decbayes.calibration.calibrating import by_response
 
     try:
         return by_response(posterior, parts), ""
-    except NotCalibrated as error:
+    except (NotCalibrated, InvalidPosterior) as error:
         return posterior, str(error)

@@ -85,10 +85,11 @@ class Member:
 
     def look(self) -> Look:
         """What own data say of the merge as it is now; nothing without own data, or where the charter asks for none."""
-        evidence = self.pool.evidence
-        if not self.charter.rules.notes or not self.own.shards:
-            return Look(evidence, None)
-        return Look(evidence, noted(self.charter, self.own, self._shards, self.merged(), self.id))
+        # In a thread of its own: records come in meanwhile.
+        pool, own = self.pool.as_of_now(), self.own
+        if not self.charter.rules.notes or not own.shards:
+            return Look(pool.evidence, None)
+        return Look(pool.evidence, noted(self.charter, own, self._shards, pool.merged(), self.id))
 
     def attach(self, look: Look) -> list[Effect]:
         """Say beside own evidence what was seen of the merge, unless there is another one by now."""

@@ -46,7 +46,8 @@ class Note:
         parts: dict[str, np.ndarray[Any, Any]] = {"at": np.frombuffer(bytes.fromhex(self.at), dtype="<i4")}
         if self.information is not None:
             matrix = self.information.matrix
-            parts |= {"step": self.information.contribution, "slope": upper(matrix)}
+            # Adding zero turns −0.0 into 0.0, which is what those who read it have.
+            parts |= {"step": self.information.contribution, "slope": upper(matrix) + 0.0}
         if self.overlaps.size:
             parts["overlaps"] = self.overlaps
         if self.scores is not None:
@@ -60,7 +61,7 @@ def same_note(one: Note, other: Note) -> bool:
     return mine.keys() == theirs.keys() and all(np.array_equal(part, theirs[name]) for name, part in mine.items())
 
 
-def note_from(arrays: Mapping[str, Any], model: Model) -> Note | None:
+def note_from(arrays: Mapping[str, Any], charter: Charter) -> Note | None:
     """The note in a record's arrays, checked; None where there is none."""
     parts = {name.removeprefix(PREFIX): part for name, part in arrays.items() if name.startswith(PREFIX)}
     if not parts:
@@ -70,11 +71,26 @@ def note_from(arrays: Mapping[str, Any], model: Model) -> Note | None:
     numbers = [part for name, part in parts.items() if name != "at"]
     if not all(part.ndim == 1 and part.dtype == np.float64 and np.isfinite(part).all() for part in numbers):
         raise InvalidFile("the note holds something else than finite numbers.")
+    check_magnitudes(parts, charter.limits.magnitude)
     overlaps = parts.get("overlaps", NONE)
-    if not ((overlaps >= 0.0) & (overlaps <= 1.0)).all():
-        raise InvalidFile("overlaps are shares from 0 to 1.")
+    if not ((overlaps >= 0.0) & (overlaps <= 1.0)).all() or len(overlaps) > most_components(charter):
+        raise InvalidFile("overlaps are shares from 0 to 1, one per component.")
     at = parts["at"].tobytes().hex()
-    return Note(at, information_from(at, parts), overlaps, scores_from(at, parts, model))
+    return Note(at, information_from(at, parts, charter), overlaps, scores_from(at, parts, charter.model))
+
+
+def check_magnitudes(parts: Mapping[str, Any], most: float) -> None:
+    """Contributions have a limit, and all else is made of products of two of them at most."""
+    for name, part in parts.items():
+        if name != "at" and np.abs(part).max(initial=0.0) > (most if name == "step" else most * most):
+            raise InvalidFile(f"the note's {name} is beyond the charter's limit `magnitude`.")
+
+
+def most_components(charter: Charter) -> int:
+    """How many components a member's own posterior has."""
+    structure = charter.model.structure
+    sizes = [len(structure.prior[name]) for coupled in structure.symmetry for name in coupled.factors]
+    return max(sizes, default=0)
 
 
 def names_posterior(parts: Mapping[str, Any]) -> bool:
@@ -82,13 +98,13 @@ def names_posterior(parts: Mapping[str, Any]) -> bool:
     return bool(at.shape == (8,) and at.dtype == np.dtype("<i4"))
 
 
-def information_from(at: str, parts: Mapping[str, Any]) -> "Information | None":
+def information_from(at: str, parts: Mapping[str, Any], charter: Charter) -> "Information | None":
     from decbayes.calibration import Information
 
     step, slope = parts.get("step", NONE), parts.get("slope", NONE)
     size = len(step)
-    if len(slope) != size * (size + 1) // 2:
-        raise InvalidFile("the note's matrix does not fit its vector.")
+    if len(slope) != size * (size + 1) // 2 or not fits(size, charter):
+        raise InvalidFile("the note's matrix does not fit its vector, or is larger than a record may be.")
     if not size:
         return None
     return Information(at, 1, step, mirrored(slope, size))
@@ -103,6 +119,8 @@ def scores_from(at: str, parts: Mapping[str, Any], model: Model) -> "Scores | No
     if len(count) != 1 + side + side**2 or not (count[0] >= LEAST_HELD_BACK and count[0] == int(count[0])):
         raise InvalidFile("the note's scores are not those of a merge, the others and the site.")
     sums, products = count[1 : 1 + side], count[1 + side :].reshape(side, side)
+    if not sums[0] > 0.0:
+        raise InvalidFile("the note's scores are of nothing.")
     return Scores(SCORED, (at, "", ""), int(count[0]), sums, products, *told_per(model))
 
 
@@ -131,10 +149,15 @@ def own_information(charter: Charter, posterior: Posterior, data: Any) -> "Infor
     model = model_of(charter.model, posterior)
     try:
         size = size_of(posterior.structure)
-        fits = model.count(data) >= size and 8 * size**2 <= charter.limits.record_bytes
-        return Information.of(model, data, posterior) if fits else None
+        told = model.count(data) >= size and fits(size, charter)
+        return Information.of(model, data, posterior) if told else None
     except NotCalibrated:
         return None
+
+
+def fits(size: int, charter: Charter) -> bool:
+    """Whether a matrix of so many parameters has room in a record, and in the memory of those who read it."""
+    return 8 * size**2 <= charter.limits.record_bytes
 
 
 def obstacle(charter: Charter) -> str:

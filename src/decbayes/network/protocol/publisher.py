@@ -125,10 +125,10 @@ class Publisher:
         return record
 
     def _sign_next(self) -> list[Effect]:
-        record = self._sign()
+        content = self._sign().content
         try:
-            # What everybody else would refuse must not count here either.
-            self._verify(open_record(record.content, self._charter, self._pool.roster), self._charter)
+            # What everybody else would refuse must not count here either, and the bits that they read count here too.
+            record = self._verify(open_record(content, self._charter, self._pool.roster), self._charter)
         except Refused as error:
             told: list[Effect] = [Report("not_published", {"why": f"the others would refuse it ({error})"})]
             if self.stand.note is None:

@@ -145,7 +145,7 @@ def read_body(body: bytes, charter: Charter) -> tuple[Posterior, Note | None]:
     try:
         arrays = read_arrays(body)
         parts = {name: contribution_from(arrays, name, structure) for name in structure.families}
-        note = note_from(arrays, charter.model) if charter.rules.notes else None
+        note = note_from(arrays, charter) if charter.rules.notes else None
     except (InvalidFile, KeyError, TypeError) as error:
         raise Refused("shape", f"the body does not fit the structure ({error}).") from None
     check_shapes(parts, structure)

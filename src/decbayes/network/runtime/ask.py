@@ -1,6 +1,5 @@
 """Questions to a running agent: what it knows, and the merged posterior."""
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +9,7 @@ from decbayes.errors import Refused, TransportFailed
 from decbayes.files import MOST_BYTES, from_bytes
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.runtime.links import Links
+from decbayes.network.runtime.questions import Asking
 from decbayes.network.runtime.sealing import Seal
 from decbayes.network.runtime.stored import Answer
 from decbayes.network.runtime.transport import explain, open_session, root_key
@@ -50,26 +50,31 @@ class Inquiry:
         self.close()
 
     def _ask(self, question: str, timeout: float) -> tuple[bytes, dict[str, Any]]:
-        selector = f"{root_key(self._charter)}/ask/*/{question}"
+        selector, asking = f"{root_key(self._charter)}/ask/*/{question}", Asking(question, self._seal)
         try:
-            replies = list(self._session.get(selector, timeout=timeout, attachment=self._seal.close(b"", question)))
+            replies = list(self._session.get(selector, timeout=timeout, attachment=asking.attachment))
         except zenoh.ZError as error:
             raise TransportFailed(explain(str(error), ())) from None
         for reply in replies:
             if reply.ok is not None:
-                return self._opened(question, bytes(reply.ok.payload), bytes(reply.ok.attachment or b""))
+                return self._opened(asking, bytes(reply.ok.payload), bytes(reply.ok.attachment or b""))
             if reply.err is not None:
-                raise TransportFailed(f"The agent at {self._endpoint} says: {printable(bytes(reply.err.payload))}")
+                raise self._refused(asking, bytes(reply.err.payload))
         group = self._charter.group
         hint = "" if self._tls else " If it has certificates, this needs some too: --tls-authority and the like."
         raise TransportFailed(
             f"No agent of '{group}' answers at {self._endpoint}. Is it running, with this charter?{hint}"
         )
 
-    def _opened(self, question: str, payload: bytes, attachment: bytes) -> tuple[bytes, dict[str, Any]]:
+    def _refused(self, asking: Asking, payload: bytes) -> TransportFailed:
         try:
-            description = json.loads(self._seal.open(attachment, f"{question} description"))
-            content = self._seal.open(payload, f"{question} answer")
+            return TransportFailed(f"The agent at {self._endpoint} says: {printable(asking.refusal(payload))}")
+        except Refused:
+            return self._odd()
+
+    def _opened(self, asking: Asking, payload: bytes, attachment: bytes) -> tuple[bytes, dict[str, Any]]:
+        try:
+            content, description = asking.opened(payload, attachment)
         except (Refused, ValueError, RecursionError):
             raise self._odd() from None
         if not isinstance(description, dict):
@@ -126,6 +131,6 @@ def is_list(value: object) -> bool:
     return isinstance(value, list)
 
 
-def printable(text: bytes) -> str:
+def printable(text: str) -> str:
     """What somebody says, fit for a terminal."""
-    return "".join(filter(str.isprintable, text.decode(errors="replace")[:500]))
+    return "".join(filter(str.isprintable, text[:500]))

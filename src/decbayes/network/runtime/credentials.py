@@ -67,9 +67,6 @@ def check_validity(certificate: x509.Certificate, path: Path) -> None:
 
 
 def revoked_names(path: Path) -> frozenset[str]:
-    """The names of certificates that are no longer accepted, one per line; nobody's without a file."""
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return frozenset()
+    """The names of certificates that are no longer accepted, one per line."""
+    text = path.read_text(encoding="utf-8", errors="replace")
     return frozenset(line.strip() for line in text.splitlines() if line.strip())

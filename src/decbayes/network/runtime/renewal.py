@@ -20,8 +20,9 @@ class CharterFile:
         self.path, self.charter = path, charter
         self._own, self._seen = own, stamp(path)
         self._list = path.with_suffix(".revoked")
-        self.revoked = revoked_names(self._list)
+        self.revoked = revoked_names(self._list) if self._list.exists() else frozenset[str]()
         """The names of certificates that are accepted no more."""
+        self._told = ""
 
     def renewed(self, log: Log) -> bool:
         """Whether there is another charter now, by which the agent can go on, or another list."""
@@ -31,13 +32,20 @@ class CharterFile:
         try:
             names = revoked_names(self._list)
         except OSError as error:
-            # Nobody is let in again because a disk fails.
-            log("not_adopted", why=f"{self._list}: {error.strerror or error}")
+            self._keep_list(error, log)
             return False
-        before, self.revoked = self.revoked, names
+        before, self.revoked, self._told = self.revoked, names, ""
         if names != before:
             log("revoked", certificates=sorted(names), new=sorted(names - before))
         return names != before
+
+    def _keep_list(self, error: OSError, log: Log) -> None:
+        """Nobody is let in again because a disk fails, or a file is gone; said once."""
+        why = f"{self._list}: {error.strerror or error}. The list stays as it was; an empty file clears it."
+        missing = isinstance(error, FileNotFoundError) and not self.revoked
+        if why != self._told and not missing:
+            log("not_adopted", why=why)
+        self._told = why
 
     def _another_charter(self, log: Log) -> bool:
         now = stamp(self.path)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from decbayes.errors import DecbayesError, InvalidData, Refused, StoreFailed
+from decbayes.errors import DecbayesError, InvalidData, StoreFailed
 from decbayes.files import to_bytes
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.effects import Effect, Send, persist_first
@@ -21,11 +21,12 @@ from decbayes.network.runtime.lookout import QUIET_TICKS, Lookout
 from decbayes.network.runtime.metrics import LOOPBACK, Metrics
 from decbayes.network.runtime.orders import withdrawn
 from decbayes.network.runtime.owner import Job, Outcome, Owner
-from decbayes.network.runtime.queues import SHARES, Inbox, Worker
+from decbayes.network.runtime.questions import Question
+from decbayes.network.runtime.queues import SHARES, Call, Inbox, Worker
 from decbayes.network.runtime.status import TICK_SECONDS, about_members, status_of
 from decbayes.network.runtime.store import SqliteStore
 from decbayes.network.runtime.stored import answered
-from decbayes.network.runtime.transport import SLACK, Question, Transport
+from decbayes.network.runtime.transport import SLACK, Transport
 
 if TYPE_CHECKING:
     from decbayes.network.runtime.watching import Watcher
@@ -73,7 +74,7 @@ class Service:
         self._refined_against: list[Evidence] = []
         self._evidence, self._ticks_same = b"", 0
         self._ticks_due = 0
-        self.transport = Transport(agent, links, self._inbox, self._answer)
+        self.transport = Transport(agent, links, self._inbox, self._answer, self._turn_away)
         self._lookout = Lookout(agent, self.transport, self._inbox, self._merges, log)
         agent.called(self.transport.name)
         log(
@@ -221,11 +222,6 @@ class Service:
 
     def _answer(self, question: Question) -> list[Effect] | None:
         """Answer a question: what is known at once, what must be computed beside the talk."""
-        try:
-            question.check()
-        except Refused as error:
-            self._answers.submit(partial(question.refuse, f"Only members are answered: {error}"))
-            return self.agent.on_stranger("a question")
         if max(self._answers.waiting, self._merges.waiting) > MOST_QUESTIONS:
             self.log("not_answered", question=question.text, why="too many questions")
             return None
@@ -240,6 +236,12 @@ class Service:
             case other:
                 self._answers.submit(partial(question.refuse, f"There is no question '{other}'."))
         return None
+
+    def _turn_away(self, tell: Call) -> list[Effect]:
+        """Somebody asks who is no member: it is told so as long as that leaves room for members' questions."""
+        if self._answers.waiting < MOST_QUESTIONS // 2:
+            self._answers.submit(tell)
+        return self.agent.on_stranger("a question")
 
     # In the workers' threads
 

@@ -6,14 +6,13 @@ Under `decbayes/GROUP/` every session has three keys, SESSION being the id that 
     to/SESSION/SENDER       messages for it
     ask/SESSION/QUESTION    questions to it: `status` and `posterior`
 
-Messages, questions and answers are sealed for their key with the group's secret.
+Messages are sealed for their key with the group's secret, answers for their question (`questions.py`).
 
 zenoh peers pass nothing on, so whoever's token is seen is a direct neighbour; relaying is the agents' own work.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -25,7 +24,8 @@ from decbayes.network.protocol.effects import Effect, Peer
 from decbayes.network.protocol.messages import message_bytes
 from decbayes.network.runtime.links import Links, parse, settings, with_port
 from decbayes.network.runtime.log import plain
-from decbayes.network.runtime.queues import Inbox, Outbox
+from decbayes.network.runtime.questions import QUESTION_BYTES, Question, Tokens, departed, too_long, turn_away
+from decbayes.network.runtime.queues import Call, Inbox, Outbox
 from decbayes.network.runtime.sealing import Seal
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 SLACK = 1 << 16
 # Others may take a free port before zenoh does.
 ATTEMPTS = 8
-# A question holds memory too until it is answered.
-QUESTION_BYTES = 1 << 16
 
 
 class Member(Protocol):
@@ -50,42 +48,17 @@ class Member(Protocol):
     def on_stranger(self, peer: Peer) -> list[Effect]: ...
 
 
-class Question:
-    """A question from outside the group's own talk, to be answered once, from any thread."""
-
-    def __init__(self, query: "Query", own_key: str, seal: Seal) -> None:
-        self.text = last(query.key_expr)
-        self._query, self._key, self._seal = query, f"{own_key}/{self.text}", seal
-
-    def check(self) -> None:
-        """Refuse whoever does not hold the group's secret."""
-        self._seal.open(bytes(self._query.attachment or b""), self.text)
-
-    def answer(self, payload: bytes, description: dict[str, Any]) -> None:
-        told = self._seal.close(json.dumps(description).encode(), f"{self.text} description")
-        with departed(), self._query:
-            self._query.reply(self._key, self._seal.close(payload, f"{self.text} answer"), attachment=told)
-
-    def refuse(self, why: str) -> None:
-        with departed(), self._query:
-            self._query.reply_err(why)
-
-
-Answer = Callable[[Question], list[Effect] | None]
-
-
-@contextmanager
-def departed() -> Iterator[None]:
-    """Whoever asked or was sent something may be gone by now, and zenoh then raises; that is none of our worries."""
-    with suppress(zenoh.ZError):
-        yield
+Respond = Callable[[Question], list[Effect] | None]
+TurnAway = Callable[[Call], list[Effect]]
+"""Told of a question that is not answered, with what would tell so whoever asks."""
 
 
 class Transport:
     """One agent's links. Everything that comes in is posted to the inbox as a call of the agent."""
 
-    def __init__(self, member: Member, links: Links, inbox: Inbox, answer: Answer) -> None:
-        self._member, self._inbox, self._answer = member, inbox, answer
+    def __init__(self, member: Member, links: Links, inbox: Inbox, respond: Respond, turn_away: TurnAway) -> None:
+        self._member, self._inbox, self._respond, self._turn_away = member, inbox, respond, turn_away
+        self._tokens = Tokens()
         self._outboxes: dict[Peer, Outbox] = {}
         limits = member.charter.limits
         self._most_peers, self._most_bytes = limits.members, limits.tick_bytes
@@ -185,8 +158,17 @@ class Transport:
         self._inbox.post(partial(self._member.on_connect, peer))
 
     def _on_question(self, query: "Query") -> None:
-        question = Question(query, f"{self._root}/ask/{self.name}", self._seal)
-        self._inbox.post(partial(self._answer, question), source="questions", size=QUESTION_BYTES)
+        if too_long(query):
+            self._strangers += 1
+            return
+        try:
+            question = Question(query, f"{self._root}/ask/{self.name}", self._seal, self._tokens)
+        except Refused:
+            # In a queue of their own: however many strangers ask, members wait for one of them at most.
+            call = partial(self._turn_away, partial(turn_away, query))
+            self._inbox.post(call, source="strangers", size=QUESTION_BYTES)
+        else:
+            self._inbox.post(partial(self._respond, question), source="questions", size=QUESTION_BYTES)
 
     # Called by the outboxes' threads
 

@@ -1,0 +1,113 @@
+"""Questions from outside the group's own talk, and their answers: sealed, and bound to each other.
+
+A question carries a token that whoever asks has drawn for it, and the answer is sealed about that token. So an answer
+that was recorded, or belongs to another question, cannot be opened as this one's; and a question that is repeated by
+somebody who has recorded it is not answered again.
+"""
+
+import json
+import os
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import zenoh
+
+from decbayes.errors import Refused
+from decbayes.network.runtime.sealing import Seal
+
+if TYPE_CHECKING:
+    from zenoh import Query
+
+TOKEN_BYTES = 16
+# So many tokens are remembered; older questions may be repeated, at the cost of a question each.
+MOST_TOKENS = 10_000
+# A question holds memory until it is answered, and is never as long as this.
+QUESTION_BYTES = 1 << 16
+# What whoever cannot be told anything is told.
+NO_MEMBER = b"Only members are answered: it does not hold the group's secret."
+
+
+class Asking:
+    """The asker's side of one question."""
+
+    def __init__(self, text: str, seal: Seal) -> None:
+        self.text, self._seal, self._token = text, seal, os.urandom(TOKEN_BYTES)
+        self.attachment = seal.close(self._token, text)
+
+    def opened(self, payload: bytes, attachment: bytes) -> tuple[bytes, Any]:
+        """The answer and its description; Refused or ValueError where they are no answer to this question."""
+        described = self._seal.open(attachment, about(self.text, self._token, "description"))
+        return self._seal.open(payload, about(self.text, self._token, "answer")), json.loads(described)
+
+    def refusal(self, payload: bytes) -> str:
+        """Why there is no answer."""
+        if payload == NO_MEMBER:
+            return NO_MEMBER.decode()
+        return self._seal.open(payload, about(self.text, self._token, "refusal")).decode(errors="replace")
+
+
+class Question:
+    """The side of who is asked: to be answered once, from any thread. Refused where it is no member's."""
+
+    def __init__(self, query: "Query", own_key: str, seal: Seal, tokens: "Tokens") -> None:
+        self.text = str(query.key_expr).rpartition("/")[2]
+        self._query, self._key, self._seal = query, f"{own_key}/{self.text}", seal
+        self._token = seal.open(bytes(query.attachment or b""), self.text)
+        if not tokens.new(self._token):
+            raise Refused("replay", "a question that was asked before.")
+
+    def answer(self, payload: bytes, description: dict[str, Any]) -> None:
+        told = self._closed(json.dumps(description).encode(), "description")
+        with departed(), self._query:
+            self._query.reply(self._key, self._closed(payload, "answer"), attachment=told)
+
+    def refuse(self, why: str) -> None:
+        with departed(), self._query:
+            self._query.reply_err(self._closed(why.encode(), "refusal"))
+
+    def _closed(self, content: bytes, part: str) -> bytes:
+        return self._seal.close(content, about(self.text, self._token, part))
+
+
+class Tokens:
+    """The tokens of recent questions."""
+
+    def __init__(self, most: int = MOST_TOKENS) -> None:
+        self._known: set[bytes] = set()
+        self._order: deque[bytes] = deque()
+        self._most = most
+
+    def new(self, token: bytes) -> bool:
+        """Whether a token is one, and was not seen before; it is from now on."""
+        if len(token) != TOKEN_BYTES or token in self._known:
+            return False
+        self._known.add(token)
+        self._order.append(token)
+        if len(self._order) > self._most:
+            self._known.discard(self._order.popleft())
+        return True
+
+
+def turn_away(query: "Query") -> None:
+    """Tell somebody who is no member so."""
+    with departed(), query:
+        query.reply_err(NO_MEMBER)
+
+
+def about(question: str, token: bytes, part: str) -> str:
+    return f"{question} {part} {token.hex()}"
+
+
+def too_long(query: "Query") -> bool:
+    """Whether it is longer than a question can be: not even a refusal of it is worth its memory."""
+    held = (query.attachment, query.payload, str(query.selector))
+    return sum(len(part) for part in held if part is not None) > QUESTION_BYTES
+
+
+@contextmanager
+def departed() -> Iterator[None]:
+    """Whoever asked or was sent something may be gone by now, and zenoh then raises; that is none of our worries."""
+    with suppress(zenoh.ZError):
+        yield
