@@ -156,7 +156,8 @@ def remarks_on(posterior: Posterior, top: int, counts: list[Path] | None = None)
     said = [*remarks(found), *([f"words that tell topics apart: {apart}"] if len(found.used) > 1 else [])]
     if counts:
         counted = counted_for(posterior, counts)
-        each = ", ".join(f"{topic} {counted.coherence()[topic]:.3f}" for topic in found.used)
+        coherence = counted.coherence()
+        each = ", ".join(f"{topic} {coherence[topic]:.3f}" for topic in found.used)
         said.append(f"{counted.said(found.used)}; by topic: {each}")
     return said
 

@@ -68,9 +68,8 @@ def is_compressed(path: Path) -> bool:
 
 def check_unpacked(path: Path) -> None:
     """Refuse archives, and what is compressed in a way that is not read."""
-    packed = {f".{ending(path)}", path.suffix.lower()} & UNPACKING.keys()
-    if packed and not path.is_dir():
-        (kind,) = packed
+    kind = f".{ending(path)}"
+    if kind in UNPACKING and not path.is_dir():
         raise InvalidData(
             f"{path}: {kind} files are not read. Unpack it first ({UNPACKING[kind]}); .gz, .bz2 and .xz are read as "
             "they are."

@@ -5,6 +5,7 @@ from scipy.special import entr
 
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
+from decbayes.merging.number import crowding
 from decbayes.merging.search import LEAST_GAIN, Search
 
 # Slots that lose more than so many times what noise would are not one thing, whatever a Bayes factor says: of many
@@ -109,11 +110,11 @@ def bayes_factors(search: Search) -> Array:
 
 
 def noise(search: Search) -> Array:
-    """(slots, slots): what a join would lose if the two were one thing, cut in two the best of all ways (`number`)."""
+    """(slots, slots): what a join would lose if the two were one thing, cut in two the best of all ways."""
     members = np.bincount(search.labels, minlength=search.count)
     freedom = search.freedom(np.arange(search.count))
     parameters = np.minimum(freedom[:, None], freedom)
-    return np.asarray(0.5 * parameters * (1.0 + np.sqrt((members[:, None] + members) / parameters)) ** 2)
+    return np.asarray(0.5 * parameters * crowding(members[:, None] + members, parameters))
 
 
 def weight_evidence(search: Search, evidence: Array, first: Indices, second: Indices) -> Array:

@@ -8,6 +8,7 @@ import numpy as np
 
 from decbayes.errors import TooManyRelabellings
 from decbayes.families import Array
+from decbayes.families.matrices import Indices
 from decbayes.merging.placement import Placement
 from decbayes.merging.problem import Problem, Solution
 
@@ -27,7 +28,7 @@ class Exhaustive:
                 f"{sites} sites with {components} components have ({components}!)^{free} alignments, more than "
                 f"{MOST_COMBINATIONS:,} to try one by one. Use Matching()."
             )
-        orders = np.array(list(permutations(range(components))), dtype=np.intp)
+        orders = all_permutations(components)
         choices = [orders[:1]] * problem.exchangeable + [orders] * free
         objective = combination_scores(slot_scores(problem), choices)
         best = np.unravel_index(np.argmax(objective), objective.shape)
@@ -58,3 +59,8 @@ def factor_scores(problem: Problem, index: int) -> Array:
     scores = np.full(len(rows), -np.inf)
     scores[inside] = factor.family.row_terms(rows[inside])
     return scores.reshape(sums.shape[:-1])
+
+
+def all_permutations(size: int) -> Indices:
+    """(K!, K): every permutation once."""
+    return np.array(list(permutations(range(size))), dtype=np.intp)

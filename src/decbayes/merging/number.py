@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from decbayes.families.matrices import Indices
+from decbayes.families.matrices import Array, Indices
 from decbayes.merging.components import LEAST_EVIDENCE, Components, bases
 from decbayes.merging.joins import grown_labels
 from decbayes.merging.problem import Problem
@@ -103,7 +104,7 @@ def looks(components: Components, start: int) -> Iterator[Look]:
         first, second = sorted(map(int, np.unravel_index(np.argmin(losses), losses.shape)))
         members = np.bincount(search.labels, minlength=search.count)
         parameters = float(search.freedom(np.array([first, second])).min())
-        crowd = crowding(int(members[first] + members[second]), parameters)
+        crowd = float(crowding(members[first] + members[second], parameters))
         noise, known = measured_noise(search, members, least)
         yield Look(search.count, float(losses[first, second]) / crowd, noise, known)
         for _ in range(max(1, search.count // STEP)):
@@ -114,9 +115,9 @@ def looks(components: Components, start: int) -> Iterator[Look]:
             first, second = sorted(map(int, np.unravel_index(np.argmin(losses), losses.shape)))
 
 
-def crowding(members: int, parameters: float) -> float:
+def crowding(members: ArrayLike, parameters: ArrayLike) -> Array:
     """How much more the best of all ways to divide noise in two gains than a given one."""
-    return float((1.0 + np.sqrt(members / parameters)) ** 2)
+    return np.asarray((1.0 + np.sqrt(np.asarray(members) / parameters)) ** 2)
 
 
 def sampling_noise(components: Components) -> float:

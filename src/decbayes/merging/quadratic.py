@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import permutations
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +11,7 @@ from scipy.special import gammaln
 
 from decbayes.arguments import check_whole
 from decbayes.families import Array
+from decbayes.merging.exhaustive import all_permutations
 from decbayes.merging.placement import Placement
 from decbayes.merging.problem import TOLERANCE, Optimality, Problem, Solution, best_permutation
 from decbayes.symmetry import Permutation, identity
@@ -23,6 +23,8 @@ TRIED = 6
 FEW, RANDOM_STARTS = 16, 4
 # Pairs are exchanged in blocks of about this many numbers.
 BLOCK = 1 << 20
+
+every_permutation = cache(all_permutations)
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ class Match:
     def best(self, current: Permutation | None, rng: np.random.Generator) -> Permutation:
         """The best permutation of a few components, and the best that is found of more."""
         if len(self.slots) <= TRIED:
-            everything = all_permutations(len(self.slots))
+            everything = every_permutation(len(self.slots))
             return np.asarray(everything[self.values(everything).argmax()])
         return self.searched(current, rng)
 
@@ -157,7 +159,7 @@ class Match:
         Of a few components all permutations are tried, of more all exchanges of two.
         """
         few = len(self.slots) <= TRIED
-        candidates = all_permutations(len(self.slots)) if few else exchanges(permutation)
+        candidates = every_permutation(len(self.slots)) if few else exchanges(permutation)
         goes_to = np.argsort(candidates, axis=1)[:, permutation]
         stays = (goes_to == self.slots) | (alike[goes_to] & alike)
         reached = np.where(stays, -np.inf, self.values(candidates)[:, None])
@@ -220,12 +222,6 @@ def exchanges(permutation: Permutation) -> NDArray[np.intp]:
     rows, candidates = np.arange(len(first)), np.tile(permutation, (len(first), 1))
     candidates[rows, first], candidates[rows, second] = permutation[second], permutation[first]
     return candidates
-
-
-@cache
-def all_permutations(size: int) -> NDArray[np.intp]:
-    """(K!, K): every permutation once."""
-    return np.array(list(permutations(range(size))), dtype=np.intp)
 
 
 def off_diagonal(matrix: Array) -> Array:

@@ -1,10 +1,20 @@
 """First centres, chosen among the points, and which points are nearest to each."""
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.families import Array
 from decbayes.models.likelihoods import squared_distances
+
+
+def scaled(places: Callable[[Array], Array], points: Array) -> Callable[[Array], Array]:
+    """The same places where all directions count alike, whatever their units; learned from some of the points."""
+    spread = places(points).std(axis=0)
+    if not spread.any():
+        return places
+    return lambda some: np.asarray(places(some)[:, spread > 0] / spread[spread > 0])
 
 
 def nearest_centres(places: Array, count: int, rng: np.random.Generator) -> NDArray[np.intp]:

@@ -56,7 +56,7 @@ class Design:
     @property
     def flags(self) -> NDArray[np.bool_]:
         """Which of the numbers are 0 or 1: the intercept, categories, yes and no, and products of these."""
-        told = [all(is_flag(self.columns[name]) for name in names) for names, _ in self._named]
+        told = [all(is_flag(self.columns[name]) for name in names) for names in self._named]
         return np.array([True, *told] if self.intercept else told, dtype=np.bool_)
 
     def ones(self, contribution: Array) -> Array:
@@ -70,15 +70,13 @@ class Design:
 
     def largest(self, value: float) -> Array:
         """How large each of the numbers can be, if no value of a column is beyond ±`value`."""
-        sizes = [float(np.prod([largest(self.columns[name], value) for name in names])) for names, _ in self._named]
+        sizes = [float(np.prod([largest(self.columns[name], value) for name in names])) for names in self._named]
         return np.array([1.0, *sizes] if self.intercept else sizes)
 
     @property
-    def _named(self) -> list[tuple[list[str], str]]:
+    def _named(self) -> list[list[str]]:
         """The columns behind each label but the intercept's."""
-        return [
-            (names_of(self.columns, term), label) for term in self.terms for label in term_labels(self.columns, term)
-        ]
+        return [names_of(self.columns, term) for term in self.terms for _ in term_labels(self.columns, term)]
 
     def matrix(self, points: Array) -> Array:
         """(N, D): a row of numbers per observation; `points` are coded as `columns` says, in that order."""

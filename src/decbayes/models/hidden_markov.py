@@ -12,7 +12,7 @@ from decbayes.arguments import Above, check_positive, check_whole, given
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Transitions, Weights, dense
 from decbayes.models.ascent import Ascent, Fit, Keep, OnPass, as_arrays, fit_best
-from decbayes.models.centres import nearest_centres
+from decbayes.models.centres import nearest_centres, scaled
 from decbayes.models.chains import ChainBlocks, Steps, chain_weights, plus, smoothed, stationary
 from decbayes.models.emissions import Emissions, Natural, Reference
 from decbayes.models.filling import Filled, fill
@@ -57,7 +57,6 @@ class HiddenMarkov(Sequential):
     example: ClassVar[str] = "walks.csv --states 4 --sequences walk"
     caption: ClassVar[str] = "stands out by"
     view: ClassVar[View] = "states"
-    unit: ClassVar[str] = "step"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -266,10 +265,8 @@ class HiddenMarkov(Sequential):
 
     def _begin(self, emissions: Emissions, steps: Steps, before: Natural, rng: np.random.Generator) -> Natural:
         """A first posterior: every step is in the state of its nearest centre."""
-        places = emissions.embedded(steps.points)
-        spread = places.std(axis=0)
-        places = places[:, spread > 0] / spread[spread > 0] if spread.any() else places
-        nearest = nearest_centres(places, self.states, rng)
+        places = scaled(emissions.embedded, steps.points)
+        nearest = nearest_centres(places(steps.points), self.states, rng)
         shares = np.eye(self.states)[nearest]
         return plus(emissions, before, shares.T @ emissions.features(steps.points), *steps.counted(shares))
 

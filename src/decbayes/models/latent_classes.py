@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
 from decbayes.columns import decoded
 from decbayes.families import Array
+from decbayes.models.centres import scaled
 from decbayes.models.clusters import Clusters
 from decbayes.models.emissions import Emissions
 from decbayes.models.filling import Filled, fill
@@ -56,10 +55,7 @@ class LatentClasses(Tabular, Clusters):
 
     def embedding(self, emissions: Emissions, points: Array) -> Callable[[Array], Array]:
         """Columns count alike, whatever their units."""
-        spread = emissions.embedded(points).std(axis=0)
-        if not spread.any():
-            return emissions.embedded
-        return lambda some: np.asarray(emissions.embedded(some)[:, spread > 0] / spread[spread > 0])
+        return scaled(emissions.embedded, points)
 
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
         """Each class's weight, what sets it apart, and its columns."""

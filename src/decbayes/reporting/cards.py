@@ -26,7 +26,7 @@ Body = Callable[[int], Markup]
 
 def cards(found: Findings, coupled: CoupledSet, shape: Shape | None) -> Markup:
     """The components that rest on most evidence, each on a card; the others in one line each."""
-    evidence = found.counts[coupled].sum(axis=0)
+    evidence = found.shared[coupled].evidence.sum(axis=0)
     largest = np.argsort(-evidence, kind="stable")[:MOST_CARDS]
     body, hidden = body_of(found, coupled, shape), found.hidden(coupled)
     first, others = sorted(largest.tolist()), sorted(set(range(len(evidence))) - set(largest.tolist()))
@@ -35,8 +35,8 @@ def cards(found: Findings, coupled: CoupledSet, shape: Shape | None) -> Markup:
 
 
 def card(found: Findings, coupled: CoupledSet, slot: int, body: Markup) -> Markup:
-    support, counts = found.shared[coupled].sites(slot), found.counts[coupled]
-    total = float(counts[:, slot].sum())
+    shared = found.shared[coupled]
+    support, total = shared.sites(slot), float(shared.evidence[:, slot].sum())
     share = total / max(float(found.evidence.sum()), 1e-300)
     summary = [
         support_text(found, support),
@@ -93,7 +93,7 @@ def badge(found: Findings, coupled: CoupledSet, slot: int) -> list[Markup]:
 def supporters(found: Findings, coupled: CoupledSet, slot: int) -> Markup:
     """Which sites have it, those with the most evidence first."""
     shared, sure = found.shared[coupled], found.sureness[coupled]
-    support, measures = shared.sites(slot), (found.counts[coupled], sure.values, shared.apart)
+    support, measures = shared.sites(slot), (shared.evidence, sure.values, shared.apart)
     rows = [(found.names[site], *(number(each[site, slot]) for each in measures)) for site in support[:MOST_SUPPORTERS]]
     shown = table(("site", found.unit, sure.name, "apart"), rows, right=(1, 2, 3))
     more = left_out(len(support) - len(rows), "further sites with less are")
@@ -104,11 +104,12 @@ def remainder(found: Findings, coupled: CoupledSet, slots: list[int]) -> Markup 
     """What has no card, in one line each."""
     if not slots:
         return None
-    shared, count = found.shared[coupled], found.shared[coupled].evidence.shape[1]
+    shared = found.shared[coupled]
+    count = shared.evidence.shape[1]
     named = found.captions if len(found.captions) == count else [""] * count
     hidden = found.hidden(coupled)
     rows = [
-        (k, "" if hidden[k] else named[k], number(float(found.counts[coupled][:, k].sum())), len(shared.sites(k)))
+        (k, "" if hidden[k] else named[k], number(float(shared.evidence[:, k].sum())), len(shared.sites(k)))
         for k in slots
     ]
     summary = f"The other {len(slots)} components, which rest on less"
@@ -151,7 +152,7 @@ def readable(found: Findings, slot: int) -> str:
     """Which words tell a topic from the others and, where sites have counted, how coherent it is."""
     assert found.quality is not None
     told = f"told apart by {', '.join(found.quality.telling[slot][:TELLING])}"
-    return told if found.counted is None else f"{told} · coherence {number(float(found.counted.coherence()[slot]))}"
+    return told if found.coherence is None else f"{told} · coherence {number(float(found.coherence[slot]))}"
 
 
 def bar(word: str, share: float, longest: float) -> Markup:
@@ -198,7 +199,7 @@ def plain_value(name: str, value: Any) -> str:
 
 def supported(found: Findings, coupled: CoupledSet) -> str:
     """How many components there are, and how many of them have seen data."""
-    evidence = found.counts[coupled].sum(axis=0)
+    evidence = found.shared[coupled].evidence.sum(axis=0)
     filled = int((evidence > 0).sum())
     empty = len(evidence) - filled
     return counted(filled, "component") + (f", and {counted(empty, 'empty slot')}" if empty else "")

@@ -37,7 +37,7 @@ def rows_of(found: Findings, site: int) -> Iterator[tuple[float, str, int, str, 
     """What the site says of each component that it disagrees about; what rests on too little is not quoted."""
     own = found.alignment.in_slots(site)
     for place, coupled in enumerate(found.sets):
-        evidence, factors = found.counts[coupled], found.slots(place)[1]
+        evidence, factors = found.shared[coupled].evidence, found.slots(place)[1]
         its, theirs = told(found, own, coupled), told(found, without(found.merged, own), coupled)
         rest = evidence.sum(axis=0) - evidence[site]
         for slot in np.flatnonzero(factors[site] < DISAGREES).tolist():

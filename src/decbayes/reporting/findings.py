@@ -152,11 +152,6 @@ class Findings:
         return np.maximum(sites, 0.0)
 
     @cached_property
-    def counts(self) -> dict[CoupledSet, Array]:
-        """Sites × slots: how many observations each site has put there."""
-        return {coupled: shared.evidence for coupled, shared in self.shared.items()}
-
-    @cached_property
     def evidence(self) -> Array:
         """How many observations each site has brought, as its contribution tells."""
         if isinstance(self.model, LatentFeatures):
@@ -171,7 +166,7 @@ class Findings:
 
     def hidden(self, coupled: CoupledSet) -> NDArray[np.bool_]:
         """Which slots rest on so few observations that they are counted and not shown."""
-        evidence = self.counts[coupled].sum(axis=0)
+        evidence = self.shared[coupled].evidence.sum(axis=0)
         return np.asarray((evidence > 0) & (evidence < self.least))
 
     @cached_property
@@ -188,6 +183,11 @@ class Findings:
         if self.counted is not None and self.counted.words != found.words:
             raise StructureMismatch("The counts are of other words than the topics' top words: count for this merge.")
         return found
+
+    @cached_property
+    def coherence(self) -> Array | None:
+        """Of each topic, where sites have counted."""
+        return None if self.counted is None else self.counted.coherence()
 
     @cached_property
     def captions(self) -> list[str]:

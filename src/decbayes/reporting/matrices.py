@@ -18,7 +18,7 @@ SHADES = 10
 
 def matrix(found: Findings, coupled: CoupledSet) -> Markup:
     """Who has what: the site's own numbers of components in each slot, shaded by its evidence."""
-    sites, slots = found.counts[coupled].shape
+    sites, slots = found.shared[coupled].evidence.shape
     drawn = table(found, coupled) if sites <= MOST_ROWS and slots <= MOST_COLUMNS else picture(found, coupled)
     return figure(drawn, *caption(found, coupled, sites <= MOST_ROWS and slots <= MOST_COLUMNS))
 
@@ -26,7 +26,7 @@ def matrix(found: Findings, coupled: CoupledSet) -> Markup:
 def caption(found: Findings, coupled: CoupledSet, written: bool) -> list[str]:
     shade = "The stronger the blue, the larger the share of the site's own evidence."
     if not written:
-        sites, slots = found.counts[coupled].shape
+        sites, slots = found.shared[coupled].evidence.shape
         return [f"{sites:,} sites from top to bottom, by name, {slots} components from left to right. {shade}"]
     return [
         "Numbers are the site's own labels (1+3 where two share a slot). ",
@@ -43,7 +43,7 @@ def shades(evidence: Array) -> Array:
 
 
 def table(found: Findings, coupled: CoupledSet) -> Markup:
-    fillings, shade = found.alignment.fillings(coupled), shades(found.counts[coupled])
+    fillings, shade = found.alignment.fillings(coupled), shades(found.shared[coupled].evidence)
     against = disagreements(found, coupled)
     slots = range(shade.shape[1])
     head = tag("tr", tag("th", "site", scope="col"), [tag("th", slot, scope="col") for slot in slots])
@@ -75,7 +75,7 @@ def cell(
         return tag("td")
     sure = found.sureness[coupled]
     marks = "?" * bool(sure.close[place]) + "≠" * bool(against[place])
-    observations, value = number(found.counts[coupled][place]), number(sure.values[place])
+    observations, value = number(found.shared[coupled].evidence[place]), number(sure.values[place])
     return tag(
         "td",
         "+".join(map(str, components)),
@@ -87,7 +87,7 @@ def cell(
 
 def picture(found: Findings, coupled: CoupledSet) -> Markup:
     """One pixel per site and component: sites as rows, in the order of their names."""
-    shade = shades(found.counts[coupled])
+    shade = shades(found.shared[coupled].evidence)
     pixels = np.empty((*shade.shape, 4), dtype=np.uint8)
     pixels[..., :3] = BLUE
     pixels[..., 3] = np.round(255 * shade)

@@ -116,7 +116,7 @@ def close_calls(found: Findings, coupled: CoupledSet) -> Markup | None:
     if not places:
         return None
     first = sorted(places, key=lambda place: sure.values[place])[:MOST_CLOSE]
-    evidence = found.counts[coupled]
+    evidence = found.shared[coupled].evidence
     rows = [
         (found.names[p[0]], "+".join(map(str, fillings[p[0]][p[1]])), p[1], number(sure.values[p]), number(evidence[p]))
         for p in first
@@ -199,7 +199,7 @@ def reproduction(found: Findings, command: str) -> Markup:
 
 def reading(found: Findings) -> Markup:
     """What the words mean, and what this report cannot say."""
-    known = "probability" if found.reliability is not None else "margin"
+    known = next((each.name for each in found.sureness.values()), "margin")
     texts = [text.format(uncertainty=found.merged.uncertainty, sureness=SURENESS[known]) for text in GLOSSARY]
     return tag("ul", [tag("li", text) for text in texts], class_="note")
 
