@@ -64,7 +64,8 @@ def test_rounds_end_sooner_at_a_fixed_point_of_batch_inference_and_the_bound_nev
     told = {"tolerance": 1e-3, "most": 200, "schedule": schedule, "rng": rng}
     plain = db.refine(model, shards, posteriors, **told)
     ahead = db.refine(model, shards, posteriors, extrapolate=3, **told)
-    assert plain.converged and ahead.converged
+    assert plain.converged
+    assert ahead.converged
     assert len(ahead.shifts) <= 0.6 * len(plain.shifts)
     bounds = [bound(model, shards, merged, rng) for merged in ahead.rounds]
     if schedule == "sequential":  # after the first round, before which sites had not seen each other
