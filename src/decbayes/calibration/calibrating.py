@@ -13,7 +13,7 @@ from decbayes.calibration.sites import Information, informations, one_more_pass,
 from decbayes.families import Array
 from decbayes.models.model import Method, Model
 from decbayes.posterior import Posterior
-from decbayes.streaming.refinement import shift
+from decbayes.streaming.course import shift
 
 Deviations = Mapping[str, Mapping[str, Array]]
 

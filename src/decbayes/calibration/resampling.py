@@ -15,7 +15,7 @@ from decbayes.errors import NotCalibrated
 from decbayes.families import Array
 from decbayes.models.model import Model
 from decbayes.posterior import Posterior
-from decbayes.streaming.refinement import shift
+from decbayes.streaming.course import shift
 from decbayes.workers import jobs
 
 # A replica has settled when a pass moves it by less than this many deviations, or after so many passes.

@@ -16,7 +16,7 @@ from decbayes.cli.running import WrongArgument
 from decbayes.cli.sent import read_sent
 from decbayes.cli.terminal import fitting, messages
 from decbayes.files import save
-from decbayes.streaming.refinement import shift
+from decbayes.streaming.course import shift
 from decbayes.updates.rounds import Round
 
 AS_THEY_ARE = Reading()

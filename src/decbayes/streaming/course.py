@@ -1,0 +1,125 @@
+"""Rounds of refinement: who refits in which order, when to end, and what each round has changed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from decbayes.families import dense
+from decbayes.merging import product
+from decbayes.posterior import Posterior
+from decbayes.streaming.extrapolation import Extrapolation
+from decbayes.streaming.joining import bound
+from decbayes.updates import Update
+
+Schedule = Literal["sequential", "parallel", "asynchronous"]
+
+
+@dataclass(frozen=True)
+class Ends:
+    """When rounds end: after so many, or when they move little, or after the most."""
+
+    rounds: int | None
+    tolerance: float
+    most: int
+
+    def at_most(self, rounds: int) -> "Ends":
+        """The first so many rounds."""
+        return replace(self, rounds=min(rounds, self.most if self.rounds is None else self.rounds))
+
+    def over(self, shifts: Sequence[float]) -> bool:
+        done = len(shifts)
+        if self.rounds is not None:
+            return done >= self.rounds
+        return done >= self.most or (done > 0 and shifts[-1] <= self.tolerance)
+
+
+@dataclass
+class Course:
+    """A refinement on its way: the sites' contributions in common slots, and the merge before and after each round."""
+
+    update: Update
+    shards: Sequence[Any]
+    own: list[Posterior]
+    schedule: Schedule
+    rng: np.random.Generator
+    afresh: bool = False
+    extrapolation: Extrapolation | None = None
+    history: list[Posterior] = field(default_factory=list)
+    shifts: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.history = [product(self.own)]
+
+    def until(self, ends: Ends) -> "Course":
+        while not ends.over(self.shifts):
+            self.own = self._next()
+            self.history.append(product(self.own))
+            self.shifts.append(shift(*self.history[-2:]))
+        return self
+
+    def bound(self, merged: Posterior) -> float:
+        """What all data say of a merged posterior: one number per site, and what it has learned."""
+        return bound(self.update.model, self.shards, merged, self.rng)
+
+    def _next(self) -> list[Posterior]:
+        if self.afresh and not self.shifts:
+            return fresh_round(self.update, self.shards, self.own, self.rng)
+        after = ROUNDS[self.schedule](self.update, self.shards, self.own, self.rng)
+        if self.extrapolation is None:
+            return after
+        return self.extrapolation.followed(self.own, after, self.bound)
+
+
+def shift(before: Posterior, after: Posterior) -> float:
+    """The root mean square shift per parameter, in standard deviations: KL ≈ ½ Σ (shift / deviation)².
+
+    Parameters to which nobody has contributed have not moved and do not count.
+    """
+    structure = before.structure
+    nats, parameters = 0.0, 0
+    for name, family in structure.families.items():
+        nats += family.kl(after.natural[name], before.natural[name])
+        parameters += int(np.count_nonzero(dense(after.contribution[name])))
+    return float(np.sqrt(2.0 * max(nats, 0.0) / max(parameters, 1)))
+
+
+def fresh_round(
+    update: Update, shards: Sequence[Any], own: list[Posterior], rng: np.random.Generator
+) -> list[Posterior]:
+    """Each site on its own, from one start: labels are common, and what only it had found is forgotten."""
+    fits = update.model.fit_many(shards, starts=[product(own)] * len(own), rng=rng)
+    return [fit.posterior for fit in fits]
+
+
+def sequential_round(
+    update: Update, shards: Sequence[Any], own: list[Posterior], rng: np.random.Generator
+) -> list[Posterior]:
+    current = list(own)
+    for site, shard in enumerate(shards):
+        current[site] = update.relearn(shard, current[site], product(current), rng=rng)
+    return current
+
+
+def parallel_round(
+    update: Update, shards: Sequence[Any], own: list[Posterior], rng: np.random.Generator
+) -> list[Posterior]:
+    return update.relearn_all(shards, own, product(own), rng=rng)
+
+
+def asynchronous_round(
+    update: Update, shards: Sequence[Any], own: list[Posterior], rng: np.random.Generator
+) -> list[Posterior]:
+    """Sites in random order, each with a view of the others that is up to one round old."""
+    history = [list(own)]
+    for site in rng.permutation(len(own)):
+        view = list(history[rng.integers(len(history))])
+        current = list(history[-1])
+        view[site] = current[site]
+        current[site] = update.relearn(shards[site], current[site], product(view), rng=rng)
+        history.append(current)
+    return history[-1]
+
+
+ROUNDS = {"sequential": sequential_round, "parallel": parallel_round, "asynchronous": asynchronous_round}

@@ -1,0 +1,89 @@
+"""Rounds that creep towards their fixed point are followed to where they lead (Anderson's acceleration).
+
+A round takes the merged λ_r to λ_r + ρ_r. Near the fixed point a mix of earlier rounds, with weights that add up to 1,
+moves by the same mix of their ρ. The weights that make that move smallest are all numbers that sites have in common:
+
+    minimise Σ_rs w_r w_s ⟨ρ_r, σ_s⟩   with   Σ_r w_r = 1,   σ_s = ∇A(λ_s + ρ_s) − ∇A(λ_s)
+
+⟨ρ_r, σ_r⟩ is the divergence there and back of one round. Each site mixes its own contributions.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from decbayes.errors import InvalidPosterior
+from decbayes.families import Array
+from decbayes.merging import product
+from decbayes.posterior import Posterior
+from decbayes.updates.update import without
+
+Sites = Sequence[Posterior]
+
+# Parts of the way to the mix that are tried until one is possible and better than the round alone.
+PARTS = (1.0, 0.5, 0.25)
+# Added to the divergences of rounds, relative to the largest: moves that are the same to rounding tell nothing.
+LEAST = 1e-10
+
+
+@dataclass
+class Extrapolation:
+    """The latest rounds, at most `most` and the present one: sites before and after, and how the merge moved."""
+
+    most: int
+    rounds: list[tuple[Sites, Sites]] = field(default_factory=list)
+
+    def followed(self, before: Sites, after: Sites, bound: Callable[[Posterior], float]) -> list[Posterior]:
+        """Where the sites go after a round: a mix of rounds if its bound is no lower, else what the round has found."""
+        self.rounds = [*self.rounds, (before, after)][-self.most - 1 :]
+        if len(self.rounds) < 2:
+            return list(after)
+        weights, reached = self.weights(), bound(product(after))
+        alone = np.append(np.zeros(len(weights) - 1), 1.0)
+        for part in PARTS:
+            mix = self.mixed(alone + part * (weights - alone))
+            if mix is not None and bound(product(mix)) >= reached:
+                return mix
+        return list(after)
+
+    def weights(self) -> Array:
+        """The mix of rounds that moves least."""
+        moves = [steps(product(before), product(after)) for before, after in self.rounds]
+        cross = np.array([[natural @ mean for _, mean in moves] for natural, _ in moves])
+        cross = 0.5 * (cross + cross.T) + LEAST * cross.diagonal().max() * np.eye(len(cross))
+        solved = np.linalg.lstsq(cross, np.ones(len(cross)), rcond=None)[0]
+        total = float(solved.sum())
+        return np.asarray(solved / total) if total > 0.0 else np.append(np.zeros(len(solved) - 1), 1.0)
+
+    def mixed(self, weights: Array) -> list[Posterior] | None:
+        """Each site's mix of what it had after the rounds; nothing where a site, or all but one, would say what no
+        data say.
+        """
+        after = [sites for _, sites in self.rounds]
+        try:
+            sites = [mix(own, weights) for own in zip(*after, strict=True)]
+            merged = product(sites)
+            for own in sites:
+                without(merged, own)
+        except InvalidPosterior:
+            return None
+        return sites
+
+
+def steps(before: Posterior, after: Posterior) -> tuple[Array, Array]:
+    """ρ and σ, all factors one after another: how a round has moved natural parameters and means."""
+    families = before.structure.families.items()
+    natural = [np.ravel(after.natural[name] - before.natural[name]) for name, _ in families]
+    mean = [np.ravel(family.mean(after.natural[name]) - family.mean(before.natural[name])) for name, family in families]
+    return np.concatenate(natural), np.concatenate(mean)
+
+
+def mix(own: Sequence[Posterior], weights: Array) -> Posterior:
+    """Σ w c of some contributions of one site."""
+    structure = own[0].structure
+    parts = {
+        name: sum(weight * posterior.contribution[name] for weight, posterior in zip(weights, own, strict=True))
+        for name in structure.families
+    }
+    return Posterior(structure, parts)
