@@ -253,13 +253,16 @@ class TestUnfinished:
         here = os.environ | {"PYTHONPATH": str(Path(db.__file__).parents[1])}
         there = {"cwd": tmp_path, "stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": here}
         seconds = 2.0
-        while True:
+        for _ in range(12):
             process = subprocess.Popen([*command, "a.posterior"], **there)
             try:
-                process.wait(seconds)
+                process.wait(min(seconds, 60.0))
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGINT)
-            errors = process.communicate()[1]
+            try:
+                errors = process.communicate(timeout=120)[1]
+            finally:
+                process.kill()
             if "The same command goes on" in errors:
                 break
             # Too early, while it was loading, or too late.
