@@ -1,6 +1,6 @@
 """How often the labels of states are the best of all: alignments of hidden Markov models against enumeration.
 
-    python benchmarks/state_labels.py [--quick] [--seeds N]
+    python benchmarks/state_labels.py [--quick] [--seeds N] [--states K,…]
 
 Sites are fitted on their own, to sequences of one chain whose states emit points (well apart, overlapping, or aliased:
 two emit the same) or letters that hardly tell them apart ("weak"). Each site is then matched against all others, and J
@@ -91,15 +91,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one seed, three and four states")
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--states", default="3,4,5,6,7,8")
     arguments = parser.parse_args()
+    sizes = (3, 4) if arguments.quick else tuple(map(int, arguments.states.split(",")))
     seeds, rng, figures, everything = range(1 if arguments.quick else arguments.seeds), np.random.default_rng(0), {}, []
     for kind in KINDS:
-        cases = [(states, seed) for states in ((3, 4) if arguments.quick else (3, 4, 5, 6)) for seed in seeds]
+        cases = [(states, seed) for states in sizes for seed in seeds]
         found = [each for case in cases for each in matches(fitted(kind, *case), rng)]
         everything += found
         figures[kind] = {"cases": len(found), **means(found)}
     figures["all"] = {"cases": len(everything), **means(everything)}
-    for states in (3,) if arguments.quick else (3, 4):
+    for states in (3,) if arguments.quick else [size for size in sizes if size < 5]:
         found = [whole(fitted(kind, states, seed)) for kind in KINDS for seed in seeds]
         figures[f"three sites, {states} states"] = means(found)
     for name, values in figures.items():
