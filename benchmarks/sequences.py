@@ -1,7 +1,7 @@
 """Hidden Markov models of ten sites: merged and refined, against one fit of all sequences, and hmmlearn.
 
     python benchmarks/sequences.py [--quick] [--seeds N] [--first-seed N] [--only KIND,…] [--states K,…]
-                                   [--site-starts N] [--batch-starts N] [--speed]
+                                   [--site-starts N] [--batch-starts N] [--speed] [--jobs N]
 
 Ten sites with four sequences of sixty steps each, of a chain with four or eight states that emit points in the plane:
 well apart, overlapping, or aliased (two states emit the same, and differ in what follows them). Figures are nats per
@@ -64,6 +64,7 @@ def agreed(shards):
 
 
 def one_run(kind, states, seed, starts):
+    quiet()
     rng = np.random.default_rng([seed, states])
     parameters = truth(kind, states, rng)
     chain = db.HiddenMarkov(states=states, columns=dict.fromkeys("xy", db.columns.Gaussian(CENTRE, SCALE)))
@@ -114,6 +115,16 @@ def hmmlearn_score(data, held, states, seed):
     return best[1].score(np.concatenate(held), [LENGTH] * len(held)) / (len(held) * LENGTH)
 
 
+def quiet():
+    """hmmlearn says at each start whether it has converged."""
+    warnings.simplefilter("ignore")
+    logging.getLogger("hmmlearn").setLevel(logging.CRITICAL)
+
+
+def means(runs):
+    return {key: float(np.mean([run[key] for run in runs])) for key in runs[0]}
+
+
 def seconds_per_pass(passes):
     """One pass over 30,000 steps: processor seconds of ours and of hmmlearn's implementations."""
     rng = np.random.default_rng(0)
@@ -156,20 +167,22 @@ def main() -> None:
     parser.add_argument("--site-starts", type=int, default=30, help="starts of which a site keeps the best")
     parser.add_argument("--batch-starts", type=int, default=50, help="starts of the fit to all sequences")
     parser.add_argument("--speed", action="store_true", help="nothing but the time of a pass")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at the same time, after the pass was timed")
     arguments = parser.parse_args()
-    warnings.simplefilter("ignore")
-    logging.getLogger("hmmlearn").setLevel(logging.CRITICAL)
+    quiet()
     with joblib.parallel_config("threading", n_jobs=1):
         speed = seconds_per_pass(3 if arguments.quick else 10)
     print({key: round(value, 4) for key, value in speed.items()}, flush=True)
     figures, starts = {"pass": speed}, {"site": arguments.site_starts, "batch": arguments.batch_starts}
     seeds = range(arguments.first_seed, arguments.first_seed + (1 if arguments.quick else arguments.seeds))
-    for kind in () if arguments.speed else arguments.only.split(","):
-        for states in (4,) if arguments.quick else map(int, arguments.states.split(",")):
-            runs = [one_run(kind, states, seed, starts) for seed in seeds]
-            found = {key: float(np.mean([run[key] for run in runs])) for key in runs[0]}
-            figures[f"{kind}, {states} states"] = found
-            print(f"{kind}, {states}", {key: round(value, 4) for key, value in found.items()}, flush=True)
+    sizes = (4,) if arguments.quick else tuple(map(int, arguments.states.split(",")))
+    cases = [] if arguments.speed else [(kind, size) for kind in arguments.only.split(",") for size in sizes]
+    work = (joblib.delayed(one_run)(*case, seed, starts) for case in cases for seed in seeds)
+    runs = joblib.Parallel(arguments.jobs, return_as="generator")(work)
+    for kind, size in cases:
+        found = means([next(runs) for _ in seeds])
+        figures[f"{kind}, {size} states"] = found
+        print(f"{kind}, {size}", {key: round(value, 4) for key, value in found.items()}, flush=True)
     print(json.dumps({"benchmark": "sequences", **figures}))
 
 

@@ -1,6 +1,6 @@
 """How often the labels of states are the best of all: alignments of hidden Markov models against enumeration.
 
-    python benchmarks/state_labels.py [--quick] [--seeds N]
+    python benchmarks/state_labels.py [--quick] [--seeds N] [--states K,…] [--jobs N]
 
 Sites are fitted on their own, to sequences of one chain whose states emit points (well apart, overlapping, or aliased:
 two emit the same) or letters that hardly tell them apart ("weak"). Each site is then matched against all others, and J
@@ -14,6 +14,7 @@ import argparse
 import json
 from itertools import permutations, product
 
+import joblib
 import numpy as np
 from sequences import CENTRE, SCALE, truth
 
@@ -43,8 +44,13 @@ def fitted(kind, states, seed):
     return [model.fit(data[site::SITES], rng=rng).posterior for site in range(SITES)]
 
 
-def matches(posteriors, rng):
+def matches(kind, states, seed):
     """For each site against all others: whether each way found the best, and how far the bound is above it."""
+    posteriors, rng = fitted(kind, states, seed), np.random.default_rng([seed, states, 1])
+    return list(compared(posteriors, rng))
+
+
+def compared(posteriors, rng):
     order, readings = canonical_order(posteriors)
     (coupled,) = posteriors[0].structure.symmetry
     held = [posteriors[site] for site in order]
@@ -65,9 +71,9 @@ def matches(posteriors, rng):
         }
 
 
-def whole(posteriors):
+def whole(kind, states, seed):
     """Whether an alignment of three sites is the best of all."""
-    three = posteriors[:3]
+    three = fitted(kind, states, seed)[:3]
     found = db.align(three)
     size = len(three[0].contribution["start"])
     orders = [np.array(order) for order in permutations(range(size))]
@@ -83,6 +89,12 @@ def whole(posteriors):
     return {"best of all": found.objective[-1] >= best - 1e-9 * (1 + abs(best)), "bound, nats": found.bound() - best}
 
 
+def summary(found, chosen):
+    """Of the cases that are chosen, how many matches there were and what came of them."""
+    own = [each for case, kept in zip(found, chosen, strict=True) if kept for each in case]
+    return {"matches": len(own), **means(own)}
+
+
 def means(found):
     return {name: float(np.mean([each[name] for each in found])) for name in found[0]}
 
@@ -91,17 +103,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one seed, three and four states")
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--states", default="3,4,5,6,7,8")
+    parser.add_argument("--jobs", type=int, default=1, help="cases at the same time")
     arguments = parser.parse_args()
-    seeds, rng, figures, everything = range(1 if arguments.quick else arguments.seeds), np.random.default_rng(0), {}, []
-    for kind in KINDS:
-        cases = [(states, seed) for states in ((3, 4) if arguments.quick else (3, 4, 5, 6)) for seed in seeds]
-        found = [each for case in cases for each in matches(fitted(kind, *case), rng)]
-        everything += found
-        figures[kind] = {"cases": len(found), **means(found)}
-    figures["all"] = {"cases": len(everything), **means(everything)}
-    for states in (3,) if arguments.quick else (3, 4):
-        found = [whole(fitted(kind, states, seed)) for kind in KINDS for seed in seeds]
-        figures[f"three sites, {states} states"] = means(found)
+    sizes = (3, 4) if arguments.quick else tuple(map(int, arguments.states.split(",")))
+    seeds = range(1 if arguments.quick else arguments.seeds)
+    cases = [(kind, states, seed) for kind in KINDS for states in sizes for seed in seeds]
+    few = [case for case in cases if case[1] < (4 if arguments.quick else 5)]
+    parallel = joblib.Parallel(arguments.jobs)
+    found = parallel(joblib.delayed(matches)(*case) for case in cases)
+    figures = {kind: summary(found, [case[0] == kind for case in cases]) for kind in KINDS}
+    figures |= {f"{size} states": summary(found, [case[1] == size for case in cases]) for size in sizes}
+    figures["all"] = summary(found, [True] * len(cases))
+    wholes = parallel(joblib.delayed(whole)(*case) for case in few)
+    for size in sorted({case[1] for case in few}):
+        own = [each for each, case in zip(wholes, few, strict=True) if case[1] == size]
+        figures[f"three sites, {size} states"] = means(own)
     for name, values in figures.items():
         print(name, {key: round(value, 4) for key, value in values.items()})
     print(json.dumps({"benchmark": "state_labels", **figures}))

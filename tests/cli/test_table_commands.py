@@ -82,6 +82,15 @@ def test_sites_that_differ_are_said_so_and_may(run, tables, rng):
     assert (status, "'weight' cannot vary from site to site" in errors) == (2, True)
 
 
+def test_the_column_that_tells_sequences_apart_is_none_to_agree_on(run, tables):
+    """Its values may be names of people, and never get into a file that leaves the site."""
+    assert run("columns a.csv --sequences walk -o a.columns")[0] == 0
+    assert "walk" not in (tables / "a.columns").read_text(encoding="utf-8")
+    assert run("fit states a.csv --states 2 --sequences walk --agreed-columns a.columns -o a.posterior")[0] == 0
+    status, _, errors = run("columns a.csv --sequences trip")
+    assert (status, "there is no column 'trip'" in errors) == (1, True)
+
+
 def test_states_of_sequences_that_a_column_tells_apart(run, tables):
     line = "fit states a.csv --states 2 --sequences walk --columns age,visits --stickiness 2 -o a.posterior"
     status, _, errors = run(line)

@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 
 import decbayes as db
 from decbayes.errors import InvalidData
+from decbayes.families import MeanAndPrecision
 from decbayes.merging.problem import Solution
 from decbayes.models import chains
 
@@ -216,3 +217,23 @@ def test_blocks_of_sequences_add_up_to_all_of_them(model, drawn, monkeypatch):
         assert fit.bound[0] == pytest.approx(fits[2].bound[0])
         for name, part in fits[2].posterior.contribution.items():
             np.testing.assert_allclose(fit.posterior.contribution[name], part, atol=1e-9)
+
+
+@pytest.mark.parametrize("slots", [4, "auto"])
+def test_sites_with_other_numbers_of_states_merge_into_fewer_slots(slots, rng):
+    """A state that a site has found twice goes into one slot, with its moves; no step is lost."""
+    model = db.HiddenMarkov(states=4, columns=dict.fromkeys("xy", db.columns.Gaussian(0, 4)), stickiness=3.0)
+    centres, moves = np.array([[-4, -4], [-4, 4], [4, -4], [4, 4]]) / 4.0, 0.8 * np.eye(4) + 0.05
+    chain = {"start": np.full(4, 0.25), "transitions": moves, "real": MeanAndPrecision(centres, np.full((4, 2), 16.0))}
+    shards = [model.draw(chain, 5, rng, length=60)[0] for _ in range(3)]
+    posteriors = [
+        replace(model, states=states).fit(shard, rng=rng).posterior
+        for states, shard in zip((4, 5, 6), shards, strict=True)
+    ]
+    merged = db.merge(posteriors, components=slots)
+    moved = sum(posterior.contribution["transitions"].sum() for posterior in posteriors)
+    assert merged.contribution["transitions"].sum() == pytest.approx(moved) == pytest.approx(3 * 5 * 59)
+    batch = model.fit(model.joined(shards), rng=rng).posterior
+    held = model.draw(chain, 20, rng, length=60)[0]
+    fitting = replace(model, states=len(merged.contribution["start"]))
+    assert fitting.score(merged, held) > model.score(batch, held) - 0.05

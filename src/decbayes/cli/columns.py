@@ -9,7 +9,7 @@ from rich.table import Table
 
 from decbayes.cli.outputs import check_output
 from decbayes.cli.terminal import messages, output, plain
-from decbayes.columns import Column, agree, columns_of
+from decbayes.columns import Column, agree, columns_of, names_in
 from decbayes.columns import plain as as_lists
 from decbayes.errors import InvalidData
 from decbayes.files import write_whole
@@ -27,13 +27,14 @@ def columns(
     kinds: Annotated[
         str, Parameter(help="What columns hold where their values mislead: age=real,grade=categorical.")
     ] = "",
+    sequences: Annotated[str, Parameter(help="A column that only tells sequences apart; it is left out.")] = "",
 ) -> None:
     """Find out what columns hold, and join what several sites have found."""
     if not sources:
         raise InvalidData("Name a table, or the columns of several sites.")
     if output_file is not None:
         check_output(output_file, *sources)
-    found = agree(*(columns_in(source, columns, kinds) for source in sources))
+    found = agree(*(columns_in(source, columns, kinds, sequences) for source in sources))
     if output_file is not None:
         text = ",\n ".join(json.dumps(row, ensure_ascii=False) for row in as_lists(found))
         write_whole(output_file, f"[{text}]\n".encode())
@@ -43,11 +44,14 @@ def columns(
     output().print(table)
 
 
-def columns_in(source: Path, names: str, kinds: str) -> dict[str, Column]:
+def columns_in(source: Path, names: str, kinds: str, sequences: str) -> dict[str, Column]:
     if source.suffix == ".columns":
         return read_columns(source)
     frame = read_frame(source, split_names(names))
-    return columns_of(frame, kinds_from(kinds), report=messages().print)
+    if sequences and not names and sequences not in names_in(frame):
+        raise InvalidData(f"{source}: there is no column '{sequences}' to tell sequences apart.")
+    own = [name for name in names_in(frame) if name != sequences]
+    return columns_of(frame, kinds_from(kinds), names=own, report=messages().print)
 
 
 def details_text(column: Column) -> str:

@@ -30,10 +30,10 @@ class Components:
     @classmethod
     def of(cls, factors: Sequence[Factor], contents: Sequence[tuple[Rows, ...]]) -> "Components":
         """The components of some sites, one after another."""
-        columns = zip(factors, zip(*contents, strict=True), strict=True)
-        pairs = [(factor, rows[0].followed_by(rows[1:])) for factor, rows in columns]
+        pairs = list(zip(factors, zip(*contents, strict=True), strict=True))
         told = [pair for pair in pairs if not pair[0].family.over_components] or pairs
-        return cls(tuple(factor for factor, _ in told), tuple(rows for _, rows in told), observed(pairs))
+        rows = tuple(first.followed_by(others) for _, (first, *others) in told)
+        return cls(tuple(factor for factor, _ in told), rows, observed(pairs))
 
     def __len__(self) -> int:
         return len(self.evidence)
@@ -68,15 +68,19 @@ class Components:
         return Components(self.factors, tuple(rows.joined(labels, count) for rows in self.rows), evidence)
 
 
-def observed(pairs: Sequence[tuple[Factor, Rows]]) -> Array:
+def observed(pairs: Sequence[tuple[Factor, Sequence[Rows]]]) -> Array:
     """How many observations each component stands for: weights tell, or how many have it, or the factor that says most.
 
     What a factor without counts says is in units of its prior or of its noise.
     """
     counts = [pair for pair in pairs if pair[0].family.over_components and not pair[0].family.follows]
     counts = counts or [pair for pair in pairs if pair[0].family.inclusive] or [*pairs]
-    evidence = [factor.family.observations(factor.prior[:1], rows) for factor, rows in counts]
-    return np.maximum(max(evidence, key=lambda each: float(each.sum())), 0.0)
+    # Site by site: transitions have as many columns as their site has components.
+    evidence = [
+        np.concatenate([factor.family.observations(factor.prior[:1], rows) for rows in sites])
+        for factor, sites in counts
+    ]
+    return np.asarray(np.maximum(max(evidence, key=lambda each: float(each.sum())), 0.0))
 
 
 def prior_components(factors: Sequence[Factor]) -> Components:

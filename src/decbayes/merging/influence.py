@@ -113,7 +113,7 @@ def groups_of(structure: Structure) -> tuple[tuple[str, ...], ...]:
 def group_evidence(own: Posterior, names: Sequence[str]) -> Array:
     """How many observations a posterior has put into each row of a group of factors."""
     families, prior = own.structure.families, own.structure.prior
-    return observed([(Factor(families[n], prior[n]), families[n].rows(own.contribution[n])) for n in names])
+    return observed([(Factor(families[n], prior[n]), [families[n].rows(own.contribution[n])]) for n in names])
 
 
 def group_factor(own: Posterior, total: Posterior, names: Sequence[str]) -> Array:
