@@ -19,6 +19,7 @@
 #define __global__
 #define __device__
 #define __forceinline__ inline
+#define __launch_bounds__(threads)
 #define __shared__ static thread_local
 #define WAIT_UNTIL(condition) while (!(condition)) std::this_thread::yield()
 #define DYNAMIC_SHARED(type, name) type* name = reinterpret_cast<type*>(emulation::shared.data())

@@ -15,7 +15,7 @@ from decbayes.kernels.cuda.device import source
 
 HEADER = Path(__file__).parent / "emulated.h"
 COMPILER = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
-KERNEL = re.compile(r'extern "C" __global__ void (\w+)\(([^)]*)\)')
+KERNEL = re.compile(r'extern "C" __global__ (?:__launch_bounds__\(\d+\) )?void (\w+)\(([^)]*)\)')
 
 
 class EmulatedDevice:

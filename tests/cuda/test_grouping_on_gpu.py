@@ -11,7 +11,6 @@ from decbayes.merging import division_cuda, grouping, grouping_cuda, joins
 from decbayes.merging.components import Components, bases
 from decbayes.merging.coupled import coupled_problem
 from decbayes.merging.division import divided
-from decbayes.merging.problem import Factor
 from decbayes.merging.search import Search
 
 WORDS, SLOTS = 40, 4
@@ -48,7 +47,7 @@ def components(structure, found):
 
 
 def test_trees_join_what_they_join_on_the_processor(gpu, small, structure, rng):
-    problem, parts, base = components(structure, posteriors(structure, rng))
+    _, parts, base = components(structure, posteriors(structure, rng))
     short = parts.shortened(20)
     expected = joins.grown_labels(short, base, SLOTS)
     assert len(joins.tree_ends(len(parts), SLOTS)) > 2, "more than one tree"
@@ -58,7 +57,7 @@ def test_trees_join_what_they_join_on_the_processor(gpu, small, structure, rng):
 @pytest.mark.parametrize("team", [1, 3])
 def test_moves_end_where_they_end_on_the_processor(gpu, small, structure, rng, monkeypatch, team):
     monkeypatch.setattr(grouping_cuda, "TEAM", team)
-    problem, parts, base = components(structure, posteriors(structure, rng))
+    _, parts, base = components(structure, posteriors(structure, rng))
     start = rng.integers(-1, SLOTS, len(parts))
     ours, theirs = grouping_cuda.GpuSearch(gpu, parts, start, SLOTS), Search(parts, start, base, SLOTS)
     assert ours.value() == pytest.approx(theirs.value(), rel=1e-12)
@@ -68,7 +67,7 @@ def test_moves_end_where_they_end_on_the_processor(gpu, small, structure, rng, m
 
 
 def test_slots_fall_in_the_same_halves(gpu, small, structure, rng):
-    problem, parts, base = components(structure, posteriors(structure, rng))
+    _, parts, base = components(structure, posteriors(structure, rng))
     labels = np.arange(len(parts)) % 3
     ours, theirs = grouping_cuda.GpuSearch(gpu, parts, labels, SLOTS), Search(parts, labels, base, SLOTS)
     groups = [np.flatnonzero(labels == slot) for slot in range(3)]
@@ -79,7 +78,7 @@ def test_slots_fall_in_the_same_halves(gpu, small, structure, rng):
 
 def test_counts_are_divided_as_on_the_processor(gpu, small, structure, rng):
     found = posteriors(structure, rng)
-    problem, parts, base = components(structure, found)
+    problem, parts, _ = components(structure, found)
     labels = tuple(np.split(rng.integers(0, SLOTS, len(parts)), len(found)))
     ours, theirs = division_cuda.divided(gpu, problem, labels, 5), divided(problem, labels, 5, len(found))
     np.testing.assert_allclose(np.concatenate(ours.shares), np.concatenate(theirs.shares), rtol=1e-9, atol=1e-12)

@@ -223,7 +223,7 @@ struct Search {
 };
 
 // Searches from `labels`, or, where `halving`, for the best two slots; F of each slot in the end. `team` blocks each.
-extern "C" __global__ void climb(
+extern "C" __global__ __launch_bounds__(512) void climb(
     const int* starts, const int* stops, const int* indices, const double* data, const double* sums, const double* alone,
     const int* members, const int* spans, int team, int slots, int width, int halving, int most, int asides, double sure,
     double least_gain, unsigned* arrived, double* counts, double* table, double* totals, double* gains, int* seen,
