@@ -6,7 +6,6 @@ from scipy.sparse import csr_array
 
 import decbayes as db
 from decbayes.families import Dirichlet
-from decbayes.families.rows import sparse_rows
 from decbayes.merging import division_cuda, grouping, grouping_cuda, joins
 from decbayes.merging.components import Components, bases
 from decbayes.merging.coupled import coupled_problem
@@ -48,10 +47,9 @@ def components(structure, found):
 
 def test_trees_join_what_they_join_on_the_processor(gpu, small, structure, rng):
     _, parts, base = components(structure, posteriors(structure, rng))
-    short = parts.shortened(20)
-    expected = joins.grown_labels(short, base, SLOTS)
+    expected = joins.grown_labels(parts.shortened(20), base, SLOTS)
     assert len(joins.tree_ends(len(parts), SLOTS)) > 2, "more than one tree"
-    np.testing.assert_array_equal(grouping_cuda.grown_labels(gpu, short.rows[0], SLOTS), expected)
+    np.testing.assert_array_equal(grouping_cuda.grown_labels(gpu, parts.rows[0], SLOTS, short=20), expected)
 
 
 @pytest.mark.parametrize("team", [1, 3])
@@ -87,6 +85,7 @@ def test_counts_are_divided_as_on_the_processor(gpu, small, structure, rng):
     for site, (rows,) in enumerate(problem.contents):
         theirs.add_to(received, site, rows, np.arange(SLOTS))
     np.testing.assert_allclose(ours.received, received, rtol=1e-9, atol=1e-9)
+    assert ours.of_sites(ours.shares[:3]).received is None, "some sites put less into the slots"
 
 
 def test_a_merge_is_the_processors(gpu, small, structure, rng, monkeypatch):
@@ -102,9 +101,3 @@ def test_a_merge_is_the_processors(gpu, small, structure, rng, monkeypatch):
         np.testing.assert_array_equal(*(each[structure.symmetry[0]] for each in (own, theirs)))
     np.testing.assert_allclose(*(each.merged().natural["topics"] for each in (ours, expected)), rtol=1e-8)
     np.testing.assert_allclose(ours.in_slots(2).natural["topics"], expected.in_slots(2).natural["topics"], rtol=1e-8)
-
-
-def test_the_largest_entries_are_kept_and_of_equal_ones_the_first(rng):
-    matrix = csr_array(np.array([[3.0, 1, 2, 2, 2, 0], [0, 0, 5, 0, 0, 0], [1, 1, 1, 1, 1, 1]]))
-    kept = sparse_rows(matrix).shortened(3).written_out()
-    np.testing.assert_array_equal(kept, [[3, 0, 2, 2, 0, 0], [0, 0, 5, 0, 0, 0], [1, 1, 1, 0, 0, 0]])

@@ -1,7 +1,8 @@
 """The components of one site in one factor, as merges use them: dense rows, or sparse ones that are never copied."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -136,11 +137,8 @@ class SparseRows:
         return sparse_rows(vstack(matrices, format="csr"))
 
     def shortened(self, entries: int) -> "SparseRows":
-        from decbayes.kernels.rows import mark_largest
-
         matrix = self.matrix()
-        kept = np.empty(len(matrix.data), dtype=np.bool_)
-        mark_largest(matrix.indptr, matrix.indices, matrix.data, entries, kept)
+        kept = np.concatenate([np.zeros(0, dtype=np.bool_), *(largest(entries, *row) for row in rows_of(matrix))])
         ends = np.append(0, np.cumsum(np.minimum(np.diff(matrix.indptr), entries)))
         return sparse_rows(csr_array((matrix.data[kept], matrix.indices[kept], ends), shape=matrix.shape))
 
@@ -150,6 +148,22 @@ class SparseRows:
         ends = np.concatenate([[0], np.cumsum(lengths)])
         taken = np.repeat(self.starts - ends[:-1], lengths) + np.arange(ends[-1])
         return csr_array((self.data[taken], self.indices[taken], ends), shape=(len(lengths), self.width))
+
+
+def rows_of(matrix: csr_array) -> Iterator[tuple[Array, NDArray[np.int32]]]:
+    """Each row's data and columns."""
+    for first, last in pairwise(matrix.indptr.tolist()):
+        yield matrix.data[first:last], matrix.indices[first:last]
+
+
+def largest(count: int, data: Array, columns: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Which are the so many largest entries of a row; of equal ones those of the first columns."""
+    if len(data) <= count:
+        return np.ones(len(data), dtype=np.bool_)
+    least = np.partition(data, len(data) - count)[len(data) - count]
+    kept, equal = data > least, np.flatnonzero(data == least)
+    kept[equal[np.argsort(columns[equal])][: count - int(kept.sum())]] = True
+    return np.asarray(kept)
 
 
 def sparse_rows(contribution: Contribution, order: Indices | None = None) -> SparseRows:

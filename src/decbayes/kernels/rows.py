@@ -74,18 +74,3 @@ def write_table(table: Array, columns: Any, alpha: Array) -> None:
         alpha[entry] = lgamma(alpha[entry])
     for entry in range(len(alpha)):
         table[columns[entry]] = alpha[entry]
-
-
-@compiled_exactly
-def mark_largest(ends: Any, columns: Any, data: Array, count: int, kept: Any) -> None:
-    """Which are the so many largest entries of each row; of equal ones those of the first columns."""
-    for row in range(len(ends) - 1):
-        span = slice(ends[row], ends[row + 1])
-        own, chosen = data[span], kept[span]
-        chosen[:] = True
-        if len(own) > count:
-            least = np.partition(own, len(own) - count)[len(own) - count]
-            equal = np.sort(columns[span][own == least])
-            last = equal[count - np.sum(own > least) - 1]
-            for entry in range(len(own)):
-                chosen[entry] = own[entry] > least or (own[entry] == least and columns[span][entry] <= last)

@@ -25,7 +25,8 @@ def searched(
     device: Device, components: Components, count: int, *, short: int, escapes: int, announce: Announce
 ) -> Indices:
     """The slot of each component, by the same search as on the processor."""
-    search = GpuSearch(device, components, grown_labels(device, sparse(components).shortened(short), count), count)
+    labels = grown_labels(device, sparse(components), count, short=short)
+    search = GpuSearch(device, components, labels, count)
     search.moves(announce=announce)
     escape(search, escapes)
     return search.labels
@@ -140,9 +141,9 @@ class GpuSearch:
         return self._device.to_host(placed).astype(np.intp), np.asarray(self._device.to_host(values))
 
 
-def grown_labels(device: Device, rows: SparseRows, count: int) -> Indices:
+def grown_labels(device: Device, rows: SparseRows, count: int, *, short: int) -> Indices:
     """So many groups by trees of consecutive components, and trees of those, as `joins.grown_labels` has them."""
-    counts = written_out(device, rows)
+    counts = shortened(device, rows, short)
     totals, labels = counts.sum(axis=1), np.arange(rows.count)
     while True:
         ends = tree_ends(len(counts), count)
@@ -155,14 +156,20 @@ def grown_labels(device: Device, rows: SparseRows, count: int) -> Indices:
         counts, totals = counts[kept], totals[kept]
 
 
-def written_out(device: Device, rows: SparseRows) -> Any:
-    """The rows as a matrix on the GPU, without columns that none of them has."""
-    occurs = np.zeros(rows.width, dtype=np.bool_)
-    occurs[rows.indices] = True
-    columns = (np.cumsum(occurs) - 1)[rows.indices]
-    numbers = np.repeat(np.arange(rows.count), rows.stops - rows.starts)
-    send, counts = device.xp.asarray, device.xp.zeros((rows.count, int(occurs.sum())))
-    counts[send(numbers), send(columns)] = send(rows.data)
+def shortened(device: Device, rows: SparseRows, entries: int) -> Any:
+    """A matrix of the rows' largest entries, without columns that none of them has."""
+    xp, lengths = device.xp, (rows.stops - rows.starts).astype(np.int64)
+    firsts = np.cumsum(lengths) - lengths
+    owners = xp.asarray(np.repeat(np.arange(rows.count), lengths))
+    places = xp.asarray(np.repeat(rows.starts - firsts, lengths)) + xp.arange(len(owners))
+    data, columns = xp.asarray(rows.data)[places], xp.asarray(rows.indices)[places]
+    order = xp.argsort(-data, kind="stable")  # of equal entries the first columns come first
+    order = order[xp.argsort(owners[order], kind="stable")]
+    kept = order[xp.arange(len(order)) - xp.asarray(firsts)[owners] < entries]
+    occurs = xp.zeros(rows.width, dtype=np.bool_)
+    occurs[columns[kept]] = True
+    counts = xp.zeros((rows.count, int(occurs.sum())))
+    counts[owners[kept], (xp.cumsum(occurs) - 1)[columns[kept]]] = data[kept]
     return counts
 
 
