@@ -30,15 +30,21 @@ SOLVERS = {"any to any": None, "one to one": db.Matching(restarts=0)}
 ROUNDS = {"cuda": 3, "cpu": 2}
 PARTS = {
     "decbayes.models.lda:gathered": "fit: counts",
+    "decbayes.models.topic_sites_cuda:gathered": "starts and posteriors",
     "decbayes.models.topic_search_cuda:GpuSearch.__init__": "sent",
-    "decbayes.models.topic_fit:climb_sites": "passes",
-    "decbayes.models.lda:LatentDirichletAllocation.fit_many": "starts and posteriors",
+    "decbayes.models.topic_sites_cuda:climb_sites": "passes",
+    "decbayes.models.topic_sites_cuda:kept_entries": "brought back",
+    "decbayes.models.lda:LatentDirichletAllocation.fit_many": "fit: other",
     "decbayes.merging.solving:canonical_order": "merge: order",
     "decbayes.merging.grouping:start_labels": "start",
+    "decbayes.merging.grouping_cuda:grown_labels": "start, there",
     "decbayes.merging.search:Search.moves": "moves",
+    "decbayes.merging.grouping_cuda:GpuSearch.moves": "moves, there",
     "decbayes.merging.grouping:escape": "escapes",
-    "decbayes.merging.grouping:divided": "division",
+    "decbayes.merging.grouping_cuda:escape": "escapes, there",
+    "decbayes.merging.grouping:Grouping._division": "division",
     "decbayes.merging.alignment:assigned_product": "sums",
+    "decbayes.merging.solving:solve_canonically": "solve: other",
     "decbayes.models.model:Model.score": "score",
 }
 

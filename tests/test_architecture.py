@@ -42,7 +42,7 @@ ALLOWED = {
     "posterior": {"arguments", "calibrated", "display", "errors", "families", "structure", "summary", "symmetry"},
     "tensors": {"errors"},
     "files": FOUNDATION | {"tensors"},
-    "merging": FOUNDATION | {"files"},
+    "merging": FOUNDATION | {"devices", "files"},
     "inputs": {"errors", "extras"},
     "columns": {"arguments", "errors"},
     "models": FOUNDATION | {"columns", "devices", "inputs"},

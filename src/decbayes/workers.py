@@ -22,6 +22,8 @@ cpu_count = cache(joblib.cpu_count)
 
 # Evaluations of lnΓ below which a thread costs more than it saves (about half a millisecond of work).
 WORTH_A_THREAD = 100_000
+# Numbers per task below which threads that call NumPy in turn take longer than one of them.
+HEAVY = 100_000
 
 
 def jobs() -> int:
@@ -78,9 +80,14 @@ def share_out(tasks: Iterable[Callable[[], object]]) -> None:
         helper.result()
 
 
-def gathered(tasks: Iterable[Callable[[], Result]]) -> list[Result]:
-    """What all tasks return, in their order; several are done at the same time."""
+def gathered(tasks: Iterable[Callable[[], Result]], *, size: int | None = None) -> list[Result]:
+    """What all tasks return, in their order; several are done at the same time.
+
+    Not where they are about few numbers each (`size` is of all of them): short calls of NumPy hinder each other.
+    """
     waiting = list(tasks)
+    if size is not None and size < HEAVY * len(waiting):
+        return [task() for task in waiting]
     found: dict[int, Result] = {}
 
     def do(number: int) -> None:

@@ -1,26 +1,31 @@
 // CUDA's words for a processor: the threads of a block take turns, and wait for each other where a GPU's would.
 //
 // Every thread is a fiber with a stack of its own. Lanes exchange values through two buffers in turn: a lane may be one
-// exchange ahead of the others, never two.
+// exchange ahead of the others, never two. Blocks run one after the other, or together: each in a thread of the
+// processor, with shared memory of its own.
 
 #include <csetjmp>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <stdexcept>
+#include <thread>
 #include <ucontext.h>
 #include <vector>
 
 #define __global__
 #define __device__
 #define __forceinline__ inline
-#define __shared__ static
+#define __launch_bounds__(threads)
+#define __shared__ static thread_local
+#define WAIT_UNTIL(condition) while (!(condition)) std::this_thread::yield()
 #define DYNAMIC_SHARED(type, name) type* name = reinterpret_cast<type*>(emulation::shared.data())
 
 struct Dimensions { unsigned x = 1; };
-static Dimensions threadIdx, blockIdx, blockDim;
+static thread_local Dimensions threadIdx, blockIdx, blockDim, gridDim;
 
 namespace emulation {
 
@@ -39,12 +44,12 @@ struct Warp {
     long arrivals = 0;
 };
 
-static std::vector<Fiber> fibers;
-static std::vector<Warp> warps;
-static std::vector<double> shared;
-static long barrier_arrivals, finished;
-static unsigned current;
-static jmp_buf scheduler;
+static thread_local std::vector<Fiber> fibers;
+static thread_local std::vector<Warp> warps;
+static thread_local std::vector<double> shared;
+static thread_local long barrier_arrivals, finished;
+static thread_local unsigned current;
+static thread_local jmp_buf scheduler;
 static std::function<void()> body;
 
 static void yield() {
@@ -83,14 +88,16 @@ static void run_block(unsigned threads) {
     }
 }
 
-static void launch(int blocks, int threads, int shared_bytes, std::function<void()> kernel) {
+static void launch(int blocks, int threads, int shared_bytes, bool together, std::function<void()> kernel) {
     body = std::move(kernel);
-    blockDim.x = threads;
-    for (int block = 0; block < blocks; ++block) {
-        blockIdx.x = block;
+    auto run = [=](int block) {
+        blockDim.x = threads, gridDim.x = blocks, blockIdx.x = block;
         shared.assign((shared_bytes + 7) / 8, NAN);  // what nobody has written must not be read
         run_block(threads);
-    }
+    };
+    std::vector<std::thread> running;
+    for (int block = 0; block < blocks; ++block) together ? (void)running.emplace_back(run, block) : run(block);
+    for (auto& each : running) each.join();
 }
 
 template <typename Value>
@@ -122,3 +129,16 @@ inline void __syncthreads() {
     ++emulation::barrier_arrivals;
     while (emulation::barrier_arrivals < (number + 1) * (long)blockDim.x) emulation::yield();
 }
+
+inline unsigned __ballot_sync(unsigned, bool chosen) {
+    unsigned all = 0;
+    for (unsigned lane = 0; lane < emulation::lanes; ++lane) {
+        unsigned own = emulation::exchanged((unsigned)chosen, lane);
+        all |= own << lane;
+    }
+    return all;
+}
+
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+inline unsigned atomicAdd(unsigned* at, unsigned more) { return __atomic_fetch_add(at, more, __ATOMIC_SEQ_CST); }

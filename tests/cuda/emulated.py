@@ -15,22 +15,23 @@ from decbayes.kernels.cuda.device import source
 
 HEADER = Path(__file__).parent / "emulated.h"
 COMPILER = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
-KERNEL = re.compile(r'extern "C" __global__ void (\w+)\(([^)]*)\)')
+KERNEL = re.compile(r'extern "C" __global__ (?:__launch_bounds__\(\d+\) )?void (\w+)\(([^)]*)\)')
 
 
 class EmulatedDevice:
     """A GPU made of NumPy arrays and fibers: slow, and exact about who waits for whom."""
 
-    xp = np
+    xp, processors = np, 3
 
-    def launch(self, file, name, blocks, threads, *arguments, shared_bytes=0, **constants):
+    def launch(self, file, name, blocks, threads, *arguments, shared_bytes=0, together=False, **constants):
         if not blocks:
             return
         values = [a.ctypes.data_as(ctypes.c_void_p) if isinstance(a, np.ndarray) else c_value(a) for a in arguments]
         addresses = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         if not all(a.flags.c_contiguous for a in arguments if isinstance(a, np.ndarray)):
             raise ValueError("kernels take contiguous arrays only")
-        getattr(library(file, **constants), f"emulate_{name}")(int(blocks), int(threads), int(shared_bytes), addresses)
+        size = int(blocks), int(threads), int(shared_bytes), int(together)
+        getattr(library(file, **constants), f"emulate_{name}")(*size, addresses)
 
     def to_host(self, array):
         return np.array(array)
@@ -56,7 +57,7 @@ def library(file, **constants):
         with tempfile.TemporaryDirectory(dir=folder) as build:
             code, built = Path(build) / "kernels.cpp", Path(build) / "kernels.so"
             code.write_text(text)
-            flags = ["-std=c++17", "-O2", "-w", "-shared", "-fPIC", "-U_FORTIFY_SOURCE", *defined]
+            flags = ["-std=c++17", "-O2", "-w", "-shared", "-fPIC", "-U_FORTIFY_SOURCE", "-pthread", *defined]
             subprocess.run([COMPILER, *flags, str(code), "-o", str(built)], check=True)
             built.replace(path)
     return ctypes.CDLL(str(path))
@@ -67,5 +68,6 @@ def entry(kernel):
     name, parameters = kernel
     types = [re.sub(r"\w+\s*$", "", parameter).strip() for parameter in parameters.split(",")]
     values = ", ".join(f"*({kind}*)arguments[{place}]" for place, kind in enumerate(types))
-    launch = f"emulation::launch(blocks, threads, shared_bytes, [=] {{ {name}({values}); }});"
-    return f'extern "C" void emulate_{name}(int blocks, int threads, int shared_bytes, void** arguments) {{ {launch} }}'
+    launch = f"emulation::launch(blocks, threads, shared_bytes, together, [=] {{ {name}({values}); }});"
+    sizes = "int blocks, int threads, int shared_bytes, int together"
+    return f'extern "C" void emulate_{name}({sizes}, void** arguments) {{ {launch} }}'

@@ -8,6 +8,7 @@ the slot has that word. No data is needed for it, and every count stays in the s
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csc_array, vstack
@@ -45,20 +46,23 @@ State = tuple[Array, Array]
 class Division:
     """How components are shared out: `shares[i]` is (components of site i, slots), `profiles` is (columns, slots).
 
-    What is slot k here is slot `names[k]` of the merge.
+    What is slot k here is slot `names[k]` of the merge. `received`, (columns, slots), is what the slots receive of all
+    sites together, if that is known already.
     """
 
     shares: tuple[Array, ...]
     profiles: Array
     names: Indices
+    received: Array | None = None
 
     def renamed(self, names: Indices) -> "Division":
         """The same with slot k called names[k]. Shares stay as they are, so that sums over slots keep their order."""
         return replace(self, names=names[self.names])
 
     def of_sites(self, shares: Iterable[Array]) -> "Division":
-        """The same for the sites, or for their components, in another order."""
-        return replace(self, shares=tuple(shares))
+        """The same for the sites, or for their components, in another order; or for some of the sites."""
+        own = tuple(shares)
+        return replace(self, shares=own, received=self.received if len(own) == len(self.shares) else None)
 
     def add_to(self, received: Array, site: int, rows: Rows, order: Indices) -> None:
         """Add what each slot receives of a site's rows to `received`, (columns, slots); rows in the given order."""
@@ -172,10 +176,10 @@ def likelihood(problem: Problem, division: Division) -> float:
     return float(sum(shared_likelihood(*rows.parts, shares, division.profiles) for rows, shares in pairs))
 
 
-def pruned(shares: Array) -> Array:
+def pruned(shares: Any) -> Any:
     """Shares without those that hardly count, so that what a slot receives is sparse."""
     kept = np.where(shares < NEGLIGIBLE, 0.0, shares)
-    return np.asarray(kept / kept.sum(axis=1, keepdims=True))
+    return kept / kept.sum(axis=1, keepdims=True)
 
 
 def whole(problem: Problem, labels: tuple[Indices, ...]) -> Array:

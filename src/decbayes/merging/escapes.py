@@ -1,10 +1,14 @@
 """Moves of whole slots: split one and join two others where that gains; join what the evidence does not part."""
 
+from collections.abc import Sequence
+from typing import Protocol
+
 import numpy as np
 from scipy.special import entr
 
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
+from decbayes.merging.components import Components
 from decbayes.merging.number import crowding
 from decbayes.merging.search import LEAST_GAIN, Search
 
@@ -15,7 +19,21 @@ MOST_NOISE = 1.0
 TRIED = 3
 
 
-def escape(search: Search, most: int) -> None:
+class Escaping(Protocol):
+    """What escapes need of a search, on the processor or elsewhere."""
+
+    components: Components
+    count: int
+    labels: Indices
+
+    def restart(self, labels: Indices) -> None: ...
+    def moves(self) -> float: ...
+    def value(self) -> float: ...
+    def join_losses(self) -> Array: ...
+    def halves(self, groups: Sequence[Indices]) -> list[tuple[Indices, float]]: ...
+
+
+def escape(search: Escaping, most: int) -> None:
     """Split a slot and join two others, then move on, for as long as that gains; at most so many times."""
     value = search.value()
     known: dict[bytes, tuple[Indices, float]] = {}
@@ -28,23 +46,22 @@ def escape(search: Search, most: int) -> None:
         value = search.value()
 
 
-def improves(search: Search, labels: Indices, value: float) -> bool:
+def improves(search: Escaping, labels: Indices, value: float) -> bool:
     """Whether a search from these labels ends above the value; it is left there in any case."""
     search.restart(labels)
     return search.moves() > value
 
 
-def proposals(search: Search, known: dict[bytes, tuple[Indices, float]], threshold: float) -> list[Indices]:
+def proposals(search: Escaping, known: dict[bytes, tuple[Indices, float]], threshold: float) -> list[Indices]:
     """Labels after splitting one slot and joining the two others that lose least, most promising first."""
     losses, found = search.join_losses(), []
-    for slot in range(search.count if search.count > 2 else 0):
-        members = np.flatnonzero(search.labels == slot)
+    groups = {slot: np.flatnonzero(search.labels == slot) for slot in range(search.count if search.count > 2 else 0)}
+    new = [members for members in groups.values() if len(members) > 1 and members.tobytes() not in known]
+    known.update(zip((members.tobytes() for members in new), search.halves(new), strict=True))
+    for slot, members in groups.items():
         if len(members) < 2:
             continue
-        key = members.tobytes()
-        if key not in known:
-            known[key] = halves(search, members)
-        half, gain = known[key]
+        half, gain = known[members.tobytes()]
         others = losses.copy()
         others[slot, :] = others[:, slot] = np.inf
         first, second = sorted(np.unravel_index(np.argmin(others), others.shape))
@@ -59,22 +76,6 @@ def relabelled(labels: Indices, moved: Indices, first: int, second: int) -> Indi
     after = np.where(labels == second, first, labels)
     after[moved] = second
     return after
-
-
-def halves(search: Search, members: Indices) -> tuple[Indices, float]:
-    """The members of a slot in two: from the one that fits worst and the one farthest from it; and what that gains."""
-    part = search.components.taken(members)
-    everyone = np.arange(len(part))
-    one = Search(part, np.zeros(len(part), dtype=np.intp), search.bases, 1)
-    whole, alone = one.value(), one.alone()
-    worst = int(np.argmax(alone - one.gains(everyone)[:, 0]))
-    one.restart(np.where(everyone == worst, 0, -1))
-    apart = alone - one.gains(everyone)[:, 0]
-    apart[worst] = -np.inf
-    start = np.full(len(part), -1, dtype=np.intp)
-    start[worst], start[int(np.argmax(apart))] = 0, 1
-    two = Search(part, start, search.bases, 2)
-    return two.labels, two.moves() - whole
 
 
 def vacate(search: Search) -> None:

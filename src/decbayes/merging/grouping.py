@@ -7,9 +7,11 @@ from typing import ClassVar
 import numpy as np
 
 from decbayes.arguments import check_whole
+from decbayes.devices import device_for
 from decbayes.families import Array
 from decbayes.families.groups import Groups
 from decbayes.families.matrices import Indices
+from decbayes.kernels.cuda.device import Device
 from decbayes.merging.components import (
     LEAST_EVIDENCE,
     Components,
@@ -18,11 +20,11 @@ from decbayes.merging.components import (
     earlier_components,
     prior_components,
 )
-from decbayes.merging.division import SITES_AT_A_TIME, divided, divisible
+from decbayes.merging.division import SITES_AT_A_TIME, Division, divided, divisible
 from decbayes.merging.escapes import escape, vacate
 from decbayes.merging.joins import grown_labels
 from decbayes.merging.names import homes
-from decbayes.merging.problem import Problem, Solution
+from decbayes.merging.problem import Problem, Slots, Solution
 from decbayes.merging.search import Search, empty_slots
 
 # Components without evidence, or with less than this share of the median, are placed when all others are.
@@ -34,6 +36,8 @@ CANDIDATES = 10
 # Numbers in all rows together (about 300 MB), and components, beyond which sites are taken some at a time, in so many
 # rounds: a few thousand components are searched as a whole, more would take too long.
 MOST_LOADED, MOST_SEARCHED, ROUNDS = 1 << 24, 5_000, 4
+# Numbers that all gains take together from which on a GPU is worth its launches.
+LARGE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -59,13 +63,21 @@ class Grouping:
         # Decided by size alone: files and memory must give the same result.
         large = is_large(problem)
         problem = problem if large else problem.loaded()
-        labels = streamed_labels(problem) if large else self._labels(problem)
+        device = None if large else device_of(problem)
+        labels = streamed_labels(problem) if large else self._labels(problem, device)
         sites = split(labels, [contents[0].count for contents in problem.contents])
-        at_once = SITES_AT_A_TIME if large else problem.sites
-        division = divided(problem, sites, self.passes, at_once) if self.passes and divisible(problem) else None
-        return Solution(sites, (), "none", division)
+        return Solution(sites, (), "none", self._division(problem, sites, large, device))
 
-    def _labels(self, problem: Problem) -> Indices:
+    def _division(self, problem: Problem, sites: Slots, large: bool, device: Device | None) -> Division | None:
+        if not self.passes or not divisible(problem):
+            return None
+        if device is None:
+            return divided(problem, sites, self.passes, SITES_AT_A_TIME if large else problem.sites)
+        from decbayes.merging.division_cuda import divided as divided_there
+
+        return divided_there(device, problem, sites, self.passes)
+
+    def _labels(self, problem: Problem, device: Device | None) -> Indices:
         count, components = problem.components, Components.of(problem.factors, problem.contents)
         base = bases(components.factors, float(components.evidence.sum()), count)
         if not problem.exchangeable:
@@ -74,13 +86,23 @@ class Grouping:
         labels, home = np.full(len(components), -1, dtype=np.intp), homes_of(problem, components)
         if len(main):
             own = None if home is None else home[main]
-            labels[main] = self._searched(problem, components.taken(main), base, count, own)
+            labels[main] = self._searched(problem, components.taken(main), base, count, own, device)
         return attached(components, labels, base, count)
 
     def _searched(
-        self, problem: Problem, components: Components, base: Sequence[Array], count: int, home: Indices | None
+        self,
+        problem: Problem,
+        components: Components,
+        base: Sequence[Array],
+        count: int,
+        home: Indices | None,
+        device: Device | None,
     ) -> Indices:
         anchors, fixed = earlier_components(problem), problem.since is not None or home is not None
+        if device is not None and not fixed and len(components) > count:
+            from decbayes.merging.grouping_cuda import searched
+
+            return searched(device, components, count, short=SHORT, escapes=self.escapes, announce=problem.announce)
         start = home if home is not None else start_labels(problem, components, base, count)
         search = Search(components, start, base, count, anchors, home)
         if anchors is not None:
@@ -108,6 +130,13 @@ def is_large(problem: Problem) -> bool:
         if numbers > MOST_LOADED or (components > MOST_SEARCHED and countable(problem)):
             return True
     return False
+
+
+def device_of(problem: Problem) -> Device | None:
+    """The GPU, if one is used, where components are counts and there are many."""
+    if len(problem.factors) > 1 or not countable(problem) or problem.evaluations(most=LARGE) < LARGE:
+        return None
+    return device_for()
 
 
 def countable(problem: Problem) -> bool:

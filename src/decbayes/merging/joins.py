@@ -77,13 +77,19 @@ def greedy_joins(components: Components, bases: Sequence[Array], fewest: int = 1
 
 def grown_labels(components: Components, bases: Sequence[Array], count: int) -> Indices:
     """So many groups by trees of consecutive components, and trees of those: no matrix of all pairs."""
-    size, group = len(components), max(GROUP, 2 * count)
-    if size <= 2 * group:
+    size, ends = len(components), tree_ends(len(components), count)
+    if len(ends) == 2:
         return greedy_joins(components, bases, min(count, size)).labels(min(count, size))
-    ends = np.linspace(0, size, -(-size // group) + 1).astype(int)
     labels, found = np.empty(size, dtype=np.intp), 0
     for first, last in pairwise(ends):
         own = greedy_joins(components.taken(np.arange(first, last)), bases, count).labels(count)
         labels[first:last] = own + found
         found += count
     return grown_labels(components.joined(labels, found), bases, count)[labels]
+
+
+def tree_ends(size: int, count: int) -> Indices:
+    """Where the trees of so many components begin and end: one for all if they are few."""
+    group = max(GROUP, 2 * count)
+    trees = 1 if size <= 2 * group else -(-size // group)
+    return np.linspace(0, size, trees + 1).astype(np.intp)

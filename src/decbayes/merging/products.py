@@ -37,7 +37,7 @@ def assigned_product(
     """λ0 + Σ_i (λ_i − λ0 in its slots), summed in the given order so that the result has the same bits each time."""
     if len(posteriors) == 1 and not assignments[0]:
         return posteriors[0]
-    sums = AssignedSums(structure)
+    sums = AssignedSums(structure, divisions)
     for site in order:
         sums.add(posteriors[site], assignments[site], site, divisions)
     totals = sums.contributions()

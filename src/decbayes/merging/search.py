@@ -159,6 +159,25 @@ class Search:
         others = np.where(filled & (slots != self.labels[:, None]), gains, -np.inf)
         return np.asarray(np.maximum(gains[everyone, self.labels] - others.max(axis=1), 0.0))
 
+    def halves(self, groups: Sequence[Indices]) -> list[tuple[Indices, float]]:
+        """The members of each slot in two, and what that gains."""
+        return [self._halved(members) for members in groups]
+
+    def _halved(self, members: Indices) -> tuple[Indices, float]:
+        """In two from the member that fits worst and the one farthest from it."""
+        part = self.components.taken(members)
+        everyone = np.arange(len(part))
+        one = Search(part, np.zeros(len(part), dtype=np.intp), self.bases, 1)
+        whole, alone = one.value(), one.alone()
+        worst = int(np.argmax(alone - one.gains(everyone)[:, 0]))
+        one.restart(np.where(everyone == worst, 0, -1))
+        apart = alone - one.gains(everyone)[:, 0]
+        apart[worst] = -np.inf
+        start = np.full(len(part), -1, dtype=np.intp)
+        start[worst], start[int(np.argmax(apart))] = 0, 1
+        two = Search(part, start, self.bases, 2)
+        return two.labels, two.moves() - whole
+
     def sweep(self, below: float = np.inf) -> bool:
         """Give every component that is not sure of its slot one chance to move; whether any did."""
         order = self.components.order

@@ -8,7 +8,6 @@ import numpy as np
 
 from decbayes.families import Array
 from decbayes.merging.components import Components, bases
-from decbayes.merging.escapes import halves
 from decbayes.merging.number import crowding, measured_noise, sampling_noise
 from decbayes.merging.search import Search
 from decbayes.symmetry import CoupledSet
@@ -75,7 +74,7 @@ def unlike_slots(search: Search) -> tuple[int, ...]:
     divided, gains = 2 * search.labels, np.zeros(search.count)
     for slot in np.flatnonzero(members > 1):
         own = np.flatnonzero(search.labels == slot)
-        half, gain = halves(search, own)
+        ((half, gain),) = search.halves([own])
         divided[own] += half
         gains[slot] = gain / crowding(len(own), float(search.freedom(np.array([slot]))[0]))
     apart = Search(search.components, divided, search.bases, 2 * search.count)

@@ -20,10 +20,15 @@ Assignment = Indices
 class AssignedSums:
     """Σ_i c_i of every factor in slots, through dense matrices: the union of many sparse ones is dense anyway."""
 
-    def __init__(self, structure: Structure) -> None:
+    def __init__(self, structure: Structure, known: Mapping[CoupledSet, Division] | None = None) -> None:
+        """Divisions that are `known` say what slots receive of all sites together: that is not added up again."""
         self.structure = structure
         self._totals = {name: np.zeros(prior.shape) for name, prior in structure.prior.items()}
         self._received: dict[str, tuple[Division, Array]] = {}
+        for coupled, division in (known or {}).items():
+            names = [name for name in coupled.factors if not structure.families[name].follows]
+            self._received |= {name: (division, division.received) for name in names if division.received is not None}
+        self._known = frozenset(self._received)
 
     def add(
         self,
@@ -33,13 +38,15 @@ class AssignedSums:
         divisions: Mapping[CoupledSet, Division] | None = None,
     ) -> None:
         """Add a posterior's components to their slots. A factor in no coupled set is added as it is."""
-        placed, divided = set(), divisions or {}
+        placed: set[str] = set()
+        divided = divisions or {}
         for coupled, slots in assignment.items():
             # Where components share a slot, the order in which they are added must not depend on anybody's labels.
             alone = coupled not in divided and len(np.unique(slots)) == len(slots)
-            order = identity(len(slots)) if alone else canonical_components(posterior, coupled)
-            for name in coupled.factors:
-                placed.add(name)
+            left = [name for name in coupled.factors if name not in self._known]
+            order = identity(len(slots)) if alone or not left else canonical_components(posterior, coupled)
+            placed.update(coupled.factors)
+            for name in left:
                 self._add(posterior, name, np.asarray(slots), order, site, divided.get(coupled))
         for name, total in self._totals.items():
             if name not in placed:

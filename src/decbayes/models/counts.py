@@ -83,7 +83,7 @@ class Counts:
             yield slice(first, last)
             first = last
 
-    @property
+    @cached_property
     def tokens(self) -> int:
         return int(self.frequencies.sum())
 

@@ -27,7 +27,7 @@ from decbayes.models.model import Method, Number, View, each
 from decbayes.models.number import Search, check_number, known_number
 from decbayes.models.points import check_fit
 from decbayes.models.tally import Tally
-from decbayes.models.topic_fit import NEGLIGIBLE, Site, fit_sites, search_of
+from decbayes.models.topic_fit import NEGLIGIBLE, Site, search_of
 from decbayes.models.topic_moves import ExpectedCounts, TopicMoves
 from decbayes.models.topic_pass import Steps
 from decbayes.models.topic_prediction import PREDICTION_STEPS, PREDICTION_TOLERANCE, Predicting
@@ -43,7 +43,7 @@ from decbayes.models.vocabulary import words_in_order
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet
-from decbayes.workers import gathered
+from decbayes.workers import HEAVY, gathered
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class LatentDirichletAllocation(Predicting):
         ascent = self._climbing(start)
         search = search_of(site, self._steps(), ascent, device_for(device), inside(progress, len(site.counts)))
         return fit_best(
-            lambda: search.begin(site.first(rng), site.first_tables()),
+            lambda: search.begin(site.first(rng).written_out(), site.first_tables()),
             search.step,
             lambda reached: site.posterior(search.statistics(reached), search.tables(reached)),
             ascent=ascent,
@@ -203,9 +203,12 @@ class LatentDirichletAllocation(Predicting):
         gpu = device_for(device)
         if gpu is None or self.auto or self.learns or self.learns_words:
             return super().fit_many(shards, rng=rng, priors=priors, starts=starts)
-        _ = self.structure  # made once, by nobody's thread
-        given = zip(shards, each(priors, shards), each(starts, shards), strict=True)
-        sites = gathered(partial(self._site, *site) for site in given)
+        from decbayes.models.topic_sites_cuda import fit_sites
+
+        nothing = Posterior.of_prior(self.structure)  # made once, by nobody's thread
+        given = zip(shards, priors or [nothing] * len(shards), each(starts, shards), strict=True)
+        size = sum(getattr(shard, "nnz", HEAVY * len(shards)) for shard in shards)
+        sites = gathered((partial(self._site, *site) for site in given), size=size)
         return fit_sites(sites, self._steps(), self._climbing(starts), gpu, rng.spawn(len(sites)))
 
     def contributed(self, posterior: Posterior, data: Any) -> Posterior:

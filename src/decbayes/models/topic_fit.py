@@ -1,8 +1,7 @@
 """Fits of topics: where they start, on which device they climb, and what of it becomes the posterior."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,14 +9,14 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from decbayes.families import Array, Dirichlet
+from decbayes.families.matrices import stored
 from decbayes.kernels.cuda.device import Device
-from decbayes.models.ascent import Ascent, Climb, Fit, Keep, Watch
+from decbayes.models.ascent import Ascent, Keep, Watch
 from decbayes.models.counts import Counts
 from decbayes.models.document_prior import SHARES, LearnedPrior, contributions
 from decbayes.models.topic_pass import Fresh, Statistics, Steps, Topics
 from decbayes.models.topic_search import TopicSearch
 from decbayes.posterior import Posterior
-from decbayes.workers import gathered
 
 # A start gives each topic the corpus's word frequencies and this share of one document's: enough to tell topics apart,
 # too little to tie them to that document.
@@ -49,16 +48,17 @@ class Site:
     counts: Counts
     prior: Posterior
     start: Posterior | None = None
-    before: Topics = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "before", topics_at(self.prior, self.counts))
+    @cached_property
+    def before(self) -> Topics:
+        return topics_at(self.prior, self.counts)
 
-    def first(self, rng: np.random.Generator) -> Array:
+    def first(self, rng: np.random.Generator) -> "First":
         """Statistics to start from: those that take the prior to `start`, or a random choice."""
+        topics = len(self.prior.structure.prior["topics"])
         if self.start is not None:
-            return topics_at(self.start, self.counts).alpha - self.before.alpha
-        return random_statistics(self.counts, len(self.before.totals), rng)
+            return First(topics, topics_at(self.start, self.counts).alpha - self.before.alpha)
+        return random_first(self.counts, topics, rng)
 
     @property
     def learned(self) -> LearnedPrior | None:
@@ -73,15 +73,43 @@ class Site:
         return np.append(begun.shares - self.learned.shares, begun.rate - self.learned.rate)
 
     def posterior(self, statistics: Array, tables: Array | None = None) -> Posterior:
-        contribution, own = self.prior.contribution["topics"], kept(statistics, self.counts)
-        parts = {"topics": contribution + csr_array(own, shape=contribution.shape)}
+        return self.posterior_of(kept(statistics), tables)
+
+    def posterior_of(self, entries: "Entries", tables: Array | None = None) -> Posterior:
+        """What statistics that are not negligible, and tables of the documents' prior, add to the prior."""
+        contribution, (data, rows, indptr) = self.prior.contribution["topics"], entries
+        own = csr_array((data, self.counts.words[rows], indptr), shape=contribution.shape)
+        parts = {"topics": contribution + own if len(stored(contribution)) else own}
         said = {} if tables is None else contributions(tables)
         parts |= {name: self.prior.contribution[name] + part for name, part in said.items()}
         return Posterior(self.prior.structure, parts)
 
 
-def kept(statistics: Array, counts: Counts) -> tuple[Array, NDArray[np.int64], NDArray[np.int64]]:
-    """What is not negligible of (words, topics) statistics, as the parts of a CSR matrix, topics × vocabulary."""
+@dataclass(frozen=True, eq=False)
+class First:
+    """Statistics to start from: an array (words, 1 or topics), and what single topics have of some words on top."""
+
+    topics: int
+    array: Array
+    added: tuple[NDArray[np.intp], NDArray[np.intp], Array] | None = None
+    """Words, topics and numbers."""
+
+    def written_out(self, xp: Any = np) -> Any:
+        """(words, topics), as an array of NumPy or of a GPU."""
+        statistics = xp.zeros((len(self.array), self.topics))
+        statistics += xp.asarray(self.array)
+        if self.added is not None:
+            words, topics, numbers = map(xp.asarray, self.added)
+            statistics[words, topics] += numbers
+        return statistics
+
+
+Entries = tuple[Array, NDArray[Any], NDArray[np.int64]]
+"""The parts of a CSR matrix, topics × words at hand."""
+
+
+def kept(statistics: Array) -> Entries:
+    """What is not negligible of (words, topics) statistics."""
     from decbayes.kernels.lda import keep_entries
 
     indptr, nothing = np.empty(statistics.shape[1] + 1, dtype=np.int64), np.empty(0)
@@ -89,7 +117,7 @@ def kept(statistics: Array, counts: Counts) -> tuple[Array, NDArray[np.int64], N
     indices, data = np.empty(indptr[-1], dtype=np.int32), np.empty(indptr[-1])
     if len(data):
         keep_entries(statistics, NEGLIGIBLE, indptr, indices, data)
-    return data, counts.words[indices], indptr
+    return data, indices, indptr
 
 
 def topics_at(posterior: Posterior, counts: Counts) -> Topics:
@@ -98,17 +126,19 @@ def topics_at(posterior: Posterior, counts: Counts) -> Topics:
     return Topics(np.ascontiguousarray(alpha[:, counts.words].T), alpha.sum(axis=1))
 
 
-def random_statistics(counts: Counts, topics: int, rng: np.random.Generator) -> Array:
+def random_first(counts: Counts, topics: int, rng: np.random.Generator) -> First:
     """Each topic has the word frequencies of the corpus, and a little of one document."""
-    statistics = np.repeat((1 - DISTINCTION) * counts.frequencies[:, None] / topics, topics, axis=1)
+    even = (1 - DISTINCTION) * counts.frequencies[:, None] / topics
     candidates = np.flatnonzero(counts.lengths())
-    chosen = rng.choice(candidates, topics, replace=len(candidates) < topics) if len(candidates) else candidates
-    for topic, number in enumerate(chosen.tolist()):
-        document = counts.part(slice(number, number + 1))
-        # Drawn around the document's frequencies: two topics that get the same document could not part otherwise.
-        drawn = rng.dirichlet(10.0 * document.data)
-        statistics[document.columns, topic] += DISTINCTION * counts.tokens / topics * drawn
-    return statistics
+    if not len(candidates):
+        return First(topics, even)
+    chosen = rng.choice(candidates, topics, replace=len(candidates) < topics)
+    documents = [counts.part(slice(number, number + 1)) for number in chosen.tolist()]
+    # Drawn around the document's frequencies: two topics that get the same document could not part otherwise.
+    drawn = np.concatenate([rng.dirichlet(10.0 * document.data) for document in documents])
+    owners = np.repeat(np.arange(topics), [len(document.data) for document in documents])
+    words = np.concatenate([document.columns for document in documents]).astype(np.intp)
+    return First(topics, even, (words, owners, DISTINCTION * counts.tokens / topics * drawn))
 
 
 def search_of(site: Site, steps: Steps, ascent: Ascent, device: Device | None, watch: Watch | None) -> Search:
@@ -138,41 +168,3 @@ def predicted(counts: Counts, shares: Array, topics: Topics) -> Array:
         probability = np.einsum("ij,ij->i", shares[span][part.rows()], means[part.columns])
         total[span] = np.bincount(part.rows(), part.data * np.log(probability), minlength=len(part))
     return total
-
-
-def fit_sites(
-    sites: Sequence[Site], steps: Steps, ascent: Ascent, device: Device, rngs: Sequence[np.random.Generator]
-) -> list[Fit]:
-    """Fits of several sites in the same launches; each ends when it has converged itself."""
-    from decbayes.models.topic_search_cuda import GpuSearch
-
-    search = GpuSearch(device, [site.counts for site in sites], [site.before for site in sites], steps, ascent)
-    best: list[Climb[Array]] = []
-    for _ in range(ascent.restarts + 1):
-        firsts = gathered(partial(site.first, rng) for site, rng in zip(sites, rngs, strict=True))
-        reached = climb_sites(search, firsts, ascent, [site.counts.tokens for site in sites])
-        best = [max(pair, key=lambda climb: climb.height) for pair in zip(best or reached, reached, strict=True)]
-    posteriors = gathered(partial(site.posterior, climb.state) for site, climb in zip(sites, best, strict=True))
-    pairs = zip(posteriors, best, strict=True)
-    return [Fit(posterior, climb.bound, climb.converged) for posterior, climb in pairs]
-
-
-def climb_sites(search: Any, firsts: Sequence[Array], ascent: Ascent, tokens: Sequence[int]) -> list[Climb[Array]]:
-    """Passes over all sites that have not converged yet."""
-    active, reached = np.array([size > 0 for size in tokens]), search.begin(firsts)
-    # Without words there is nothing to learn.
-    climbs = [
-        Climb(first, () if size else (0.0,), converged=not size) for first, size in zip(firsts, tokens, strict=True)
-    ]
-    for number in range(1, ascent.passes + 1):
-        reached, bounds = search.step(reached, active)
-        for site in np.flatnonzero(active).tolist():
-            bound = (*climbs[site].bound, float(bounds[site]))
-            ended = number > ascent.warm_up + 1 and abs(bound[-1] - bound[-2]) <= ascent.tolerance * tokens[site]
-            climbs[site] = Climb(climbs[site].state, bound, converged=ended)
-            if ended or number == ascent.passes:
-                climbs[site] = replace(climbs[site], state=search.statistics(reached, site))
-        active &= [not climb.converged for climb in climbs]
-        if not active.any():
-            break
-    return climbs

@@ -12,7 +12,7 @@ from scipy.special import digamma, gammaln, softmax
 from decbayes.families import Array
 from decbayes.models.counts import Counts
 from decbayes.models.number import Moves
-from decbayes.models.topic_fit import random_statistics
+from decbayes.models.topic_fit import random_first
 from decbayes.models.topic_pass import Fresh, Statistics, Steps, Topics, bound_of_topics
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class TopicMoves(Moves[ExpectedCounts]):
         self.observations, self.rows = counts.tokens, len(counts)
 
     def begin(self, count: int) -> ExpectedCounts:
-        return ExpectedCounts(random_statistics(self._counts, count, self._rng), np.ones((self.rows, count)))
+        return ExpectedCounts(random_first(self._counts, count, self._rng).written_out(), np.ones((self.rows, count)))
 
     def step(self, state: ExpectedCounts) -> tuple[ExpectedCounts, float]:
         count = state.statistics.shape[1]

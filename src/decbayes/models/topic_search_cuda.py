@@ -42,16 +42,16 @@ class GpuSearch:
         self.device, self.steps, self.ascent = device, steps, ascent
         self._xp, self._topics = device.xp, len(steps.prior)
         self.rows = spans_of([len(topics.alpha) for topics in before])
-        self._before = self._xp.asarray(np.concatenate([topics.alpha for topics in before]))
+        self._before = joined_there(self._xp, [topics.alpha for topics in before])
         self._before_totals = np.stack([topics.totals for topics in before])
-        self._row_sites = self._xp.asarray(owners(self.rows))
+        self.row_sites = self._xp.asarray(owners(self.rows))
         self._prior = self._xp.asarray(steps.prior.astype(np.float32))
         self._blocks = Spans(device, self.rows, ROWS)
         self._corpus = GpuCorpus(device, sites, [span.start for span in self.rows], self._topics)
 
-    def begin(self, statistics: Sequence[Array]) -> GpuReached:
-        totals = np.stack([site.sum(axis=0) for site in statistics])
-        return GpuReached(self._xp.asarray(np.concatenate(statistics)), totals)
+    def begin(self, statistics: Sequence[Any]) -> GpuReached:
+        whole = joined_there(self._xp, statistics)
+        return GpuReached(whole, self._sums(whole, self._xp.zeros(len(whole)))[0])
 
     def step(self, reached: GpuReached, active: NDArray[np.bool_] | None = None) -> tuple[GpuReached, Array]:
         """One pass over the documents of the sites that are `active`; the bound of each site."""
@@ -87,7 +87,7 @@ class GpuSearch:
         return np.concatenate(gammas).astype(np.float64), np.concatenate(bounds).astype(np.float64)
 
     def _expect(self, statistics: Any, totals: Array, flags: Any) -> tuple[Any, Any, Any]:
-        xp, rows = self._xp, len(self._row_sites)
+        xp, rows = self._xp, len(self.row_sites)
         weights, scales = xp.empty((rows, self._topics), dtype=np.float32), xp.empty(rows, dtype=np.float32)
         divergences = xp.zeros(rows)
         self.device.launch(
@@ -98,7 +98,7 @@ class GpuSearch:
             self._before,
             statistics,
             xp.asarray(digamma(totals)),
-            self._row_sites,
+            self.row_sites,
             flags,
             np.int32(rows),
             weights,
@@ -156,3 +156,9 @@ def total_divergences(totals: Array, before: Array) -> Array:
     from decbayes.kernels.lda import divergence
 
     return np.array([divergence(after, prior) for after, prior in zip(totals, before, strict=True)])
+
+
+def joined_there(xp: Any, parts: Sequence[Any]) -> Any:
+    """Arrays, from wherever they are, as one on the GPU."""
+    there = [xp.asarray(part) for part in parts]
+    return there[0] if len(there) == 1 else xp.concatenate(there)

@@ -3,29 +3,7 @@
 // Slots are rows of (slots, width) matrices: alpha = start + added, and a table of lnGamma(alpha), zero where alpha is
 // outside the domain. Sparse rows are given by where each starts and stops in `indices` and `data`.
 
-#define LANES 32
-#define WARPS 8
-#define EVERY_LANE 0xffffffffu
-
-typedef long long int64;
-
-template <typename Real>
-__device__ __forceinline__ Real sum_of_lanes(Real value) {
-    for (int step = LANES / 2; step; step /= 2) value += __shfl_xor_sync(EVERY_LANE, value, step);
-    return value;
-}
-
-// The sum over all threads of a block of WARPS warps, in thread 0.
-template <typename Real>
-__device__ __forceinline__ Real sum_of_block(Real value, Real* partial) {
-    value = sum_of_lanes(value);
-    __syncthreads();
-    if (threadIdx.x % LANES == 0) partial[threadIdx.x / LANES] = value;
-    __syncthreads();
-    value = 0;
-    for (int warp = 0; warp < WARPS; ++warp) value += partial[warp];
-    return value;
-}
+#include "sums.cuh"
 
 // added[slots[i]] += sign * row components[i]; a component below zero is none. A block per place.
 extern "C" __global__ void add_rows(
@@ -42,7 +20,6 @@ extern "C" __global__ void add_rows(
 extern "C" __global__ void tabulate(
     const int* slots, int width, const double* start, const double* added, double* alpha, double* table, int* outside
 ) {
-    __shared__ int partial[WARPS];
     int64 first = (int64)slots[blockIdx.x] * width;
     int wrong = 0;
     for (int column = threadIdx.x; column < width; column += blockDim.x) {
@@ -51,7 +28,7 @@ extern "C" __global__ void tabulate(
         table[first + column] = value > 0 ? lgamma(value) : 0.0;
         wrong += !(value > 0);
     }
-    wrong = sum_of_block(wrong, partial);
+    wrong = sum_of_block(wrong);
     if (threadIdx.x == 0) outside[slots[blockIdx.x]] = wrong;
 }
 
@@ -61,7 +38,6 @@ extern "C" __global__ void take_out(
     int width, int longest, const double* start, const double* added, const int* outside, double* alpha, double* table,
     double* kept, int* wrong
 ) {
-    __shared__ int partial[WARPS];
     int slot = slots[blockIdx.x], row = held[blockIdx.x], left = 0;
     int64 first = (int64)slot * width;
     if (row >= 0) {
@@ -76,7 +52,7 @@ extern "C" __global__ void take_out(
             table[place] = rest > 0 ? lgamma(rest) : 0.0;
         }
     }
-    left = sum_of_block(left, partial);
+    left = sum_of_block(left);
     if (threadIdx.x == 0) wrong[blockIdx.x] = outside[slot] + left;
 }
 
@@ -101,8 +77,6 @@ extern "C" __global__ void place_gains(
     const double* row_sums, const double* totals, int width, const double* alpha, const double* table, const int* wrong,
     double* gains
 ) {
-    __shared__ double sums[WARPS];
-    __shared__ int counts[WARPS];
     int place = blockIdx.x / components, component = blockIdx.x % components, mended = 0, outside = 0;
     int64 first = (int64)slots[place] * width;
     double gain = 0;
@@ -112,9 +86,9 @@ extern "C" __global__ void place_gains(
         outside += !(after > 0);
         gain += (after > 0 ? lgamma(after) : 0.0) - table[first + indices[e]];
     }
-    gain = sum_of_block(gain, sums);
-    mended = sum_of_block(mended, counts);
-    outside = sum_of_block(outside, counts);
+    gain = sum_of_block(gain);
+    mended = sum_of_block(mended);
+    outside = sum_of_block(outside);
     if (threadIdx.x) return;
     double total = totals[place], summed = total + row_sums[component];
     bool inside = summed > 0 && !outside && mended == wrong[place];

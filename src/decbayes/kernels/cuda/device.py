@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.resources import files
 from typing import Any, Protocol
 
@@ -12,9 +13,24 @@ class Device(Protocol):
     xp: Any
 
     def launch(
-        self, file: str, name: str, blocks: int, threads: int, *arguments: Any, shared_bytes: int = 0, **constants: int
+        self,
+        file: str,
+        name: str,
+        blocks: int,
+        threads: int,
+        *arguments: Any,
+        shared_bytes: int = 0,
+        together: bool = False,
+        **constants: int,
     ) -> None:
-        """Run a kernel in so many blocks of so many threads; the constants are known when its file is compiled."""
+        """Run a kernel in so many blocks of so many threads; the constants are known when its file is compiled.
+
+        Blocks that wait for each other run `together`: there may be as many as `processors`.
+        """
+
+    @property
+    def processors(self) -> int:
+        """How many blocks of any size run at the same time."""
 
     def to_host(self, array: Any) -> Any:
         """A NumPy array with the same content."""
@@ -24,8 +40,9 @@ class Device(Protocol):
 
 
 def source(file: str) -> str:
-    """The text of a file of kernels."""
-    return files(__package__).joinpath(file).read_text(encoding="utf-8")
+    """The text of a file of kernels, with what it includes."""
+    text = files(__package__).joinpath(file).read_text(encoding="utf-8")
+    return re.sub(r'#include "(\w+\.cuh)"', lambda found: source(found[1]), text)
 
 
 class CudaDevice:
@@ -37,7 +54,15 @@ class CudaDevice:
         self._kernels: dict[tuple[str, ...], Any] = {}
 
     def launch(
-        self, file: str, name: str, blocks: int, threads: int, *arguments: Any, shared_bytes: int = 0, **constants: int
+        self,
+        file: str,
+        name: str,
+        blocks: int,
+        threads: int,
+        *arguments: Any,
+        shared_bytes: int = 0,
+        together: bool = False,
+        **constants: int,
     ) -> None:
         if not blocks:
             return
@@ -45,6 +70,10 @@ class CudaDevice:
         if shared_bytes > kernel.max_dynamic_shared_size_bytes:
             kernel.max_dynamic_shared_size_bytes = shared_bytes
         kernel((blocks,), (threads,), arguments, shared_mem=shared_bytes)
+
+    @property
+    def processors(self) -> int:
+        return int(self.xp.cuda.Device().attributes["MultiProcessorCount"])
 
     def to_host(self, array: Any) -> Any:
         return self.xp.asnumpy(array)

@@ -5,16 +5,11 @@
 // Documents are worked on by a block of a few warps each, with topics over lanes; a word's statistics by a warp. Sums
 // are taken in an order that does not depend on which block comes first, so the same data give the same bits.
 
-#ifndef DYNAMIC_SHARED
-#define DYNAMIC_SHARED(type, name) extern __shared__ type name[]
-#endif
-#define LANES 32
+#include "sums.cuh"
+
 #define PER_LANE ((TOPICS + LANES - 1) / LANES)
-#define EVERY_LANE 0xffffffffu
 // Keeps n / sum finite when every term underflows; such a word then counts for no topic.
 #define TINY 1e-30f
-
-typedef long long int64;
 
 // psi(x) = log(y) - c with y = x or x + 8, as in ../special.py.
 template <typename Real>
@@ -47,12 +42,6 @@ __device__ __forceinline__ float exp_digammaf(float x) {
     float y, c;
     digamma_parts(x, &y, &c);
     return y * expf(-c);
-}
-
-template <typename Real>
-__device__ __forceinline__ Real sum_of_lanes(Real value) {
-    for (int step = LANES / 2; step; step /= 2) value += __shfl_xor_sync(EVERY_LANE, value, step);
-    return value;
 }
 
 // Lane l gets the sum of the (l % 4)-th value over all lanes: six exchanges instead of twenty.
