@@ -9,7 +9,8 @@ import numpy as np
 from decbayes.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.families.matrices import Indices
-from decbayes.merging.alignment import Alignment, check_assignments
+from decbayes.merging.alignment import Alignment
+from decbayes.merging.assignments import check_assignments
 from decbayes.merging.canonical import Canonical, canonical_order
 from decbayes.merging.coupled import constant, coupled_problem, fitting
 from decbayes.merging.grouping import Grouping
