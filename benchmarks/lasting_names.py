@@ -1,6 +1,6 @@
 """Do topics keep their names? Ten sites get a tenth more documents every day; topics are merged each evening.
 
-    python benchmarks/lasting_names.py [--quick] [--days 20] [--sites 10] [--seeds 3]
+    python benchmarks/lasting_names.py [--quick] [--days 20] [--sites 10] [--seeds 3] [--births 110] [--only WAY]
 
 Documents of 20 Newsgroups are dealt out at random. Each site begins with 150 and adds each day's to its own posterior.
 Printed is the share of tokens, in documents that nobody fits, whose most probable topic has the same name on the next
@@ -35,18 +35,20 @@ def main():
     parser.add_argument("--days", type=int, default=20)
     parser.add_argument("--sites", type=int, default=10)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--births", type=int, default=110, help="streams with a new topic")
+    parser.add_argument("--only", choices=[*WAYS], help="one way only")
     options = parser.parse_args()
     if options.quick:
-        options.days, options.sites, options.seeds = 3, 3, 1
+        options.days, options.sites, options.seeds, options.births = 3, 3, 1, 2
     results = {}
     for seed in range(options.seeds):
         stream = dealt(options, seed)
-        for way, merges in WAYS.items():
-            stayed, score = watched(merges(stream, seed))
+        for way in [options.only] if options.only else WAYS:
+            stayed, score = watched(WAYS[way](stream, seed))
             results.setdefault(way, []).append((min(stayed), float(np.mean(stayed)), score))
             told = f"mean {np.mean(stayed):.3f}  least {min(stayed):.3f}  score {score:.3f}"
             print(f"seed {seed}  {way:8}  {told}", flush=True)
-    waits = [new_topic(seed) for seed in range(2 if options.quick else 20)]
+    waits = [new_topic(seed) for seed in range(options.births)]
     seen = [wait for wait in waits if wait is not None]
     named = sum(wait <= 1 for wait in seen)
     print(f"a topic that two sites have found anew has a new name within a day: {named} of {len(seen)}")

@@ -20,12 +20,14 @@ merged into 20 slots (`--topics`). Scores are log-likelihoods per held-out word,
 
 Also how much larger wide posteriors are, how many slots `components="auto"` finds, and the processor time of a merge
 beside that of `Hierarchical` (best of three each, one thread). Each seed is printed as soon as it is done. The last
-line is one JSON object with the medians.
+line is one JSON object with the medians. `--cache` keeps the fits, and what each way has scored: a run that was stopped
+goes on there. Take another folder when the code has changed.
 """
 
 import argparse
 import json
 import time
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -88,42 +90,75 @@ def one_seed(options, sites, split, seed):
     score, topics, rows = data.scorer(), options.topics, shards(data, sites, split, seed)
     folder = options.cache and Path(options.cache) / f"{options.corpus}-{split}-{sites}-{seed}"
     own, wide = (fitted(data, rows, number, seed, folder) for number in (topics, 2 * topics))
-    with parallel_config(n_jobs=1):
-        one_to_one, slow = seconds(lambda: db.merge(own, solver=db.Hierarchical()))
-        merged, fast = seconds(lambda: db.merge(own))
-    found = {
-        "one-to-one": score(one_to_one),
-        "Ward": score(by_ward(own, topics)),
-        "merge": score(merged),
-        "wide": score(db.merge(wide, components=topics)),
-        "time beside one-to-one": fast / slow,
-        "bytes of wide beside own": sum(map(size, wide)) / sum(map(size, own)),
-        "slots by auto": topics_of(db.merge(own, components="auto")),
-    }
-    for name, posterior in free_numbers(own, topics).items():
-        found[name], found[f"{name} topics"] = score(posterior), topics_of(posterior)
-    if options.refine:
+
+    def merges():
+        with parallel_config(n_jobs=1):
+            one_to_one, slow = seconds(lambda: db.merge(own, solver=db.Hierarchical()))
+            merged, fast = seconds(lambda: db.merge(own))
+        return {"one-to-one": score(one_to_one), "merge": score(merged), "time beside one-to-one": fast / slow}
+
+    def widths():
+        ratio = sum(map(size, wide)) / sum(map(size, own))
+        return {"wide": score(db.merge(wide, components=topics)), "bytes of wide beside own": ratio}
+
+    def refined():
         shares, rng = [data.counts[shard] for shard in rows], np.random.default_rng(seed)
-        refined = db.refine(data.model(topics), shares, own, rounds=3, rng=rng, schedule="parallel")
-        found["refined"] = score(refined.merged)
+        after = db.refine(data.model(topics), shares, own, rounds=3, rng=rng, schedule="parallel")
+        return {"refined": score(after.merged)}
+
+    ways = {
+        "merges": merges,
+        "widths": widths,
+        "Ward": lambda: {"Ward": score(by_ward(own, topics))},
+        "auto": lambda: {"slots by auto": topics_of(db.merge(own, components="auto"))},
+        **{way: partial(free_number, way, own, topics, score) for way in FREE},
+        **({"refined": refined} if options.refine else {}),
+    }
+    return {name: value for way, task in ways.items() for name, value in kept(folder, f"{topics}-{way}", task).items()}
+
+
+def kept(folder, name, task):
+    """What a way has scored, from the cache if it is there."""
+    file = folder and folder / f"{name}.json"
+    if file and file.exists():
+        return json.loads(file.read_text())
+    found = task()
+    if file:
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(found))
     return found
 
 
-def free_numbers(own, topics):
-    """The merges that have as many topics as come."""
+def free_number(way, own, topics, score):
+    """The score, and the number, of a merge that has as many topics as come; nothing where there is none."""
+    merged = FREE[way](own, topics)
+    return {} if merged is None else {way: score(merged), f"{way} topics": topics_of(merged)}
+
+
+def nearest_spahm(own, topics):
     matched = [by_spahm(own, noise) for noise in NOISES]
-    found = {"cosine 0.7": by_cosine(own), "SPAHM": min(matched, key=lambda each: abs(topics_of(each) - topics))}
+    return min(matched, key=lambda each: abs(topics_of(each) - topics))
+
+
+def ensemble(own, topics):
     try:
-        stable = by_ensemble(own)
+        return by_ensemble(own)
     except ImportError:
-        stable = None
-    return found if stable is None else {**found, "ensemble": stable}
+        return None
+
+
+FREE = {"cosine 0.7": lambda own, topics: by_cosine(own), "SPAHM": nearest_spahm, "ensemble": ensemble}
 
 
 def whole_fit(options, seed):
     data = corpus(options.corpus, options.wheel)
-    rng = np.random.default_rng([seed, 99])
-    return data.scorer()(data.model(options.topics).fit(data.counts[~data.held_out], rng=rng).posterior)
+
+    def fit():
+        rng = np.random.default_rng([seed, 99])
+        return {"score": data.scorer()(data.model(options.topics).fit(data.counts[~data.held_out], rng=rng).posterior)}
+
+    folder = options.cache and Path(options.cache) / f"{options.corpus}-whole"
+    return kept(folder, f"{options.topics}-{seed}", fit)["score"]
 
 
 def settings(options):
@@ -143,7 +178,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--refine", action="store_true", help="also three rounds of refinement")
     parser.add_argument("--jobs", type=int, default=1, help="processes that work at the same time")
-    parser.add_argument("--cache", help="folder that keeps the fitted posteriors")
+    parser.add_argument("--cache", help="folder that keeps fits and scores")
     parser.add_argument("--quick", action="store_true", help="ten sites and one seed only")
     options = parser.parse_args()
     if options.quick:

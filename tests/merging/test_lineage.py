@@ -14,9 +14,10 @@ from test_grouping import COUPLED, drawn, information, posterior
 
 import decbayes as db
 from decbayes.errors import InvalidFile, InvalidPosterior, StructureMismatch
+from decbayes.merging import number
+from decbayes.merging.births import found_apart
 from decbayes.merging.components import Components, bases
 from decbayes.merging.coupled import coupled_problem
-from decbayes.merging.grouping import found_apart
 from decbayes.merging.names import inherited
 from decbayes.merging.search import Search
 
@@ -164,7 +165,8 @@ class TestFollow:
         base = bases(components.factors, float(components.evidence.sum()), 3)
         search = Search(components, np.array([1, 1, 0]), base, 3, anchors)
         assert int(search.lost().argmax()) == 2
-        assert found_apart(search, 2) in (0, 1)
+        known = np.array([True, True, False])
+        assert found_apart(search, 2, known, np.arange(3))[0] in (0, 1)
 
     def test_words_are_divided_as_an_earlier_merge_has_them(self):
         """Nobody here tells the two topics apart; the merge before them did."""
@@ -173,6 +175,42 @@ class TestFollow:
         merged = db.merge(sites, since=posterior(100.0 * TRUTH[:2]))
         shares = merged.contribution["topics"].toarray() @ TRUTH.T * 4.0
         np.testing.assert_allclose(shares[:, :2], 100.0 * np.eye(2), atol=2.0)
+
+    def test_of_what_was_there_before_most_stays_where_it_was(self):
+        """Sites tell two topics apart in another way than the day before. No count is lost, and what each site has put
+        into the slots adds up."""
+        before = posterior(np.array([[80.0, 20.0, 50.0], [20.0, 80.0, 50.0]]))
+        sites = [posterior(scale * np.array([[30.0, 10.0, 0.0], [10.0, 20.0, 40.0]])) for scale in (1.0, 2.0)]
+        found = db.align(sites, since=before)
+        free = {each: replace(division, steady=None) for each, division in found.divisions.items()}
+        moved = replace(found, lineage=None, divisions=free).merged().contribution["topics"].toarray()
+        held = before.contribution["topics"].toarray()
+        held *= np.minimum(1.0, moved.sum(axis=1) / held.sum(axis=1))[:, None]
+        stays = 0.6 * held / np.maximum(held.sum(axis=0), moved.sum(axis=0))
+        expected = moved * (1.0 - stays.sum(axis=0)) + stays * moved.sum(axis=0)
+        merged = found.merged().contribution["topics"].toarray()
+        assert np.abs(merged - moved).max() > 1.0
+        np.testing.assert_allclose(merged, expected, rtol=1e-9)
+        np.testing.assert_allclose(merged.sum(axis=0), 3.0 * np.array([40.0, 30.0, 40.0]))
+        parts = [each.contribution["topics"].toarray() for each in found.relabelled()]
+        np.testing.assert_allclose(sum(parts), merged, rtol=1e-9)
+
+    def test_a_topic_that_is_gone_keeps_nothing(self):
+        """All of its words are in other topics, too."""
+        profiles = np.array([[0.6, 0.2, 0.1, 0.1], [0.1, 0.1, 0.2, 0.6], [0.05, 0.45, 0.45, 0.05]])
+        mixed = posterior(40.0 * profiles[:2].sum(axis=0, keepdims=True))
+        found = db.align([*[posterior(40.0 * profiles[:2])] * 2, mixed], since=posterior(100.0 * profiles))
+        assert found.divisions
+        assert found.merged().contribution["topics"].sum(axis=1)[2] < 1.0
+
+    @pytest.mark.parametrize(("finders", "slots"), [(1, 2), (2, 3)])
+    def test_what_two_sites_have_found_since_gets_a_slot(self, finders, slots, rng, monkeypatch):
+        monkeypatch.setattr(number, "descend", lambda components, start: (2, False, 1.0))
+        before = db.merge([drawn(rng, TRUTH, (0, 1), 2000) for _ in range(4)])
+        sites = [drawn(rng, TRUTH, (0, 1, 2) if site < finders else (0, 1), 2000) for site in range(4)]
+        after = db.merge(sites, components="auto", since=before)
+        assert len(after.ids) == slots
+        assert set(before.ids) <= set(after.ids)
 
     def test_fewer_slots_keep_what_can_be_kept(self, rng):
         before = db.follow(*[merged_of(rng, (0, 1, 2, 3))] * 2).posterior

@@ -49,6 +49,21 @@ def test_a_version_loses_what_it_knows_alone_less_what_it_adds():
     np.testing.assert_allclose(found.apart[:, 0], [lost / 50.0, lost / 55.0])
 
 
+def test_an_alignment_says_which_slots_hold_unlike_things_and_what_to_do(rng):
+    rows = [rng.poisson(4.0 * (SHARED if site % 2 else RIGHT)).astype(float) for site in range(12)]
+    sites = [db.Posterior(topics(1, 6), {"topics": row[None]}) for row in rows]
+    one, two = (db.align(sites, components=number) for number in (1, 2))
+    (said,) = one.remarks()
+    assert said.startswith("1 of 1 slots hold components that differ (0). More components than 1 would")
+    assert str(one) == f"12 posteriors in 1 slots, J = {one.objective[-1]:,.1f}\n{said}"
+    assert "components that differ" in one._repr_html_()
+    assert two.remarks() == ()
+    assert str(two) == f"12 posteriors in 2 slots, J = {two.objective[-1]:,.1f}"
+    assert Shared(np.ones((1, 3)), np.zeros((1, 3)), ((0, 2),), ()).remarks() == (
+        "Nearly the same: slots 0 and 2. Fewer components would merge them.",
+    )
+
+
 @pytest.mark.parametrize(("second", "unlike"), [(SHARED, ()), (RIGHT, (0,))])
 def test_a_slot_that_holds_two_things_is_named(second, unlike, rng):
     """Twelve sites with one topic each, of one kind or of two, in a single slot."""

@@ -168,19 +168,6 @@ def finite(margin: float) -> float | None:
     return float(margin) if np.isfinite(margin) else None
 
 
-def remarks(shared: Shared) -> Iterator[str]:
-    """What deserves a look, each with the remedy."""
-    if shared.duplicates:
-        pairs = ", ".join(f"{first} and {second}" for first, second in shared.duplicates)
-        yield f"Nearly the same: slots {pairs}. Fewer --components would merge them."
-    if shared.unlike:
-        slots, count = ", ".join(map(str, shared.unlike)), shared.evidence.shape[1]
-        yield (
-            f"{len(shared.unlike)} of {count} slots hold components that differ ({slots}). "
-            f"More --components than {count} would give them slots of their own; auto looks for how many."
-        )
-
-
 def print_influence(found: Alignment, names: list[str]) -> None:
     """Who has how much to do with the merge, and who disagrees with all others. Nobody is left out for it."""
     influence = found.influence()

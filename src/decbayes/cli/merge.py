@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
-from decbayes.cli.explain import print_alignment, print_differences, print_influence, remarks, shared_rows
+from decbayes.cli.explain import print_alignment, print_differences, print_influence, shared_rows
 from decbayes.cli.outputs import DPI, Dpi, check_output, check_picture, save_picture
 from decbayes.cli.overlap import overlaps_from
 from decbayes.cli.quality import quality_of, remarks_on
@@ -32,6 +32,7 @@ from decbayes.merging import (
     product,
     tree,
 )
+from decbayes.merging.alignment import MOST_LOOKED_AT
 from decbayes.merging.columns import same_columns
 from decbayes.merging.problem import Solver
 from decbayes.merging.solving import Number
@@ -42,8 +43,6 @@ from decbayes.updates.rounds import Sent, check_once, together
 # Observations (or words) times components that are simulated and fitted again unasked: a matter of seconds.
 QUICK = 100_000
 SIMULATED = 100
-# Sites of which it is worth the time to find out, unasked, whether unlike things were merged.
-MOST_LOOKED_AT = 100
 TOP_WORDS = 10
 
 Solvers = Literal["grouping", "matching", "swaps", "exhaustive", "hierarchical"]
@@ -245,9 +244,8 @@ def report(found: Alignment, path: Path) -> None:
             messages().print(plain(str(event)))
     if len(found.posteriors) > MOST_LOOKED_AT:
         return
-    for shared in found.shared().values():
-        for remark in remarks(shared):
-            messages().print(remark)
+    for remark in found.remarks():
+        messages().print(remark)
     for told in advice(found):
         messages().print(plain(" ".join(told)))
 

@@ -12,6 +12,7 @@ from decbayes.arguments import check_kind
 from decbayes.display import Displayed
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
+from decbayes.merging.assignments import check_assignments, distinct, filled_by
 from decbayes.merging.components import LEAST_EVIDENCE, Components
 from decbayes.merging.confidence import Confidence, Reliability, checked_overlaps
 from decbayes.merging.coupled import constant, coupled_problem, fitting
@@ -35,6 +36,8 @@ Assignments = tuple[Mapping[CoupledSet, Assignment], ...]
 # Observations per parameter that a site should have in a component: with fewer, its own fit is not where the fit of all
 # data would have been.
 LEAST_PER_PARAMETER = 5.0
+# Sites of which it is worth the time to find out, unasked, whether unlike things were merged.
+MOST_LOOKED_AT = 100
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,13 @@ class Alignment(Displayed):
         if not is_permutation(self.order, len(self.posteriors)):
             raise StructureMismatch(f"order must name each of the {len(self.posteriors)} posteriors once.")
         object.__setattr__(self, "divisions", MappingProxyType(dict(self.divisions)))
+
+    def __str__(self) -> str:
+        """What was merged into what, and what deserves a look, where that is soon found out."""
+        sizes = ", ".join(str(self.structure.components(coupled)) for coupled in self.structure.symmetry)
+        reached = f", J = {self.objective[-1]:,.1f}" if self.objective else ""
+        told = self.remarks() if len(self.posteriors) <= MOST_LOOKED_AT else ()
+        return "\n".join([f"{len(self.posteriors)} posteriors in {sizes or 'no'} slots{reached}", *told])
 
     @property
     def permutations(self) -> tuple[Mapping[CoupledSet, Permutation], ...]:
@@ -208,6 +218,10 @@ class Alignment(Displayed):
         """Who has what: for each slot the sites that support it, with how much, and how far their versions differ."""
         return {coupled: shared_components(self, coupled) for coupled in self.structure.symmetry}
 
+    def remarks(self) -> tuple[str, ...]:
+        """Slots that hold unlike things, or are nearly the same, each with the remedy."""
+        return tuple(remark for shared in self.shared().values() for remark in shared.remarks())
+
     def heterogeneity(self, calibrated: Posterior | None = None) -> Mapping[CoupledSet, Heterogeneity]:
         """Whether the sites' versions of each slot differ by more than chance, and by how much; also of coefficients.
 
@@ -258,33 +272,3 @@ class Alignment(Displayed):
     def _problem(self, coupled: CoupledSet, *, padded: bool = False) -> Problem:
         held = fitting(self.posteriors, self.structure) if padded else self.posteriors
         return coupled_problem(held, coupled, self.structure)
-
-
-def filled_by(slots: Assignment, count: int) -> Permutation:
-    if not distinct(slots):
-        raise StructureMismatch("Several components of one posterior share a slot; `assignments` says which.")
-    filled = np.full(count, -1, dtype=np.intp)
-    filled[slots] = np.arange(len(slots))
-    return filled
-
-
-def distinct(slots: Assignment) -> bool:
-    return len(np.unique(slots)) == len(slots)
-
-
-def check_assignments(assignments: Sequence[Mapping[CoupledSet, Assignment]], sites: int, structure: Structure) -> None:
-    """Refuse assignments that are not one for each posterior, or name slots that do not exist."""
-    if len(assignments) != sites:
-        raise StructureMismatch(f"There are {sites} posteriors and {len(assignments)} assignments.")
-    for site, assignment in enumerate(assignments):
-        if not isinstance(assignment, Mapping):
-            raise StructureMismatch(f"Assignment {site} must map each coupled set to slots.")
-        for coupled in structure.symmetry:
-            given = assignment.get(coupled, ())
-            slots = np.asarray(given)
-            whole = slots.ndim == 1 and slots.size and slots.dtype.kind in "ui" and not np.ma.is_masked(given)
-            if not whole or slots.min() < 0 or slots.max() >= structure.components(coupled):
-                raise StructureMismatch(
-                    f"Assignment {site} has {assignment.get(coupled)!r} for {coupled}: it names a slot for each "
-                    f"component, as integers from 0 to {structure.components(coupled) - 1}."
-                )

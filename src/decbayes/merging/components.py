@@ -90,16 +90,21 @@ def prior_components(factors: Sequence[Factor]) -> Components:
     return Components.of(factors, [tuple(contents)])
 
 
-def earlier_components(problem: Problem) -> Components | None:
+def earlier_components(problem: Problem, slots: int | None = None) -> Components | None:
     """The components of the merge that this one follows, one for each slot, those that hold most if there are more.
 
     They hold the slots' places, so that what a slot means does not drift from merge to merge; none of it is added.
     """
     if problem.since is None:
         return None
-    earlier = Components.of(problem.factors, [problem.since])
-    most = earlier.order[: problem.components]
-    return earlier.taken(most).joined(np.arange(len(most)), problem.components)
+    earlier, count = Components.of(problem.factors, [problem.since]), slots or problem.components
+    most = earlier.order[:count]
+    return earlier.taken(most).joined(np.arange(len(most)), count)
+
+
+def sites_of(problem: Problem) -> Indices:
+    """The site of each component."""
+    return np.repeat(np.arange(problem.sites), [contents[0].count for contents in problem.contents])
 
 
 def bases(factors: Sequence[Factor], observations: float, slots: int) -> list[Array]:

@@ -34,6 +34,9 @@ NEGLIGIBLE = 1e-3
 # How much the earlier merge's counts weigh beside new ones in saying which word is whose: words then keep their topics,
 # and topics are better, too.
 EARLIER = 100.0
+# Of a word's counts that were there before, this share stays in the slots they were in. Each site's topics drift in
+# their own direction; most of that then does not reach the merge, and what lasts does within days.
+STEADY = 0.6
 # Shares and frequencies while they are looked for: what is zero would stay so.
 FLOOR = 1e-30
 
@@ -46,13 +49,15 @@ State = tuple[Array, Array]
 class Division:
     """How components are shared out: `shares[i]` is (components of site i, slots), `profiles` is (columns, slots).
 
-    What is slot k here is slot `names[k]` of the merge. `received`, (columns, slots), is what the slots receive of all
-    sites together, if that is known already.
+    What is slot k here is slot `names[k]` of the merge. `steady`, (columns, slots), is the part of a column's counts
+    that goes where it went in an earlier merge; new slots have none of it. `received`, (columns, slots), is what the
+    slots receive of all sites together, if that is known already.
     """
 
     shares: tuple[Array, ...]
     profiles: Array
     names: Indices
+    steady: Array | None = None
     received: Array | None = None
 
     def renamed(self, names: Indices) -> "Division":
@@ -73,6 +78,15 @@ class Division:
         shares = np.ascontiguousarray(self.shares[site][order])
         divide_rows(*sparse.parts, shares, self.profiles, received)
 
+    def settled(self, received: Array) -> Array:
+        """What slots receive when some of each column stays where it was: no count is lost."""
+        if self.steady is None:
+            return received
+        old = self.steady.any(axis=0)
+        moving = 1.0 - self.steady.sum(axis=1, keepdims=True)
+        known = received[:, old].sum(axis=1, keepdims=True)
+        return np.where(old, moving * received + known * self.steady, received)
+
     def add_whole(self, total: Array, site: int, rows: Rows, order: Indices) -> None:
         """Add rows that follow those divided: of each row a slot receives its share of the component."""
         total[self.names] += self.shares[site][order].T @ rows.taken(order).written_out()
@@ -92,7 +106,31 @@ def divided(problem: Problem, labels: tuple[Indices, ...], passes: int, at_once:
     shares, profiles = climbed(blocks, prior, start, passes)
     ends = np.cumsum([len(own) for own in labels])[:-1]
     found = Division(tuple(np.split(pruned(shares), ends)), profiles, identity(slots))
-    return found if likelihood(problem, found) > likelihood(problem, undivided) else None
+    if likelihood(problem, found) <= likelihood(problem, undivided):
+        return None
+    return replace(found, steady=staying(problem, found))
+
+
+def staying(problem: Problem, division: Division) -> Array | None:
+    """(columns, slots): which part of each column's counts stays in which slot; None where there is no earlier merge.
+
+    No more counts than a slot still receives, and than a column still has in slots that were there before.
+    """
+    earlier = earlier_components(problem)
+    if earlier is None:
+        return None
+    received = np.zeros(division.profiles.shape)
+    for site, rows in enumerate(sparse_contents(problem)):
+        division.add_to(received, site, rows, identity(rows.count))
+    before = np.ascontiguousarray(earlier.rows[0].written_out().T)
+    before *= np.minimum(1.0, ratio(received.sum(axis=0), before.sum(axis=0)))
+    known = received[:, before.any(axis=0)].sum(axis=1)
+    return STEADY * before * ratio(1.0, np.maximum(before.sum(axis=1), known))[:, None]
+
+
+def ratio(part: Array | float, whole: Array) -> Array:
+    """Part by whole; nothing of nothing."""
+    return np.asarray(np.where(whole > 0.0, part / np.where(whole > 0.0, whole, 1.0), 0.0))
 
 
 def climbed(blocks: Callable[[], Iterable[Block]], prior: Array, start: State, passes: int) -> State:

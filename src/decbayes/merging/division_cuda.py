@@ -32,7 +32,7 @@ def divided(device: Device, problem: Problem, labels: tuple[Indices, ...], passe
         return None
     there, ends = map(device.to_host, (shares, profiles, found.columns)), np.cumsum([len(own) for own in labels])[:-1]
     own, frequencies, received = there
-    return Division(tuple(np.split(own, ends)), frequencies, identity(slots), received)
+    return Division(tuple(np.split(own, ends)), frequencies, identity(slots), received=received)
 
 
 def climbed(counts: "GpuCounts", prior: Any, start: State, passes: int) -> State:

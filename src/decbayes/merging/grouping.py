@@ -12,6 +12,7 @@ from decbayes.families import Array
 from decbayes.families.groups import Groups
 from decbayes.families.matrices import Indices
 from decbayes.kernels.cuda.device import Device
+from decbayes.merging.births import begin_at
 from decbayes.merging.components import (
     LEAST_EVIDENCE,
     Components,
@@ -19,6 +20,7 @@ from decbayes.merging.components import (
     chunks,
     earlier_components,
     prior_components,
+    sites_of,
 )
 from decbayes.merging.division import SITES_AT_A_TIME, Division, divided, divisible
 from decbayes.merging.escapes import escape, vacate
@@ -31,8 +33,6 @@ from decbayes.merging.search import Search, empty_slots
 LEAST_SHARE = 0.01
 # Entries of a sparse row that the first tree looks at. Moves look at all of them.
 SHORT = 100
-# Components that are tried as the first of an empty slot.
-CANDIDATES = 10
 # Numbers in all rows together (about 300 MB), and components, beyond which sites are taken some at a time, in so many
 # rounds: a few thousand components are searched as a whole, more would take too long.
 MOST_LOADED, MOST_SEARCHED, ROUNDS = 1 << 24, 5_000, 4
@@ -86,7 +86,7 @@ class Grouping:
         labels, home = np.full(len(components), -1, dtype=np.intp), homes_of(problem, components)
         if len(main):
             own = None if home is None else home[main]
-            labels[main] = self._searched(problem, components.taken(main), base, count, own, device)
+            labels[main] = self._searched(problem, components.taken(main), base, sites_of(problem)[main], own, device)
         return attached(components, labels, base, count)
 
     def _searched(
@@ -94,11 +94,12 @@ class Grouping:
         problem: Problem,
         components: Components,
         base: Sequence[Array],
-        count: int,
+        sites: Indices,
         home: Indices | None,
         device: Device | None,
     ) -> Indices:
-        anchors, fixed = earlier_components(problem), problem.since is not None or home is not None
+        count, anchors = problem.components, earlier_components(problem)
+        fixed = problem.since is not None or home is not None
         if device is not None and not fixed and len(components) > count:
             from decbayes.merging.grouping_cuda import searched
 
@@ -106,9 +107,9 @@ class Grouping:
         start = home if home is not None else start_labels(problem, components, base, count)
         search = Search(components, start, base, count, anchors, home)
         if anchors is not None:
-            begin_at(search, anchors.evidence)
+            begin_at(search, anchors.evidence, sites)
         elif home is not None:
-            begin_at(search, np.bincount(home[home >= 0], minlength=count).astype(float))
+            begin_at(search, np.bincount(home[home >= 0], minlength=count).astype(float), sites)
         if fixed or len(components) > count:
             search.moves(announce=problem.announce)
             escape(search, self.escapes)
@@ -133,8 +134,10 @@ def is_large(problem: Problem) -> bool:
 
 
 def device_of(problem: Problem) -> Device | None:
-    """The GPU, if one is used, where components are counts and there are many."""
-    if len(problem.factors) > 1 or not countable(problem) or problem.evaluations(most=LARGE) < LARGE:
+    """The GPU, if one is used, where components are counts, and many; not for what follows an earlier merge."""
+    if problem.since is not None or len(problem.factors) > 1 or not countable(problem):
+        return None
+    if problem.evaluations(most=LARGE) < LARGE:
         return None
     return device_for()
 
@@ -168,34 +171,6 @@ def homes_of(problem: Problem, components: Components) -> Indices | None:
         return None
     sizes = [contents[0].count for contents in problem.contents]
     return homes(problem.ids, sizes, components.evidence, problem.components)
-
-
-def begin_at(search: Search, filled: Array) -> None:
-    """Each component to the slot, of those filled, that it gains most in; others begin with what fits there worst."""
-    everyone, taken = np.arange(len(search.labels)), filled > 0.0
-    gains = np.where(taken, search.gains(everyone), -np.inf)
-    labels = gains.argmax(axis=1) if taken.any() else np.zeros(len(everyone), dtype=np.intp)
-    search.restart(labels)
-    for slot in np.flatnonzero(~taken):
-        search.move(found_apart(search, int(slot)), int(slot))
-
-
-def found_apart(search: Search, slot: int) -> int:
-    """The component to begin an empty slot with: of those that fit worst, the one that others gain most by following.
-
-    Several sites that have found something new follow each other. What one site has mixed up loses as much, but nobody
-    would follow it.
-    """
-    everyone, lost = np.arange(len(search.labels)), search.lost()
-    worst = np.argsort(-lost, kind="stable")[:CANDIDATES]
-    worth = []
-    for component in worst.tolist():
-        home = int(search.labels[component])
-        search.move(component, slot)
-        gains = search.gains(everyone)
-        worth.append(float(np.maximum(gains[:, slot] - gains[everyone, search.labels], 0.0).sum()))
-        search.move(component, home)
-    return int(worst[int(np.argmax(worth))])
 
 
 def attached(components: Components, labels: Indices, base: Sequence[Array], count: int) -> Indices:

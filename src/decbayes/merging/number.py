@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from decbayes.families.matrices import Array, Indices
-from decbayes.merging.components import LEAST_EVIDENCE, Components, bases
+from decbayes.merging.births import births
+from decbayes.merging.components import LEAST_EVIDENCE, Components, bases, earlier_components, sites_of
 from decbayes.merging.joins import grown_labels
 from decbayes.merging.problem import Problem
 from decbayes.merging.search import Search
@@ -29,6 +30,8 @@ LEAST_NOISE, MOST_NOISE = 1.0, 5.0
 # The way down begins at twice what a site has, at least here; above STEP slots several are joined between two looks.
 FIRST, STEP = 30, 40
 SWEEPS = 5
+# Slots that may begin at once beside those of an earlier merge.
+MOST_BORN = 8
 # Of more components than this, groups of the most alike are taken for one.
 MOST_COMPONENTS = 1000
 
@@ -43,17 +46,21 @@ class Look:
     known: bool
 
 
-def found_number(problem: Problem, before: int = 0) -> int:
+def found_number(problem: Problem) -> int:
     """The number of slots; the largest that a site has where costs rise too smoothly to tell.
 
-    An earlier merge keeps its slots (`before`), empty where nothing goes into them; what is clearly new adds some.
+    An earlier merge keeps its slots, empty where nothing goes into them; what is clearly new adds some.
     """
+    before = known_slots(problem)
     widest = max(contents[0].count for contents in problem.contents)
     components = Components.of(problem.factors, [*problem.contents])
-    components = components.taken(np.flatnonzero(components.evidence >= LEAST_EVIDENCE))
-    count = len(components)
+    told = np.flatnonzero(components.evidence >= LEAST_EVIDENCE)
+    components, count = components.taken(told), len(told)
     if count < 2:
         return max(count, before, 1)
+    anchors = earlier_components(problem, before + MOST_BORN)
+    if anchors is not None:
+        before += new_slots(components, anchors, sites_of(problem)[told])
     if count > MOST_COMPONENTS:
         base = bases(components.factors, float(components.evidence.sum()), MOST_COMPONENTS)
         components = components.joined(grown_labels(components, base, MOST_COMPONENTS), MOST_COMPONENTS)
@@ -62,11 +69,26 @@ def found_number(problem: Problem, before: int = 0) -> int:
     while True:
         found, clear, last = descend(components, start)
         if found is not None:
-            told = clear or (not before and last < SURE)
-            return max(found, before) if told else before or min(widest, count)
+            sure = clear or (not before and last < SURE)
+            return max(found, before) if sure else before or min(widest, count)
         if start >= count:
             return max(count, before)
         start = min(count, 2 * start)
+
+
+def known_slots(problem: Problem) -> int:
+    """How many slots of the earlier merge hold something."""
+    return 0 if problem.since is None else int((Components.of(problem.factors, [problem.since]).evidence > 0.0).sum())
+
+
+def new_slots(components: Components, anchors: Components, sites: Indices) -> int:
+    """How many slots an earlier merge lacks: two sites, or more, have found what is in none of its own."""
+    count = len(anchors)
+    base = bases(components.factors, float(components.evidence.sum()), count)
+    search = Search(components, np.full(len(components), -1, dtype=np.intp), base, count, anchors)
+    known, least = anchors.evidence > 0.0, sampling_noise(components)
+    lost = search.alone() - np.where(known, search.gains(np.arange(len(components))), -np.inf).max(axis=1)
+    return births(search, known, sites, within_bounds(float(np.median(lost)), least))
 
 
 def descend(components: Components, start: int) -> tuple[int | None, bool, float]:
@@ -130,4 +152,9 @@ def measured_noise(search: Search, members: Indices, least: float) -> tuple[floa
     shared = members[search.labels] > 1
     lost = search.lost()
     level = float(np.median(lost[shared])) if shared.any() else 0.0
-    return float(np.clip(level, LEAST_NOISE * least, MOST_NOISE * least)), bool(shared.mean() >= 0.5)
+    return within_bounds(level, least), bool(shared.mean() >= 0.5)
+
+
+def within_bounds(level: float, least: float) -> float:
+    """A level of noise that is believable, given what sampling alone makes."""
+    return float(np.clip(level, LEAST_NOISE * least, MOST_NOISE * least))

@@ -46,6 +46,20 @@ class Shared:
         alone = np.flatnonzero((supporters.sum(axis=0) == 1) & (len(supporters) > 1))
         return [(int(slot), int(supporters[:, slot].argmax())) for slot in alone]
 
+    def remarks(self) -> tuple[str, ...]:
+        """What deserves a look, each with the remedy."""
+        told, count = [], self.evidence.shape[1]
+        if self.duplicates:
+            pairs = ", ".join(f"{first} and {second}" for first, second in self.duplicates)
+            told.append(f"Nearly the same: slots {pairs}. Fewer components would merge them.")
+        if self.unlike:
+            slots = ", ".join(map(str, self.unlike))
+            told.append(
+                f"{len(self.unlike)} of {count} slots hold components that differ ({slots}). "
+                f'More components than {count} would give them slots of their own; "auto" looks for how many.'
+            )
+        return tuple(told)
+
 
 def shared_components(alignment: "Alignment", coupled: CoupledSet) -> Shared:
     """Each site's version of each slot, and what it loses by being merged with the others'."""

@@ -9,7 +9,8 @@ import numpy as np
 from decbayes.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.families.matrices import Indices
-from decbayes.merging.alignment import Alignment, check_assignments
+from decbayes.merging.alignment import Alignment
+from decbayes.merging.assignments import check_assignments
 from decbayes.merging.canonical import Canonical, canonical_order
 from decbayes.merging.coupled import constant, coupled_problem, fitting
 from decbayes.merging.grouping import Grouping
@@ -134,12 +135,15 @@ def merged_structure(
         coupled = largest.symmetry[0]
         contents = [readings[site].components[coupled] for site in order]
         problem = coupled_problem(reordered(posteriors, order), coupled, largest, contents)
-        return largest.with_components(found_number(problem, filled_components(since)))
+        return largest.with_components(found_number(following(problem, since, coupled, largest)))
     return largest.with_components(components)
 
 
-def filled_components(posterior: Posterior | None) -> int:
-    return 0 if posterior is None else int((~posterior.untouched(posterior.structure.symmetry[0])).sum())
+def following(problem: Problem, since: Posterior | None, coupled: CoupledSet, structure: Structure) -> Problem:
+    """The problem with an earlier merge whose slots it keeps to, where there is one."""
+    if since is None:
+        return problem
+    return replace(problem, since=coupled_problem((since,), coupled, structure).contents[0])
 
 
 def most_components(structure: Structure) -> int:
@@ -178,8 +182,7 @@ def solve_canonically(
     held = reordered(posteriors, order)
     ids = tuple(named(readings[site].ids, own) for site, own in zip(order, components, strict=True))
     problem = replace(coupled_problem(held, coupled, structure, components), progress=progress, ids=ids)
-    if since is not None:
-        problem = replace(problem, since=coupled_problem((since,), coupled, structure).contents[0])
+    problem = following(problem, since, coupled, structure)
     if problem.sites == 1 and len(components[0]) <= slots:
         # Bayes' rule needs no alignment of a single posterior: it is the answer.
         return Solution((identity(len(components[0])),), (), "global")

@@ -55,7 +55,7 @@ class AssignedSums:
 
     def contributions(self) -> dict[str, Contribution]:
         for name, (division, received) in self._received.items():
-            self._totals[name][division.names] = received.T
+            self._totals[name][division.names] = division.settled(received).T
         sparse = self.structure.sparse
         return {name: csr_array(total) if name in sparse else total for name, total in self._totals.items()}
 

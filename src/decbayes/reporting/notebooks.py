@@ -8,6 +8,7 @@ import numpy as np
 
 from decbayes.errors import StructureMismatch
 from decbayes.merging import Alignment, Tree
+from decbayes.merging.alignment import MOST_LOOKED_AT
 from decbayes.models.model import Model
 from decbayes.models.registry import model_for
 from decbayes.posterior import Posterior
@@ -61,7 +62,8 @@ def weights(value: Posterior, count: int) -> Any:
 def of_alignment(value: Alignment) -> str:
     """Sites × slots: which components went where, shaded by how sure that is."""
     head = f"Alignment of {counted(len(value.posteriors), 'posterior')}, proven: {value.optimality}"
-    return framed(head, [matrix(value, coupled) for coupled in value.structure.symmetry])
+    told = value.remarks() if len(value.posteriors) <= MOST_LOOKED_AT else ()
+    return framed(head, [matrix(value, coupled) for coupled in value.structure.symmetry], list(map(note, told)))
 
 
 def matrix(value: Alignment, coupled: Any) -> list[Markup | None]:
