@@ -32,6 +32,7 @@ import joblib
 import numpy as np
 from _exchanges import Answers, Post, Task, broadcast, consensus, sampled, summed
 from _exchanges_picture import picture
+from _kept import kept
 from _workloads import news
 
 import decbayes as db
@@ -153,11 +154,7 @@ class Trial:
         ]
 
     def _kept(self, name: str, compute: Callable[[], Curve]) -> Curve:
-        path = self.cache / f"{self.name}-{self.agents}-{self.seed}-{name}.json"
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(compute()), encoding="utf-8")
-        return json.loads(path.read_text(encoding="utf-8"))
+        return kept(self.cache, f"{self.name}-{self.agents}-{self.seed}-{name}", compute)
 
 
 def mean_score(score: Score, answers: Any) -> float:

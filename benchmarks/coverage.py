@@ -43,8 +43,18 @@ LEVEL = 0.9
 LEAST_PROBABILITY = 0.005
 
 
+class Setting:
+    """What is simulated; where nothing else is said, without a sampler, and every entry counts."""
+
+    def sampled(self, data, truth, rng):
+        return {}
+
+    def counted(self, truth):
+        return {name: np.ones(np.shape(value), dtype=bool) for name, value in truth.items()}
+
+
 @dataclass(frozen=True)
-class GaussianSetting:
+class GaussianSetting(Setting):
     """Two clusters of 400 points in one or two dimensions, at ± `place` on the first axis."""
 
     kind: str
@@ -91,12 +101,9 @@ class GaussianSetting:
             return truth["mean"]
         return db.families.MeanAndPrecision(truth["mean"], truth["precision"])
 
-    def counted(self, truth):
-        return {name: np.ones(np.shape(value), dtype=bool) for name, value in truth.items()}
-
 
 @dataclass(frozen=True)
-class TopicSetting:
+class TopicSetting(Setting):
     """Five topics, 400 documents of 40 words."""
 
     topics: int = 5
@@ -139,7 +146,7 @@ class TopicSetting:
 
 
 @dataclass(frozen=True)
-class FeatureSetting:
+class FeatureSetting(Setting):
     """Three features of 300 vectors of six numbers, in little or much noise."""
 
     noise: float
@@ -167,12 +174,9 @@ class FeatureSetting:
         state = sampler.allocate(truth, rng)
         return draws(sampler, data, state, rng, burn_in=300, count=2000)
 
-    def counted(self, truth):
-        return {name: np.ones(np.shape(value), dtype=bool) for name, value in truth.items()}
-
 
 @dataclass(frozen=True)
-class SequenceSetting:
+class SequenceSetting(Setting):
     """Two states that overlap, in 50 sequences of ten steps; there is no sampler here."""
 
     stay: float = 0.85
@@ -204,15 +208,9 @@ class SequenceSetting:
     def order(self, truth, estimate):
         return np.argsort(estimate["mean"].ravel())
 
-    def sampled(self, data, truth, rng):
-        return {}
-
-    def counted(self, truth):
-        return {name: np.ones(np.shape(value), dtype=bool) for name, value in truth.items()}
-
 
 @dataclass(frozen=True)
-class RegressionSetting:
+class RegressionSetting(Setting):
     """Three coefficients, drawn from their prior, and 100 rows. There is nothing to calibrate, and no sampler here."""
 
     kind: type
@@ -234,12 +232,6 @@ class RegressionSetting:
 
     def order(self, truth, estimate):
         return np.zeros(1, dtype=int)
-
-    def sampled(self, data, truth, rng):
-        return {}
-
-    def counted(self, truth):
-        return {"coefficients": np.ones(truth["coefficients"].shape, dtype=bool)}
 
 
 SETTINGS = {

@@ -26,6 +26,7 @@ from pathlib import Path
 import joblib
 import numpy as np
 from _attacks import KINDS, attacked
+from _kept import kept
 
 import decbayes as db
 from decbayes.merging import Matching
@@ -65,12 +66,8 @@ def all_attacks(kind: str, faulty: int, unlike: bool, seed: int) -> dict[str, Er
     return found
 
 
-def kept(cache: Path, case: tuple[str, int, bool, int]) -> dict[str, Errors]:
-    path = cache / ("-".join(map(str, case)) + ".json")
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(all_attacks(*case)), encoding="utf-8")
-    return json.loads(path.read_text(encoding="utf-8"))
+def kept_case(cache: Path, case: tuple[str, int, bool, int]) -> dict[str, Errors]:
+    return kept(cache, "-".join(map(str, case)), lambda: all_attacks(*case))
 
 
 def main() -> None:
@@ -84,7 +81,7 @@ def main() -> None:
     options = parser.parse_args()
     seeds, counts, kinds = (1, (4,), ["mixture"]) if options.quick else (options.seeds, FAULTY, options.kinds)
     cases = list(product(kinds, counts, (False, True)))
-    jobs = (joblib.delayed(kept)(options.cache, (*case, seed)) for seed in range(seeds) for case in cases)
+    jobs = (joblib.delayed(kept_case)(options.cache, (*case, seed)) for seed in range(seeds) for case in cases)
     runs = joblib.Parallel(options.jobs)(jobs)
     curves = []
     print(

@@ -124,7 +124,7 @@ class Beginning:
 
 
 def watching(address: "PageAddress", score: "Score | None") -> "Watcher":
-    from decbayes.cli.merge import learned
+    from decbayes.cli.telling import learned
     from decbayes.network.runtime.watching import Watcher
     from decbayes.page import Page
 

@@ -22,8 +22,9 @@ from decbayes.devices import DeviceName, use_device
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.files import load, save
 from decbayes.models.ascent import FitInterrupted
-from decbayes.models.model import Model, number_of
+from decbayes.models.model import Model
 from decbayes.models.registry import MODELS, model_for
+from decbayes.models.settings import number_of
 from decbayes.posterior import Posterior
 from decbayes.updates.forgetting import Forgetting, checked_forgetting
 from decbayes.updates.rounds import Sent

@@ -1,49 +1,39 @@
 """`decbayes merge`: posteriors of many sites into one."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
-from decbayes.cli.explain import print_alignment, print_differences, print_influence, shared_rows
-from decbayes.cli.outputs import DPI, Dpi, check_output, check_picture, save_picture
-from decbayes.cli.overlap import overlaps_from
-from decbayes.cli.quality import quality_of, remarks_on
+from decbayes.cli.outputs import check_output
 from decbayes.cli.running import WrongArgument
 from decbayes.cli.sent import read_sent
 from decbayes.cli.supporters import found_by
+from decbayes.cli.telling import Telling
 from decbayes.cli.terminal import aligning, messages, plain
-from decbayes.cli.terminal import output as screen
-from decbayes.errors import InvalidStructure, NotCalibrated, NothingToMerge
+from decbayes.errors import InvalidStructure, NothingToMerge
 from decbayes.files import load, save
 from decbayes.merging import (
     Alignment,
-    Confidence,
     Exhaustive,
     Grouping,
     Hierarchical,
     Matching,
-    Reliability,
     Swaps,
     align,
     product,
-    tree,
 )
 from decbayes.merging.alignment import MOST_LOOKED_AT
 from decbayes.merging.columns import same_columns
 from decbayes.merging.problem import Solver
 from decbayes.merging.solving import Number
 from decbayes.posterior import Posterior
-from decbayes.reporting.differences import advice, differences
+from decbayes.reporting.differences import advice
 from decbayes.updates.rounds import Sent, check_once, together
 
-# Observations (or words) times components that are simulated and fitted again unasked: a matter of seconds.
-QUICK = 100_000
-SIMULATED = 100
-TOP_WORDS = 10
+NOTHING = Telling()
 
 Solvers = Literal["grouping", "matching", "swaps", "exhaustive", "hierarchical"]
 
@@ -63,29 +53,7 @@ def merge(
     since: Annotated[
         Path | None, Parameter(help="An earlier merge: components found again keep their ids and numbers.")
     ] = None,
-    explain: Annotated[
-        bool, Parameter(negative="", help="Print which component went into which slot, and which sites have it.")
-    ] = False,
-    picture: Annotated[Path | None, Parameter(help="Draw the alignment into this file (.png, .svg, .pdf).")] = None,
-    tree: Annotated[
-        Path | None, Parameter(help="Draw the tree of all components into this file (.png, .svg, .pdf).")
-    ] = None,
-    dpi: Dpi = DPI,
-    confidence: Annotated[
-        bool | None,
-        Parameter(
-            help="Simulate sites like these, to say how likely each match is right. Default: with --explain, where "
-            "that takes seconds."
-        ),
-    ] = None,
-    overlap: Annotated[
-        list[Path] | None,
-        Parameter(negative="", help="Files of `decbayes overlap`, which make these probabilities sharper."),
-    ] = None,
-    as_json: Annotated[
-        bool,
-        Parameter(name="--json", negative="", help="Print which sites have which component as JSON, one object each."),
-    ] = False,
+    telling: Telling = NOTHING,
     solver: Annotated[
         Solvers | None,
         Parameter(
@@ -110,9 +78,8 @@ def merge(
 ) -> None:
     """Merge the posteriors of separate data into the posterior of all of it, whatever their labels."""
     check_output(output, *posteriors)
-    for drawn in (picture, tree):
-        check_picture(drawn, *posteriors)
-    if naive and (explain or picture or tree or as_json or since or components or overlap or confidence):
+    telling.check(posteriors)
+    if naive and (telling.asked or since or components):
         raise WrongArgument("--naive makes no alignment, which the other options need. Leave --naive out.")
     if restarts is not None and solver != "matching":
         raise WrongArgument("--restarts is for --solver matching.")
@@ -123,7 +90,7 @@ def merge(
     note = {"holds": sorted(frozenset().union(*(each.data for each in sent.values())))}
     whole = together(sent)
     if whole is not None:
-        if any((explain, picture, tree, as_json, since, components, solver, overlap, confidence, naive, priors)):
+        if telling.asked or any((since, components, solver, naive, priors)):
             raise WrongArgument(
                 "Posteriors of a round are in common slots already; options of the alignment are for others."
             )
@@ -133,37 +100,18 @@ def merge(
     read, earlier = list(same_columns(on_priors([each.posterior for each in sent.values()], priors))), None
     if since is not None:
         *read, earlier = same_columns([*read, load(since)])
-    reported = None if not overlap else overlaps_from(overlap, read)
     if naive:
         save(product(read), output, note=note)
         messages().print(f"{output}: {len(read)} posteriors, not aligned")
         return
+    reported, how = telling.reported(read), solver_named(solver, restarts)
     with aligning(len(read)) as progress:
-        found = align(read, components=count, solver=solver_named(solver, restarts), since=earlier, progress=progress)
+        found = align(read, components=count, solver=how, since=earlier, progress=progress)
     names = [path.name.removesuffix(".posterior") for path in posteriors]
     merged = found.merged()
     save(merged, output, note=note | found_by(found, names))
-    wanted = confidence if explain or overlap else bool(confidence)
-    sure = how_sure(found, wanted, reported, solver_named(solver, restarts))
-    draw(found, names, sure, picture, tree, dpi)
-    tell(found, merged, names, sure, explain=explain, as_json=as_json)
+    telling.tell(found, merged, names, reported, how)
     report(found, output)
-
-
-def tell(
-    found: Alignment, merged: Posterior, names: list[str], sure: Confidence | str, *, explain: bool, as_json: bool
-) -> None:
-    """Print what was asked for about a merge."""
-    if explain:
-        print_alignment(found, merged, names, sure)
-        print_differences(differences(found))
-        print_influence(found, names)
-        for line in remarks_on(merged, TOP_WORDS):
-            screen().print(line)
-    if as_json:
-        quality = quality_of(merged, TOP_WORDS)
-        for row in shared_rows(found, names, sure):
-            print(json.dumps(row | ({} if quality is None else {"telling": list(quality.telling[row["slot"]])})))
 
 
 def on_priors(read: list[Posterior], priors: Mapping[str, Any]) -> list[Posterior]:
@@ -187,50 +135,6 @@ def number_of(components: str | None) -> Number:
     if not components.isdecimal() or int(components) < 1:
         raise WrongArgument("--components must be an integer above 0, or 'auto'.")
     return int(components)
-
-
-def how_sure(
-    found: Alignment, wanted: bool | None, reported: Sequence[Any] | None, solver: Solver | None
-) -> Confidence | str:
-    """The probability of each match, or why there is none."""
-    from decbayes.calibration import reliability
-
-    if wanted is False:
-        return "they were not asked for."
-    if wanted is None and not quick(found):
-        return "simulations take a while. --confidence asks for them."
-    try:
-        with messages().status("simulating sites like these"):
-            return found.confidence(reliability(found, solver=solver, matches=SIMULATED), reported)
-    except NotCalibrated as error:
-        return str(error)
-
-
-def quick(found: Alignment) -> bool:
-    """Whether sites like these are simulated in seconds."""
-    work = sum(own.sum() * len(own) for coupled in found.structure.symmetry for own in found.evidence(coupled))
-    return bool(work <= QUICK)
-
-
-def learned(found: Alignment) -> Reliability:
-    """What margins are worth at such sites, where simulations are quick."""
-    from decbayes.calibration import reliability
-
-    if not quick(found):
-        raise NotCalibrated("Simulations of so much data take a while.")
-    return reliability(found, matches=SIMULATED)
-
-
-def draw(
-    found: Alignment, names: list[str], sure: Confidence | str, picture: Path | None, branches: Path | None, dpi: int
-) -> None:
-    from decbayes import plot
-
-    if picture is not None:
-        known = sure if isinstance(sure, Confidence) else None
-        save_picture(plot.alignment(found, names=names, confidence=known).figure, picture, dpi)
-    if branches is not None:
-        save_picture(plot.tree(tree(found.posteriors), names=names).figure, branches, dpi)
 
 
 def report(found: Alignment, path: Path) -> None:

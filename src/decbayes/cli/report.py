@@ -9,9 +9,10 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeFloat
 
 from decbayes.cli.describe import Shape
-from decbayes.cli.merge import Solvers, how_sure, number_of, read_all, solver_named
+from decbayes.cli.merge import Solvers, number_of, read_all, solver_named
 from decbayes.cli.outputs import check_output
 from decbayes.cli.quality import Counts, counted_for
+from decbayes.cli.telling import how_sure
 from decbayes.cli.terminal import aligning, messages, plain, progress_bar
 from decbayes.files import load
 from decbayes.merging import Confidence, align

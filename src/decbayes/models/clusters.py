@@ -18,10 +18,11 @@ from decbayes.models.centres import nearest, spread_out_centres, summed
 from decbayes.models.emissions import Emissions, Natural, Reference, coefficients, plus
 from decbayes.models.information import mixture_information
 from decbayes.models.mixture_moves import MixtureMoves
-from decbayes.models.model import Model, Number, Row
+from decbayes.models.model import Model, Row
 from decbayes.models.number import Search, check_number, known_number
 from decbayes.models.point_pass import MOST_CANDIDATES, PointBlocks
 from decbayes.models.points import Points, check_fit, check_held, check_structure, in_blocks, open_points
+from decbayes.models.settings import Number
 from decbayes.models.table_likelihoods import draw_categories
 from decbayes.models.tally import Tally
 from decbayes.posterior import Posterior

@@ -11,8 +11,9 @@ from decbayes.arguments import Above, as_shape, check_positive, given
 from decbayes.families import Array
 from decbayes.models.likelihoods import FullCovariance, KnownVariance, Likelihood, SphericalCovariance
 from decbayes.models.mixture import Mixture
-from decbayes.models.model import Columns, Number, View
+from decbayes.models.model import Columns, View
 from decbayes.models.real_likelihoods import DiagonalCovariance
+from decbayes.models.settings import Number
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 

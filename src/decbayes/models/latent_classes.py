@@ -12,9 +12,10 @@ from decbayes.models.clusters import Clusters
 from decbayes.models.emissions import Emissions
 from decbayes.models.filling import Filled, fill
 from decbayes.models.model import Columns as Names
-from decbayes.models.model import Number, Row, View
+from decbayes.models.model import Row, View
 from decbayes.models.points import check_structure
 from decbayes.models.profiles import class_summaries, profile_rows
+from decbayes.models.settings import Number
 from decbayes.models.tabular import Agreed, Kinds, Tabular
 from decbayes.posterior import Posterior
 

@@ -23,9 +23,10 @@ from decbayes.models.document_prior import (
     factors,
     tallied,
 )
-from decbayes.models.model import Method, Number, View, each
+from decbayes.models.model import Method, View, each
 from decbayes.models.number import Search, check_number, known_number
 from decbayes.models.points import check_fit
+from decbayes.models.settings import Number
 from decbayes.models.tally import Tally
 from decbayes.models.topic_fit import NEGLIGIBLE, Site, search_of
 from decbayes.models.topic_moves import ExpectedCounts, TopicMoves

@@ -1,33 +1,29 @@
 """What a model is: everything that streaming, the network, the command line and other libraries need of one."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.arguments import check_kind
 from decbayes.errors import CannotDraw, NotCalibrated, StructureMismatch
 from decbayes.families import Array
 from decbayes.inputs.chunks import check_again
 from decbayes.inputs.points import read_points
 from decbayes.inputs.tables import Report
 from decbayes.models.ascent import Ascent, Fit, OnPass
+from decbayes.models.settings import Settings, number_of
 from decbayes.models.shards import count, joined, taken
 from decbayes.models.tally import Tally
 from decbayes.models.transforms import Observed, Transform, in_slices
 from decbayes.posterior import Posterior
-from decbayes.structure import Structure
 
 View = Literal["table", "points", "images", "words", "classes", "states"]
 """How components are best looked at: numbers, places in space, images, words, columns of a table, states over time."""
-
-Number = int | Literal["auto"]
-"""How many components: so many, or as many as a fit finds."""
 
 Method = Literal["linear response", "bootstrap"]
 """How a model's intervals are calibrated: by how its contributions depend on the posterior, or by refits."""
@@ -43,7 +39,7 @@ def ignore(text: str) -> None:
 
 
 @dataclass(frozen=True)
-class Model(ABC):
+class Model(Settings):
     """Data → posterior → prediction. An immutable value that holds its structure.
 
     A model is a frozen dataclass whose fields are its settings: `decbayes fit` offers each that is a number or a string
@@ -53,9 +49,6 @@ class Model(ABC):
     `agreed` is the structure of somebody else's posterior. It takes the place of the one that the settings describe,
     and may differ from it in the prior alone.
     """
-
-    ascent: Ascent = field(default=Ascent(), kw_only=True)
-    agreed: Structure | None = field(default=None, kw_only=True)
 
     about: ClassVar[str] = ""
     """One line for `decbayes fit --help`; default: the first line of the docstring."""
@@ -71,9 +64,6 @@ class Model(ABC):
 
     in_parts: ClassVar[bool] = False
     """Whether a score is about a part of each observation, given the rest of it."""
-
-    number: ClassVar[str] = ""
-    """The setting that says how many components there are, where a fit can find that: it may then be "auto"."""
 
     unit: ClassVar[str] = "observation"
     """What contributions count: observations, or parts of them such as words."""
@@ -92,14 +82,6 @@ class Model(ABC):
     view: ClassVar[View] = "table"
     caption: ClassVar[str] = ""
     """The column of `describe` that tells components apart best; default: the last one."""
-
-    def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
-        check_kind(Ascent, ascent=self.ascent)
-
-    @abstractmethod
-    def agreement(self) -> Structure:
-        """The structure that the settings describe. Its `model` holds the name under which the model is registered."""
 
     @abstractmethod
     def fit(
@@ -152,55 +134,6 @@ class Model(ABC):
         `simulate` draws the parameters, too.
         """
         raise CannotDraw(f"{type(self).__name__} does not say how to draw observations.")
-
-    @cached_property
-    def structure(self) -> Structure:
-        """All that sites must agree on before their posteriors can be merged."""
-        described = self.agreement()
-        if self.agreed is None:
-            return described
-        if described.description() != self.agreed.description():
-            raise StructureMismatch(
-                f"The settings describe {described}, but `agreed` is {self.agreed}. They may differ in the prior only; "
-                "leave `agreed` out to use the structure that the settings describe."
-            )
-        return self.agreed
-
-    @property
-    def auto(self) -> bool:
-        """Whether each fit finds how many components there are. The model's structure is then that of one component."""
-        return getattr(self, self.number, None) == "auto"
-
-    @property
-    def undecided(self) -> str:
-        """The setting that each fit finds for itself, and that sites would not agree on; empty if there is none."""
-        return self.number if self.auto else ""
-
-    def sized(self, count: Number) -> Self:
-        """The same model of so many components."""
-        agreed = None if self.agreed is None else self.agreed.with_components(1 if count == "auto" else count)
-        settings: dict[str, Any] = {self.number: count, "agreed": agreed}
-        return replace(self, **settings)
-
-    def structure_for(self, posterior: Posterior) -> Structure:
-        """The structure that this posterior should have: the model's, of as many components if any number is right."""
-        check_kind(Posterior, posterior=posterior)
-        return self.structure.with_components(number_of(posterior.structure)) if self.auto else self.structure
-
-    @classmethod
-    def from_structure(cls, structure: Structure) -> Self:
-        """The model whose structure this is, prior included. Settings that are no part of it have their defaults."""
-        described = cls(**cls.settings_of(structure))
-        if described.structure == structure:
-            return described
-        holding = cls(**cls.settings_of(structure), agreed=structure)
-        _ = holding.structure  # refused now if more than the prior differs
-        return holding
-
-    @classmethod
-    def settings_of(cls, structure: Structure) -> dict[str, Any]:
-        """The settings that a structure tells: by default those that are stored beside the model's name."""
-        return {name: value for name, value in structure.model.items() if name != "name"}
 
     def score(self, posterior: Posterior, data: Any, held: Any = None) -> float:
         """The mean log predictive density: per observation, or per word or value that was held out."""
@@ -310,11 +243,6 @@ class Model(ABC):
         Factors of which the model knows no such bound are left out.
         """
         return {}
-
-
-def number_of(structure: Structure) -> int:
-    """How many components there are; 1 where nothing can be relabelled."""
-    return structure.components(structure.symmetry[0]) if structure.symmetry else 1
 
 
 def split_names(text: str) -> list[str]:

@@ -16,7 +16,8 @@ import numpy as np
 from decbayes.arguments import check_kind, check_whole
 from decbayes.families import Array
 from decbayes.models.ascent import Ascent, Climb, OnPass, Pass, climb
-from decbayes.models.model import Model, number_of
+from decbayes.models.model import Model
+from decbayes.models.settings import number_of
 from decbayes.posterior import Posterior
 
 State = TypeVar("State")

@@ -17,11 +17,12 @@ from decbayes.models.clusters import Clusters
 from decbayes.models.emissions import Emissions, Natural, Part, coefficients, plus
 from decbayes.models.linear_response import LinearResponse, LinearTable
 from decbayes.models.model import Columns as Names
-from decbayes.models.model import Number, Row
+from decbayes.models.model import Row
 from decbayes.models.point_pass import PointBlocks
 from decbayes.models.points import check_structure
 from decbayes.models.regression_data import told
 from decbayes.models.regression_table import FACTOR, Target, WhatToFit
+from decbayes.models.settings import Number
 from decbayes.models.tabular import Agreed, Kinds
 from decbayes.posterior import Posterior
 

@@ -18,7 +18,8 @@ from decbayes.inputs.stop_words import stop_words_of
 from decbayes.inputs.tables import Report
 from decbayes.inputs.texts import LeftOut, Texts, without_standard_input
 from decbayes.inputs.vocabularies import read_vocabulary
-from decbayes.models.model import Model, Number, ignore, split_names
+from decbayes.models.model import Model, ignore, split_names
+from decbayes.models.settings import Number
 from decbayes.models.transforms import BLOCK, Observed, in_slices
 
 TextColumns = Annotated[str, "Columns of a table that hold the texts, separated by commas; default: text."]

@@ -17,7 +17,8 @@ from decbayes.models.gaussian_mixture import Covariance
 from decbayes.models.gaussian_mixture import GaussianMixture as PointModel
 from decbayes.models.latent_classes import LatentClasses as TableModel
 from decbayes.models.lda import LatentDirichletAllocation as TopicModel
-from decbayes.models.model import Model, Number, Row, number_of
+from decbayes.models.model import Model, Row
+from decbayes.models.settings import Number, number_of
 from decbayes.models.topic_prior import shared_prior, with_priors
 from decbayes.models.vocabulary import Vocabulary, words_in_order
 from decbayes.posterior import Posterior
