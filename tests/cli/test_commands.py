@@ -345,6 +345,14 @@ ERRORS = {
     "show first.posterior --picture first.posterior": "first.posterior is an input",
     "simulate --picture nowhere/s.png": "nowhere is not a folder",
     "simulate --picture s.png --histories 2": "--picture draws one history",
+    "fit mixture twice.csv -o a.posterior": "twice.csv: two of its columns have one name",
+    "fit mixture twice.csv --columns x -o a.posterior": "two of its columns have one name",
+    "fit mixture objects.npy -o a.posterior": "objects.npy: not a readable .npy file.",
+    "fit mixture folder -o a.posterior": "folder is a folder; name one file",
+    "merge first.posterior -o m.posterior --picture m.docx": "pictures are written as .png, .svg or .pdf",
+    "merge first.posterior -o m.posterior --tree m": "pictures are written as .png, .svg or .pdf",
+    "export first.posterior -o m.xml": ".csv, .csv.gz, .parquet or .json",
+    "fit mixture a.csv --like first.posterior --columns v,w -o b.posterior": "there are no columns v, w",
 }
 
 
@@ -356,6 +364,8 @@ def test_what_goes_wrong_is_told_in_one_line_with_status_1(line, run, sites):
         "topics": db.LatentDirichletAllocation(2, ("pear", "plum")),
     }
     (sites / "empty.csv").write_text("x,y\n", encoding="utf-8")
+    (sites / "twice.csv").write_text("x,x,y\n1,2,3\n", encoding="utf-8")
+    np.save(sites / "objects.npy", np.array([{}]), allow_pickle=True)
     (sites / "words.txt").write_text("apple\n", encoding="utf-8")
     (sites / "texts.txt").write_text("apple pear\n", encoding="utf-8")
     (sites / "folder").mkdir()

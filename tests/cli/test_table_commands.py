@@ -98,3 +98,19 @@ def test_states_of_sequences_that_a_column_tells_apart(run, tables):
     status, shown, _ = run("show a.posterior")
     assert (status, "steps per visit" in shown) == (0, True)
     assert run("show a.posterior --picture states.png")[0] == 0
+
+
+def test_a_regression_names_what_it_lacks_and_scores_of_one_target_compare(run, tables):
+    for said, told in (
+        ("--formula visit~age", "There is no column 'visit' to predict; there are age, ward, visits, walk."),
+        ("--target visit", "There is no column 'visit' to predict; there are age, ward, visits, walk."),
+        ("--target visits --by walk", "nothing is said to vary: name it with `varying`"),
+        ("--formula visits~age+walk --varying intercept --by walk", "can be no column of the regression"),
+    ):
+        status, _, errors = run(f"fit linear-regression a.csv {said} -o a.posterior")
+        assert (status, told in errors) == (2, True), errors
+    for name, right in (("one", "age"), ("two", "age+ward")):
+        assert run(f"fit linear-regression a.csv --formula visits~{right} -o {name}.posterior")[0] == 0
+    assert run("fit linear-regression a.csv --formula age~visits -o other.posterior")[0] == 0
+    assert "cannot be compared" not in run("score a.csv one.posterior two.posterior")[2]
+    assert "cannot be compared" in run("score a.csv one.posterior other.posterior")[2]

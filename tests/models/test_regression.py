@@ -271,7 +271,7 @@ class TestTerms:
             ("y ~ log(age)", "needs a column 'log"),
             ("y ~ age - sex", "only the intercept"),
             ("age ~ age", "cannot be a term of its own"),
-            ("height ~ age", "'height' is not among the columns"),
+            ("height ~ age", "There is no column 'height' to predict; there are age, sex, y"),
         ],
     )
     def test_formulas_that_make_no_sense(self, formula, message):

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.cli.terminal import messages
+from decbayes.cli.terminal import many, messages
 from decbayes.models.model import Model
 from decbayes.posterior import Posterior
 from decbayes.streaming import epochs
@@ -22,4 +22,4 @@ def another_day(
     with messages().status("fitting, and finding out what still holds" if forgetting == "learn" else "fitting"):
         found = next(epochs(model, [[observations]], start=before.posterior, forgetting=forgetting, rng=rng))
     what = "what still holds" if forgetting == "learn" else f"{1.0 - float(forgetting or 0.0):.0%}"
-    return found, f"new observations on top of {what} of the earlier data"
+    return found, f"{many(model.count(observations), 'new observation')} on top of {what} of the earlier data"

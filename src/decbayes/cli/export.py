@@ -33,8 +33,7 @@ def export(
 ) -> None:
     """Write one row per parameter: its component, its name, mean, standard deviation and interval."""
     check_output(output, posterior)
-    if output.suffix != ".json":
-        check_rows(output)
+    check_rows(output, ".json")
     read = load(posterior)
     rows = with_ids(read, read.summary(top=top or EVERYTHING, level=level))
     if output.suffix == ".json":

@@ -16,7 +16,7 @@ from decbayes.cli.outputs import check_output
 from decbayes.cli.reading import HoldBack, check_hold_back, without_held_back
 from decbayes.cli.running import WrongArgument
 from decbayes.cli.sent import sent_in
-from decbayes.cli.terminal import available, fitting, messages
+from decbayes.cli.terminal import available, fitting, many, messages
 from decbayes.cli.unfinished import Counted, Unfinished, fit_on, forget, named
 from decbayes.devices import DeviceName, use_device
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
@@ -140,7 +140,7 @@ def fit(
         )
     save(posterior, output, note=None if before is None else {"holds": sorted(before.data)})
     forget(output)
-    messages().print(f"{output}: {model.count(observations):,} {said}")
+    messages().print(f"{output}: {said}")
 
 
 def fitted(
@@ -162,10 +162,12 @@ def fitted(
     if found.posterior == (Posterior.of_prior(structure) if before is None else before.posterior):
         return None, ""
     end = "converged" if found.converged else "not converged yet"
-    number = f"{number_of(structure)} {model.number}, " if model.auto else ""
+    one = model.number.removesuffix("s")
+    number = f"{many(number_of(structure), one)}, " if model.auto else ""
+    turns = many(len(found.bound), *(("round",) if model.auto else ("pass", "passes")))
     return found.posterior, (
-        f"observations, {number}bound {found.bound[-1]:,.2f} after {len(found.bound)} "
-        f"{'rounds' if model.auto else 'passes'}, {end}; structure {structure.fingerprint[:12]}"
+        f"{many(model.count(observations), 'observation')}, {number}bound {found.bound[-1]:,.2f} after {turns}, {end}; "
+        f"structure {structure.fingerprint[:12]}"
     )
 
 

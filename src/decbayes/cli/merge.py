@@ -12,7 +12,7 @@ from decbayes.cli.running import WrongArgument
 from decbayes.cli.sent import read_sent
 from decbayes.cli.supporters import found_by
 from decbayes.cli.telling import Telling
-from decbayes.cli.terminal import aligning, messages, plain
+from decbayes.cli.terminal import aligning, many, messages, plain
 from decbayes.errors import InvalidStructure, NothingToMerge
 from decbayes.files import load, save
 from decbayes.merging import (
@@ -139,8 +139,8 @@ def number_of(components: str | None) -> Number:
 
 def report(found: Alignment, path: Path) -> None:
     """One line on the merge; what became of earlier components, and what deserves a look."""
-    slots = ", ".join(f"{found.structure.components(coupled)} components" for coupled in found.structure.symmetry)
-    messages().print(f"{path}: {len(found.posteriors)} posteriors, {slots or 'nothing to align'}")
+    slots = ", ".join(many(found.structure.components(coupled), "component") for coupled in found.structure.symmetry)
+    messages().print(f"{path}: {many(len(found.posteriors), 'posterior')}, {slots or 'nothing to align'}")
     if found.lineage is not None:
         events = [event for event in found.lineage.events if event.kind != "kept"]
         messages().print(f"{len(found.lineage.events) - len(events)} components kept their ids")

@@ -33,6 +33,11 @@ def check_picture(picture: Path | None, *inputs: Path | None) -> None:
     check_output(picture, *inputs)
     if picture is not None:
         require_extra("plot", task="A picture")
+        from matplotlib.backend_bases import FigureCanvasBase
+
+        known = FigureCanvasBase.get_supported_filetypes()
+        if picture.suffix.lower().removeprefix(".") not in known:
+            raise DecbayesError(f"{picture}: pictures are written as .png, .svg or .pdf; choose a name that ends so.")
 
 
 def save_picture(figure: Any, path: Path, dpi: int) -> None:

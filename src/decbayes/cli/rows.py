@@ -31,10 +31,12 @@ class Rows(Protocol):
     def write(self, first: dict[str, Sequence[Any]], names: Sequence[str], values: Array) -> None: ...
 
 
-def check_rows(path: Path) -> None:
+def check_rows(path: Path, *further: str) -> None:
     """Refuse a kind of file that cannot be written, before the work is done."""
-    if not path.name.endswith((".csv", ".csv.gz", ".parquet")):
-        raise DecbayesError(f"{path}: rows are written as .csv, .csv.gz or .parquet; choose a name that ends so.")
+    kinds = (".csv", ".csv.gz", ".parquet", *further)
+    if not path.name.endswith(kinds):
+        said = f"{', '.join(kinds[:-1])} or {kinds[-1]}"
+        raise DecbayesError(f"{path}: rows are written as {said}; choose a name that ends so.")
     if ending(path) == "parquet":
         require_extra("parquet", task="Writing Parquet files")
 

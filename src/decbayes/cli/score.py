@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from cyclopts import Parameter
@@ -73,8 +73,13 @@ def predictive(posterior: Posterior, data: Path, reading: Reading, share: float,
 def warn_of_other_labels(paths: list[Path], read: Sequence[Posterior]) -> None:
     """Warn where posteriors have different words or columns: their scores do not compare."""
     for path, posterior in zip(paths[1:], read[1:], strict=True):
-        if dict(posterior.structure.labels) != dict(read[0].structure.labels):
+        if predicted(posterior) != predicted(read[0]):
             messages().print(
                 f"{path} and {paths[0]} have different words or columns. Each is scored on its own ones, so their "
                 "scores cannot be compared."
             )
+
+
+def predicted(posterior: Posterior) -> Any:
+    """What a score is about: the target of a regression, else all words or columns."""
+    return posterior.structure.model.get("target") or dict(posterior.structure.labels)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeFloat, NonNegativeInt, PositiveInt
 
-from decbayes.cli.outputs import DPI, Dpi, check_output, save_picture
+from decbayes.cli.outputs import DPI, Dpi, check_picture, save_picture
 from decbayes.cli.showing import PageOption, linger, showing
 from decbayes.cli.terminal import Output
 from decbayes.errors import DecbayesError
@@ -48,7 +48,7 @@ def simulate(
         raise DecbayesError("--picture draws one history; leave --histories out.")
     if histories and page is not None:
         raise DecbayesError("--page shows one history; leave --histories out.")
-    check_output(picture)
+    check_picture(picture)
     if histories:
         check_many(histories, agents, steps, seed, console)
         return

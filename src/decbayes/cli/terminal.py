@@ -44,6 +44,11 @@ def plain(text: str) -> str:
     return text if text.isprintable() else ascii(text)
 
 
+def many(number: int, one: str, several: str = "") -> str:
+    """How many there are of something, in words."""
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+
+
 def available(device: DeviceName) -> DeviceName:
     """What "auto" means here; where there is no GPU, a line says so."""
     with warnings.catch_warnings(record=True) as told:

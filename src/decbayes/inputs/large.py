@@ -24,7 +24,7 @@ from decbayes.inputs.tables import (
     csv_rows,
     ending,
     is_compressed,
-    is_number,
+    named_columns,
     numbers,
     opened,
     places,
@@ -91,16 +91,14 @@ def large_csv(path: Path, columns: Sequence[str]) -> Observations:
     first = [cell.strip() for cell in next(rows, [])]
     if not first:
         raise InvalidData("it holds blank lines only.")
-    names = () if all(map(is_number, first)) else tuple(first)
-    kept = places(names, columns) if columns else range(len(first))
-    chosen = tuple(names[place] for place in kept) if names else ()
-    blocks = in_batches(rows if names else chain([first], rows), ROWS)
+    named, kept, chosen = named_columns(first, columns)
+    blocks = in_batches(rows if named else chain([first], rows), ROWS)
 
     def matrices() -> Iterator[Any]:
-        before = int(bool(names))
+        before = int(named)
         for block in blocks:
             cells = [[row[place] for place in kept] for row in same_width(block, len(first), before)]
-            yield numbers(cells, chosen, before - bool(names))
+            yield numbers(cells, chosen, before - named)
             before += len(block)
 
     return spooled(Pieces(len(kept), chosen, matrices()))

@@ -80,6 +80,8 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> Observations:
     """The numbers of a CSV, Parquet, NumPy or MatrixMarket file, or those of the named columns."""
     check_unpacked(path)
     suffix = ending(path)
+    if path.is_dir():
+        raise InvalidData(f"{path} is a folder; name one file with the data.")
     if suffix not in READERS:
         unknown = f"that end in .{suffix}" if suffix else "without an ending"
         raise InvalidData(f"{path}: files {unknown} are not supported; supported are .{', .'.join(READERS)}.")
@@ -101,7 +103,8 @@ def reading(path: Path, kind: str) -> Iterator[None]:
     except UnicodeDecodeError as error:
         raise InvalidData(f"{path}: not UTF-8 text ({error.reason} at byte {error.start}).") from None
     except DAMAGE as error:
-        cause = f" ({error})" if kind.removeprefix(".") in BINARY else ""
+        # Of Python's own objects NumPy would say how to run what is in the file.
+        cause = f" ({error})" if kind.removeprefix(".") in BINARY and "pickle" not in str(error) else ""
         if is_compressed(path):
             cause = f": it is no whole {path.suffix.lower()} file. It may have been cut off; copy it again"
         raise InvalidData(f"{path}: not a readable {kind} file{cause}.") from None
@@ -112,11 +115,9 @@ def read_csv(path: Path, columns: Sequence[str]) -> Observations:
     if not rows:
         raise InvalidData("it holds only blank lines.")
     first = [cell.strip() for cell in rows[0]]
-    names = () if all(is_number(cell) for cell in first) else tuple(first)
-    kept = places(names, columns) if columns else range(len(first))
+    named, kept, chosen = named_columns(first, columns)
     cells = [[row[place] for place in kept] for row in same_width(rows, len(first))]
-    chosen = tuple(names[place] for place in kept) if names else ()
-    return Observations(numbers(cells[bool(names) :], chosen), chosen)
+    return Observations(numbers(cells[named:], chosen), chosen)
 
 
 def csv_rows(path: Path, encoding: str = "utf-8", errors: str = "strict") -> Iterator[list[str]]:
@@ -136,13 +137,22 @@ def delimiter_of(file: TextIO) -> str:
     return delimiter
 
 
+def named_columns(first: Sequence[str], columns: Sequence[str]) -> tuple[bool, Sequence[int], tuple[str, ...]]:
+    """Whether a first line names columns, where those that are used are, and their names."""
+    names = () if all(map(is_number, first)) else tuple(first)
+    kept = places(names, columns) if columns else range(len(first))
+    chosen = tuple(names[place] for place in kept) if names else ()
+    if any(names.count(name) > 1 for name in chosen):
+        raise InvalidData("two of its columns have one name.")
+    return bool(names), kept, chosen
+
+
 def places(names: Sequence[str], columns: Sequence[str], advice: str = "") -> list[int]:
     """Where the columns asked for are."""
     unknown = [name for name in columns if name not in names]
     if unknown:
-        raise InvalidData(
-            f"there is no column {', '.join(unknown)}; the columns are {', '.join(names) or 'none with names'}.{advice}"
-        )
+        lacks = f"there {'is no column' if len(unknown) == 1 else 'are no columns'} {', '.join(unknown)}"
+        raise InvalidData(f"{lacks}; the columns are {', '.join(names) or 'none with names'}.{advice}")
     return [list(names).index(name) for name in columns]
 
 

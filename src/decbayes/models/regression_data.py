@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from decbayes.columns import Categorical, Column, Gaussian, Poisson, YesNo
 from decbayes.columns.frames import names_in, values_in
 from decbayes.columns.kinds import is_missing, text_of
-from decbayes.errors import InvalidData
+from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
 from decbayes.inputs.frames import read_frame
 from decbayes.inputs.tables import Report
@@ -26,7 +26,13 @@ def asked_for(frame: Mapping[str, Any], formula: str) -> Mapping[str, Any]:
     if not formula:
         return frame
     said = parsed(formula, frame)
+    check_among(said.target, list(frame))
     return {name: frame[name] for name in [*needed(frame, said.target, said.terms), *([said.by] if said.by else [])]}
+
+
+def check_among(target: str, names: Sequence[str]) -> None:
+    if target not in names:
+        raise InvalidStructure(f"There is no column '{target}' to predict; there are {', '.join(names)}.")
 
 
 def complete(path: Path, frame: Mapping[str, Any], report: Report) -> Observed:

@@ -22,7 +22,7 @@ from decbayes.models.formulas import Formula, needed, parsed
 from decbayes.models.model import Columns as Names
 from decbayes.models.model import Model, ignore, split_names
 from decbayes.models.points import as_points, check_held
-from decbayes.models.regression_data import asked_for, complete, made_up
+from decbayes.models.regression_data import asked_for, check_among, complete, made_up
 from decbayes.models.tabular import Agreed, Kinds, columns_text, kinds_from, read_columns
 from decbayes.models.transforms import Observed
 from decbayes.structure import Structure
@@ -207,7 +207,8 @@ class RegressionTable(Model):
             said = parsed(formula, names_in(frame))
             target, terms, settings = said.target, said.terms, {**cls.formula_settings(said), **settings}
             names = needed(names_in(frame), target, terms)
-        known = {**({target: cls.outcome.kind} if target in names_in(frame) else {}), **(kinds or {})}
+        check_among(target, names_in(frame))
+        known = {target: cls.outcome.kind, **(kinds or {})}
         found = columns_of(frame, known, names=names, report=report)
         # Among predictors whole numbers are numbers like others.
         counts = {n: "real" for n, c in found.items() if isinstance(c, Poisson) and n != target and n not in known}

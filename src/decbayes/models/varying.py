@@ -57,11 +57,10 @@ class Varying(RegressionTable):
         check_positive(prior_between=self.prior_between, between_degrees=self.between_degrees)
         super().__post_init__()
         object.__setattr__(self, "varying", tuple(self.varying))
-        if self.by and (not self.varying or self.by in self.columns):
-            raise InvalidStructure(
-                f"`by` names the column of sites by which something is `varying`; '{self.by}' is none of the columns "
-                "that the regression is about."
-            )
+        if self.by and not self.varying:
+            raise InvalidStructure(f"Sites are in '{self.by}', but nothing is said to vary: name it with `varying`.")
+        if self.by in self.columns:
+            raise InvalidStructure(f"'{self.by}' names sites (`by`), and can be no column of the regression as well.")
         _ = self.places
 
     @cached_property
