@@ -50,6 +50,16 @@ def test_counts_and_categories_too(rng):
 
 
 @pytest.mark.parametrize("covariance", ["spherical", "diag", "tied", "full"])
+def test_states_with_any_covariance_have_the_steps_that_hmmlearn_gives_them(walks, covariance):
+    points, _ = walks
+    estimator = hmm.GaussianHMM(3, covariance, random_state=1, n_iter=3).fit(points, LENGTHS)
+    model = db.HiddenMarkov(states=3, columns={"x": "real", "y": "real"}, covariance="full")
+    posterior = from_hmmlearn(estimator, model, np.split(points, np.cumsum(LENGTHS)[:-1]))
+    count = posterior.contribution["start"][:, 0] + posterior.contribution["transitions"].sum(axis=0)
+    np.testing.assert_allclose(count, estimator.predict_proba(points, LENGTHS).sum(axis=0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("covariance", ["spherical", "diag", "tied", "full"])
 def test_states_of_mixtures_are_states_of_their_own(walks, covariance):
     """K states with M mixtures each are K · M states."""
     points, _ = walks

@@ -77,7 +77,8 @@ def gaussians(estimator: Any) -> tuple[Array, Array]:
     """Means and covariance matrices of all states, and of all mixtures in them."""
     means, covariances = np.asarray(estimator.means_), np.asarray(estimator.covars_)
     if not hasattr(estimator, "n_mix"):
-        return means, covariances
+        # hmmlearn 0.3.3 repeats spherical ones for each dimension.
+        return means, covariances.reshape(len(means), -1, *covariances.shape[1:])[:, 0]
     _, mixes, width = means.shape
     if estimator.covariance_type == "tied":
         covariances = np.repeat(covariances[:, None], mixes, axis=1)
