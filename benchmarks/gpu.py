@@ -128,7 +128,41 @@ def fifty_sites(xp):
                     print(f"50 sites, {name:4}, {label}: {line(each)}", flush=True)
                 results[f"{name}, {label}"] = rounds
                 profile(name, label, lambda: one_round(model, shards, parts, solver), xp)  # noqa: B023
+    results["compared"] = compare(model, shards, parts)
     return results
+
+
+def compare(model, shards, parts):
+    """Fits on both devices, merges of the same posteriors on both, and what another seed changes."""
+    runs = {"the GPU's fits": ("cuda", 0), "the processor's": ("cpu", 0), "those of another seed": ("cpu", 1)}
+    fits = {
+        label: [fit.posterior for fit in model.fit_many(shards, rng=np.random.default_rng(seed), device=device)]
+        for label, (device, seed) in runs.items()
+    }
+    results = {}
+    for label, posteriors in fits.items():
+        alike = np.array([likeness(*pair) for pair in zip(posteriors, fits["the processor's"], strict=True)])
+        found = {device: aligned_on(device, posteriors) for device in ("cuda", "cpu")}
+        scores = {device: model.score(each.merged(), *parts) for device, each in found.items()}
+        same = np.mean([np.equal(*pair).mean() for pair in zip(*map(slots_of, found.values()), strict=True)])
+        print(
+            f"50 sites, {label}: cosine {alike.mean():.6f} to the processor's ({(alike > 0.9999).sum()} sites above "
+            f"0.9999); merged there {scores['cuda']:.4f}, here {scores['cpu']:.4f}, {same:.1%} in the same slots",
+            flush=True,
+        )
+        results[label] = {"likeness": float(alike.mean()), "same_slots": float(same), "held_out": scores}
+    return results
+
+
+def aligned_on(device, posteriors):
+    with db.use_device(device):
+        return db.align(posteriors)
+
+
+def slots_of(alignment):
+    """Of each site the slots of its components."""
+    (coupled,) = alignment.structure.symmetry
+    return [own[coupled] for own in alignment.assignments]
 
 
 def one_round(model, shards, parts, solver):
