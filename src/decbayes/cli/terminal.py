@@ -1,6 +1,5 @@
 """What commands share of the terminal: two consoles, and bars for fits and alignments."""
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -18,7 +17,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from decbayes.devices import DeviceName, device_for
 from decbayes.models.ascent import Pass
 
 
@@ -42,16 +40,6 @@ def messages() -> Console:
 def plain(text: str) -> str:
     """Text from a file that somebody else wrote, without the characters that steer a terminal."""
     return text if text.isprintable() else ascii(text)
-
-
-def available(device: DeviceName) -> DeviceName:
-    """What "auto" means here; where there is no GPU, a line says so."""
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        found = device_for(device)
-    for warning in told:
-        messages().print(str(warning.message))
-    return "cpu" if found is None else "cuda"
 
 
 class FitBar:
