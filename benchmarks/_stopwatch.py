@@ -43,6 +43,6 @@ class Stopwatch:
 
 
 def told(seconds, whole):
-    """The parts as a line, and what is in none of them."""
+    """The parts that took any time as a line, and what is in none of them."""
     parts = {**seconds, "rest": whole - sum(seconds.values())}
-    return ", ".join(f"{label} {value:.3f}" for label, value in parts.items())
+    return ", ".join(f"{label} {value:.3f}" for label, value in parts.items() if value >= 0.0005)

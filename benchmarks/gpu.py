@@ -1,11 +1,11 @@
 """Topics on a GPU against the processor: the same data, scores and topics, and how long both take.
 
-    python benchmarks/gpu.py [--quick] [--only news,sites,pubmed]
+    python benchmarks/gpu.py [--quick] [--only news,sites,alike,pubmed]
 
 Needs a GPU and the extra `gpu`; elsewhere it says so and ends. `news` fits 20 Newsgroups on both; `sites` splits it
-over fifty sites, fits, merges and scores; `pubmed` makes a corpus of the size and the statistics of PubMed's abstracts
-(8.2 million documents, 141,043 words) on the GPU and fits 100 topics in 50 passes. Seconds are on the clock, after a
-first run that compiles. The last line is one JSON object.
+over fifty sites, fits, merges and scores; `alike` compares their fits and merges on both; `pubmed` makes a corpus of
+the size and the statistics of PubMed's abstracts (8.2 million documents, 141,043 words) on the GPU and fits 100 topics
+in 50 passes. Seconds are on the clock, after a first run that compiles. The last line is one JSON object.
 """
 
 import argparse
@@ -52,7 +52,7 @@ PARTS = {
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a small corpus in the place of PubMed's")
-    parser.add_argument("--only", default="news,sites,pubmed", help="what to run, separated by commas")
+    parser.add_argument("--only", default="news,sites,alike,pubmed", help="what to run, separated by commas")
     arguments = parser.parse_args()
     try:
         device = gpu()
@@ -62,7 +62,8 @@ def main():
         return
     name = device.xp.cuda.runtime.getDeviceProperties(0)["name"].decode()
     print(f"{name}, CuPy {device.xp.__version__}", flush=True)
-    parts = {"news": newsgroups, "sites": fifty_sites, "pubmed": partial(pubmed, quick=arguments.quick)}
+    pubmed_size = partial(pubmed, quick=arguments.quick)
+    parts = {"news": newsgroups, "sites": fifty_sites, "alike": compare, "pubmed": pubmed_size}
     results = {part: parts[part](device.xp) for part in arguments.only.split(",")}
     print(json.dumps({"benchmark": "gpu", "device": name, "quick": arguments.quick, **results}))
 
@@ -110,15 +111,20 @@ def likeness(first, second):
     return float(cosines[linear_sum_assignment(-cosines)].mean())
 
 
+def split_sites():
+    """The model, the counts of fifty sites, and what to predict from what."""
+    counts, vocabulary, parts = split_news()
+    ascent = db.Ascent(passes=30, tolerance=1e-3, warm_up=10)
+    model = db.LatentDirichletAllocation(20, vocabulary, topic_prior=10 / len(vocabulary), ascent=ascent)
+    return model, [counts[rows] for rows in np.array_split(np.arange(counts.shape[0]), 50)], parts
+
+
 def fifty_sites(xp):
     """Fitted, merged and scored: the whole on the clock, then once more with a stopwatch in each part.
 
     The first round of each device compiles, and is not shown.
     """
-    counts, vocabulary, parts = split_news()
-    ascent = db.Ascent(passes=30, tolerance=1e-3, warm_up=10)
-    model = db.LatentDirichletAllocation(20, vocabulary, topic_prior=10 / len(vocabulary), ascent=ascent)
-    shards = [counts[rows] for rows in np.array_split(np.arange(counts.shape[0]), 50)]
+    model, shards, parts = split_sites()
     results = {}
     for name in ("cuda", "cpu"):
         with db.use_device(name):
@@ -129,6 +135,40 @@ def fifty_sites(xp):
                 results[f"{name}, {label}"] = rounds
                 profile(name, label, lambda: one_round(model, shards, parts, solver), xp)  # noqa: B023
     return results
+
+
+def compare(xp):
+    """Fits of fifty sites on both devices, merges of the same posteriors on both, and what another seed changes."""
+    model, shards, parts = split_sites()
+    runs = {"the GPU's fits": ("cuda", 0), "the processor's": ("cpu", 0), "those of another seed": ("cpu", 1)}
+    fits = {
+        label: [fit.posterior for fit in model.fit_many(shards, rng=np.random.default_rng(seed), device=device)]
+        for label, (device, seed) in runs.items()
+    }
+    results = {}
+    for label, posteriors in fits.items():
+        alike = np.array([likeness(*pair) for pair in zip(posteriors, fits["the processor's"], strict=True)])
+        found = {device: aligned_on(device, posteriors) for device in ("cuda", "cpu")}
+        scores = {device: model.score(each.merged(), *parts) for device, each in found.items()}
+        same = np.mean([np.equal(*pair).mean() for pair in zip(*map(slots_of, found.values()), strict=True)])
+        print(
+            f"50 sites, {label}: cosine {alike.mean():.6f} to the processor's ({(alike > 0.9999).sum()} sites above "
+            f"0.9999); merged there {scores['cuda']:.4f}, here {scores['cpu']:.4f}, {same:.1%} in the same slots",
+            flush=True,
+        )
+        results[label] = {"likeness": float(alike.mean()), "same_slots": float(same), "held_out": scores}
+    return results
+
+
+def aligned_on(device, posteriors):
+    with db.use_device(device):
+        return db.align(posteriors)
+
+
+def slots_of(alignment):
+    """Of each site the slots of its components."""
+    (coupled,) = alignment.structure.symmetry
+    return [own[coupled] for own in alignment.assignments]
 
 
 def one_round(model, shards, parts, solver):

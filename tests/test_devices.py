@@ -1,7 +1,10 @@
 """Which device is used: as it was said last, with one line where there is no GPU."""
 
+import warnings
+
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import decbayes as db
 from decbayes import devices
@@ -24,6 +27,17 @@ def test_auto_falls_back_to_the_processor_and_says_so(rng):
     with pytest.warns(RuntimeWarning, match="The processor is used. CuPy finds no GPU"):
         found = MODEL.fit(COUNTS, rng=np.random.default_rng(0), device="auto")
     assert found.posterior == expected.posterior
+
+
+def test_one_line_says_it_for_all_that_follows(rng):
+    posteriors = [MODEL.fit(COUNTS, rng=rng).posterior for _ in range(2)]
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with db.use_device("auto"):
+            MODEL.fit_many([COUNTS, COUNTS], rng=rng)
+            MODEL.score(db.merge(posteriors), *db.hold_out(csr_array(COUNTS), rng=rng))
+    (line,) = told
+    assert line.filename == __file__
 
 
 def test_a_gpu_that_was_asked_for_must_be_there(rng):

@@ -32,7 +32,10 @@ class use_device:
 
     def __init__(self, name: DeviceName) -> None:
         global _used
-        self._before, _used = _used, checked(name)
+        wanted = checked(name)
+        if wanted == "auto":  # decided here, so that one line says it for everything that follows
+            wanted = "cpu" if there("auto", level=3) is None else "cuda"
+        self._before, _used = _used, wanted
 
     def __enter__(self) -> Self:
         return self
@@ -45,14 +48,17 @@ class use_device:
 def device_for(name: DeviceName | None = None) -> Device | None:
     """The GPU to use, or None for the processor; a name that is not given is the one that was said last."""
     wanted = _used if name is None else checked(name)
-    if wanted == "cpu":
-        return None
+    return None if wanted == "cpu" else there(wanted, level=3)
+
+
+def there(wanted: DeviceName, *, level: int) -> Device | None:
+    """The GPU; where there is none and "auto" was said, None and a line for whoever is `level` calls above."""
     try:
         return gpu()
     except (MissingExtra, MissingDevice) as error:
         if wanted == "cuda":
             raise
-        warnings.warn(f"The processor is used. {error}", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"The processor is used. {error}", RuntimeWarning, stacklevel=level)
         return None
 
 

@@ -315,3 +315,13 @@ def test_a_missing_gpu_is_told_in_one_line(run, tmp_path, monkeypatch):
     assert (status, errors.splitlines()[0]) == (0, "The processor is used. CuPy finds no GPU.")
     assert (run(f"{line} cuda")[0], run(f"{line} tpu")[0]) == (1, 2)
     assert run("fit mixture a.npz -o b.posterior --device cpu")[0] == 2
+    run("fit topics a.npz --like a.posterior --seed 1 --passes 2 -o b.posterior")
+    for line in (
+        "merge a.posterior b.posterior -o m.posterior",
+        "refine a.npz --own a.posterior --others b.posterior -o r.posterior",
+        "transform a.npz a.posterior -o a.csv",
+        "score a.npz a.posterior",
+    ):
+        status, _, errors = run(f"{line} --device auto")
+        assert (status, errors.count("The processor is used")) == (0, 1), line
+        assert run(f"{line} --device cuda")[0] == 1

@@ -1,12 +1,14 @@
 """The GPU's fits of topics against the processor's, through the same public functions."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, vstack
 
 import decbayes as db
+from decbayes.calibration.learning import fits
 from decbayes.models import topic_chunks_cuda, topic_search_cuda
 
 WORDS = 60
@@ -122,14 +124,32 @@ def test_predictions_are_the_processors(gpu, rng):
     assert found[2] == pytest.approx(expected[2], abs=1e-4)
 
 
+def launched(gpu, monkeypatch):
+    """The names of kernels as they are launched."""
+    names = []
+    launch = gpu.launch
+    monkeypatch.setattr(gpu, "launch", lambda *words, **options: (names.append(words[1]), launch(*words, **options)))
+    return names
+
+
+def test_simulated_sites_are_fitted_in_the_same_launches(gpu, rng, monkeypatch):
+    model, shards = model_of(3, passes=2), [corpus(rng, 10) for _ in range(3)]
+    posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
+    setting = SimpleNamespace(found=SimpleNamespace(posteriors=posteriors), of_structure=lambda structure: model)
+    names = launched(gpu, monkeypatch)
+    with db.use_device("cuda"):
+        found = fits(setting, shards, np.random.default_rng(3))
+    assert names.count("expect_topics") == 2
+    for own, expected in zip(found, fits(setting, shards, np.random.default_rng(3)), strict=True):
+        np.testing.assert_allclose(own.natural["topics"], expected.natural["topics"], rtol=1e-4, atol=2e-3)
+
+
 def test_refinement_refits_all_sites_in_the_same_launches(gpu, rng, monkeypatch):
     model, shards = model_of(3), [corpus(rng, 15) for _ in range(3)]
     posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
     few = replace(model, ascent=db.Ascent(passes=3))
     expected = db.refine(few, shards, posteriors, rounds=2, rng=np.random.default_rng(0), schedule="parallel")
-    names = []
-    launch = gpu.launch
-    monkeypatch.setattr(gpu, "launch", lambda *words, **options: (names.append(words[1]), launch(*words, **options)))
+    names = launched(gpu, monkeypatch)
     with db.use_device("cuda"):
         found = db.refine(few, shards, posteriors, rounds=2, rng=np.random.default_rng(0), schedule="parallel")
     assert names.count("expect_topics") == 2 * 3

@@ -229,6 +229,8 @@ def rows_of(family: Family, value: Any, rows: Indices) -> Any:
 def fits(setting: Setting, shards: Sequence[Any], rng: np.random.Generator) -> list[Posterior]:
     """A fit of each simulated shard, with as many components as the site's own."""
     models = [setting.of_structure(posterior.structure) for posterior in setting.found.posteriors]
+    if len({posterior.structure.fingerprint for posterior in setting.found.posteriors}) == 1:
+        return [fit.posterior for fit in models[0].fit_many(shards, rng=rng)]
     tasks = zip(models, shards, rng.spawn(len(shards)), strict=True)
     found = Parallel(n_jobs=jobs(), prefer="threads")(delayed(each.fit)(shard, rng=own) for each, shard, own in tasks)
     return [fit.posterior for fit in found]

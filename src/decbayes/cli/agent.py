@@ -18,7 +18,8 @@ from decbayes.cli.held_back import scorer
 from decbayes.cli.linking import Authority, Certificate, CertificateKey, Plain, tls_of
 from decbayes.cli.running import WrongArgument
 from decbayes.cli.showing import PageOption
-from decbayes.cli.terminal import available, messages
+from decbayes.cli.terminal import messages
+from decbayes.cli.where import available
 from decbayes.devices import DeviceName, use_device
 from decbayes.errors import InvalidCharter, TransportFailed
 from decbayes.extras import require_extra

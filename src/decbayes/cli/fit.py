@@ -16,8 +16,9 @@ from decbayes.cli.outputs import check_output
 from decbayes.cli.reading import HoldBack, check_hold_back, without_held_back
 from decbayes.cli.running import WrongArgument
 from decbayes.cli.sent import sent_in
-from decbayes.cli.terminal import available, fitting, many, messages
+from decbayes.cli.terminal import fitting, many, messages
 from decbayes.cli.unfinished import Counted, Unfinished, fit_on, forget, named
+from decbayes.cli.where import Device, available
 from decbayes.devices import DeviceName, use_device
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.files import load, save
@@ -51,7 +52,6 @@ Forgets = Annotated[
     float | Literal["learn"] | None,
     Parameter(help="The share of --prior to forget, or 'learn': what the new data contradict.", show_default=False),
 ]
-Device = Annotated[DeviceName | None, Parameter(help="Where to fit: cpu, cuda, or auto.", show_default=False)]
 
 
 FIRST = (inspect.Parameter("output", KEYWORD, annotation=Output),)

@@ -13,6 +13,7 @@ from decbayes.cli.sent import read_sent
 from decbayes.cli.supporters import found_by
 from decbayes.cli.telling import Telling
 from decbayes.cli.terminal import aligning, many, messages, plain
+from decbayes.cli.where import Device, work_on
 from decbayes.errors import InvalidStructure, NothingToMerge
 from decbayes.files import load, save
 from decbayes.merging import (
@@ -75,6 +76,7 @@ def merge(
     document_prior: Annotated[
         float | None, Parameter(help="Of topics whose document priors differ: the one that all take.")
     ] = None,
+    device: Device = None,
 ) -> None:
     """Merge the posteriors of separate data into the posterior of all of it, whatever their labels."""
     check_output(output, *posteriors)
@@ -83,6 +85,7 @@ def merge(
         raise WrongArgument("--naive makes no alignment, which the other options need. Leave --naive out.")
     if restarts is not None and solver != "matching":
         raise WrongArgument("--restarts is for --solver matching.")
+    work_on(device)
     count = number_of(components)
     other = {"topic_prior": topic_prior, "document_prior": document_prior}
     priors = {name: prior for name, prior in other.items() if prior is not None}

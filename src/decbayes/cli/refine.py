@@ -15,6 +15,7 @@ from decbayes.cli.reading import HoldBack, Reading, check_hold_back, the_data, w
 from decbayes.cli.running import WrongArgument
 from decbayes.cli.sent import read_sent
 from decbayes.cli.terminal import fitting, messages
+from decbayes.cli.where import Device, work_on
 from decbayes.files import save
 from decbayes.streaming.course import shift
 from decbayes.updates.rounds import Round
@@ -40,11 +41,13 @@ def refine(
     ] = 1.0,
     hold_back: HoldBack = 0.0,
     seed: Annotated[NonNegativeInt, Parameter(help="Random seed.")] = 0,
+    device: Device = None,
     reading: Reading = AS_THEY_ARE,
 ) -> None:
     """Refit this site's data with what all other sites have sent as the prior, and write what it contributes now."""
     check_output(output, *data, own, *others)
     check_hold_back(hold_back)
+    work_on(device)
     sent = read_sent([own, *others])
     if components is not None and sent[str(own)].round:
         raise WrongArgument("--components is for the first round; later ones have the number that was chosen then.")

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from decbayes.cli.reading import Reading
 from decbayes.cli.terminal import messages, output
+from decbayes.cli.where import Device, work_on
 from decbayes.errors import InvalidData
 from decbayes.files import load
 from decbayes.inputs.frames import read_frame
@@ -33,6 +34,7 @@ def score(
     labels: Annotated[
         str, Parameter(help="A column of labels: also print how well classes or clusters agree with them.")
     ] = "",
+    device: Device = None,
     reading: Reading = AS_THEY_ARE,
 ) -> None:
     """Print each posterior's mean log predictive density of held-out data; higher is better."""
@@ -40,6 +42,7 @@ def score(
         raise InvalidData("Name the posteriors to score after the data.")
     if not 0.0 < held_out < 1.0:
         raise InvalidData(f"--held-out must be between 0 and 1, not {held_out:g}.")
+    work_on(device)
     read = same_columns([load(path) for path in posteriors])
     warn_of_other_labels(posteriors, read)
     table = Table("posterior", "log predictive", *(["adjusted Rand"] if labels else []), box=None)

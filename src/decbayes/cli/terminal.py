@@ -1,6 +1,5 @@
 """What commands share of the terminal: two consoles, and bars for fits and alignments."""
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -18,7 +17,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from decbayes.devices import DeviceName, device_for
 from decbayes.models.ascent import Pass
 
 
@@ -47,16 +45,6 @@ def plain(text: str) -> str:
 def many(number: int, one: str, several: str = "") -> str:
     """How many there are of something, in words."""
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
-
-
-def available(device: DeviceName) -> DeviceName:
-    """What "auto" means here; where there is no GPU, a line says so."""
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        found = device_for(device)
-    for warning in told:
-        messages().print(str(warning.message))
-    return "cpu" if found is None else "cuda"
 
 
 class FitBar:

@@ -15,6 +15,7 @@ from decbayes.cli.reading import Reading, the_data
 from decbayes.cli.rows import check_rows, part_of, writing
 from decbayes.cli.terminal import messages, progress_bar
 from decbayes.cli.unfinished import named
+from decbayes.cli.where import Device, work_on
 from decbayes.errors import InvalidData
 from decbayes.files import load
 from decbayes.inputs.texts import STANDARD_INPUT
@@ -36,6 +37,7 @@ def transform(
         PositiveInt,
         Parameter(help="Digits of shares after the point, in .csv files; other numbers have four more in all."),
     ] = 4,
+    device: Device = None,
     reading: Reading = AS_THEY_ARE,
 ) -> None:
     """Write one row per observation: where it stands, its largest component, and the shares of all."""
@@ -44,6 +46,7 @@ def transform(
         raise InvalidData("Name the data, and after them the posterior file.")
     check_output(output, *sources)
     check_rows(output)
+    work_on(device)
     posterior = load(path)
     model = model_for(posterior.structure)
     options = reading.options(type(model))

@@ -101,9 +101,10 @@ class Grouping:
         count, anchors = problem.components, earlier_components(problem)
         fixed = problem.since is not None or home is not None
         if device is not None and not fixed and len(components) > count:
-            from decbayes.merging.grouping_cuda import searched
+            from decbayes.merging.grouping_cuda import fits, searched
 
-            return searched(device, components, count, short=SHORT, escapes=self.escapes, announce=problem.announce)
+            if fits(device, components, count, short=SHORT):
+                return searched(device, components, count, short=SHORT, escapes=self.escapes, announce=problem.announce)
         start = home if home is not None else start_labels(problem, components, base, count)
         search = Search(components, start, base, count, anchors, home)
         if anchors is not None:

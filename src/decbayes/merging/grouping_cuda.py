@@ -19,6 +19,20 @@ KERNELS, TREES, THREADS = "grouping.cu", "joins.cu", 512
 TEAM = 64
 # Components whose gains are computed together, as in the kernel.
 BATCH = 64
+# Shared memory that every GPU of the last years has, in bytes.
+MOST_SHARED = 64_000
+
+
+def fits(device: Device, components: Components, count: int, *, short: int) -> bool:
+    """Whether there is room for the search: for what each block knows, and for the trees' matrix twice."""
+    size, width = len(components), sparse(components).width
+    matrices = 16 * size * min(width, short * size) + 16 * count * (width + size)
+    return shared_bytes(size, count) <= MOST_SHARED and matrices < 0.7 * device.free_bytes()
+
+
+def shared_bytes(size: int, slots: int) -> int:
+    """What a block knows of a search among so many components."""
+    return 16 * size + 12 * slots + 4 * BATCH
 
 
 def searched(
@@ -135,7 +149,7 @@ class GpuSearch:
             xp.full((size, slots), -1, dtype=np.int32),
             placed,
             values,
-            shared_bytes=16 * max(sizes) + 12 * slots + 4 * BATCH,
+            shared_bytes=shared_bytes(max(sizes), slots),
             together=team > 1,
         )
         return self._device.to_host(placed).astype(np.intp), np.asarray(self._device.to_host(values))
