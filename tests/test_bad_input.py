@@ -58,8 +58,9 @@ def test_a_data_frame_is_its_numbers(rng):
     model = MODELS["full"]
     expected = model.fit(POINTS, rng=np.random.default_rng(0)).posterior
     assert model.fit(pandas.DataFrame(POINTS, columns=["a", "b"]), rng=np.random.default_rng(0)).posterior == expected
-    with pytest.raises(InvalidData, match="must be numbers: could not convert"):
+    with pytest.raises(InvalidData, match="must be numbers: some are texts") as refused:
         model.fit(pandas.DataFrame({"a": [1.0], "b": ["long"]}), rng=rng)
+    assert "long" not in str(refused.value)
 
 
 BAD = {
@@ -69,7 +70,7 @@ BAD = {
     "sparse": (csr_array(POINTS), "sparse matrix.*toarray"),
     "a whole number that is too large": ([[10**400, 1]], "too large"),
     "ragged": ([[1.0, 2.0], [3.0]], "inhomogeneous"),
-    "an iterator of vectors": (repeat(POINTS[0]), "must be numbers|have shape"),
+    "an iterator of vectors": (repeat(POINTS[0]), "come in chunks|have shape"),
     "numbers whose squares overflow": (POINTS * 1e200, "counts as infinite"),
 }
 

@@ -81,6 +81,9 @@ def real_array(values: Any) -> NDArray[Any]:
         return array if array.dtype.kind in "buif" else array.astype(np.float64)
     except OverflowError as error:
         raise ValueError(str(error)) from None
+    except (TypeError, ValueError):
+        # NumPy would quote the value, which may be somebody's data.
+        raise ValueError("some are texts, or other things that are no numbers") from None
 
 
 def as_shape(name: str, values: Any, shape: tuple[int, ...], *, above: float = -np.inf) -> NDArray[np.float64]:

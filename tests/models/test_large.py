@@ -268,6 +268,7 @@ def test_what_can_be_read_once_and_is_needed_twice_is_refused(rng):
         lambda: MODEL.score(posterior, iter(parts)),
         lambda: db.hold_back(MODEL, iter(parts)),
         lambda: points.score(points.fit(iter(halves), rng=rng).posterior, iter(halves)),
+        lambda: db.HiddenMarkov(states=2, columns={"x": "real"}).fit(iter(()), rng=rng),
     ):
         with pytest.raises(InvalidData, match="only once"):
             attempt()

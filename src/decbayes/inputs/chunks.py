@@ -42,11 +42,14 @@ def check_again(data: Any) -> None:
 
 
 def each_chunk(chunks: Iterable[Any]) -> Iterator[Any]:
-    """All chunks; of an iterator that has none, somebody else has probably taken them."""
+    """All chunks; an iterator that has none is refused."""
     iterator = iter(chunks)
     first = list(islice(iterator, 1))
-    if not first:
-        check_again(chunks)
+    if not first and isinstance(chunks, Iterator):
+        raise InvalidData(
+            "This iterator has no chunks: there are none, or they have been read, which can be done only once. Use "
+            "Chunks(lambda: ...), which begins again each time."
+        )
     return chain(first, iterator)
 
 

@@ -105,6 +105,8 @@ def in_blocks(points: Points) -> Iterator[Array]:
 
 def as_numbers(data: Any) -> Array:
     """Real numbers, laid out row by row: other layouts would be added up in another order, to other last bits."""
+    if is_chunked(data):
+        raise InvalidData("These observations come in chunks; this needs all of them at once, as one matrix.")
     try:
         return np.asarray(real_array(data), dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:

@@ -213,6 +213,8 @@ class RegressionTable(Model):
 
         Columns are what their types and values say; `kinds` says where these mislead.
         """
+        if not formula and not target:
+            raise ValueError("Say what to predict: a formula such as 'target ~ column + column', or the target.")
         names = [name for name in names_in(frame) if name != settings.get("by")]
         terms: tuple[str, ...] = ()
         if formula:

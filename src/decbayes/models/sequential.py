@@ -13,6 +13,7 @@ from decbayes.columns.frames import values_in
 from decbayes.columns.values import is_missing
 from decbayes.errors import InvalidData
 from decbayes.families import Array
+from decbayes.inputs.chunks import each_chunk
 from decbayes.inputs.frames import Frame, read_frame
 from decbayes.inputs.tables import Report
 from decbayes.models.chains import Steps
@@ -41,7 +42,7 @@ class Sequential(Tabular):
 
     def steps(self, data: Any) -> Steps:
         """Sequences as one matrix, and where each ends."""
-        tables = [data] if is_frame(data) or getattr(data, "ndim", 0) == 2 else list(data)
+        tables = [data] if is_frame(data) or getattr(data, "ndim", 0) == 2 else list(each_chunk(data))
         parts = [part for table in tables for part in cut(self.points(table), self._names(table))]
         return Steps.of(parts, len(self.columns))
 
