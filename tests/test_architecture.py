@@ -46,11 +46,11 @@ ALLOWED = {
     "inputs": {"errors", "extras"},
     "columns": {"arguments", "errors"},
     "models": FOUNDATION | {"columns", "devices", "inputs"},
-    "updates": FOUNDATION | {"merging", "models"},
+    "updates": FOUNDATION | {"devices", "merging", "models"},
     "streaming": FOUNDATION | {"merging", "models", "updates"},
     "calibration": FOUNDATION | {"files", "merging", "models", "streaming", "tensors", "updates"},
     "network": FOUNDATION
-    | {"calibration", "extras", "files", "inputs", "merging", "models", "page", "tensors", "updates"},
+    | {"calibration", "devices", "extras", "files", "inputs", "merging", "models", "page", "tensors", "updates"},
     "interop": FOUNDATION | {"columns", "extras", "files", "merging", "models"},
     "sklearn": FOUNDATION | {"columns", "extras", "merging", "models", "streaming", "updates"},
     "page": FOUNDATION | {"merging", "models", "plot"},

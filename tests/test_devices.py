@@ -1,6 +1,7 @@
 """Which device is used: as it was said last, with one line where there is no GPU."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,9 @@ from scipy.sparse import csr_array
 import decbayes as db
 from decbayes import devices
 from decbayes.errors import MissingDevice
+from decbayes.merging import grouping
+from decbayes.network.protocol.merges import merge_records
+from decbayes.updates.rounds import Round, Sent
 
 MODEL = db.LatentDirichletAllocation(2, ("a", "b", "c"), ascent=db.Ascent(passes=2))
 COUNTS = np.array([[3, 1, 0], [0, 1, 4]])
@@ -53,6 +57,22 @@ def test_what_was_said_for_one_fit_counts_more_than_what_was_said_for_all(rng):
         MODEL.fit(COUNTS, rng=rng, device="cpu")
         with db.use_device("cpu"):
             MODEL.fit(COUNTS, rng=rng)
+        with pytest.raises(MissingDevice):
+            MODEL.fit(COUNTS, rng=rng)
+
+
+def test_what_sites_must_find_alike_stays_on_the_processor(monkeypatch, rng):
+    """The GPU's merges have other last bits. Here every use of one is an error."""
+    monkeypatch.setattr(grouping, "LARGE", 0)
+    posteriors = [MODEL.fit(COUNTS, rng=rng).posterior for _ in range(3)]
+    rules = SimpleNamespace(share=1.0, components="model", robust=False)
+    header, signed = SimpleNamespace(observations=2, units=9), SimpleNamespace(entry=None)
+    records = [SimpleNamespace(header=header, signed=signed, posterior=own) for own in posteriors]
+    with db.use_device("cuda"):
+        with pytest.raises(MissingDevice):
+            db.merge(posteriors)
+        merge_records(SimpleNamespace(rules=rules), records, "")
+        Round.of({str(site): Sent(own) for site, own in enumerate(posteriors)})
         with pytest.raises(MissingDevice):
             MODEL.fit(COUNTS, rng=rng)
 

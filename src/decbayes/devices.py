@@ -7,6 +7,9 @@ stays on the processor.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 DeviceName = Literal["cpu", "cuda", "auto"]
 
 _used: DeviceName = "cpu"
+_alike: ContextVar[bool] = ContextVar("alike", default=False)
 
 
 class use_device:
@@ -45,8 +49,23 @@ class use_device:
         _used = self._before
 
 
+@contextmanager
+def everywhere_alike() -> Iterator[None]:
+    """On the processor, whatever was said: what several computers must find alike to the last bit.
+
+    In this thread only: others may use a GPU meanwhile.
+    """
+    before = _alike.set(True)
+    try:
+        yield
+    finally:
+        _alike.reset(before)
+
+
 def device_for(name: DeviceName | None = None) -> Device | None:
     """The GPU to use, or None for the processor; a name that is not given is the one that was said last."""
+    if name is None and _alike.get():
+        return None
     wanted = _used if name is None else checked(name)
     return None if wanted == "cpu" else there(wanted, level=3)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from decbayes.devices import everywhere_alike
 from decbayes.errors import InvalidFile, StructureMismatch
 from decbayes.merging import align, product
 from decbayes.merging.solving import Number
@@ -109,6 +110,7 @@ class Round:
     slots: tuple[Posterior, ...]
 
     @classmethod
+    @everywhere_alike()
     def of(cls, sent: Mapping[str, Sent], components: Number = None) -> "Round":
         """First posteriors are aligned, which has the same bits at every site; those of a round are so already."""
         check_round(sent)

@@ -7,7 +7,8 @@
 #include "sums.cuh"
 
 #ifndef WAIT_UNTIL
-#define WAIT_UNTIL(condition) while (!(condition)) {}
+// A few microseconds. After about half a minute it is an error: some blocks are not running.
+#define WAIT_UNTIL(condition) for (unsigned turns = 0; !(condition); ++turns) if (turns >> 26) __trap()
 #endif
 #define BATCH 64
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from decbayes.devices import everywhere_alike
 from decbayes.errors import InvalidData
 from decbayes.merging import align, merge
 from decbayes.merging.lineage import with_ids
@@ -73,8 +74,9 @@ def relearn(
 ) -> Learned:
     """Fit all own shards again, with everybody else's evidence as their prior."""
     data = charter.model.joined([fitted(charter, shard) for shard in at_hand(shards, own.shards)])
-    alignment = align([own.posterior, *others])
-    merged = with_ids(alignment.merged())
+    with everywhere_alike():  # ids follow from it
+        alignment = align([own.posterior, *others])
+        merged = with_ids(alignment.merged())
     posterior = charter.update.relearn(data, alignment.relabelled()[0], merged, rng=rng)
     return Learned(replace(own, posterior=replace(posterior, ids=merged.ids)), own.shards)
 

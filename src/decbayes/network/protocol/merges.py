@@ -5,6 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
+from decbayes.devices import everywhere_alike
 from decbayes.merging import Alignment, Influence, align, robust_merge
 from decbayes.merging.lineage import ids_of
 from decbayes.merging.robust import scaled_by
@@ -46,6 +47,7 @@ class Merged:
         return tuple(ids[slot] for slot in self.alignment.assignments[origins.index(origin)][coupled])
 
 
+@everywhere_alike()
 def merge_records(charter: Charter, records: list[Record], set_hash: str) -> Merged:
     """The merge by the charter's rules. Its bits follow from the set of records alone."""
     entries = entries_of(records)
