@@ -57,6 +57,14 @@ def test_intervals_of_ranks_hold_exactly_their_share():
     assert covered_by(ranks, 0.5) == {"x": 0.5}
 
 
+def test_improbable_values_count_neither_before_nor_after_calibration(monkeypatch):
+    model = db.CategoricalMixture(2, 6, categories=3, weight_prior=20.0, ascent=db.Ascent(restarts=1))
+    plan = db.Plan(model, sites=2, observations=60)
+    monkeypatch.setattr("decbayes.calibration.trials.LEAST_PROBABILITY", 1.0)
+    found = trial(plan, np.random.default_rng(0))
+    assert found.covered.keys() == found.covered_calibrated.keys()
+
+
 def test_what_is_done_is_not_done_again(exact):
     told = []
     half = db.try_plan(EXACT, data_sets=20)

@@ -17,7 +17,7 @@ from decbayes.posterior import Posterior
 Entry = tuple[AgentId, int, bytes]
 """Origin, version and digest: how agents tell each other what they hold."""
 
-Evidence = tuple[AgentId, str, int, int]
+Counted = tuple[AgentId, str, int, int]
 """Origin, digest of the contribution, observations and units: what a merge depends on."""
 
 

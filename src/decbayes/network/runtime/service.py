@@ -13,7 +13,7 @@ from decbayes.files import to_bytes
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.effects import Effect, Send, persist_first
 from decbayes.network.protocol.evidence import Learned
-from decbayes.network.protocol.merges import Evidence
+from decbayes.network.protocol.merges import Counted
 from decbayes.network.protocol.messages import message_bytes
 from decbayes.network.runtime.links import Links
 from decbayes.network.runtime.log import Log
@@ -71,7 +71,7 @@ class Service:
         self._fits, self._answers, self._merges = Worker(), Worker(), Worker()
         self._failure: DecbayesError | None = None
         self._data: list[Any] = []
-        self._refined_against: list[Evidence] = []
+        self._refined_against: list[Counted] = []
         self._evidence, self._ticks_same = b"", 0
         self._ticks_due = 0
         self.transport = Transport(agent, links, self._inbox, self._answer, self._turn_away)

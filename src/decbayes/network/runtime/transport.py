@@ -37,7 +37,7 @@ SLACK = 1 << 16
 ATTEMPTS = 8
 
 
-class Member(Protocol):
+class Listener(Protocol):
     """The part of an agent that a transport calls, always through the inbox."""
 
     charter: Charter
@@ -56,17 +56,17 @@ TurnAway = Callable[[Call], list[Effect]]
 class Transport:
     """One agent's links. Everything that comes in is posted to the inbox as a call of the agent."""
 
-    def __init__(self, member: Member, links: Links, inbox: Inbox, respond: Respond, turn_away: TurnAway) -> None:
-        self._member, self._inbox, self._respond, self._turn_away = member, inbox, respond, turn_away
+    def __init__(self, listener: Listener, links: Links, inbox: Inbox, respond: Respond, turn_away: TurnAway) -> None:
+        self._listener, self._inbox, self._respond, self._turn_away = listener, inbox, respond, turn_away
         self._tokens = Tokens()
         self._outboxes: dict[Peer, Outbox] = {}
-        limits = member.charter.limits
+        limits = listener.charter.limits
         self._most_peers, self._most_bytes = limits.members, limits.tick_bytes
         self._strangers = self._departed = 0
         self._shut_out: set[Peer] = set()
-        self.session, self.endpoints = open_session(links, most_bytes=message_bytes(member.charter) + SLACK)
+        self.session, self.endpoints = open_session(links, most_bytes=message_bytes(listener.charter) + SLACK)
         self.name = str(self.session.info.zid())
-        self._root, self._seal = root_key(member.charter), Seal(member.charter.secret)
+        self._root, self._seal = root_key(listener.charter), Seal(listener.charter.secret)
         # The token comes last: who sees it can already be heard.
         self._declared = (
             self.session.declare_subscriber(f"{self._root}/to/{self.name}/*", self._on_message),
@@ -124,9 +124,9 @@ class Transport:
             return
         sealed = bytes(sample.payload)
         try:
-            call = partial(self._member.on_bytes, peer, self._seal.open(sealed, str(sample.key_expr)))
+            call = partial(self._listener.on_bytes, peer, self._seal.open(sealed, str(sample.key_expr)))
         except Refused:
-            call = partial(self._member.on_stranger, peer)
+            call = partial(self._listener.on_stranger, peer)
         self._inbox.post(call, source=peer, size=len(sealed))
 
     def _on_token(self, sample: "Sample") -> None:
@@ -146,7 +146,7 @@ class Transport:
         outbox.close()
         self._departed += outbox.dropped
         self._inbox.forget(peer)
-        self._inbox.post(partial(self._member.on_disconnect, peer))
+        self._inbox.post(partial(self._listener.on_disconnect, peer))
 
     def _meet(self, peer: Peer) -> None:
         # One session may show many tokens: only those count that bear the name of a session linked with ours.
@@ -155,7 +155,7 @@ class Transport:
         if not linked or full or peer in self._outboxes or peer in self._shut_out:
             return
         self._outboxes[peer] = Outbox(partial(self._transmit, peer), self._most_bytes)
-        self._inbox.post(partial(self._member.on_connect, peer))
+        self._inbox.post(partial(self._listener.on_connect, peer))
 
     def _on_question(self, query: "Query") -> None:
         if too_long(query):
