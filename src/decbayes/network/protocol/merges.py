@@ -5,6 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
+from decbayes.errors import DecbayesError
 from decbayes.merging import Alignment, Influence, align, robust_merge
 from decbayes.merging.lineage import ids_of
 from decbayes.merging.robust import scaled_by
@@ -19,6 +20,10 @@ Entry = tuple[AgentId, int, bytes]
 
 Counted = tuple[AgentId, str, int, int]
 """Origin, digest of the contribution, observations and units: what a merge depends on."""
+
+
+# What may be raised by computing with numbers that others have made up; it must end no thread.
+UNCOMPUTABLE = (DecbayesError, ArithmeticError, ValueError)
 
 
 @dataclass(frozen=True)
