@@ -138,7 +138,7 @@ def test_nobody_is_blamed_for_what_others_say_under_its_name():
 def test_silent_strangers_do_not_keep_a_neighbour_out():
     transport, left = Transport.__new__(Transport), []
     transport.session = SimpleNamespace(info=SimpleNamespace(peers_zid=lambda: ["a", "b", "c", "d"]))
-    transport._listener = SimpleNamespace(on_connect=None, on_disconnect=lambda peer: left.append(peer))
+    transport._listener = SimpleNamespace(on_connect=str, on_disconnect=str)
     transport._inbox = SimpleNamespace(post=lambda call: None, forget=left.append)
     transport._outboxes, transport._shut_out, transport._spoken, transport._departed = {}, set(), set(), 0
     transport._most_peers, transport._most_bytes = 2, 100

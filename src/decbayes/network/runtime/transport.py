@@ -179,7 +179,7 @@ class Transport:
         """Whether there is room for one more; whoever was first to come and say nothing makes some."""
         if len(self._outboxes) < self._most_peers:
             return True
-        silent = next((peer for peer in self._outboxes if peer not in self._spoken), None)
+        silent = next((peer for peer in list(self._outboxes) if peer not in self._spoken), None)
         if silent is not None:
             self._leave(silent)
         return silent is not None
