@@ -58,11 +58,13 @@ def test_intervals_of_ranks_hold_exactly_their_share():
 
 
 def test_improbable_values_count_neither_before_nor_after_calibration(monkeypatch):
-    model = db.CategoricalMixture(2, 6, categories=3, weight_prior=20.0, ascent=db.Ascent(restarts=1))
-    plan = db.Plan(model, sites=2, observations=60)
-    monkeypatch.setattr("decbayes.calibration.trials.LEAST_PROBABILITY", 1.0)
-    found = trial(plan, np.random.default_rng(0))
-    assert found.covered.keys() == found.covered_calibrated.keys()
+    """What is left out of the one coverage is left out of the other, so that the two can be compared."""
+    plan, rng = db.Plan(CLUSTERS, sites=2, observations=40), np.random.default_rng
+    both = trial(plan, rng(0))
+    assert both.covered.keys() == both.covered_calibrated.keys() == {"components", "weights"}
+    monkeypatch.setattr("decbayes.calibration.trials.likely", lambda family, values: np.zeros(np.shape(values), bool))
+    neither = trial(plan, rng(0))
+    assert neither.covered == neither.covered_calibrated == {}
 
 
 def test_what_is_done_is_not_done_again(exact):
