@@ -3,10 +3,11 @@
 Every history is checked after every event; with `--mutants` each broken protocol of `tests/broken_*.py` runs through
 histories until the checkers catch it. Run as
 
-    python benchmarks/network_histories.py [--histories 10000] [--mutants] [--varied] [--jobs N] [--quick]
+    python benchmarks/network_histories.py [--histories 10000] [--first 0] [--mutants] [--varied] [--jobs N] [--quick]
 
-`--varied` takes the histories of the tests: of three to eight sites and 80 to 200 steps. The last line is one JSON
-object. Needs NumPy, SciPy, msgspec, safetensors and cryptography, and no link to anything.
+`--first` is the seed of the first history, so that many can be run in pieces. `--varied` takes the histories of the
+tests: of three to eight sites and 80 to 200 steps. The last line is one JSON object. Needs NumPy, SciPy, msgspec,
+safetensors and cryptography, and no link to anything.
 """
 
 import argparse
@@ -96,6 +97,7 @@ def caught(task: tuple[str, bool]) -> tuple[str, int, float, str | None]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--histories", type=int, default=10_000)
+    parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--mutants", action="store_true")
     parser.add_argument("--varied", action="store_true")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
@@ -103,7 +105,8 @@ def main() -> None:
     options = parser.parse_args()
     count = 20 if options.quick else options.histories
     begin, told, violations = time.perf_counter(), Counter[str](), []
-    blocks = [(range(first, min(first + BLOCK, count)), options.varied) for first in range(0, count, BLOCK)]
+    seeds = range(options.first, options.first + count)
+    blocks = [(seeds[first : first + BLOCK], options.varied) for first in range(0, count, BLOCK)]
     with get_context("spawn").Pool(options.jobs) as pool:
         for block, found in pool.imap_unordered(honest, blocks):
             told += block

@@ -34,7 +34,11 @@ def write_arrays(tensors: Arrays) -> bytes:
 def as_array(name: str, view: Mapping[str, Any]) -> np.ndarray[Any, Any]:
     if view["dtype"] not in DTYPES:
         raise InvalidFile(f"'{name}' holds {view['dtype']} values; only {', '.join(DTYPES)} are read.")
-    return np.frombuffer(view["data"], dtype=DTYPES[view["dtype"]]).reshape(view["shape"])
+    try:
+        return np.frombuffer(view["data"], dtype=DTYPES[view["dtype"]]).reshape(view["shape"])
+    except ValueError as error:
+        # Shapes that no array has: more dimensions than there can be, or sizes whose product is no number.
+        raise InvalidFile(f"'{name}' has a shape that no array has ({error}).") from None
 
 
 def checked_csr(data: Any, indices: Any, indptr: Any, shape: tuple[int, ...]) -> csr_array:

@@ -6,7 +6,7 @@ from scipy.special import logsumexp
 from scipy.stats import bernoulli, genpareto, norm
 
 import decbayes as db
-from decbayes.calibration.diagnosis import pareto_shape, told
+from decbayes.calibration.diagnosis import Diagnosis, pareto_shape, told
 from decbayes.errors import NotCalibrated
 
 
@@ -26,6 +26,15 @@ def test_the_shape_of_a_pareto_distribution_is_found(shape):
     ratios = np.log(genpareto.rvs(shape, size=20_000, random_state=1))
     # 424 in the tail: a standard error of (1 + k) / 20, and a prior at a half worth ten of them.
     assert pareto_shape(ratios) == pytest.approx(shape, abs=0.2)
+
+
+@pytest.mark.parametrize("tail", [-800.0, -745.0, -np.inf])
+def test_where_a_few_draws_have_all_of_the_weight_the_shape_is_infinite(tail):
+    """It once was NaN, for which no warning was given."""
+    ratios = np.r_[0.0, -1.0, tail * np.arange(1, 999)]
+    assert pareto_shape(ratios) == np.inf
+    assert pareto_shape(np.full(1000, -np.inf)) == np.inf, "no draw can have produced the data"
+    assert "misses part" in str(Diagnosis(np.inf, 1000))
 
 
 def two_clusters(place, rng, count=300):

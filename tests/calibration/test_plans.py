@@ -57,6 +57,16 @@ def test_intervals_of_ranks_hold_exactly_their_share():
     assert covered_by(ranks, 0.5) == {"x": 0.5}
 
 
+def test_improbable_values_count_neither_before_nor_after_calibration(monkeypatch):
+    """What is left out of the one coverage is left out of the other, so that the two can be compared."""
+    plan, rng = db.Plan(CLUSTERS, sites=2, observations=40), np.random.default_rng
+    both = trial(plan, rng(0))
+    assert both.covered.keys() == both.covered_calibrated.keys() == {"components", "weights"}
+    monkeypatch.setattr("decbayes.calibration.trials.likely", lambda family, values: np.zeros(np.shape(values), bool))
+    neither = trial(plan, rng(0))
+    assert neither.covered == neither.covered_calibrated == {}
+
+
 def test_what_is_done_is_not_done_again(exact):
     told = []
     half = db.try_plan(EXACT, data_sets=20)

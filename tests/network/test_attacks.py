@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,13 +32,23 @@ def cli(*words):
     return done.returncode, done.stdout + done.stderr
 
 
+def begun_or_refused(*words):
+    """Whether an agent has begun to serve, and ended well when told so; or has ended with an error that is none."""
+    command = [sys.executable, "-m", "decbayes", *map(str, words), "--stop-with-stdin"]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(command, **pipes, text=True) as process:
+        begun = any('"listening"' in line for line in process.stdout)
+        _, told = process.communicate(timeout=60)
+    return "Traceback" not in told and process.returncode == (0 if begun else 1)
+
+
 def memory(agent):
     """Megabytes that a process holds."""
     lines = Path(f"/proc/{agent.process.pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
 
 
-def versions_of(charter, identity, count, **said):
+def versions_of(charter, identity, count):
     """Valid records of one observation, one after another."""
     fitted = charter.model.fit(POINT).posterior
     first = sign_record(charter, identity, 1, posterior=fitted, shards=frozenset({"s"}), observations=1)
@@ -77,7 +86,7 @@ def test_a_hostile_member_neither_moves_the_merge_nor_freezes_anybody(tmp_path):
             party.points["agent 3"] = [POINT]
             party.join("agent 1", neighbours=("agent 0",))
             party.agreement(["agent 0", "agent 1"], {"agent 0", "agent 1", "agent 3"}, timeout=SECONDS)
-        assert memory(victim) - before < 250, "it keeps what is current, and a bounded inbox"
+        assert memory(victim) - before < 150, "it keeps what is current, and a quarter of the inbox"
         shut_out = victim.events("shut_out")
         print(shut_out or "it kept up")
         assert all(line["member"] == "agent 3" and "127.0.0.1" in line["address"] for line in shut_out)
@@ -86,7 +95,7 @@ def test_a_hostile_member_neither_moves_the_merge_nor_freezes_anybody(tmp_path):
 def answered_soon(ask):
     start = time.monotonic()
     ask.status()
-    assert time.monotonic() - start < 8
+    assert time.monotonic() - start < 5
 
 
 def test_a_limit_on_versions_does_not_part_the_group(tmp_path):
@@ -147,10 +156,7 @@ def test_damaged_stores_end_no_process_in_a_traceback(tmp_path):
             assert status in (0, 1)
             assert "Traceback" not in told
         words = ("agent", party.charter_file, "--key", tmp_path / "agent 0.key", "--store", tmp_path / "2.store")
-        with suppress(subprocess.TimeoutExpired):
-            command = [sys.executable, "-m", "decbayes", *map(str, words)]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
-            assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+        assert begun_or_refused(*words), "either it serves, or it says in one line why not"
 
 
 def test_an_agent_with_certificates_says_what_is_missing_when_it_is_asked_without(tmp_path):

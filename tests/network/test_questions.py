@@ -19,13 +19,12 @@ from decbayes.network.runtime.questions import (
     QUESTION_BYTES,
     Asking,
     Question,
-    Tokens,
     too_long,
     turn_away,
 )
-from decbayes.network.runtime.sealing import Seal
+from decbayes.network.runtime.sealing import Once, Seal
 from decbayes.network.runtime.service import MOST_QUESTIONS, Service
-from decbayes.network.runtime.transport import open_session, root_key
+from decbayes.network.runtime.transport import STRANGERS, Transport, open_session, root_key
 
 SEAL = Seal(bytes(32))
 
@@ -51,7 +50,7 @@ def asked(text="status", tokens=None, seal=SEAL):
     """Somebody asks, and the question arrives."""
     asking = Asking(text, seal)
     query = Query(text, asking.attachment)
-    return asking, query, Question(query, "ask/me", SEAL, tokens or Tokens())
+    return asking, query, Question(query, "ask/me", SEAL, tokens or Once(MOST_TOKENS))
 
 
 def test_an_answer_is_opened_by_who_has_asked():
@@ -83,7 +82,7 @@ def test_an_answer_to_another_question_is_none():
 
 
 def test_a_question_that_was_recorded_is_not_answered_again():
-    tokens = Tokens()
+    tokens = Once(MOST_TOKENS)
     asking, *_ = asked(tokens=tokens)
     with pytest.raises(Refused, match="asked before"):
         Question(Query("status", asking.attachment), "ask/me", SEAL, tokens)
@@ -96,7 +95,7 @@ def test_a_question_that_was_recorded_is_not_answered_again():
 
 
 def test_tokens_do_not_fill_the_memory():
-    tokens = Tokens(most=3)
+    tokens = Once(3)
     numbers = [bytes([number]) * 16 for number in range(5)]
     assert [tokens.new(token) for token in (*numbers, numbers[4], numbers[2])] == 5 * [True] + 2 * [False]
     assert tokens.new(numbers[0]), "forgotten"
@@ -118,6 +117,41 @@ def test_a_stranger_is_told_that_it_is_one():
     query = Query("status", b"")
     turn_away(query)
     assert Asking("status", Seal(b"another")).refusal(query.error) == NO_MEMBER.decode()
+
+
+def test_nobody_is_blamed_for_what_others_say_under_its_name():
+    """Whoever is linked may write any neighbour's name on a message, and has seen what that neighbour has said."""
+    transport, posted = Transport.__new__(Transport), []
+    listener = SimpleNamespace(on_bytes=lambda *heard: heard, on_stranger=lambda peer: ("stranger", peer))
+    inbox = SimpleNamespace(post=lambda call, *, source, size=0: posted.append((source, call())))
+    transport._listener, transport._inbox, transport._outboxes = listener, inbox, {"neighbour": None}
+    transport._seal, transport._heard, transport._spoken = SEAL, Once(100), set()
+    key = "to/me/neighbour"
+    genuine = SEAL.close(b"hello", key)
+    for payload in (genuine, genuine, b"junk", SEAL.close(b"hello", key), SEAL.close(b"hello", "to/other/neighbour")):
+        transport._on_message(SimpleNamespace(key_expr=key, payload=payload))
+    said, not_its_own = ("neighbour", ("neighbour", b"hello")), (STRANGERS, ("stranger", "neighbour"))
+    assert posted == [said, not_its_own, not_its_own, said, not_its_own]
+    assert transport._spoken == {"neighbour"}
+
+
+def test_silent_strangers_do_not_keep_a_neighbour_out():
+    transport, left = Transport.__new__(Transport), []
+    transport.session = SimpleNamespace(info=SimpleNamespace(peers_zid=lambda: ["a", "b", "c", "d"]))
+    transport._listener = SimpleNamespace(on_connect=str, on_disconnect=str)
+    transport._inbox = SimpleNamespace(post=lambda call: None, forget=left.append)
+    transport._outboxes, transport._shut_out, transport._spoken, transport._departed = {}, set(), set(), 0
+    transport._most_peers, transport._most_bytes = 2, 100
+    transport._meet("a")
+    transport._meet("b")
+    transport._spoken.add("a")
+    transport._meet("c")
+    assert (list(transport._outboxes), left) == (["a", "c"], ["b"]), "who has spoken stays"
+    transport._spoken.add("c")
+    transport._meet("d")
+    assert list(transport._outboxes) == ["a", "c"], "there is room for members only"
+    for outbox in transport._outboxes.values():
+        outbox.close()
 
 
 @pytest.mark.xdist_group("sockets")
@@ -148,7 +182,7 @@ def test_whoever_is_linked_cannot_answer_with_what_it_has_recorded():
     recorded = []
 
     def replay(query):
-        question = Question(query, key, seal, Tokens())
+        question = Question(query, key, seal, Once(MOST_TOKENS))
         with query:
             told = question._closed(b"{}", "description")
             recorded.append((question._closed(b"old", "answer"), told))

@@ -8,6 +8,7 @@ from scipy.sparse import csr_matrix
 
 import decbayes as db
 from decbayes.columns import Categorical, Gaussian, Poisson, YesNo
+from decbayes.merging.margins import CLOSE
 from decbayes.page.describing import LEAST, described
 from decbayes.page.drawing import drawings
 
@@ -103,6 +104,7 @@ def test_a_component_that_one_site_has_and_a_close_call_are_told(rng):
         for cell in each["cells"]:
             margins = alignment.margins()[cell["site"]][coupled][cell["components"]]
             assert cell["match"] == pytest.approx(min(margins), rel=1e-3)
+            assert cell["close"] == (min(margins) < CLOSE)
 
 
 def test_a_model_without_components_is_a_table(rng):

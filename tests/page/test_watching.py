@@ -15,6 +15,7 @@ from decbayes.merging.confidence import Curve, Reliability
 from decbayes.models.holdback import hold_back
 from decbayes.network import Agent, Charter, Limits, Rules, persist_first
 from decbayes.network.protocol.merges import Merged
+from decbayes.network.protocol.pool import Pool
 from decbayes.network.runtime import watching
 from decbayes.network.runtime.sentences import SENTENCES, sentence
 from decbayes.network.runtime.status import about_members, status_of
@@ -96,13 +97,15 @@ def test_the_page_rests_many_times_as_long_as_it_has_worked(agent):
     assert [watcher.lost(), watcher.lost()] == [True, False]
 
 
-def test_a_merge_that_fails_is_told_and_ends_nothing(agent, monkeypatch):
-    def fail():
-        raise DecbayesError("too wide")
+@pytest.mark.parametrize("error", [DecbayesError, np.linalg.LinAlgError])
+def test_a_merge_that_fails_is_told_and_ends_nothing(error, agent, monkeypatch):
+    def fail(_):
+        raise error("too wide")
 
     page = Shown()
     watcher = Watcher(page)
-    watcher.merge(SimpleNamespace(pool=agent.pool, merged=fail))
+    monkeypatch.setattr(Pool, "merged", fail)
+    watcher.merge(agent)
     assert page.values["posterior"] == {"error": "too wide"}
     assert not watcher._busy
 

@@ -19,7 +19,6 @@ Deviations = Mapping[str, Mapping[str, Array]]
 
 # Deviations that a posterior may be away from where it would converge: further, and intervals lie in the wrong place.
 SETTLED = 0.25
-UNREFINED = "not refined"
 
 
 def calibrate(
@@ -48,7 +47,8 @@ def calibrate(
     if (method or model.calibrated_by) == "bootstrap":
         deviations = bootstrapped(model, data, merged, replicas=replicas, seed=seed)
         away = shift(merged, one_more_pass(model, data, merged))
-        return warned(with_deviations(merged, f"bootstrap, {replicas} replicas, {told(len(data))}", deviations, away))
+        warn_if_unrefined(away)
+        return with_deviations(merged, f"bootstrap, {replicas} replicas, {told(len(data))}", deviations, away)
     if method not in (None, "linear response"):
         raise ValueError(f"method is 'linear response' or 'bootstrap', not {method!r}.")
     return calibrated(merged, informations(model, data, merged))
@@ -57,29 +57,37 @@ def calibrate(
 def calibrated(posterior: Posterior, parts: Sequence[Information]) -> Posterior:
     """The posterior with the deviations that follow from the information of all sites."""
     check_kind(Posterior, posterior=posterior)
-    return warned(by_response(posterior, parts))
+    found, away = responded(posterior, parts)
+    warn_if_unrefined(away)
+    return found
 
 
 def by_response(posterior: Posterior, parts: Sequence[Information]) -> Posterior:
     """The same without a warning: threads share the filters of warnings, and `uncertainty` says it as well."""
+    return responded(posterior, parts)[0]
+
+
+def responded(posterior: Posterior, parts: Sequence[Information]) -> tuple[Posterior, float]:
+    """The calibrated posterior, and how far it is from where it would converge."""
     whole = total(parts)
     response = LinearResponse(posterior, whole)
-    text = f"linear response, {told(whole.sites)}"
-    return with_deviations(posterior, text, response.deviations(), response.remaining())
+    text, away = f"linear response, {told(whole.sites)}", response.remaining()
+    return with_deviations(posterior, text, response.deviations(), away), away
 
 
 def with_deviations(posterior: Posterior, method: str, deviations: Deviations, away: float) -> Posterior:
     """The posterior with these deviations; where it has not converged, that is said with them."""
-    remark = f"; {UNREFINED}, about {away:.1f} deviations from where it would converge" if away > SETTLED else ""
+    remark = f"; {unrefined(away)}" if away > SETTLED else ""
     return replace(posterior, calibration=Calibration(method + remark, deviations))
 
 
-def warned(posterior: Posterior) -> Posterior:
-    """The posterior, after a warning if its calibration remarks that it has not converged."""
-    _, refined, remark = posterior.uncertainty.partition(UNREFINED)
-    if refined:
-        warnings.warn(f"The merge is {UNREFINED}{remark}. Refine it first (`refine`).", RuntimeWarning, stacklevel=4)
-    return posterior
+def unrefined(away: float) -> str:
+    return f"not refined, about {away:.1f} deviations from where it would converge"
+
+
+def warn_if_unrefined(away: float) -> None:
+    if away > SETTLED:
+        warnings.warn(f"The merge is {unrefined(away)}. Refine it first (`refine`).", RuntimeWarning, stacklevel=4)
 
 
 def told(sites: int) -> str:

@@ -86,7 +86,10 @@ def told(posterior: Posterior, values: Any) -> Array:
 
 def pareto_shape(log_ratios: Array) -> float:
     """The shape of the tail of ratios: the largest 3√S of them, over the next smaller one."""
-    rising = np.sort(log_ratios - np.max(log_ratios))
+    largest = np.max(log_ratios)
+    if not np.isfinite(largest):
+        return np.inf
+    rising = np.sort(log_ratios - largest)
     size = int(min(len(rising) / 5, 3 * sqrt(len(rising))))
     beyond = np.exp(rising[-size:]) - np.exp(rising[-size - 1])
     return shape_of(beyond) if rising[0] < -ROUNDING else -np.inf
@@ -99,6 +102,9 @@ def shape_of(beyond: Array) -> float:
     """
     size, grid = len(beyond), 30 + int(sqrt(len(beyond)))
     quarter = beyond[int(size / 4 + 0.5) - 1]
+    if not quarter > np.finfo(np.float64).tiny:
+        # A few draws have all of the weight.
+        return np.inf
     b = (1.0 - np.sqrt(grid / (np.arange(1, grid + 1) - 0.5))) / (3.0 * quarter) + 1.0 / beyond[-1]
     shapes = np.log1p(-b[:, None] * beyond).mean(axis=1)
     height = size * (np.log(-b / shapes) - shapes - 1.0)

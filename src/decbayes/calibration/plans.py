@@ -44,10 +44,13 @@ class PlanReport:
     def __post_init__(self) -> None:
         put = object.__setattr__
         names = [*dict.fromkeys(name for trial in self.trials for name in trial.covered)]
-        for kind in ("covered", "covered_at_once", "covered_calibrated"):
-            tables = [getattr(trial, kind) for trial in self.trials]
-            found = {n: mean_and_error([table[n] for table in tables if n in table]) for n in names}
-            put(self, {"covered": "coverage"}.get(kind, kind.removeprefix("covered_")), found)
+        tables = {
+            "coverage": [trial.covered for trial in self.trials],
+            "at_once": [trial.covered_at_once for trial in self.trials],
+            "calibrated": [trial.covered_calibrated for trial in self.trials],
+        }
+        for kind, found in tables.items():
+            put(self, kind, {n: mean_and_error([table[n] for table in found if n in table]) for n in names})
         sums = {n: np.sum([t.ranks[n] for t in self.trials if n in t.ranks], axis=0).tolist() for n in names}
         put(self, "ranks", sums)
         put(

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array
 
@@ -13,7 +14,7 @@ from decbayes.calibration.calibrating import by_response
 from decbayes.calibration.matches import Matches, in_common, overlaps_of
 from decbayes.calibration.sites import Information
 from decbayes.errors import NotCalibrated
-from decbayes.families import Array
+from decbayes.families import Array, Family
 from decbayes.families.matrices import Indices
 from decbayes.merging import Alignment, align
 from decbayes.models.holdout import hold_out
@@ -123,7 +124,8 @@ def calibrated_coverage(
         for part, values in family.quantities(parameters[name]).items():
             inside = placed(found, name, lower[part], order) <= values
             inside &= values <= placed(found, name, upper[part], order)
-            held[label_of(name, part)] = float(np.mean(inside))
+            if likely(family, values).any():
+                held[label_of(name, part)] = float(np.mean(inside[likely(family, values)]))
     return held
 
 
@@ -153,9 +155,13 @@ def ranked(posterior: Posterior, parameters: Mapping[str, Any], rng: np.random.G
         )
         for part, values in truth.items():
             own = (np.stack([placed(posterior, name, each, order) for each in drawn[part]]) < values).sum(axis=0)
-            likely = values > LEAST_PROBABILITY if family.countable else np.ones(np.shape(values), dtype=np.bool_)
-            ranks[label_of(name, part)] = np.ravel(own[likely]).astype(np.intp)
+            ranks[label_of(name, part)] = np.ravel(own[likely(family, values)]).astype(np.intp)
     return ranks
+
+
+def likely(family: Family, values: Array) -> NDArray[np.bool_]:
+    """Which true values are compared with the posterior at all."""
+    return values > LEAST_PROBABILITY if family.countable else np.ones(np.shape(values), dtype=np.bool_)
 
 
 def label_of(factor: str, quantity: str) -> str:

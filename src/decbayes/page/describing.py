@@ -2,10 +2,11 @@
 
     {"view", "unit", "set", "observations", "objective", "score", "sureness", "sites": [name …],
      "components": [{"slot", "evidence", "share", "drawing",
-                     "cells": [{"site", "evidence", "apart", "match", "components"} …]} …],
+                     "cells": [{"site", "evidence", "apart", "match", "close", "components"} …]} …],
      "duplicates": [[slot, slot] …], "unlike": [slot …]}
 
-`match` is the probability that the site's components belong there if `sureness` says so, else their margin in nats.
+`match` is the probability that the site's components belong there if `sureness` says so, else their margin in nats;
+`close` says that it deserves a look.
 Components that stand for fewer than `LEAST` observations are counted and not drawn: they could tell about single ones.
 """
 
@@ -14,9 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decbayes.families import Array
 from decbayes.merging import Alignment, Reliability
+from decbayes.merging.confidence import DOUBTFUL
+from decbayes.merging.margins import CLOSE
+from decbayes.merging.shared import Shared
 from decbayes.models.model import Model
 from decbayes.page.drawing import Drawing, drawings, entries, rounded
 from decbayes.plot._alignment import least_sure
@@ -54,7 +59,8 @@ def described(
     shared = alignment.shared()[coupled]
     values = alignment.margins() if reliability is None else alignment.confidence(reliability).probabilities
     strength = least_sure(alignment, coupled, values)  # a margin is no probability
-    cells = cells_of(alignment, coupled, shared.evidence, shared.apart, strength)
+    close = strength < (CLOSE if reliability is None else DOUBTFUL)
+    cells = cells_of(alignment, coupled, shared, strength, close)
     filled = [slot for slot in range(shared.evidence.shape[1]) if cells[slot]]
     pictures = drawings(model, posterior, filled)
     total = float(shared.evidence.sum())
@@ -82,10 +88,10 @@ def drawn(picture: Drawing, evidence: float) -> Drawing:
 
 
 def cells_of(
-    alignment: Alignment, coupled: CoupledSet, evidence: Array, apart: Array, strength: Array
+    alignment: Alignment, coupled: CoupledSet, shared: Shared, strength: Array, close: NDArray[np.bool_]
 ) -> list[list[dict[str, Any]]]:
     """For each slot the sites that put something there, most evidence first."""
-    fillings = alignment.fillings(coupled)
+    fillings, evidence, apart = alignment.fillings(coupled), shared.evidence, shared.apart
     cells: list[list[dict[str, Any]]] = []
     for slot in range(evidence.shape[1]):
         order = [site for site in np.argsort(-evidence[:, slot], kind="stable") if fillings[site][slot]]
@@ -96,6 +102,7 @@ def cells_of(
                     "evidence": rounded(evidence[site, slot]),
                     "apart": rounded(np.nan_to_num(apart[site, slot])),
                     "match": finite(strength[site, slot]),
+                    "close": bool(close[site, slot]),
                     "components": [*fillings[site][slot]],
                 }
                 for site in order

@@ -85,10 +85,9 @@ def noted(charter: Charter, own: Evidence, shards: Shards, merged: "Merged", ori
     """What own data say of a merge; None if own evidence is not in it."""
     if not any(entry[0] == origin for entry in merged.entries):
         return None
-    data = at_hand(shards, own.shards)
-    share = charter.rules.validation
-    held = charter.model.joined([hold_back(charter.model, shard, share=share)[1] for shard in data]) if share else None
-    return note_of(charter, merged, origin, charter.model.joined([fitted(charter, shard) for shard in data]), held)
+    parts = [divided(charter, shard) for shard in at_hand(shards, own.shards)]
+    held = charter.model.joined([held for _, held in parts]) if charter.rules.validation else None
+    return note_of(charter, merged, origin, charter.model.joined([data for data, _ in parts]), held)
 
 
 def correct(charter: Charter, own: Evidence, shards: Shards, kept: frozenset[str], rng: np.random.Generator) -> Learned:
@@ -114,8 +113,13 @@ def enlarged(charter: Charter, own: Evidence, shard: str, data: Any, posterior: 
 
 def fitted(charter: Charter, data: Any) -> Any:
     """The data without what the charter has each member hold back, to score posteriors with."""
+    return divided(charter, data)[0]
+
+
+def divided(charter: Charter, data: Any) -> tuple[Any, Any]:
+    """What is fitted and what is held back; None where the charter has nothing held back."""
     share = charter.rules.validation
-    return hold_back(charter.model, data, share=share)[0] if share else data
+    return hold_back(charter.model, data, share=share) if share else (data, None)
 
 
 def at_hand(shards: Shards, names: frozenset[str]) -> list[Any]:

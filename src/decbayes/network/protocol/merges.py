@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from decbayes.devices import everywhere_alike
+from decbayes.errors import DecbayesError
 from decbayes.merging import Alignment, Influence, align, robust_merge
 from decbayes.merging.lineage import ids_of
 from decbayes.merging.robust import scaled_by
@@ -18,8 +19,12 @@ from decbayes.posterior import Posterior
 Entry = tuple[AgentId, int, bytes]
 """Origin, version and digest: how agents tell each other what they hold."""
 
-Evidence = tuple[AgentId, str, int, int]
+Counted = tuple[AgentId, str, int, int]
 """Origin, digest of the contribution, observations and units: what a merge depends on."""
+
+
+# What may be raised by computing with numbers that others have made up; it must end no thread.
+UNCOMPUTABLE = (DecbayesError, ArithmeticError, ValueError)
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,16 @@ from decbayes.errors import Refused
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.merges import Entry
 from decbayes.network.protocol.pool import Proof
-from decbayes.network.protocol.record import Hash, Record, Signature, SignedHeader
+from decbayes.network.protocol.record import HEADER_BYTES, Hash, Record, Signature, SignedHeader
 
 # Every entry of a listing costs about this many bytes; so do other things that are counted and not measured.
 ENTRY_BYTES = 128
 OVERHEAD = 4096
 # A member may have replaced its key, and then has a record under each.
 MOST_KEYS = 2
+# More things are in no message, whatever the charter says: each takes far more memory than it has bytes.
+MOST_ITEMS = 1 << 17
+Some = Meta(max_length=MOST_ITEMS)
 
 
 class Digest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=1):
@@ -35,32 +38,34 @@ class Digest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 class Listing(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=2):
     """Versions and exclusions that the sender holds: all of them if `complete`, otherwise those that are news."""
 
-    entries: tuple[tuple[Hash, int, Hash], ...]
-    excluded: tuple[Hash, ...]
+    entries: Annotated[tuple[tuple[Hash, int, Hash], ...], Some]
+    excluded: Annotated[tuple[Hash, ...], Some]
     complete: bool
 
 
 class Pull(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=3):
     """“Send me your newest record of these origins, or the proof against them.”"""
 
-    origins: tuple[Hash, ...]
+    origins: Annotated[tuple[Hash, ...], Some]
 
 
 class SignedBytes(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    header: Annotated[bytes, Meta(max_length=1 << 20)]
+    header: Annotated[bytes, Meta(max_length=HEADER_BYTES)]
     signature: Signature
 
 
 class Batch(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=4):
     """Records and proofs, each to be checked on its own."""
 
-    records: tuple[bytes, ...] = ()
-    proofs: tuple[tuple[SignedBytes, SignedBytes], ...] = ()
+    records: Annotated[tuple[bytes, ...], Some] = ()
+    proofs: Annotated[tuple[tuple[SignedBytes, SignedBytes], ...], Some] = ()
 
 
 Message = Digest | Listing | Pull | Batch
 
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+# How every batch begins: only batches hold records, and may be long.
+BATCHES = msgspec.msgpack.encode(Batch())[:2]
 
 
 def encode(message: Message) -> bytes:
@@ -69,13 +74,15 @@ def encode(message: Message) -> bytes:
 
 def decode(content: bytes, charter: Charter) -> Message:
     """A message from the network, its size checked before it is read."""
-    most = message_bytes(charter)
+    most = message_bytes(charter) if content.startswith(BATCHES) else notice_bytes(charter)
     if len(content) > most:
         raise Refused("size", f"a message of {len(content):,} bytes; at most {most:,} are read.")
     try:
         message = _decoder.decode(content)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise Refused("envelope", f"not a message ({error}).") from None
+    if isinstance(message, Digest) and not message.software.isprintable():
+        raise Refused("envelope", "a digest names software that cannot be printed.")
     if isinstance(message, Batch) and len(message.records) + len(message.proofs) > MOST_KEYS * charter.limits.members:
         raise Refused("size", f"{len(message.records):,} records at once; each member has one.")
     return message
@@ -83,8 +90,12 @@ def decode(content: bytes, charter: Charter) -> Message:
 
 def message_bytes(charter: Charter) -> int:
     """The largest message of a group: one full record, or a listing of all members."""
-    limits = charter.limits
-    return max(limits.record_bytes, limits.members * ENTRY_BYTES) + OVERHEAD
+    return max(charter.limits.record_bytes + OVERHEAD, notice_bytes(charter))
+
+
+def notice_bytes(charter: Charter) -> int:
+    """The largest message without records: a listing of all members, under all of their keys."""
+    return MOST_KEYS * charter.limits.members * ENTRY_BYTES + OVERHEAD
 
 
 def listing(entries: Iterable[Entry], excluded: Iterable[bytes], *, complete: bool) -> bytes:

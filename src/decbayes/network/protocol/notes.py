@@ -119,7 +119,7 @@ def scores_from(at: str, parts: Mapping[str, Any], model: Model) -> "Scores | No
     if len(count) != 1 + side + side**2 or not (count[0] >= LEAST_HELD_BACK and count[0] == int(count[0])):
         raise InvalidFile("the note's scores are not those of a merge, the others and the site.")
     sums, products = count[1 : 1 + side], count[1 + side :].reshape(side, side)
-    if not sums[0] > 0.0:
+    if not sums[0] >= 1.0:
         raise InvalidFile("the note's scores are of nothing.")
     return Scores(SCORED, (at, "", ""), int(count[0]), sums, products, *told_per(model))
 

@@ -25,7 +25,7 @@ from enum import Enum
 from decbayes.network.protocol.beliefs import Belief, believed
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.keys import AgentId
-from decbayes.network.protocol.merges import Entry, Evidence, Merged, entries_of, merge_records
+from decbayes.network.protocol.merges import Counted, Entry, Merged, entries_of, merge_records
 from decbayes.network.protocol.record import Record, SignedHeader
 from decbayes.network.protocol.roster import Roster, roster
 from decbayes.posterior import Posterior
@@ -51,7 +51,7 @@ class Proof:
 class WorkedOut:
     """The last merge, with what it was made from, and what was believed of it."""
 
-    merged: tuple[list[Evidence], Merged] | None = None
+    merged: tuple[list[Counted], Merged] | None = None
     belief: tuple[Merged, Belief] | None = None
 
 

@@ -41,6 +41,9 @@ ComponentId = Annotated[str, Meta(max_length=16)]
 NOTHING = bytes(32)
 """In the place of a digest: there is no previous version."""
 
+# A header is read before anybody vouches for it, and is short; proofs hold two of them.
+HEADER_BYTES = 1 << 20
+
 NO_VOTES: Mapping[AgentId, bytes] = MappingProxyType({})
 HIGHEST_VERSION = (1 << 63) - 1
 
@@ -66,9 +69,10 @@ class Header(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
     @property
     def canonical(self) -> bool:
-        """Whether all lists rise strictly."""
+        """Whether all lists rise strictly, and all names can be printed."""
         subjects = tuple(subject for subject, _ in self.votes)
-        return rises(self.shards) and rises(self.marks) and rises(subjects)
+        printable = all(name.isprintable() for name in self.shards)
+        return printable and rises(self.shards) and rises(self.marks) and rises(subjects)
 
 
 def rises(part: Sequence[Any]) -> bool:
@@ -76,7 +80,7 @@ def rises(part: Sequence[Any]) -> bool:
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    header: bytes
+    header: Annotated[bytes, Meta(max_length=HEADER_BYTES)]
     signature: Signature
     body: bytes
 

@@ -70,11 +70,12 @@ def open_record(content: bytes, charter: Charter, roster: Roster | None = None) 
         raise Refused("envelope", "not the canonical bytes of a record.")
     known = roster or Roster(charter)
     signed = open_header(envelope.header, envelope.signature, known)
+    check_prior(signed, charter)
     return Sealed(signed, envelope.body, known.keys[signed.origin], known.seat(signed.origin))
 
 
 def open_header(content: bytes, signature: bytes, roster: Roster) -> SignedHeader:
-    """Read a signed header; its signature is not yet checked."""
+    """Read a signed header, of this epoch or another; its signature is not yet checked."""
     try:
         header = _headers.decode(content)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -98,12 +99,17 @@ def check_header(header: Header, roster: Roster) -> None:
     agreed = bytes.fromhex(charter.model.structure.fingerprint)
     if header.structure != agreed:
         raise Refused("fingerprint", f"structure {header.structure.hex()[:12]} instead of {agreed.hex()[:12]}.")
-    if header.prior != bytes.fromhex(charter.structure.fingerprint):
-        raise Refused("fingerprint", f"prior {header.prior.hex()[:12]}: only records with one prior merge.")
     if header.origin not in roster.keys:
         raise Refused("membership", f"{short(header.origin)} is not in the charter.")
     if not 1 <= header.version <= HIGHEST_VERSION:
         raise Refused("version", f"{header.version} is no version.")
+
+
+def check_prior(signed: SignedHeader, charter: Charter) -> None:
+    if signed.header.prior != bytes.fromhex(charter.structure.fingerprint):
+        error = Refused("fingerprint", f"prior {signed.header.prior.hex()[:12]}: only records with one prior merge.")
+        error.entry = signed.entry
+        raise error
 
 
 def verify(sealed: Sealed, charter: Charter) -> Record:
@@ -240,9 +246,10 @@ def check_consistency(header: Header, posterior: Posterior, charter: Charter) ->
 
 
 def check_proof(proof: Proof, roster: Roster) -> None:
-    """Refuse a pair of headers that does not prove an equivocation."""
+    """Refuse a pair of headers that does not prove an equivocation, in this epoch or an earlier one."""
     first, second = proof.first, proof.second
-    if (first.origin, first.version) != (second.origin, second.version) or first.digest == second.digest:
+    same = [(each.origin, each.version, each.header.prior) for each in (first, second)]
+    if same[0] != same[1] or first.digest == second.digest:
         raise Refused("proof", "the two headers do not contradict each other.")
     verify_signature(first, roster.keys[first.origin])
     verify_signature(second, roster.keys[second.origin])

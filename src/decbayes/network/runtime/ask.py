@@ -7,12 +7,14 @@ import zenoh
 
 from decbayes.errors import Refused, TransportFailed
 from decbayes.files import MOST_BYTES, from_bytes
+from decbayes.merging.agreement import alike
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.runtime.links import Links
 from decbayes.network.runtime.questions import Asking
 from decbayes.network.runtime.sealing import Seal
 from decbayes.network.runtime.stored import Answer
 from decbayes.network.runtime.transport import explain, open_session, root_key
+from decbayes.posterior import Posterior
 
 TIMEOUT_SECONDS = 10.0
 
@@ -36,7 +38,7 @@ class Inquiry:
     def posterior(self, *, timeout: float = TIMEOUT_SECONDS) -> Answer:
         payload, description = self._ask("posterior", timeout)
         answer = Answer(from_bytes(payload), description)
-        if answer.posterior.structure != self._charter.model.structure or not is_description(description):
+        if not is_merge(answer.posterior, self._charter) or not is_description(description):
             raise self._odd()
         return answer
 
@@ -84,6 +86,12 @@ class Inquiry:
     def _odd(self) -> TransportFailed:
         group = self._charter.group
         return TransportFailed(f"What answers at {self._endpoint} is no agent of '{group}', or has another decbayes.")
+
+
+def is_merge(posterior: Posterior, charter: Charter) -> bool:
+    """Whether it has the charter's structure, with another number of components where the rules allow it."""
+    agreed, found = charter.model.structure, posterior.structure
+    return found == agreed or (charter.rules.components != "model" and alike(found, agreed))
 
 
 def is_description(description: dict[str, Any]) -> bool:

@@ -3,9 +3,8 @@
 from functools import partial
 from typing import Any
 
-from decbayes.errors import DecbayesError
 from decbayes.network.protocol.agent import Agent
-from decbayes.network.protocol.merges import Merged
+from decbayes.network.protocol.merges import UNCOMPUTABLE, Merged
 from decbayes.network.runtime.log import Log
 from decbayes.network.runtime.queues import Inbox, Worker
 from decbayes.network.runtime.status import member_name
@@ -105,7 +104,7 @@ class Lookout:
             described = set_description(merged, pool)
             if pool.charter.rules.notes:
                 pool.believed()
-        except DecbayesError as error:
+        except UNCOMPUTABLE as error:
             self._inbox.post(partial(self._log, "not_merged", why=str(error)))
             return
         self.merged = merged

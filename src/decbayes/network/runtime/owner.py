@@ -4,17 +4,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 
-from decbayes.errors import DecbayesError, InvalidCharter, InvalidData
+from decbayes.errors import DecbayesError, InvalidCharter, InvalidData, StoreFailed
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.charter import member_key
 from decbayes.network.protocol.effects import Effect
 from decbayes.network.protocol.evidence import Learned
 from decbayes.network.protocol.keys import agent_id
 from decbayes.network.runtime import orders
+from decbayes.network.runtime.log import Log
 from decbayes.network.runtime.orders import Observe, Order, Replace, Retract, Vote, Withdraw
+from decbayes.network.runtime.queues import Inbox, Worker
 from decbayes.network.runtime.store import SqliteStore
 
 
@@ -32,40 +35,91 @@ Job = Callable[[], Outcome]
 
 
 class Owner:
-    """An agent's orders. All but the jobs themselves runs in the agent's thread."""
+    """An agent's orders, each done once. Jobs run in the thread of fits, all else in the agent's.
 
-    def __init__(self, agent: Agent, store: SqliteStore, *, rng: np.random.Generator) -> None:
+    A full disk loses nothing: what the store cannot take in is tried again at each tick, and no order is begun twice.
+    """
+
+    def __init__(
+        self, agent: Agent, store: SqliteStore, fits: Worker, inbox: Inbox, log: Log, *, rng: np.random.Generator
+    ) -> None:
         self._agent, self._store, self._rng = agent, store, rng
+        self._fits, self._inbox, self._log = fits, inbox, log
         self._begun: set[int] = set()
+        self._answers: dict[int, str] = {}
+        self._late: list[Callable[[], list[Effect]]] = []
+        self._trouble = ""
 
-    def due(self) -> tuple[list[Effect], list[tuple[int, Job]]]:
-        """What can be done at once, and the jobs that the other new orders need."""
-        effects: list[Effect] = []
-        jobs: list[tuple[int, Job]] = []
-        for number, order in orders.waiting(self._store):
-            if number in self._begun:
-                continue
-            self._begun.add(number)
-            job = self._job(order)
-            if job is not None:
-                jobs.append((number, job))
-            else:
-                effects += self._at_once(number, order)
-        return effects, jobs
+    def tick(self) -> list[Effect]:
+        """Do what was ordered since the last time; what takes long is done beside the talk."""
+        late, self._late = self._late, []
+        effects = [effect for call in late for effect in call()]
+        self._write_answers()
+        try:
+            found = orders.waiting(self._store)
+        except StoreFailed as error:
+            self._complain(error)
+            return effects
+        for number, order in found:
+            if number not in self._begun:
+                self._begun.add(number)
+                effects += self._begin(number, order)
+        return effects
 
-    def finish(self, number: int, outcome: Outcome) -> list[Effect]:
-        """Publish what was found. The store knows first what counts: after a crash the order is done again."""
+    def _begin(self, number: int, order: Order) -> list[Effect]:
+        job = self._job(order)
+        if job is None:
+            return self._at_once(number, order)
+        self._fits.submit(partial(self._run, number, job))
+        return []
+
+    def _finish(self, number: int, job: Job, outcome: Outcome, done: Event) -> list[Effect]:
+        """Publish what was found, or look for it again if the agent's own evidence has changed meanwhile."""
+        learned = outcome.learned
+        try:
+            if learned is not None and learned.replaces != self._agent.own.shards:
+                self._fits.submit(partial(self._run, number, job))
+                return []
+            effects = self._publish(outcome)
+        except StoreFailed as error:
+            self._complain(error)
+            self._late.append(partial(self._finish, number, job, outcome, Event()))
+            return []
+        finally:
+            done.set()
+        self._log("ordered", number=number, text=outcome.text)
+        self._answer(number, outcome.text)
+        return effects
+
+    def _publish(self, outcome: Outcome) -> list[Effect]:
+        """The store knows first what counts: after a crash the order is done again."""
         for path, shard in outcome.added:
             orders.remember(self._store, path, shard)
         for shard in outcome.withdrawn:
             orders.forget(self._store, shard)
-        effects = [] if outcome.learned is None else self._agent.publish(outcome.learned)
-        self.answer(number, outcome.text)
-        return effects
+        return [] if outcome.learned is None else self._agent.publish(outcome.learned)
 
-    def answer(self, number: int, text: str) -> None:
-        orders.answer(self._store, number, text)
-        self._begun.discard(number)
+    def _answer(self, number: int, text: str) -> None:
+        self._answers[number] = text
+        self._write_answers()
+
+    def _write_answers(self) -> None:
+        """An order is over once its answer is durable; until then it is not begun again."""
+        for number, text in list(self._answers.items()):
+            try:
+                orders.answer(self._store, number, text)
+            except StoreFailed as error:
+                self._complain(error)
+                return
+            del self._answers[number]
+            self._begun.discard(number)
+            self._trouble = ""
+
+    def _complain(self, error: StoreFailed) -> None:
+        """Say once what is wrong with the store."""
+        if str(error) != self._trouble:
+            self._log("store_failed", why=str(error))
+        self._trouble = str(error)
 
     def _job(self, order: Order) -> Job | None:
         match order:
@@ -83,7 +137,7 @@ class Owner:
         else:
             assert isinstance(order, Vote)
             effects, text = self._vote(order)
-        self.answer(number, text)
+        self._answer(number, text)
         return effects
 
     def _vote(self, order: Vote) -> tuple[list[Effect], str]:
@@ -100,6 +154,17 @@ class Owner:
         return effects, f"signed; it holds when {needed} of {count} members have signed the same"
 
     # In the fits' thread
+
+    def _run(self, number: int, job: Job) -> None:
+        try:
+            outcome = job()
+        except (DecbayesError, OSError, ValueError) as error:
+            self._inbox.post(partial(self._answer, number, f"not done: {error}"))
+            return
+        done = Event()
+        self._inbox.post(partial(self._finish, number, job, outcome, done))
+        # The next fit builds on this one: it must not begin before this one is taken over.
+        done.wait()
 
     def _observe(self, path: str) -> Outcome:
         data = self._agent.charter.model.read(Path(path))

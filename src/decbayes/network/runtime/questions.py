@@ -7,7 +7,6 @@ somebody who has recorded it is not answered again.
 
 import json
 import os
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import zenoh
 
 from decbayes.errors import Refused
-from decbayes.network.runtime.sealing import Seal
+from decbayes.network.runtime.sealing import Once, Seal
 
 if TYPE_CHECKING:
     from zenoh import Query
@@ -51,11 +50,11 @@ class Asking:
 class Question:
     """The side of who is asked: to be answered once, from any thread. Refused where it is no member's."""
 
-    def __init__(self, query: "Query", own_key: str, seal: Seal, tokens: "Tokens") -> None:
+    def __init__(self, query: "Query", own_key: str, seal: Seal, tokens: Once) -> None:
         self.text = str(query.key_expr).rpartition("/")[2]
         self._query, self._key, self._seal = query, f"{own_key}/{self.text}", seal
         self._token = seal.open(bytes(query.attachment or b""), self.text)
-        if not tokens.new(self._token):
+        if len(self._token) != TOKEN_BYTES or not tokens.new(self._token):
             raise Refused("replay", "a question that was asked before.")
 
     def answer(self, payload: bytes, description: dict[str, Any]) -> None:
@@ -69,25 +68,6 @@ class Question:
 
     def _closed(self, content: bytes, part: str) -> bytes:
         return self._seal.close(content, about(self.text, self._token, part))
-
-
-class Tokens:
-    """The tokens of recent questions."""
-
-    def __init__(self, most: int = MOST_TOKENS) -> None:
-        self._known: set[bytes] = set()
-        self._order: deque[bytes] = deque()
-        self._most = most
-
-    def new(self, token: bytes) -> bool:
-        """Whether a token is one, and was not seen before; it is from now on."""
-        if len(token) != TOKEN_BYTES or token in self._known:
-            return False
-        self._known.add(token)
-        self._order.append(token)
-        if len(self._order) > self._most:
-            self._known.discard(self._order.popleft())
-        return True
 
 
 def turn_away(query: "Query") -> None:

@@ -5,6 +5,7 @@ whoever is linked gets the members' talk; only who has the charter can read it, 
 """
 
 import os
+from collections import deque
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
@@ -13,6 +14,25 @@ from decbayes.errors import Refused
 from decbayes.network.protocol.keys import keyed
 
 NONCE_BYTES = 12
+
+
+class Once:
+    """So many of the last things that were seen, to tell what is heard for the first time."""
+
+    def __init__(self, most: int) -> None:
+        self._known: set[bytes] = set()
+        self._order: deque[bytes] = deque()
+        self._most = most
+
+    def new(self, thing: bytes) -> bool:
+        """Whether it was not seen before; it is from now on."""
+        if thing in self._known:
+            return False
+        self._known.add(thing)
+        self._order.append(thing)
+        if len(self._order) > self._most:
+            self._known.discard(self._order.popleft())
+        return True
 
 
 class Seal:

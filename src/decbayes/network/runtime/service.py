@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from decbayes.errors import DecbayesError, InvalidData, StoreFailed
+from decbayes.errors import DecbayesError, InvalidData
 from decbayes.files import to_bytes
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.effects import Effect, Send, persist_first
 from decbayes.network.protocol.evidence import Learned
-from decbayes.network.protocol.merges import Evidence
+from decbayes.network.protocol.merges import UNCOMPUTABLE, Counted
 from decbayes.network.protocol.messages import message_bytes
 from decbayes.network.runtime.links import Links
 from decbayes.network.runtime.log import Log
 from decbayes.network.runtime.lookout import QUIET_TICKS, Lookout
 from decbayes.network.runtime.metrics import LOOPBACK, Metrics
 from decbayes.network.runtime.orders import withdrawn
-from decbayes.network.runtime.owner import Job, Outcome, Owner
+from decbayes.network.runtime.owner import Owner
 from decbayes.network.runtime.questions import Question
 from decbayes.network.runtime.queues import SHARES, Call, Inbox, Worker
 from decbayes.network.runtime.status import TICK_SECONDS, about_members, status_of
@@ -63,15 +63,15 @@ class Service:
         watcher: "Watcher | None" = None,
     ) -> None:
         self.agent, self.log = agent, log
-        self._owner = Owner(agent, store, rng=rng)
         self._withdrawn = withdrawn(store)
         self._metrics, self._watcher = metrics, watcher
         self._store, self._rng, self._refinements = store, rng, refinements
         self._inbox = Inbox(SHARES * (message_bytes(agent.charter) + SLACK))
         self._fits, self._answers, self._merges = Worker(), Worker(), Worker()
+        self._owner = Owner(agent, store, self._fits, self._inbox, log, rng=rng)
         self._failure: DecbayesError | None = None
         self._data: list[Any] = []
-        self._refined_against: list[Evidence] = []
+        self._refined_against: list[Counted] = []
         self._evidence, self._ticks_same = b"", 0
         self._ticks_due = 0
         self.transport = Transport(agent, links, self._inbox, self._answer, self._turn_away)
@@ -141,7 +141,8 @@ class Service:
         if not (self._fits.alive and self._answers.alive and self._merges.alive):
             raise RuntimeError("A thread of this agent has failed; the traceback above says why.")
         self._perform(self.agent.on_tick())
-        self._obey()
+        if self.agent.ticks % ORDER_TICKS == 0:
+            self._perform(self._owner.tick())
         self._show_status()
         self._lookout.tick()
         if self._watcher is not None and self._watcher.due(self.agent.pool.root):
@@ -163,30 +164,6 @@ class Service:
             self._watcher.look(self.agent, told)
             if self._watcher.lost():
                 self.log("page_lost", why="its process has ended; the agent goes on without")
-
-    def _obey(self) -> None:
-        """Do what the owner has ordered since the last time; what takes long is done beside the talk."""
-        if self.agent.ticks % ORDER_TICKS:
-            return
-        try:
-            effects, jobs = self._owner.due()
-        except StoreFailed as error:
-            self.log("store_failed", why=str(error))
-            return
-        self._perform(effects)
-        for number, job in jobs:
-            self._fits.submit(partial(self._run_order, number, job))
-
-    def _finish_order(self, number: int, job: Job, outcome: Outcome, done: Event) -> list[Effect]:
-        learned = outcome.learned
-        try:
-            if learned is not None and learned.replaces != self.agent.own.shards:
-                self._fits.submit(partial(self._run_order, number, job))
-                return []
-            self.log("ordered", number=number, text=outcome.text)
-            return self._owner.finish(number, outcome)
-        finally:
-            done.set()
 
     def _refine(self) -> None:
         """Refit against the others' evidence, once for each time that it has changed."""
@@ -268,20 +245,10 @@ class Service:
     def _run_look(self) -> None:
         try:
             look = self.agent.look()
-        except DecbayesError as error:
+        except UNCOMPUTABLE as error:
             self._inbox.post(partial(self.log, "not_looked", why=str(error)))
             return
         self._inbox.post(partial(self.agent.attach, look))
-
-    def _run_order(self, number: int, job: Job) -> None:
-        try:
-            outcome = job()
-        except (DecbayesError, OSError, ValueError) as error:
-            self._inbox.post(partial(self._owner.answer, number, f"not done: {error}"))
-            return
-        done = Event()
-        self._inbox.post(partial(self._finish_order, number, job, outcome, done))
-        done.wait()
 
     def _answer_status(self, question: Question, status: dict[str, Any]) -> None:
         """Status with what the last merge has shown."""
@@ -290,7 +257,7 @@ class Service:
     def _answer_merged(self, question: Question) -> None:
         try:
             answer = answered(self.agent.pool)
-        except DecbayesError as error:
+        except UNCOMPUTABLE as error:
             question.refuse(str(error))
         else:
             question.answer(to_bytes(answer.posterior), answer.description)

@@ -7,7 +7,7 @@ from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.effects import Peer
 from decbayes.network.protocol.merges import Merged
 from decbayes.network.protocol.pool import Pool
-from decbayes.network.runtime.stored import belief_description, members
+from decbayes.network.runtime.stored import belief_description, members_description
 
 TICK_SECONDS = 0.2
 
@@ -52,11 +52,9 @@ def member_name(agent: Agent, peer: Peer) -> str | None:
 
 
 def about_members(pool: Pool, merged: Merged | None) -> dict[str, Any]:
-    """What is known of each member, with what the last merge has shown; and who holds the same data."""
-    called = pool.roster.called
-    same = [sorted(map(called, origins)) for origins in pool.same_data()]
-    told = {"members": members(pool, merged), "same_data": same}
-    return told if pool.belief is None else {**told, **belief_description(pool.belief, pool)}
+    """What is known of each member, with what the last merge has shown, and how far to believe that."""
+    believed = {} if pool.belief is None else belief_description(pool.belief, pool)
+    return {**members_description(pool, merged), **believed}
 
 
 def problems(told: Mapping[str, Any], charter: str) -> list[str]:

@@ -62,9 +62,15 @@ def set_description(merged: Merged, pool: Pool) -> dict[str, Any]:
         "counted": {called(origin): version for origin, version, _ in merged.entries},
         "observations": merged.observations,
         "set": merged.set_hash,
-        "members": members(pool, merged),
-        "same_data": [sorted(map(called, same)) for same in pool.same_data()],
+        **members_description(pool, merged),
     }
+
+
+def members_description(pool: Pool, merged: Merged | None) -> dict[str, Any]:
+    """What is known of each member, with what a merge has shown; and who holds the same data."""
+    called = pool.roster.called
+    same = [sorted(map(called, origins)) for origins in pool.same_data()]
+    return {"members": members(pool, merged), "same_data": same}
 
 
 def belief_description(belief: Belief, pool: Pool) -> dict[str, Any]:

@@ -24,20 +24,26 @@ from decbayes.network.protocol.effects import Effect, Peer
 from decbayes.network.protocol.messages import message_bytes
 from decbayes.network.runtime.links import Links, parse, settings, with_port
 from decbayes.network.runtime.log import plain
-from decbayes.network.runtime.questions import QUESTION_BYTES, Question, Tokens, departed, too_long, turn_away
+from decbayes.network.runtime.questions import MOST_TOKENS, QUESTION_BYTES, Question, departed, too_long, turn_away
 from decbayes.network.runtime.queues import Call, Inbox, Outbox
-from decbayes.network.runtime.sealing import Seal
+from decbayes.network.runtime.sealing import NONCE_BYTES, Once, Seal
 
 if TYPE_CHECKING:
     from zenoh import Query, Sample, Session
 
 # Messages that are longer than the group's limit by no more than this are still seen, and counted as refused.
 SLACK = 1 << 16
+# So many messages are remembered, lest they count again when somebody else repeats them.
+MOST_HEARD = 50_000
 # Others may take a free port before zenoh does.
 ATTEMPTS = 8
 
 
-class Member(Protocol):
+# What those say who do not hold the group's secret waits in one queue, whoever they are.
+STRANGERS = "strangers"
+
+
+class Listener(Protocol):
     """The part of an agent that a transport calls, always through the inbox."""
 
     charter: Charter
@@ -56,17 +62,19 @@ TurnAway = Callable[[Call], list[Effect]]
 class Transport:
     """One agent's links. Everything that comes in is posted to the inbox as a call of the agent."""
 
-    def __init__(self, member: Member, links: Links, inbox: Inbox, respond: Respond, turn_away: TurnAway) -> None:
-        self._member, self._inbox, self._respond, self._turn_away = member, inbox, respond, turn_away
-        self._tokens = Tokens()
+    def __init__(self, listener: Listener, links: Links, inbox: Inbox, respond: Respond, turn_away: TurnAway) -> None:
+        self._listener, self._inbox, self._respond, self._turn_away = listener, inbox, respond, turn_away
+        self._tokens, self._heard = Once(MOST_TOKENS), Once(MOST_HEARD)
         self._outboxes: dict[Peer, Outbox] = {}
-        limits = member.charter.limits
+        limits = listener.charter.limits
         self._most_peers, self._most_bytes = limits.members, limits.tick_bytes
         self._strangers = self._departed = 0
         self._shut_out: set[Peer] = set()
-        self.session, self.endpoints = open_session(links, most_bytes=message_bytes(member.charter) + SLACK)
+        # Neighbours that have said something under the group's seal.
+        self._spoken: set[Peer] = set()
+        self.session, self.endpoints = open_session(links, most_bytes=message_bytes(listener.charter) + SLACK)
         self.name = str(self.session.info.zid())
-        self._root, self._seal = root_key(member.charter), Seal(member.charter.secret)
+        self._root, self._seal = root_key(listener.charter), Seal(listener.charter.secret)
         # The token comes last: who sees it can already be heard.
         self._declared = (
             self.session.declare_subscriber(f"{self._root}/to/{self.name}/*", self._on_message),
@@ -124,10 +132,20 @@ class Transport:
             return
         sealed = bytes(sample.payload)
         try:
-            call = partial(self._member.on_bytes, peer, self._seal.open(sealed, str(sample.key_expr)))
+            content = self._opened(sealed, str(sample.key_expr))
         except Refused:
-            call = partial(self._member.on_stranger, peer)
-        self._inbox.post(call, source=peer, size=len(sealed))
+            # Anybody may write a neighbour's name on it: the neighbour is not blamed for it.
+            self._inbox.post(partial(self._listener.on_stranger, peer), source=STRANGERS)
+        else:
+            self._spoken.add(peer)
+            self._inbox.post(partial(self._listener.on_bytes, peer, content), source=peer, size=len(sealed))
+
+    def _opened(self, sealed: bytes, key: str) -> bytes:
+        """A message for a key, heard for the first time."""
+        content = self._seal.open(sealed, key)
+        if not self._heard.new(sealed[:NONCE_BYTES]):
+            raise Refused("replay", "a message that was heard before.")
+        return content
 
     def _on_token(self, sample: "Sample") -> None:
         peer = last(sample.key_expr)
@@ -144,18 +162,27 @@ class Transport:
         if outbox is None:
             return
         outbox.close()
+        self._spoken.discard(peer)
         self._departed += outbox.dropped
         self._inbox.forget(peer)
-        self._inbox.post(partial(self._member.on_disconnect, peer))
+        self._inbox.post(partial(self._listener.on_disconnect, peer))
 
     def _meet(self, peer: Peer) -> None:
         # One session may show many tokens: only those count that bear the name of a session linked with ours.
         linked = peer in map(str, self.session.info.peers_zid())
-        full = len(self._outboxes) >= self._most_peers
-        if not linked or full or peer in self._outboxes or peer in self._shut_out:
+        if not linked or peer in self._outboxes or peer in self._shut_out or not self._has_room():
             return
         self._outboxes[peer] = Outbox(partial(self._transmit, peer), self._most_bytes)
-        self._inbox.post(partial(self._member.on_connect, peer))
+        self._inbox.post(partial(self._listener.on_connect, peer))
+
+    def _has_room(self) -> bool:
+        """Whether there is room for one more; whoever was first to come and say nothing makes some."""
+        if len(self._outboxes) < self._most_peers:
+            return True
+        silent = next((peer for peer in list(self._outboxes) if peer not in self._spoken), None)
+        if silent is not None:
+            self._leave(silent)
+        return silent is not None
 
     def _on_question(self, query: "Query") -> None:
         if too_long(query):
@@ -166,7 +193,7 @@ class Transport:
         except Refused:
             # In a queue of their own: however many strangers ask, members wait for one of them at most.
             call = partial(self._turn_away, partial(turn_away, query))
-            self._inbox.post(call, source="strangers", size=QUESTION_BYTES)
+            self._inbox.post(call, source=STRANGERS, size=QUESTION_BYTES)
         else:
             self._inbox.post(partial(self._respond, question), source="questions", size=QUESTION_BYTES)
 

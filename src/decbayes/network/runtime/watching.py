@@ -6,7 +6,6 @@ from functools import partial
 from math import isfinite
 from typing import Any
 
-from decbayes.errors import DecbayesError
 from decbayes.merging import Alignment, Reliability
 from decbayes.merging.agreement import alike
 from decbayes.merging.lineage import ids_of
@@ -14,7 +13,7 @@ from decbayes.models.model import Model
 from decbayes.models.registry import model_for
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.charter import Charter
-from decbayes.network.protocol.merges import Merged
+from decbayes.network.protocol.merges import UNCOMPUTABLE, Merged
 from decbayes.network.runtime.metrics import metrics_text, troubles
 from decbayes.network.runtime.queues import Worker
 from decbayes.network.runtime.sentences import sentence
@@ -103,10 +102,12 @@ class Watcher:
     def merge(self, agent: Agent) -> None:
         """Merge what is held; it is then described elsewhere."""
         begin = time.process_time()
-        self._root = agent.pool.root
+        # Of a copy: what the agent knows of its own pool must not be worked out in two threads.
+        pool = agent.pool.as_of_now()
+        self._root = pool.root
         try:
-            merged = agent.merged()
-        except DecbayesError as error:
+            merged = pool.merged()
+        except UNCOMPUTABLE as error:
             self.page.show("posterior", {"error": str(error)})
             self._rest(time.process_time() - begin)
             return
@@ -119,7 +120,7 @@ class Watcher:
         names = [agent.pool.roster.called(origin) for origin, _, _ in merged.entries]
         try:
             self._showing(agent.charter, merged, names)
-        except DecbayesError as error:
+        except UNCOMPUTABLE as error:
             self.page.show("posterior", {"error": str(error)})
         self._described = time.monotonic()
         self._rest(spent + time.process_time() - begin)
@@ -169,7 +170,7 @@ class Showing:
             return
         try:
             describe(self._teach(self._alignment))
-        except (DecbayesError, ArithmeticError, ValueError):
+        except UNCOMPUTABLE:
             return  # a simulation has failed, and margins stay
 
     def _show(

@@ -3,9 +3,6 @@ import { byId, compact, count, el, natural, plural, setText } from "./dom.js";
 import { caption } from "./drawing.js";
 import { matchText, nameOf } from "./posterior.js";
 
-// A match that is less likely right than this, or that the next best slot comes so close to, in nats, is dashed.
-const CLOSE = { probability: 0.8, margin: 3 };
-
 export function drawAlignment(posterior) {
   const { components, sites } = posterior;
   const there = components.length > 0 && sites.length > 0;
@@ -23,7 +20,7 @@ function summary({ components, sites, duplicates, unlike, sureness }, there) {
   if (!there && sites.length) return "This model has no components to align: contributions are added as they are.";
   if (!there) return "Which site's components go where is shown once two sites have published.";
   const cells = components.flatMap((component) => component.cells);
-  const close = cells.filter((cell) => isClose(cell, sureness)).length;
+  const close = cells.filter((cell) => cell.close).length;
   const alone = sites.length > 1 ? components.filter((component) => component.cells.length === 1).length : 0;
   const parts = [`${plural(cells.length, "match", "matches")}, ${close ? `${close} of them ${close === 1 ? "a close call" : "close calls"}` : "none a close call"}`];
   if (alone) parts.push(`${plural(alone, "component")} that only one site has`);
@@ -32,8 +29,6 @@ function summary({ components, sites, duplicates, unlike, sureness }, there) {
   if (unlike?.length) parts.push(`holding unlike things: ${unlike.join(", ")}`);
   return `${parts.join("; ")}.`;
 }
-
-const isClose = (cell, sureness) => cell.match !== null && cell.match < CLOSE[sureness ?? "margin"];
 
 function heading(posterior, { slot, cells, drawing }) {
   const alone = cells.length === 1 && posterior.sites.length > 1;
@@ -47,10 +42,9 @@ function row(posterior, site, total) {
     if (!cell) return el("td", { class: "none" }, "·");
     const part = total ? cell.evidence / total : 0;
     const shade = 6 + 42 * Math.min(1, part * Math.max(1.5, posterior.components.length / 3));
-    const close = isClose(cell, posterior.sureness);
     const match = cell.match === null ? "" : `; ${matchText(cell, posterior.sureness)}`;
     const title = `${posterior.sites[site]}, ${nameOf(posterior, component.slot)}: ${count(cell.evidence)} ${posterior.unit}s from its component ${cell.components.join(" and ")}${match}`;
-    return el("td", { class: close ? "weak" : "", style: { "--part": `${shade.toFixed(0)}%` }, title }, compact(cell.evidence) + (close ? " ?" : ""));
+    return el("td", { class: cell.close ? "weak" : "", style: { "--part": `${shade.toFixed(0)}%` }, title }, compact(cell.evidence) + (cell.close ? " ?" : ""));
   });
   return el("tr", {}, el("th", { scope: "row" }, posterior.sites[site]), ...cells);
 }
