@@ -1,6 +1,6 @@
 """Latent classes of real tables with missing values: one fit of all rows, sites merged and refined, and StepMix.
 
-    python benchmarks/tables.py [--quick] [--seeds N] [--only NAME]
+    python benchmarks/tables.py [--quick] [--seeds N] [--only NAME] [--keep FILE]
 
 Tables as scikit-learn, statsmodels and palmerpenguins bring them, ten per cent of the values hidden besides those that
 are missing, a third of the rows held out, five sites at random or by class. Scores are mean log predictive densities
@@ -10,7 +10,8 @@ the best of ten starts, in one thread; seconds are those of the processor. The l
 `merged` is one broadcast, any class into any slot, `one to one` the same posteriors as the paper merges them. `gap` is
 what ten rounds score beside the median of eight fits of all rows with other seeds, and `bound` how far their bound of
 all rows, per row, is from the best of these fits: medians of differences within a seed. `wide` are sites with twice as
-many classes, whose slots are joined after three rounds.
+many classes, whose slots are joined after three rounds. `--keep` names a file of the runs that are done, to go on from
+there.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import os
 import time
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
@@ -106,18 +108,30 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="penguins and wine only")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", default="")
+    parser.add_argument("--keep", type=Path, help="a file of runs that are done")
     arguments = parser.parse_args()
     names = [name for name in (list(TABLES)[:2] if arguments.quick else TABLES) if arguments.only in name]
-    figures = {name: figures_of(name, 1 if arguments.quick else arguments.seeds) for name in names}
+    seeds = 1 if arguments.quick else arguments.seeds
+    figures = {name: figures_of(name, seeds, arguments.keep) for name in names}
     print(json.dumps({"benchmark": "tables", **figures}))
 
 
-def figures_of(name, seeds):
+def figures_of(name, seeds, keep):
     """Medians over seeds of every figure."""
-    runs = [one_run(*TABLES[name](), seed) for seed in range(seeds)]
+    runs = [kept_run(name, seed, keep) for seed in range(seeds)]
     figures = {key: float(np.median([run[key] for run in runs])) for key in runs[0]}
     print(name, {key: round(value, 3) for key, value in figures.items()}, flush=True)
     return figures
+
+
+def kept_run(name, seed, keep):
+    lines = keep.read_text(encoding="utf-8").splitlines() if keep is not None and keep.exists() else []
+    done = {(each, number): run for each, number, run in map(json.loads, lines)}
+    if (name, seed) not in done:
+        done[name, seed] = one_run(*TABLES[name](), seed)
+        if keep is not None:
+            keep.write_text("\n".join([*lines, json.dumps([name, seed, done[name, seed]])]), encoding="utf-8")
+    return done[name, seed]
 
 
 def one_run(frame, labels, components, kinds, seed):

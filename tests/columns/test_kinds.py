@@ -1,6 +1,8 @@
 """Columns: values become numbers and come back, whatever the frame; sites agree; what does not fit is refused."""
 
 import json
+from datetime import date
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -8,9 +10,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+import decbayes as db
 from decbayes.columns import (
     Categorical,
     Gaussian,
+    Missing,
     Poisson,
     YesNo,
     agree,
@@ -159,10 +163,47 @@ def test_missing_and_ragged_columns_are_refused():
         coded({**RAW, "age": [1.0]}, COLUMNS)
     with pytest.raises(InvalidData, match="no column hight; there are sex, age"):
         columns_of(RAW, {"hight": "real"})
-    with pytest.raises(InvalidData, match="Column 'x': all values are missing"):
-        columns_of({"x": [np.nan, np.nan]})
     with pytest.raises(InvalidData, match="1,001 categories"):
         columns_of({"name": [f"patient {number}" for number in range(1001)]})
+
+
+@pytest.mark.parametrize("nothing", [[None, None], [np.nan, np.nan], pd.array([None, None], dtype="Int64"), []])
+@pytest.mark.parametrize("kinds", [{}, {"x": "real"}])
+def test_a_column_without_a_value_is_what_other_sites_say(nothing, kinds):
+    lacking = columns_of({"x": nothing}, kinds)
+    assert lacking == {"x": Missing()}
+    assert declared(json.loads(json.dumps(plain(lacking)))) == lacking
+    theirs = {"x": Gaussian(centre=50.0, scale=20.0, resolution=1.0)}
+    assert agree(lacking, theirs) == agree(theirs, lacking) == agree(theirs)
+    assert agree(lacking, lacking) == lacking
+    assert np.isnan(coded({"x": nothing}, theirs)).all()
+
+
+def test_no_model_is_about_columns_of_which_nobody_has_a_value():
+    lacking = columns_of({"x": [None, None], "y": [1.5, 2.5]}, report=lambda text: None)
+    for model in (partial(db.LatentClasses, 2), partial(db.LinearRegression, "y")):
+        with pytest.raises(InvalidStructure, match=r"No value is known of x\. Agree on .* or leave these out"):
+            model(columns=lacking)
+    with pytest.raises(InvalidData, match="1 of 2 values are not missing; the first is number 1"):
+        Missing().coded(np.array([None, "x"], dtype=object))
+
+
+@pytest.mark.parametrize(
+    "values", [pd.date_range("2020", periods=3), [date(2020, 1, 1), None], pd.to_timedelta([1, 2], unit="D")]
+)
+def test_dates_are_not_taken_for_categories_unless_somebody_says_so(values):
+    with pytest.raises(InvalidData, match="Column 'x': the values are dates or times"):
+        columns_of({"x": values})
+    assert columns_of({"x": values}, {"x": "categorical"})["x"].kind == "categorical"
+
+
+def test_columns_may_have_numbers_for_names_but_no_name_twice():
+    numbered = pd.DataFrame({0: [1.5, 2.25], 1: ["a", "b"]})
+    columns = columns_of(numbered)
+    assert list(columns) == ["0", "1"]
+    np.testing.assert_array_equal(coded(numbered, columns), [[1.5, 0.0], [2.25, 1.0]])
+    with pytest.raises(InvalidData, match="2 columns called 'a'"):
+        columns_of(pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]))
 
 
 @pytest.mark.parametrize(

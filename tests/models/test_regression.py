@@ -192,6 +192,15 @@ class TestGaussianPosteriors:
         assert deviations(model, refined.rounds[0], batch) < 0.5
         assert deviations(model, refined.merged, batch) < 0.05
 
+    def test_passed_on_one_broadcast_of_small_sites_is_nearer_to_batch(self, kind, frame, rng):
+        model = regression(kind, frame)
+        shards = np.array_split(model.points(frame), 5 * SITES)
+        batch, passed_on = model.fit(frame, rng=rng).posterior, None
+        merged = db.merge([model.fit(shard, rng=rng).posterior for shard in shards])
+        for shard in shards:
+            passed_on = model.fit(shard, prior=passed_on, rng=rng).posterior
+        assert deviations(model, passed_on, batch) < 0.5 * deviations(model, merged, batch)
+
     def test_hard_data_have_finite_posteriors(self, kind, rng):
         """Separable outcomes, a column twice, one row per site, a column without variation."""
         x = rng.normal(size=40)
@@ -308,12 +317,29 @@ class TestData:
         assert ((found["low"] <= found["mean"]) & (found["mean"] <= found["high"])).all()
         np.testing.assert_allclose(found["mean"], model.predict(posterior, frame.iloc[:5])["mean"])
 
+    def test_columns_far_from_their_agreed_centre_are_warned_of(self, frame, rng):
+        kept = {"age": Gaussian(), "smoker": YesNo()}
+        with pytest.warns(UserWarning, match="'age' is on average 1e\\+06 agreed units from its agreed centre"):
+            db.LogisticRegression("smoker", columns=kept).fit(frame.assign(age=frame["age"] + 1e6), rng=rng)
+        kept = {"age": Gaussian(centre=50, scale=10), "pressure": Gaussian()}
+        with pytest.warns(UserWarning, match="'pressure' is on average 1e\\+06 agreed units"):
+            db.LinearRegression("pressure", columns=kept).fit(frame)
+
     def test_two_categories_are_no_and_yes(self, frame, rng):
         told = frame.assign(smoker=np.where(frame["smoker"], "often", "never"))
-        model = db.LogisticRegression.from_frame(told, "smoker ~ age", kinds={"smoker": "categorical"})
+        model = db.LogisticRegression.from_frame(told, "smoker ~ age")
+        assert model.columns["smoker"] == Categorical("never", "often")
         plain = db.LogisticRegression.from_frame(frame, "smoker ~ age")
         one, other = model.fit(told, rng=rng).posterior, plain.fit(frame, rng=rng).posterior
         np.testing.assert_array_equal(one.natural["coefficients"], other.natural["coefficients"])
+        with pytest.raises(InvalidStructure, match="or has two categories; 'ward' has 3"):
+            db.LogisticRegression.from_frame(frame, "ward ~ age")
+
+    def test_files_say_which_of_two_categories_is_yes(self, frame, tmp_path):
+        said, path = [], tmp_path / "a.csv"
+        frame.assign(smoker=np.where(frame["smoker"], "often", "never")).to_csv(path, index=False)
+        db.LogisticRegression.from_file(path, formula="smoker ~ age", report=said.append)
+        assert said[-1].endswith("; yes is smoker = often")
 
     @pytest.mark.parametrize(
         ("kind", "targets"), [(db.LogisticRegression, [0.0, 2.0]), (db.PoissonRegression, [1.0, -1.0])]

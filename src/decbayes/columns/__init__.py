@@ -8,11 +8,12 @@ from decbayes.columns.frames import (
     declared,
     decoded,
     is_frame,
+    known,
     names_in,
     plain,
     warn,
 )
-from decbayes.columns.kinds import KINDS, Categorical, Column, Gaussian, Poisson, YesNo
+from decbayes.columns.kinds import KINDS, Categorical, Column, Gaussian, Missing, Poisson, YesNo
 
 __all__ = [
     "KINDS",
@@ -20,6 +21,7 @@ __all__ = [
     "Column",
     "Columns",
     "Gaussian",
+    "Missing",
     "Poisson",
     "YesNo",
     "agree",
@@ -28,6 +30,7 @@ __all__ = [
     "declared",
     "decoded",
     "is_frame",
+    "known",
     "names_in",
     "plain",
     "warn",

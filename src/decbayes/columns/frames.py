@@ -2,26 +2,14 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, time, timedelta
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from decbayes.columns.kinds import (
-    FALSE,
-    TRUE,
-    Array,
-    Categorical,
-    Column,
-    Gaussian,
-    Poisson,
-    Raw,
-    YesNo,
-    is_missing,
-    kind_named,
-    seen,
-    text_of,
-)
+from decbayes.columns.kinds import Categorical, Column, Gaussian, Missing, Poisson, YesNo, kind_named
+from decbayes.columns.values import FALSE, TRUE, Array, Raw, is_missing, seen, text_of
 from decbayes.errors import InvalidData, InvalidStructure
 
 Columns = Mapping[str, Column]
@@ -42,16 +30,29 @@ def is_frame(data: Any) -> bool:
 
 def names_in(frame: Any) -> tuple[str, ...]:
     """The names of a frame's columns, none if it is no frame."""
+    return tuple(map(str, keys_in(frame)))
+
+
+def keys_in(frame: Any) -> Sequence[Any]:
+    """What a frame itself calls its columns; pandas also has numbers for names."""
     if isinstance(frame, Mapping):
-        return tuple(map(str, frame))
-    names: Any = getattr(frame, "column_names", None)
-    names = getattr(frame, "columns", ()) if names is None else names
-    return () if callable(names) else tuple(map(str, names))
+        return tuple(frame)
+    keys: Any = getattr(frame, "column_names", None)
+    keys = getattr(frame, "columns", ()) if keys is None else keys
+    return () if callable(keys) else tuple(keys)
+
+
+def column_in(frame: Any, name: str) -> Any:
+    """One column as the frame has it."""
+    keys = [key for key in keys_in(frame) if str(key) == name]
+    if len(keys) > 1:
+        raise InvalidData(f"There are {len(keys)} columns called '{name}'; each needs a name of its own.")
+    return frame[keys[0]]
 
 
 def values_in(frame: Any, name: str) -> Raw:
     """One column of a frame, as NumPy has it."""
-    column = frame[name]
+    column = column_in(frame, name)
     # Arrow keeps categories apart from where they occur.
     column = column.cast(column.type.value_type) if hasattr(getattr(column, "type", None), "value_type") else column
     values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
@@ -102,8 +103,9 @@ def columns_of(
     """What the columns of a frame hold, by their values; `kinds` says it where that would be wrong.
 
     Texts are categorical, true and false (or 0 and 1) are yes/no, whole numbers that begin at 0 or 1 are counts, all
-    others are real. Categories, and the agreed units of real columns, are taken from the values. `report` is told of
-    columns that look misread; they are warned of if nobody is to be told.
+    others are real. Categories, and the agreed units of real columns, are taken from the values. A column without any
+    value is `Missing`, which agrees with whatever other sites have. `report` is told of columns that look misread; they
+    are warned of if nobody is to be told.
     """
     chosen, told = tuple(names) or names_in(frame), dict(kinds or {})
     unknown = [name for name in (*chosen, *told) if name not in names_in(frame)]
@@ -117,11 +119,13 @@ def columns_of(
 
 
 def found_column(name: str, frame: Any, kind: str | None) -> Column:
-    categories = listed_categories(frame[name])
     try:
+        categories = listed_categories(column_in(frame, name))
         if categories and kind in (None, Categorical.kind):
             return Categorical(*categories)
         values = values_in(frame, name)
+        if all_missing(values):
+            return Missing()
         return (likely_kind(values) if kind is None else kind_named(kind)).found_in(values)
     except (InvalidData, InvalidStructure) as error:
         raise InvalidData(
@@ -135,11 +139,17 @@ def listed_categories(column: Any) -> list[Any]:
     return list(listed) if hasattr(listed, "__len__") else []
 
 
+def all_missing(values: Raw) -> bool:
+    return bool(np.isnan(values).all() if values.dtype.kind in "fmM" else all(map(is_missing, values)))
+
+
 def likely_kind(values: Raw) -> type[Column]:
     """The kind of column that such values suggest."""
     if values.dtype.kind not in "buif":
         held = [value for value in values if not is_missing(value)]
-        if not held or not all(isinstance(value, Real | np.bool_) for value in held):
+        if values.dtype.kind in "mM" or any(isinstance(value, date | time | timedelta) for value in held):
+            raise InvalidData("the values are dates or times, which could be numbers of days or categories")
+        if not all(isinstance(value, Real | np.bool_) for value in held):
             words = {text_of(value).lower() for value in held}
             return YesNo if words <= (TRUE | FALSE) else Categorical
     numbers = np.unique(seen(values))
@@ -173,6 +183,7 @@ def agree(*sites: Columns) -> dict[str, Column]:
 
 
 def agreed_column(name: str, columns: Sequence[Column]) -> Column:
+    columns = [column for column in columns if not isinstance(column, Missing)] or columns
     kinds = sorted({column.kind for column in columns})
     if len(kinds) > 1:
         raise InvalidStructure(f"Column '{name}' is {' at one site and '.join(kinds)} at another; say which it is.")
@@ -197,6 +208,18 @@ def declared(columns: Any) -> dict[str, Column]:
     if len(dict(rows)) < len(rows):
         raise InvalidStructure("Two columns have one name.")
     return dict(rows)
+
+
+def known(columns: Any) -> dict[str, Column]:
+    """Declared columns that a model can be about: of each somebody knows what it holds."""
+    found = declared(columns)
+    empty = [name for name, column in found.items() if isinstance(column, Missing)]
+    if empty:
+        raise InvalidStructure(
+            f"No value is known of {some(empty)}. Agree on what the columns hold with sites that have some, or leave "
+            "these out."
+        )
+    return found
 
 
 def declared_column(name: str, column: Any) -> Column:

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import expit, log_expit, logsumexp, ndtr, ndtri
 
 from decbayes.columns import Categorical, Column, YesNo
+from decbayes.columns.frames import likely_kind, values_in
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
 from decbayes.models.gaussian_regression import GaussianRegression
@@ -56,12 +57,22 @@ class LogisticRegression(GaussianRegression):
     heaviest: ClassVar[float | None] = 0.25
 
     def check_target(self, column: Column) -> None:
-        if isinstance(column, Categorical) and len(column.categories) == 2:
-            return
-        if not isinstance(column, YesNo):
+        categories = column.categories if isinstance(column, Categorical) else ()
+        if not isinstance(column, YesNo) and len(categories) != 2:
+            held = f"has {len(categories)}" if categories else f"is {column.kind}"
             raise InvalidStructure(
-                f"The target of LogisticRegression is yes/no, or has two categories; '{self.target}' is {column.kind}."
+                f"The target of LogisticRegression is yes/no, or has two categories; '{self.target}' {held}."
             )
+
+    @classmethod
+    def kind_of(cls, frame: Any, target: str) -> str:
+        words = likely_kind(values_in(frame, target)) is Categorical
+        return Categorical.kind if words else YesNo.kind
+
+    @property
+    def remark(self) -> str:
+        column = self.columns[self.target]
+        return f"; yes is {self.target} = {column.categories[1]}" if isinstance(column, Categorical) else ""
 
     def check_outcomes(self, targets: Array) -> None:
         if not np.isin(targets, (0.0, 1.0)).all():

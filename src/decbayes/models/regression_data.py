@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.columns import Categorical, Column, Gaussian, Poisson, YesNo
+from decbayes.columns import Categorical, Column, Gaussian, Poisson, YesNo, warn
 from decbayes.columns.frames import names_in, values_in
-from decbayes.columns.kinds import is_missing, text_of
+from decbayes.columns.values import is_missing, text_of
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
 from decbayes.inputs.frames import read_frame
@@ -19,6 +19,9 @@ from decbayes.models.formulas import needed, parsed
 from decbayes.models.transforms import Observed
 
 Gaps = NDArray[np.bool_]
+
+# In agreed units. A prior of the noise that says little allows for targets that are far away.
+FAR, FAR_TARGET = 20.0, 1000.0
 
 
 def asked_for(frame: Mapping[str, Any], formula: str) -> Mapping[str, Any]:
@@ -56,6 +59,18 @@ def report_gaps(path: Path, gaps: Gaps, report: Report) -> None:
         raise InvalidData(f"{path}: every row has a missing value, and a regression needs complete rows.")
     if gaps.any():
         report(f"{path}: {gaps.sum():,} of {len(gaps):,} rows have missing values and are left out.")
+
+
+def report_far(columns: Mapping[str, Column], target: str, points: Array, report: Report = warn) -> None:
+    """Priors take it that real columns are near zero, in agreed units; else they pull coefficients away."""
+    for place, (name, column) in enumerate(columns.items()):
+        if isinstance(column, Gaussian) and len(points):
+            away = abs(float(points[:, place].mean()) - column.centre) / column.scale
+            if away > (FAR_TARGET if name == target else FAR):
+                report(
+                    f"Column '{name}' is on average {away:.3g} agreed units from its agreed centre, where the prior "
+                    "pulls coefficients to. Give it a centre and a scale, or let sites agree on them."
+                )
 
 
 def made_up(column: Column, size: int, rng: np.random.Generator) -> Array:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.columns import Column, Gaussian, Poisson, coded, columns_of, declared, is_frame, names_in, plain, warn
+from decbayes.columns import Column, Gaussian, Poisson, coded, columns_of, is_frame, known, names_in, plain, warn
 from decbayes.columns.frames import rows_in
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
@@ -22,7 +22,7 @@ from decbayes.models.formulas import Formula, needed, parsed
 from decbayes.models.model import Columns as Names
 from decbayes.models.model import Model, ignore, split_names
 from decbayes.models.points import as_points, check_held
-from decbayes.models.regression_data import asked_for, check_among, complete, made_up
+from decbayes.models.regression_data import asked_for, check_among, complete, made_up, report_far
 from decbayes.models.tabular import Agreed, Kinds, columns_text, kinds_from, read_columns
 from decbayes.models.transforms import Observed
 from decbayes.structure import Structure
@@ -58,7 +58,7 @@ class RegressionTable(Model):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "columns", declared(self.columns))
+        object.__setattr__(self, "columns", known(self.columns))
         if self.target not in self.columns:
             raise InvalidStructure(f"The target '{self.target}' is not among the columns; say what it holds.")
         others = tuple(name for name in self.columns if name != self.target)
@@ -148,7 +148,18 @@ class RegressionTable(Model):
     def parts(self, data: Any) -> tuple[Array, Array]:
         """(N, D) numbers of the terms and (N,) targets, as coded."""
         points = self.points(data)
+        report_far(self.columns, self.target, points)
         return self._matrix(points), self._targets(points)
+
+    @classmethod
+    def kind_of(cls, frame: Any, target: str) -> str:
+        """What the target holds, in a frame that nobody has agreed on."""
+        return cls.outcome.kind
+
+    @property
+    def remark(self) -> str:
+        """What else somebody who fits a file should know of its target."""
+        return ""
 
     def check_outcomes(self, targets: Array) -> None:
         """Refuse values that the target cannot have; frames are checked by their columns."""
@@ -208,10 +219,10 @@ class RegressionTable(Model):
             target, terms, settings = said.target, said.terms, {**cls.formula_settings(said), **settings}
             names = needed(names_in(frame), target, terms)
         check_among(target, names_in(frame))
-        known = {target: cls.outcome.kind, **(kinds or {})}
-        found = columns_of(frame, known, names=names, report=report)
+        told = {target: cls.kind_of(frame, target), **(kinds or {})}
+        found = columns_of(frame, told, names=names, report=report)
         # Among predictors whole numbers are numbers like others.
-        counts = {n: "real" for n, c in found.items() if isinstance(c, Poisson) and n != target and n not in known}
+        counts = {n: "real" for n, c in found.items() if isinstance(c, Poisson) and n != target and n not in told}
         columns = {**found, **(columns_of(frame, counts, names=counts, report=report) if counts else {})}
         return cls(target=target, columns={name: columns[name] for name in found}, terms=terms, **settings)
 
@@ -238,7 +249,7 @@ class RegressionTable(Model):
             read = read_frame(path, [*chosen, settings["by"]] if chosen and "by" in settings else chosen)
             frame = complete(path, asked_for(read, formula), report).data
             model = cls.from_frame(frame, formula, target=target, kinds=kinds_from(kinds), report=report, **settings)
-            report(f"{path}: {columns_text(model.columns)}")
+            report(f"{path}: {columns_text(model.columns)}{model.remark}")
             return model, model.points(frame)
         agreed: Mapping[str, Column] = read_columns(agreed_columns)
         terms: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from decbayes.columns import is_frame, names_in, warn
 from decbayes.columns.frames import values_in
-from decbayes.columns.kinds import is_missing
+from decbayes.columns.values import is_missing
 from decbayes.errors import InvalidData
 from decbayes.families import Array
 from decbayes.inputs.frames import Frame, read_frame

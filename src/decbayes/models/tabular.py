@@ -21,6 +21,7 @@ from decbayes.columns import (
     columns_of,
     declared,
     is_frame,
+    known,
     plain,
     warn,
 )
@@ -74,7 +75,7 @@ class Tabular(Model):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "columns", declared(self.columns))
+        object.__setattr__(self, "columns", known(self.columns))
         if not self.columns:
             raise InvalidStructure("A table has one column or more; say what they hold with `columns`.")
         check_positive(

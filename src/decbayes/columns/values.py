@@ -1,0 +1,98 @@
+"""Single values of tables: which are missing, which are numbers, what they are called, how exactly they are told."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.errors import InvalidData
+
+Array = NDArray[np.float64]
+Raw = NDArray[Any]
+
+# What a yes and a no may be called where a file has words for them.
+TRUE, FALSE = {"1", "true", "yes"}, {"0", "false", "no"}
+
+
+def refuse(wrong: NDArray[np.bool_], what: str) -> None:
+    """Say how many values are wrong and where the first is, never what it is."""
+    places = np.flatnonzero(wrong)
+    if len(places):
+        raise InvalidData(f"{len(places):,} of {len(wrong):,} values are {what}; the first is number {places[0]}")
+
+
+def as_numbers(values: Raw) -> Array:
+    """Numbers, NaN where one is missing."""
+    if values.dtype.kind in "buif":
+        return values.astype(np.float64)
+    if values.dtype.kind in "mMcV":
+        raise InvalidData(f"the values are {values.dtype.name}, not numbers")
+    coded = np.array([np.nan if is_missing(value) else number_of(value) for value in values], dtype=np.float64)
+    missing = np.array([is_missing(value) for value in values], dtype=np.bool_)
+    refuse(np.isnan(coded) & ~missing, "not numbers")
+    return coded
+
+
+def number_of(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return np.nan
+
+
+def seen(values: Raw) -> Array:
+    """The numbers that are not missing, of which there must be one."""
+    numbers = as_numbers(values)
+    numbers = numbers[np.isfinite(numbers)]
+    if not len(numbers):
+        raise InvalidData("all values are missing")
+    return numbers
+
+
+def is_missing(value: Any) -> bool:
+    """None, NaN, and what pandas calls NA or NaT."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+
+
+def yes_or_no(value: Any) -> float:
+    if is_missing(value):
+        return np.nan
+    word = text_of(value).lower()
+    return 1.0 if word in TRUE else 0.0 if word in FALSE else -1.0
+
+
+def text_of(value: Any) -> str:
+    """A category's name: 2, 2.0 and "2" are one."""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value).strip()
+
+
+def in_order(found: dict[str, Any]) -> list[str]:
+    """Names in the order of the numbers they are, or of the alphabet."""
+    try:
+        return sorted(found, key=float)
+    except ValueError:
+        return sorted(found)
+
+
+def rounded(value: float) -> float:
+    """Three digits: enough for a unit, and all that need leave a site."""
+    return float(f"{value:.3g}")
+
+
+def rounded_to(scale: float, value: float) -> float:
+    """As exact as a tenth of the scale needs, or coarser."""
+    digits = 1 - int(np.floor(np.log10(scale)))
+    return round(value, digits)
+
+
+def decimal_unit(numbers: Array) -> float:
+    """The largest power of ten up to 1000 of which all numbers are multiples; 0 if they have over six decimals."""
+    for power in range(3, -7, -1):
+        multiples = numbers / 10.0**power
+        if (np.abs(multiples - np.rint(multiples)) <= 1e-9 * np.maximum(np.abs(multiples), 1.0)).all():
+            return 10.0**power
+    return 0.0
