@@ -148,7 +148,6 @@ class RegressionTable(Model):
     def parts(self, data: Any) -> tuple[Array, Array]:
         """(N, D) numbers of the terms and (N,) targets, as coded."""
         points = self.points(data)
-        report_far(self.columns, self.target, points)
         return self._matrix(points), self._targets(points)
 
     @classmethod
@@ -172,6 +171,8 @@ class RegressionTable(Model):
         return self.design.matrix(np.delete(points[:, : len(self.columns)], self.target_place, axis=1))
 
     def _targets(self, points: Array) -> Array:
+        """The targets of whole rows, as they are coded, once rows have been looked at."""
+        report_far(self.columns, self.target, points)
         targets = points[:, self.target_place]
         self.check_outcomes(targets)
         return targets
