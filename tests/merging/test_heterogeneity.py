@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from scipy.stats import chi2
 
 import decbayes as db
@@ -115,3 +116,29 @@ def test_coefficients_that_vary_differ_by_chance(rng):
     (found,) = db.align(refined.posteriors).heterogeneity().values()
     assert found.terms == ()
     assert found.ratio[0] < 1.5
+
+
+def outcomes(kind, rows, between, rng, count=8):
+    """Posteriors of sites that differ in their intercept, if at all."""
+    model, posteriors = kind("y", columns={"x": "real", "y": kind.outcome()}), []
+    for _ in range(count):
+        x = rng.normal(size=rows)
+        f = 0.3 + 0.5 * x + between * rng.standard_normal()
+        y = rng.random(rows) < expit(f) if kind is db.LogisticRegression else rng.poisson(np.exp(f))
+        posteriors.append(model.fit(np.column_stack([x, y]), rng=rng).posterior)
+    return posteriors
+
+
+@pytest.mark.parametrize("rows", [2, 10])
+@pytest.mark.parametrize("kind", [db.LogisticRegression, db.PoissonRegression])
+def test_tiny_sites_of_yes_and_no_or_counts_are_not_said_to_differ(kind, rows, rng):
+    """A site that has seen one outcome only is far off, and says with how little weight, but not as a Gaussian."""
+    found = [next(iter(db.align(outcomes(kind, rows, 0.0, rng)).heterogeneity().values())) for _ in range(5)]
+    assert np.mean([each.probability[0] < 0.05 for each in found]) <= 0.2
+    assert not any(each.terms for each in found)
+
+
+@pytest.mark.parametrize("kind", [db.LogisticRegression, db.PoissonRegression])
+def test_intercepts_of_yes_and_no_or_counts_that_differ_are_named(kind, rng):
+    (found,) = db.align(outcomes(kind, 60, 1.0, rng)).heterogeneity().values()
+    assert found.terms == (0,)

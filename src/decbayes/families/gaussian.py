@@ -14,6 +14,9 @@ from decbayes.families.matrices import Array, Contribution, by_dimension, dense,
 from decbayes.families.moments import gaussian_covariances, round_covariances
 from decbayes.families.rows import Rows
 
+# The precision from which on sites are compared in a direction: that of eight rows of yes or no, or of two events.
+LEAST_KNOWN = 2.0
+
 
 @dataclass(frozen=True)
 class IsotropicGaussian(Family):
@@ -222,7 +225,12 @@ class FullGaussian(Family):
         return -0.5 * self.dimension(width) * log(2 * pi)
 
     def quadratic(self, contribution: Array, natural: Array) -> tuple[Array, Array]:
-        return self._shift_and_precision(contribution)
+        """Without directions of which it knows next to nothing: what few rows say of them is far from Gaussian."""
+        shift, precision = self._shift_and_precision(contribution)
+        weights, directions = np.linalg.eigh(precision)
+        known = directions * (weights >= LEAST_KNOWN)[..., None, :]
+        along = known @ np.swapaxes(known, -1, -2)
+        return (along @ shift[..., None])[..., 0], symmetric(along @ precision @ along)
 
     def _shift_and_precision(self, natural: ArrayLike) -> tuple[Array, Array]:
         matrix = np.asarray(natural, dtype=np.float64)
