@@ -9,12 +9,12 @@ from structures import draw, everything, mixture, relabel, topics
 
 import decbayes as db
 from decbayes.families import Dirichlet
-from decbayes.merging.canonical import canonical
+from decbayes.merging.canonical import canonical_readings
 
 
 def in_canonical_order(posterior):
     """Each set's rows as the merge reads them."""
-    reading = canonical(posterior)
+    reading = canonical_readings([posterior])[0]
     return [
         [db.families.dense(posterior.contribution[name])[order].tobytes() for name in coupled.factors]
         for coupled, order in reading.components.items()
@@ -26,14 +26,14 @@ def test_labels_change_neither_the_rank_nor_the_order_of_components(seed):
     rng = np.random.default_rng(seed)
     posterior = draw(everything(), rng)
     other = relabel(posterior, rng)
-    assert canonical(other).rank[:2] == canonical(posterior).rank[:2]
-    assert canonical(other).rank[2] != canonical(posterior).rank[2]
+    assert canonical_readings([other])[0].rank[:2] == canonical_readings([posterior])[0].rank[:2]
+    assert canonical_readings([other])[0].rank[2] != canonical_readings([posterior])[0].rank[2]
     assert in_canonical_order(other) == in_canonical_order(posterior)
 
 
 def test_ranks_hold_no_digits_in_which_processors_differ(rng):
     posterior = draw(topics(3, 8), rng)
-    evidence = -canonical(posterior).rank[0]
+    evidence = -canonical_readings([posterior])[0].rank[0]
     prior = topics(3, 8).prior["topics"]
     exact = Dirichlet().kl(prior + posterior.contribution["topics"].toarray(), prior)
     assert evidence == pytest.approx(exact, rel=1e-6)
