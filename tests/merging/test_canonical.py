@@ -109,3 +109,11 @@ def test_shares_of_divided_components_belong_to_the_slots_as_they_are_named(seed
     slots = alignment.assignments[0][coupled]
     for topic, slot in zip(orders[0], slots, strict=True):
         assert merged[slot, 4 * topic : 4 * topic + 4].sum() > 0.98 * merged[slot].sum()
+
+
+def test_posteriors_are_read_together_as_they_are_read_alone(rng):
+    """Some of them have another number of components."""
+    posteriors = [draw(mixture(components), rng) for components in (2, 3, 3, 2)]
+    again = [db.Posterior(posterior.structure, posterior.contribution) for posterior in posteriors]
+    alone = [canonical_readings([posterior])[0].rank for posterior in again]
+    assert [reading.rank for reading in canonical_readings(posteriors)] == alone
