@@ -16,13 +16,15 @@ import threading
 import time
 from pathlib import Path
 
+import joblib
 import numpy as np
 from scipy.sparse import csr_array
 from sklearn.decomposition import LatentDirichletAllocation as PeerAllocation
 from threadpoolctl import threadpool_limits
 
 import decbayes as db
-from decbayes.kernels.lda import expect_topics, update_documents
+from decbayes.models.counts import as_counts
+from decbayes.models.topic_pass import Statistics, Steps, Topics
 
 TOPICS, DOCUMENT_PRIOR, TOLERANCE, STEPS, PASSES = 20, 0.1, 1e-3, 100, 3
 
@@ -62,15 +64,15 @@ def peer_passes(counts, topic_prior):
 def our_passes(counts, topic_prior):
     draws = np.random.RandomState(0)  # scikit-learn's generator, so that both start from the same numbers
     topics = np.ascontiguousarray(draws.gamma(100.0, 0.01, (TOPICS, counts.shape[1])).T)
-    weights, scales, bound = np.empty_like(topics), np.empty(len(topics)), np.empty(counts.shape[0])
-    matrix = (counts.data, counts.indices.astype(np.int32), counts.indptr.astype(np.int64))
-    prior, seconds = np.full(TOPICS, DOCUMENT_PRIOR), []
+    documents, seconds = as_counts(counts, counts.shape[1]), []
+    steps = Steps(np.full(TOPICS, DOCUMENT_PRIOR), TOLERANCE, STEPS)
     for _ in range(PASSES):
         begin = time.process_time()
-        gamma, statistics = draws.gamma(100.0, 0.01, (counts.shape[0], TOPICS)), np.zeros_like(topics)
-        expect_topics(topics, topics.sum(axis=0), weights, scales)
-        update_documents(*matrix, weights, scales, prior, gamma, statistics, bound, TOLERANCE, STEPS)
-        topics = topic_prior + statistics * weights
+        gamma = draws.gamma(100.0, 0.01, (counts.shape[0], TOPICS))
+        found = Statistics(Topics(topics, topics.sum(axis=0)))
+        with joblib.parallel_config("threading", n_jobs=1):
+            found.add(documents, steps, gamma)
+        topics = topic_prior + found.finish()
         seconds.append(time.process_time() - begin)
     return seconds, topics.T
 

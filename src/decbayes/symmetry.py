@@ -28,7 +28,9 @@ def identity(size: int) -> Permutation:
 
 
 def inverse(permutation: Permutation) -> Permutation:
-    return np.argsort(permutation).astype(np.intp)
+    back = np.empty(len(permutation), dtype=np.intp)
+    back[permutation] = np.arange(len(permutation))
+    return back
 
 
 def is_permutation(candidate: Sequence[int] | Permutation, size: int) -> bool:

@@ -12,13 +12,7 @@ from functools import cache, partial
 from itertools import pairwise
 from typing import TypeVar
 
-import joblib
-from joblib.parallel import get_active_backend
-
 Result = TypeVar("Result")
-
-# joblib reads it from files each time, which takes as long as a short pass.
-cpu_count = cache(joblib.cpu_count)
 
 # Evaluations of lnΓ below which a thread costs more than it saves (about half a millisecond of work).
 WORTH_A_THREAD = 100_000
@@ -26,8 +20,18 @@ WORTH_A_THREAD = 100_000
 HEAVY = 100_000
 
 
+@cache
+def cpu_count() -> int:
+    """joblib reads it from files each time, which takes as long as a short pass."""
+    from joblib import cpu_count as counted
+
+    return int(counted())
+
+
 def jobs() -> int:
     """What to pass to joblib as `n_jobs`; inside somebody else's worker, one."""
+    from joblib.parallel import get_active_backend  # a small fit does not need it
+
     backend, configured = get_active_backend()
     if backend.nesting_level:
         return 1
@@ -49,8 +53,8 @@ def even_parts(size: int, parts: int) -> list[slice]:
     return [slice(first, last) for first, last in pairwise(ends)]
 
 
-def share_out(tasks: Iterable[Callable[[], object]]) -> None:
-    """Do all tasks, several at the same time; each thread takes the next one when it is free.
+def share_out(tasks: Iterable[Callable[[], object]], *, most: int | None = None) -> None:
+    """Do all tasks, several at the same time (at most so many); each thread takes the next one when it is free.
 
     When one fails, or on Ctrl-C, those not yet begun are dropped and the others are waited for.
     """
@@ -68,7 +72,9 @@ def share_out(tasks: Iterable[Callable[[], object]]) -> None:
                 waiting.clear()
                 raise
 
-    helpers = [pool().submit(work) for _ in range(min(len(waiting), thread_count()) - 1)]
+    # How many cores there are is read from files, which takes longer than a small task.
+    threads = min(len(waiting), thread_count() if most is None else most) if len(waiting) > 1 else 1
+    helpers = [pool().submit(work) for _ in range(threads - 1)]
     try:
         work()
     finally:
@@ -99,12 +105,12 @@ def gathered(tasks: Iterable[Callable[[], Result]], *, size: int | None = None) 
 
 def thread_count() -> int:
     wanted = jobs()
-    return wanted if wanted > 0 else max(1, int(cpu_count()) + 1 + wanted)
+    return wanted if wanted > 0 else max(1, cpu_count() + 1 + wanted)
 
 
 @cache
 def pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max(1, int(cpu_count()) - 1), thread_name_prefix="decbayes")
+    return ThreadPoolExecutor(max(1, cpu_count() - 1), thread_name_prefix="decbayes")
 
 
 if hasattr(os, "register_at_fork"):

@@ -286,3 +286,15 @@ def test_covariance_is_the_gradient_of_the_mean(name, seed, rows, dimension):
     covariance = family.covariance(point)
     np.testing.assert_allclose(covariance, np.array(columns).T, rtol=2e-5, atol=2e-5 * np.abs(covariance).max())
     np.testing.assert_allclose(covariance, covariance.T, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_information_of_many_sites_is_that_of_each(name, rng):
+    family, prior = FAMILIES[name], natural(name, rng, 3, 2)
+    sites = [contribution(name, rng, 3, 2) for _ in range(5)]
+    orders = [rng.permutation(3) for _ in sites]
+    each = []
+    for own, order in zip(sites, orders, strict=True):
+        rows = family.rows(own, order)
+        each.append(family.information(prior, rows) if family.contains_sum(prior, rows).all() else 0.0)
+    np.testing.assert_allclose(family.informations(prior, sites, orders), each, rtol=1e-10, atol=1e-10)

@@ -30,12 +30,17 @@ def update(counts, topics, prior, gamma, *, tolerance=0.0, most_steps=1):
     weights, scales = expectations(topics)
     data, columns, offsets = parts(counts)
     bound, proportions, ratios = np.empty(len(gamma)), np.empty_like(gamma), np.empty(len(data))
-    steps = update_documents(
-        data, columns, offsets, weights, scales, prior, gamma, proportions, ratios, bound, tolerance, most_steps
-    )
+    found, settings = (gamma.copy(), gamma, proportions, ratios, bound), (tolerance, most_steps)
+    steps = update_documents(data, columns, offsets, weights, scales, prior, *found, *settings, *whole(len(gamma)))
     statistics = np.zeros_like(topics)
-    add_statistics(*by_word(columns, offsets, len(topics)), ratios, proportions, statistics)
+    words = by_word(columns, offsets, len(topics))
+    add_statistics(*words, ratios, proportions, statistics, *whole(len(topics)))
     return statistics * weights, bound, steps
+
+
+def whole(size):
+    """All in one part."""
+    return np.array([size]), np.zeros(1, dtype=np.int64)
 
 
 def parts(counts):

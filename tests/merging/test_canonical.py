@@ -9,12 +9,12 @@ from structures import draw, everything, mixture, relabel, topics
 
 import decbayes as db
 from decbayes.families import Dirichlet
-from decbayes.merging.canonical import canonical
+from decbayes.merging.canonical import canonical_readings
 
 
 def in_canonical_order(posterior):
     """Each set's rows as the merge reads them."""
-    reading = canonical(posterior)
+    reading = canonical_readings([posterior])[0]
     return [
         [db.families.dense(posterior.contribution[name])[order].tobytes() for name in coupled.factors]
         for coupled, order in reading.components.items()
@@ -26,14 +26,14 @@ def test_labels_change_neither_the_rank_nor_the_order_of_components(seed):
     rng = np.random.default_rng(seed)
     posterior = draw(everything(), rng)
     other = relabel(posterior, rng)
-    assert canonical(other).rank[:2] == canonical(posterior).rank[:2]
-    assert canonical(other).rank[2] != canonical(posterior).rank[2]
+    assert canonical_readings([other])[0].rank[:2] == canonical_readings([posterior])[0].rank[:2]
+    assert canonical_readings([other])[0].rank[2] != canonical_readings([posterior])[0].rank[2]
     assert in_canonical_order(other) == in_canonical_order(posterior)
 
 
 def test_ranks_hold_no_digits_in_which_processors_differ(rng):
     posterior = draw(topics(3, 8), rng)
-    evidence = -canonical(posterior).rank[0]
+    evidence = -canonical_readings([posterior])[0].rank[0]
     prior = topics(3, 8).prior["topics"]
     exact = Dirichlet().kl(prior + posterior.contribution["topics"].toarray(), prior)
     assert evidence == pytest.approx(exact, rel=1e-6)
@@ -109,3 +109,11 @@ def test_shares_of_divided_components_belong_to_the_slots_as_they_are_named(seed
     slots = alignment.assignments[0][coupled]
     for topic, slot in zip(orders[0], slots, strict=True):
         assert merged[slot, 4 * topic : 4 * topic + 4].sum() > 0.98 * merged[slot].sum()
+
+
+def test_posteriors_are_read_together_as_they_are_read_alone(rng):
+    """Some of them have another number of components."""
+    posteriors = [draw(mixture(components), rng) for components in (2, 3, 3, 2)]
+    again = [db.Posterior(posterior.structure, posterior.contribution) for posterior in posteriors]
+    alone = [canonical_readings([posterior])[0].rank for posterior in again]
+    assert [reading.rank for reading in canonical_readings(posteriors)] == alone

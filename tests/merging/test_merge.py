@@ -127,11 +127,11 @@ def test_the_seed_of_string_hashes_changes_nothing():
     program = """
 from decbayes import Posterior, Structure
 from decbayes.families import IsotropicGaussian
-from decbayes.merging.canonical import canonical
+from decbayes.merging.canonical import canonical_readings
 family, names = IsotropicGaussian(), "abcdef"
 prior = family.natural(mean=[[0.0]], variance=1.0)
 structure = Structure({name: family for name in names}, {name: prior for name in names})
-print(canonical(Posterior(structure, {name: [[index, -1.0]] for index, name in enumerate(names)})).rank)
+print(canonical_readings([Posterior(structure, {name: [[index, -1.0]] for index, name in enumerate(names)})])[0].rank)
 """
     run = partial(subprocess.run, [sys.executable, "-c", program], capture_output=True, check=True, timeout=60)
     first, second = (run(env={**os.environ, "PYTHONHASHSEED": seed}).stdout for seed in ("1", "2"))

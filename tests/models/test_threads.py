@@ -43,7 +43,7 @@ def test_every_number_of_threads_gives_the_same_bits(kind, rng, monkeypatch):
     monkeypatch.setattr(workers, "cpu_count", lambda: 5)
     names, do = set(), workers.share_out
 
-    def watched(tasks):
+    def watched(tasks, **settings):
         waiting = list(tasks)
 
         def named(task):
@@ -54,7 +54,7 @@ def test_every_number_of_threads_gives_the_same_bits(kind, rng, monkeypatch):
                 time.sleep(1e-3)
             task()
 
-        do([lambda task=task: named(task) for task in waiting])
+        do([lambda task=task: named(task) for task in waiting], **settings)
 
     for module in (topic_pass, point_pass, workers):
         monkeypatch.setattr(module, "share_out", watched)

@@ -10,8 +10,8 @@ from scipy.special import betaln, digamma, polygamma
 from decbayes.families import quantiles
 from decbayes.families.dirichlet import log_gamma_variates, share_deviation
 from decbayes.families.examples import positive
-from decbayes.families.family import Family, block_width, split
-from decbayes.families.matrices import Array, as_rows, by_dimension
+from decbayes.families.family import Family
+from decbayes.families.matrices import Array, as_rows, block_width, by_dimension, split
 from decbayes.families.rows import Rows
 
 
@@ -24,6 +24,7 @@ class Beta(Family):
 
     parameter_names = ("alpha", "beta")
     inclusive = True
+    term = "beta"
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         return tuple(map(squeezed, self._shapes(natural)))
@@ -71,7 +72,7 @@ class Beta(Family):
         return squeezed(np.exp(logs[:, 0] - np.logaddexp(logs[:, 0], logs[:, 1])))
 
     def dimension(self, width: int) -> int:
-        return block_width(self, width, 2)
+        return block_width(self.name, width, 2)
 
     def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:
         return self.natural(alpha=positive(rng, components, dimension), beta=positive(rng, components, dimension))

@@ -1,5 +1,6 @@
 """Distributions over probabilities: Dirichlet rows, and the mixture weights."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from decbayes.families import quantiles
 from decbayes.families.dirichlet_cuda import LARGE, GpuDirichletTotals
 from decbayes.families.dirichlet_groups import DirichletGroups, DirichletJoins
 from decbayes.families.dirichlet_totals import DirichletTotals, checked_sparse
+from decbayes.families.evidence import Orders, singly, stacked, weight_informations
 from decbayes.families.examples import positive
 from decbayes.families.family import Family
 from decbayes.families.matrices import Array, Contribution, Indices, dense, is_sparse, smallest
@@ -118,6 +120,9 @@ class Dirichlet(DirichletRows):
         seen = np.concatenate([[0.0], np.cumsum(np.minimum(sparse.data, 1.0))])
         return np.asarray(seen[sparse.stops] - seen[sparse.starts] - np.minimum(sparse.sums, 1.0))
 
+    def informations(self, prior: Array, contributions: Sequence[Contribution], orders: Orders = None) -> Array:
+        return singly(self, prior, contributions, orders)
+
     def information(self, prior: Array, rows: Rows) -> float:
         from decbayes.kernels.information import dirichlet_information
 
@@ -139,6 +144,7 @@ class Weights(Family):
     parameter_names = ("alpha",)
     over_components = True
     exclusive = True
+    term = "weight"
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         return (np.asarray(natural, dtype=np.float64)[..., 0] + 1.0,)
@@ -161,6 +167,9 @@ class Weights(Family):
 
     def natural(self, *, alpha: ArrayLike) -> Array:
         return np.asarray(alpha, dtype=np.float64).reshape(-1, 1) - 1.0
+
+    def informations(self, prior: Array, contributions: Sequence[Contribution], orders: Orders = None) -> Array:
+        return weight_informations(prior, stacked(contributions, orders))
 
     def expected(self, natural: ArrayLike) -> Array:
         (alpha,) = self.columns(natural)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import block_diag
 from scipy.special import digamma, gammaln
 
 from decbayes.families import quantiles
@@ -59,6 +58,8 @@ class Dirichlets(DirichletRows):
         return np.asarray(digamma(alpha) - self.spread(digamma(self.sums(alpha))))
 
     def row_covariances(self, natural: ArrayLike) -> Array:
+        from scipy.linalg import block_diag
+
         (alpha,) = self.columns(natural)
         groups = np.split(alpha, self.starts[1:], axis=-1)
         return np.stack([block_diag(*(log_share_covariances(group[k]) for group in groups)) for k in range(len(alpha))])

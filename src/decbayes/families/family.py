@@ -1,14 +1,14 @@
 """What every exponential family offers, and what follows from its log-partition alone."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import block_diag
 
+from decbayes.families.evidence import Orders, row_informations, stacked
 from decbayes.families.groups import Groups, Joins, PlainGroups, PlainJoins
 from decbayes.families.matrices import Array, Contribution, Indices, dense
 from decbayes.families.quantiles import around
@@ -71,6 +71,9 @@ class Family(ABC):
     two_sided: ClassVar[bool] = False
     """Whether there is a column, too, for each component, which relabelling moves like its row: transitions."""
 
+    term: ClassVar[str | None] = None
+    """What `kernels/terms.py` calls the row term, where it is compiled there."""
+
     @abstractmethod
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         """The ordinary parameters that the columns stand for, in the order of `parameter_names`; unchecked."""
@@ -101,6 +104,8 @@ class Family(ABC):
 
     def covariance(self, natural: ArrayLike) -> Array:
         """∇²A(λ) = Cov[T(θ)] of the whole factor, (K · d, K · d), row after row."""
+        from scipy.linalg import block_diag  # takes long to import, and few need it
+
         return np.asarray(block_diag(*self.row_covariances(natural)))
 
     @abstractmethod
@@ -282,6 +287,10 @@ class Family(ABC):
         """KL(q_{λ0 + c} ‖ q_{λ0}): how much a contribution c has taught, in nats."""
         return self.kl(prior + rows.written_out(), prior)
 
+    def informations(self, prior: Array, contributions: Sequence[Contribution], orders: Orders = None) -> Array:
+        """The information of each site's contribution, its components in the given order; zero outside the domain."""
+        return row_informations(self, prior, stacked(contributions, orders))
+
     def gain(self, rest: ArrayLike, own: Contribution) -> Array:
         """What A gains when row k' of `own` is added to row k of `rest`, as a (K, K') matrix.
 
@@ -308,19 +317,3 @@ class Family(ABC):
         terms = np.full(len(natural), otherwise)
         terms[inside] = self.row_terms(natural[inside])
         return terms
-
-
-def split(natural: ArrayLike, parts: int) -> tuple[Array, ...]:
-    """The columns cut into so many blocks of equal width."""
-    matrix = np.asarray(natural, dtype=np.float64)
-    width, rest = divmod(matrix.shape[-1], parts)
-    if rest:
-        raise ValueError(f"{matrix.shape[-1]} columns are not {parts} blocks of equal width.")
-    return tuple(matrix[..., first * width : (first + 1) * width] for first in range(parts))
-
-
-def block_width(family: Family, width: int, parts: int) -> int:
-    """How wide each of so many blocks of equal width is; ValueError unless the columns form such blocks."""
-    if width < parts or width % parts:
-        raise ValueError(f"{family.name} has {parts} columns per dimension; {width} columns are not a multiple of it.")
-    return width // parts

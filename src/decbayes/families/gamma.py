@@ -9,8 +9,8 @@ from scipy.special import digamma, gammaln, polygamma
 
 from decbayes.families import quantiles
 from decbayes.families.examples import positive
-from decbayes.families.family import Family, block_width, split
-from decbayes.families.matrices import Array, as_rows, by_dimension
+from decbayes.families.family import Family
+from decbayes.families.matrices import Array, as_rows, block_width, by_dimension, split
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Gamma(Family):
         return np.asarray(rng.standard_gamma(shape, size=(size, *shape.shape)) / rate)
 
     def dimension(self, width: int) -> int:
-        return block_width(self, width, 2)
+        return block_width(self.name, width, 2)
 
     def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:
         return self.natural(shape=positive(rng, components, dimension), rate=positive(rng, components, dimension))

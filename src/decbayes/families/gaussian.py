@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from decbayes.families import quantiles
 from decbayes.families.examples import covariances, positive
-from decbayes.families.family import Family, block_width, split
-from decbayes.families.matrices import Array, Contribution, by_dimension, dense, flat, outer
+from decbayes.families.family import Family
+from decbayes.families.matrices import Array, Contribution, block_width, by_dimension, dense, flat, outer, split
 from decbayes.families.moments import gaussian_covariances, round_covariances
 from decbayes.families.rows import Rows
 
@@ -23,6 +23,7 @@ class IsotropicGaussian(Family):
     """N(m, σ²I) per row. Columns: η = m / σ² (D of them), ν = −1 / 2σ². T(x) = (x, |x|²)."""
 
     parameter_names = ("mean", "variance")
+    term = "isotropic Gaussian"
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         matrix = np.asarray(natural, dtype=np.float64)
@@ -100,6 +101,7 @@ class DiagonalGaussian(Family):
     """N(m, diag(σ²)) per row. Columns: η = m / σ² (D), ν = −1 / 2σ² (D). T(x) = (x, x²)."""
 
     parameter_names = ("mean", "variance")
+    term = "diagonal Gaussian"
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         eta, nu = split(natural, 2)
@@ -144,7 +146,7 @@ class DiagonalGaussian(Family):
         return mean + np.sqrt(variance) * rng.standard_normal((size, *mean.shape))
 
     def dimension(self, width: int) -> int:
-        return block_width(self, width, 2)
+        return block_width(self.name, width, 2)
 
     def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:
         return self.natural(

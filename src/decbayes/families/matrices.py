@@ -103,3 +103,19 @@ def upper_products(vectors: Array) -> Array:
     """(…, D (D + 1) / 2): the upper half of vvᵀ."""
     first, second = np.triu_indices(vectors.shape[-1])
     return vectors[..., first] * vectors[..., second]
+
+
+def split(natural: ArrayLike, parts: int) -> tuple[Array, ...]:
+    """The columns cut into so many blocks of equal width."""
+    matrix = np.asarray(natural, dtype=np.float64)
+    width, rest = divmod(matrix.shape[-1], parts)
+    if rest:
+        raise ValueError(f"{matrix.shape[-1]} columns are not {parts} blocks of equal width.")
+    return tuple(matrix[..., first * width : (first + 1) * width] for first in range(parts))
+
+
+def block_width(name: str, width: int, parts: int) -> int:
+    """How wide each of so many blocks of equal width is; ValueError unless the columns form such blocks."""
+    if width < parts or width % parts:
+        raise ValueError(f"{name} has {parts} columns per dimension; {width} columns are not a multiple of it.")
+    return width // parts

@@ -10,9 +10,9 @@ from scipy.special import digamma, gammaln, multigammaln, polygamma
 
 from decbayes.families import quantiles
 from decbayes.families.examples import covariances, positive
-from decbayes.families.family import Family, block_width, split
+from decbayes.families.family import Family
 from decbayes.families.gaussian import diagonal, positive_definite, square_side, symmetric
-from decbayes.families.matrices import Array, as_rows, by_dimension, flat, outer
+from decbayes.families.matrices import Array, as_rows, block_width, by_dimension, flat, outer, split
 from decbayes.families.moments import given_precision, shifted_covariances, wishart_covariances
 from decbayes.families.rows import Rows
 
@@ -33,6 +33,7 @@ class NormalGamma(Family):
 
     parameter_names = ("mean", "strength", "shape", "rate")
     value_type = MeanAndPrecision
+    term = "normal-gamma"
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         first, second, third, fourth = split(natural, 4)
@@ -100,7 +101,7 @@ class NormalGamma(Family):
         return MeanAndPrecision(mean + rng.standard_normal(precision.shape) / np.sqrt(strength * precision), precision)
 
     def dimension(self, width: int) -> int:
-        return block_width(self, width, 4)
+        return block_width(self.name, width, 4)
 
     def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:
         return self.natural(
@@ -132,6 +133,7 @@ class NormalWishart(Family):
 
     parameter_names = ("mean", "strength", "degrees", "inverse_scale")
     value_type = MeanAndPrecision
+    term = "normal-Wishart"
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         matrix = np.asarray(natural, dtype=np.float64)

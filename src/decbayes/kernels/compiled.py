@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.runtime import rtsys
 
 # `reassoc` and `arcp` are left out on purpose: they would reorder the error-free steps of the special functions.
 FASTMATH = {"contract", "nnan", "ninf", "nsz"}
@@ -94,10 +95,15 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
     _impl_class = _Kept
 
     def load_overload(self, signature: Any, context: Any) -> Any:
+        """Numba would first load all that its compiler needs, which takes longer than a small fit."""
+        rtsys.initialize(context)
         try:
-            return super().load_overload(signature, context)
+            kept = self._load_overload(signature, context)
         except (OSError, EOFError):  # EOFError: cut short by a crash
-            return None
+            kept = None
+        if kept is None:
+            context.refresh()  # it will be compiled
+        return kept
 
     def save_overload(self, signature: Any, kernel: Any) -> None:
         try:

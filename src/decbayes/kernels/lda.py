@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from decbayes.kernels.compiled import compiled, inlined_reordered
 from decbayes.kernels.information import bound_term
 from decbayes.kernels.rows import longest
+from decbayes.kernels.sharing import take_next
 from decbayes.kernels.special import digamma, exp, exp_digamma, lgamma, log
 
 Floats = NDArray[np.float64]
@@ -131,46 +132,53 @@ def update_documents(
     weights: Floats,
     scales: Floats,
     prior: Floats,
+    before: Floats,
     gamma: Floats,
     proportions: Floats,
     ratios: Floats,
     bound: Floats,
     tolerance: float,
     most_steps: int,
+    ends: NDArray[np.int64],
+    counter: NDArray[np.int64],
 ) -> int:
-    """Update γ of the documents offsets[d]:offsets[d + 1] from where it is; returns the steps taken.
+    """Find γ of the documents offsets[d]:offsets[d + 1], from that `before` or, where it has no rows, from 1.
 
     A document stops when the mean absolute change of its γ is below `tolerance`, or after `most_steps` (one or more).
     n_dw φ_dwk is then the entry's place in `ratios` times the document's row of `proportions` times weights_wk, and
-    bound[d] is the document's part of the bound.
+    bound[d] is the document's part of the bound. A call takes one part of the documents after the other, which end at
+    `ends`, until other calls have taken the rest; it returns the steps taken.
     """
-    documents, components = gamma.shape
+    components = gamma.shape[1]
     rows = (components + 3) // 4 * 4
     most = 8 * (longest(offsets[:-1], offsets[1:]) // 8 + 1)
     gathered, count_buffer, norm_buffer = np.empty(rows * most), np.empty(most), np.empty(most)
     shares, sums = np.zeros(rows), np.empty(rows)
-    steps = 0
-    for d in range(documents):
-        start, size = offsets[d], offsets[d + 1] - offsets[d]
-        padded = (size + 7) // 8 * 8  # spares the compiler's scalar remainder loops; a padding word has count 0
-        # One contiguous block per document, however long the longest is: rows far apart would share cache sets.
-        local = gathered[: rows * padded].reshape((rows, padded))
-        n, norm = count_buffer[:padded], norm_buffer[:padded]
-        words = indices[start : start + size]
-        _gather(counts[start : start + size], words, weights, n, local)
-        for k in range(components):
-            shares[k] = exp_digamma(gamma[d, k])
-        for _ in range(most_steps):
-            steps += 1
-            change = _update_document(n, local, prior, gamma[d], shares, norm, sums)
-            if change < tolerance * components:
-                break
-        _normalise(local, shares, norm)
-        bound[d] = _document_bound(n, norm, prior, gamma[d])
-        for i in range(size):
-            bound[d] += n[i] * scales[words[i]]
-            ratios[start + i] = n[i] / norm[i]
-        proportions[d] = shares[:components]
+    steps, part = 0, take_next(counter)
+    while part < len(ends):
+        for d in range(ends[part - 1] if part else 0, ends[part]):
+            start, size = offsets[d], offsets[d + 1] - offsets[d]
+            padded = (size + 7) // 8 * 8  # spares the compiler's scalar remainder loops; a padding word has count 0
+            # One contiguous block per document, however long the longest is: rows far apart would share cache sets.
+            local = gathered[: rows * padded].reshape((rows, padded))
+            n, norm = count_buffer[:padded], norm_buffer[:padded]
+            words = indices[start : start + size]
+            _gather(counts[start : start + size], words, weights, n, local)
+            for k in range(components):
+                gamma[d, k] = before[d, k] if len(before) else 1.0
+                shares[k] = exp_digamma(gamma[d, k])
+            for _ in range(most_steps):
+                steps += 1
+                change = _update_document(n, local, prior, gamma[d], shares, norm, sums)
+                if change < tolerance * components:
+                    break
+            _normalise(local, shares, norm)
+            bound[d] = _document_bound(n, norm, prior, gamma[d])
+            for i in range(size):
+                bound[d] += n[i] * scales[words[i]]
+                ratios[start + i] = n[i] / norm[i]
+            proportions[d] = shares[:components]
+        part = take_next(counter)
     return steps
 
 
@@ -236,17 +244,23 @@ def add_statistics(
     ratios: Floats,
     proportions: Floats,
     statistics: Floats,
+    ends: NDArray[np.int64],
+    counter: NDArray[np.int64],
 ) -> None:
     """statistics_wk += Σ_d n_dw φ_dwk / weights_wk, each word's documents one after the other.
 
-    A word's sum does not depend on which other words or documents are added in the same call.
+    A word's sum does not depend on which other words or documents are added in the same call; parts of the words are
+    taken as in `update_documents`.
     """
-    for word in range(len(starts) - 1):
-        row = statistics[word]
-        for place in range(starts[word], starts[word + 1]):
-            ratio, shares = ratios[entries[place]], proportions[documents[place]]
-            for k in range(len(row)):
-                row[k] += ratio * shares[k]
+    part = take_next(counter)
+    while part < len(ends):
+        for word in range(ends[part - 1] if part else 0, ends[part]):
+            row = statistics[word]
+            for place in range(starts[word], starts[word + 1]):
+                ratio, shares = ratios[entries[place]], proportions[documents[place]]
+                for k in range(len(row)):
+                    row[k] += ratio * shares[k]
+        part = take_next(counter)
 
 
 @compiled

@@ -1,6 +1,7 @@
 """Which slot each component of each posterior goes into, and what follows from it."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -74,6 +75,12 @@ class Alignment(Displayed):
         reached = f", J = {self.objective[-1]:,.1f}" if self.objective else ""
         told = self.remarks() if len(self.posteriors) <= MOST_LOOKED_AT else ()
         return "\n".join([f"{len(self.posteriors)} posteriors in {sizes or 'no'} slots{reached}", *told])
+
+    def with_objective(self, objective: tuple[float, ...]) -> "Alignment":
+        """The same alignment, not checked again."""
+        same = copy(self)
+        object.__setattr__(same, "objective", objective)
+        return same
 
     @property
     def permutations(self) -> tuple[Mapping[CoupledSet, Permutation], ...]:

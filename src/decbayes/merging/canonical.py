@@ -7,19 +7,29 @@ arrival nor anybody's labels can change a bit of it.
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 
 from decbayes.families import Contribution
 from decbayes.families.matrices import is_sparse
 from decbayes.merging.agreement import agreeing
+from decbayes.merging.sources import in_memory
 from decbayes.posterior import Posterior, arrays
 from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet, Permutation
 
+Components = Mapping[CoupledSet, Permutation]
+"""Each set's components in some order."""
+
 # Log-gammas differ in their last bits between processors; ranks must not.
 SIGNIFICANT = 6
+# Rows of up to so many bytes are compared as they are.
+SHORT = 1024
+# The name under which a posterior keeps its reading.
+READING = "_canonical"
+# Of so many posteriors in memory the evidence is computed together.
+AT_ONCE = 64
 
 
 @dataclass(frozen=True)
@@ -27,7 +37,7 @@ class Canonical:
     """How to read a posterior without its labels: each set's components sorted by content, and a rank among others."""
 
     structure: Structure
-    components: Mapping[CoupledSet, Permutation]
+    components: Components
     rank: tuple[float, bytes, bytes]
     ids: tuple[str, ...]
 
@@ -38,36 +48,51 @@ def canonical_order(posteriors: Sequence[Posterior], *, strictly: bool = False) 
     Each posterior is looked at once, and compared with the first: all must share one structure, but for the number of
     components unless `strictly`.
     """
-    readings = [canonical(posterior) for posterior in agreeing(posteriors, strictly=strictly)]
-    return sorted(range(len(posteriors)), key=lambda site: readings[site].rank), readings
+    found, held = [], agreeing(posteriors, strictly=strictly)
+    # What is read from files is looked at one by one.
+    while some := list(islice(held, AT_ONCE if in_memory(posteriors) else 1)):
+        found += canonical_readings(some)
+    return sorted(range(len(posteriors)), key=lambda site: found[site].rank), found
 
 
-def canonical(posterior: Posterior) -> Canonical:
+def canonical_readings(posteriors: Sequence[Posterior]) -> list[Canonical]:
+    """A posterior never changes: what was read of it is kept with it."""
+    unread = [posterior for posterior in posteriors if READING not in vars(posterior)]
+    found = [sorted_contents(posterior) for posterior in unread]
+    evidence = informations(unread, [components for components, _, _ in found])
+    for posterior, (components, content, labelled), nats in zip(unread, found, evidence, strict=True):
+        rank = -nats, content, labelled
+        vars(posterior)[READING] = Canonical(posterior.structure, components, rank, posterior.ids)
+    return [vars(posterior)[READING] for posterior in posteriors]
+
+
+def sorted_contents(posterior: Posterior) -> tuple[Components, bytes, bytes]:
+    """Each set's components in order, and two hashes: of all contents without their labels, and with them."""
     structure = posterior.structure
     digest, labelled = hashlib.sha256(), hashlib.sha256()
-    components = {}
+    components: dict[CoupledSet, Permutation] = {}
+    plain = set(structure.families)
     for coupled in structure.symmetry:
-        hashes = component_hashes(unlabelled(posterior, coupled))
-        components[coupled] = in_order(hashes, posterior.ids)
-        digest.update(b"".join(sorted(hashes)))
-        labelled.update(b"".join(hashes))
+        plain.difference_update(coupled.factors)
+        keys = component_keys(unlabelled(posterior, coupled))
+        components[coupled] = in_order(keys, posterior.ids)
+        digest.update(b"".join(sorted(keys)))
+        labelled.update(b"".join(keys))
         for name in coupled.factors:
             if structure.families[name].two_sided:
                 ordered = structure.families[name].relabelled(posterior.contribution[name], components[coupled])
                 digest.update(content_hash(ordered, name))
-    relabelled = {name for coupled in structure.symmetry for name in coupled.factors}
-    for name in structure.families:
-        if name not in relabelled:
+    for name in structure.families if plain else ():
+        if name in plain:
             digest.update(content_hash(posterior.contribution[name], name))
     # Posteriors that differ in their labels alone are ordered by those: the first one names the slots.
     labelled.update("\n".join(posterior.ids).encode())
-    rank = -information(posterior, components), digest.digest(), labelled.digest()
-    return Canonical(structure, components, rank, posterior.ids)
+    return components, digest.digest(), labelled.digest()
 
 
 def canonical_components(posterior: Posterior, coupled: CoupledSet) -> Permutation:
     """The components of a set, sorted by content."""
-    return in_order(component_hashes(unlabelled(posterior, coupled)), posterior.ids)
+    return in_order(component_keys(unlabelled(posterior, coupled)), posterior.ids)
 
 
 def unlabelled(posterior: Posterior, coupled: CoupledSet) -> list[Contribution]:
@@ -76,15 +101,20 @@ def unlabelled(posterior: Posterior, coupled: CoupledSet) -> list[Contribution]:
     return [families[name].unlabelled(posterior.contribution[name]) for name in coupled.factors]
 
 
-def in_order(hashes: Sequence[bytes], ids: Sequence[str]) -> Permutation:
-    names = ids or [""] * len(hashes)
-    return np.array(sorted(range(len(hashes)), key=lambda k: (hashes[k], names[k])), dtype=np.intp)
+def in_order(keys: Sequence[bytes], ids: Sequence[str]) -> Permutation:
+    names = ids or [""] * len(keys)
+    ranked = sorted(zip(keys, names, range(len(keys)), strict=True))
+    return np.array([component for *_, component in ranked], dtype=np.intp)
 
 
-def component_hashes(contents: Sequence[Contribution]) -> list[bytes]:
-    """For each component, a hash of its rows in all factors of a set."""
-    rows = zip(*map(row_bytes, contents), strict=True)
-    return [hashlib.sha256(b"".join(parts)).digest() for parts in rows]
+def component_keys(contents: Sequence[Contribution]) -> list[bytes]:
+    """For each component, what tells its rows in all factors of a set from others: their bytes, or a hash of many."""
+    whole = [part for part in contents if not is_sparse(part)]
+    if len(whole) == len(contents):
+        rows = row_bytes(np.concatenate(whole, axis=1))
+        return rows if sum(map(len, rows)) <= SHORT * len(rows) else [hashlib.sha256(row).digest() for row in rows]
+    parts = zip(*map(row_bytes, contents), strict=True)
+    return [hashlib.sha256(b"".join(row)).digest() for row in parts]
 
 
 def row_bytes(contribution: Contribution) -> list[bytes]:
@@ -105,18 +135,22 @@ def content_hash(contribution: Contribution, name: str) -> bytes:
     return digest.digest()
 
 
-def information(posterior: Posterior, components: Mapping[CoupledSet, Permutation]) -> float:
-    """KL(posterior ‖ prior) in nats, rounded: how much evidence the posterior brings.
+def informations(posteriors: Sequence[Posterior], components: Sequence[Components]) -> list[float]:
+    """KL(posterior ‖ prior) in nats, rounded: how much evidence each posterior brings.
 
     Components are paired with the prior's in canonical order, whatever their labels. Where a prior tells components
     apart such a pair may leave the domain; the factor is then not counted, since NaN would have no place in an order.
     Nor has it where numbers are so large that their logarithms of Γ overflow.
     """
-    order = {name: components[coupled] for coupled in components for name in coupled.factors}
-    total = 0.0
-    for name, family in posterior.structure.families.items():
-        prior, contribution = posterior.structure.prior[name], posterior.contribution[name]
-        rows = family.rows(contribution, order.get(name))
-        if family.contains_sum(prior, rows).all():
-            total += family.information(prior, rows)
-    return 0.0 if np.isnan(total) else float(f"{total:.{SIGNIFICANT}e}")
+    if any(posterior.structure != posteriors[0].structure for posterior in posteriors):
+        singly = zip(posteriors, components, strict=True)
+        return [informations([posterior], [order])[0] for posterior, order in singly]
+    if not posteriors:
+        return []
+    structure, totals = posteriors[0].structure, np.zeros(len(posteriors))
+    sets = {name: coupled for coupled in structure.symmetry for name in coupled.factors}
+    for name, family in structure.families.items():
+        contributions = [posterior.contribution[name] for posterior in posteriors]
+        orders = [own[sets[name]] for own in components] if name in sets else None
+        totals += family.informations(structure.prior[name], contributions, orders)
+    return [0.0 if np.isnan(total) else float(f"{total:.{SIGNIFICANT}e}") for total in totals.tolist()]

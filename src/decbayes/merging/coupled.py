@@ -19,9 +19,23 @@ def coupled_problem(
     components: Sequence[Permutation] | None = None,
 ) -> Problem:
     """The alignment problem of one set, each site's components in the given order, without factors that follow."""
+    return loaded_from(posteriors, problem_of(posteriors, coupled, structure, components))
+
+
+def problem_of(
+    posteriors: Sequence[Posterior],
+    coupled: CoupledSet,
+    structure: Structure,
+    components: Sequence[Permutation] | None = None,
+) -> Problem:
+    """The same, whose rows are made when they are asked for."""
     names = tuple(name for name in coupled.factors if not structure.families[name].follows) or coupled.factors
     factors = tuple(Factor(structure.families[name], structure.prior[name]) for name in names)
-    problem = Problem(factors, Contents(posteriors, components, names))
+    return Problem(factors, Contents(posteriors, components, names))
+
+
+def loaded_from(posteriors: Sequence[Posterior], problem: Problem) -> Problem:
+    """The problem with all rows there, where the posteriors are."""
     return problem.loaded() if in_memory(posteriors) else problem
 
 

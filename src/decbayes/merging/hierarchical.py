@@ -8,9 +8,9 @@ from joblib import Parallel, delayed, effective_n_jobs
 
 from decbayes.arguments import check_whole, given
 from decbayes.families.rows import Rows
-from decbayes.merging.matching import Matching, improve
-from decbayes.merging.placement import Placement
+from decbayes.merging.matching import WORTH_A_WORKER, Matching, improve
 from decbayes.merging.problem import Assignments, Problem, Solution, Solver
+from decbayes.merging.short_rows import placed
 from decbayes.symmetry import identity, inverse
 from decbayes.workers import jobs
 
@@ -45,15 +45,17 @@ class Hierarchical:
         check_whole(0, **given(polish=self.polish))
 
     def solve(self, problem: Problem) -> Solution:
-        return improve(Placement(problem, self._tree(problem)), most_sweeps=self.polish)
+        return improve(placed(problem, self._tree(problem)), most_sweeps=self.polish)
 
     def _tree(self, problem: Problem) -> Assignments:
         size = self.fan_in
         while size * self.fan_in < problem.sites / (SUBTREES_A_WORKER * effective_n_jobs(jobs())):
             size *= self.fan_in
-        subtrees: list[Subtree] = Parallel(n_jobs=jobs(), prefer="threads")(
-            delayed(self._subtree)(part, size) for part in parts(problem, size)
-        )
+        if problem.evaluations(most=WORTH_A_WORKER) < WORTH_A_WORKER:
+            subtrees = [self._subtree(part, size) for part in parts(problem, size)]
+        else:
+            tasks = (delayed(self._subtree)(part, size) for part in parts(problem, size))
+            subtrees = Parallel(n_jobs=jobs(), prefer="threads")(tasks)
         while len(subtrees) > 1:
             groups = [subtrees[first : first + self.fan_in] for first in range(0, len(subtrees), self.fan_in)]
             subtrees = [self._join(problem, group) for group in groups]

@@ -7,8 +7,9 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from decbayes.arguments import check_whole, given
-from decbayes.merging.placement import Placement, sweep
-from decbayes.merging.problem import Problem, Solution, best_permutation, worthwhile
+from decbayes.merging.placement import Placement
+from decbayes.merging.problem import Problem, Solution
+from decbayes.merging.short_rows import ShortRows, placed
 from decbayes.workers import jobs
 
 # J rises in every sweep but the last, so sweeps end by themselves; this only bounds a pathological case.
@@ -59,35 +60,23 @@ class Matching:
         return improve(fold(problem, order), most_sweeps=self.sweeps)
 
 
-def fold(problem: Problem, order: Sequence[int]) -> Placement:
+def fold(problem: Problem, order: Sequence[int]) -> Placement | ShortRows:
     """Add sites to the prior one by one, each in the permutation that is best for those before it."""
-    placement = Placement(problem)
-    for site in order:
-        placement.place(site, best_permutation(placement.gain(site)))
-        problem.announce()
+    placement = placed(problem)
+    placement.fold(order)
     return placement
 
 
-def improve(placement: Placement, *, most_sweeps: int | None = None) -> Solution:
+def improve(placement: Placement | ShortRows, *, most_sweeps: int | None = None) -> Solution:
     """Rematch sites in turn until each one's assignment is the best given all others, or for so many sweeps."""
     problem = placement.problem
     placement.refresh()
     trace = [placement.objective()]
     for _ in range(MOST_SWEEPS if most_sweeps is None else most_sweeps):
-        if not sweep(placement, rematch):
+        if not placement.rematch_all():
             return Solution.permuted(
                 placement.assignments, tuple(trace), "global" if problem.solved_by_folding else "site"
             )
         placement.refresh()
         trace.append(placement.objective())
     return Solution.permuted(placement.assignments, tuple(trace), "none")
-
-
-def rematch(placement: Placement, site: int) -> bool:
-    """Give one site its best assignment against all others; whether that changed anything."""
-    gain = placement.gain(site)
-    candidate = best_permutation(gain)
-    changed = worthwhile(gain, candidate, placement.assignments[site])
-    if changed:
-        placement.place(site, candidate)
-    return changed

@@ -5,13 +5,13 @@ evaluated again only after somebody else's component has entered or left it: a s
 cannot change either, and is passed over.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.families import Array
-from decbayes.merging.problem import Assignments, Problem, forbid_undefined
+from decbayes.merging.problem import Assignments, Problem, best_permutation, forbid_undefined, worthwhile
 from decbayes.symmetry import Permutation, identity
 
 Step = Callable[["Placement", int], bool]
@@ -70,6 +70,16 @@ class Placement:
             # The site's own moves do not change what it would gain.
             self._seen[site][slots] += 1
 
+    def fold(self, order: Sequence[int]) -> None:
+        """Add sites one by one, each in the permutation that is best for those before it."""
+        for site in order:
+            self.place(site, best_permutation(self.gain(site)))
+            self.problem.announce()
+
+    def rematch_all(self) -> bool:
+        """Give every site its best assignment against all others; whether that changed anything."""
+        return sweep(self, rematch)
+
     def refresh(self) -> None:
         """Sum the slots that have changed anew: adding and subtracting accumulates rounding."""
         slots = np.flatnonzero(self._changed)
@@ -94,6 +104,16 @@ class Placement:
         held = self.assignments[site, slots]
         pairs = zip(self._totals, self.problem.contents[site], strict=True)
         return np.asarray(sum(totals.gains(rows, slots, held) for totals, rows in pairs))
+
+
+def rematch(placement: Placement, site: int) -> bool:
+    """Give one site its best assignment against all others; whether that changed anything."""
+    gain = placement.gain(site)
+    candidate = best_permutation(gain)
+    changed = worthwhile(gain, candidate, placement.assignments[site])
+    if changed:
+        placement.place(site, candidate)
+    return changed
 
 
 def sweep(placement: Placement, step: Step) -> bool:

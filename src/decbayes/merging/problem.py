@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from decbayes.families import Array, Family
 from decbayes.families.rows import Rows
-from decbayes.symmetry import Permutation, inverse
+from decbayes.symmetry import Permutation
 
 if TYPE_CHECKING:
     from decbayes.merging.division import Division
@@ -132,7 +132,9 @@ class Solution:
     @classmethod
     def permuted(cls, assignments: Assignments, objective: tuple[float, ...], optimality: Optimality) -> "Solution":
         """A solution in which each site fills each slot once."""
-        return cls(tuple(map(inverse, assignments)), objective, optimality)
+        slots = np.empty_like(assignments)
+        np.put_along_axis(slots, assignments, np.arange(assignments.shape[1])[None], axis=1)
+        return cls(tuple(slots), objective, optimality)
 
 
 class Solver(Protocol):

@@ -12,7 +12,7 @@ from decbayes.families.matrices import Indices
 from decbayes.merging.alignment import Alignment
 from decbayes.merging.assignments import check_assignments
 from decbayes.merging.canonical import Canonical, canonical_order
-from decbayes.merging.coupled import constant, coupled_problem, fitting
+from decbayes.merging.coupled import constant, coupled_problem, fitting, loaded_from, problem_of
 from decbayes.merging.grouping import Grouping
 from decbayes.merging.hearing import Robust
 from decbayes.merging.lineage import check_followed
@@ -75,7 +75,7 @@ def align(
 ) -> Alignment:
     """Find which components of the posteriors belong together, for each coupled set on its own."""
     found, traces = found_slots(posteriors, components, solver, since, progress)
-    return replace(found, objective=traced(found, traces))
+    return found.with_objective(traced(found, traces))
 
 
 def found_slots(
@@ -181,7 +181,7 @@ def solve_canonically(
     components, slots = [readings[site].components[coupled] for site in order], structure.components(coupled)
     held = reordered(posteriors, order)
     ids = tuple(named(readings[site].ids, own) for site, own in zip(order, components, strict=True))
-    problem = replace(coupled_problem(held, coupled, structure, components), progress=progress, ids=ids)
+    problem = replace(problem_of(held, coupled, structure, components), progress=progress, ids=ids)
     problem = following(problem, since, coupled, structure)
     if problem.sites == 1 and len(components[0]) <= slots:
         # Bayes' rule needs no alignment of a single posterior: it is the answer.
@@ -190,8 +190,8 @@ def solve_canonically(
     if getattr(chosen, "one_to_one", True):
         solution = solve_one_to_one(held, coupled, components, structure, chosen, progress)
     else:
-        solution = chosen.solve(problem)
-    own = [slots_of[inverse(component)] for component, slots_of in zip(components, solution.slots, strict=True)]
+        solution = chosen.solve(loaded_from(held, problem))
+    own = [in_places(component, slots_of) for component, slots_of in zip(components, solution.slots, strict=True)]
     division = solution.division
     if division is not None:
         shares = [part[inverse(component)] for component, part in zip(components, division.shares, strict=True)]
@@ -227,7 +227,7 @@ def solve_one_to_one(
             f"A site has {most} components, and {type(solver).__name__} puts one of each site into each slot: at least "
             f"{most} slots are needed. Grouping(), the default, merges into fewer."
         )
-    orders = [np.append(own, np.arange(len(own), slots)) for own in components]
+    orders = [own if len(own) == slots else np.append(own, np.arange(len(own), slots)) for own in components]
     problem = coupled_problem(fitting(posteriors, structure), coupled, structure, orders)
     if problem.two_sided and not getattr(solver, "two_sided", False):
         # J without those factors is not that of the merge.
@@ -236,6 +236,13 @@ def solve_one_to_one(
         solution = solver.solve(replace(problem, progress=progress))
     pairs = zip(solution.slots, components, strict=True)
     return replace(solution, slots=tuple(slots_of[: len(own)] for slots_of, own in pairs))
+
+
+def in_places(places: Permutation, values: Indices) -> Indices:
+    """The values, each in its place."""
+    moved = np.empty_like(values)
+    moved[places] = values
+    return moved
 
 
 def numbered(slots: Sequence[Indices], count: int) -> Indices:

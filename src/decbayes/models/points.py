@@ -17,8 +17,8 @@ from decbayes.structure import Structure
 # Squares of larger numbers, over small variances, overflow.
 LARGEST = 1e100
 
-# Observations that are looked at together: 24 tiles of the kernels' width.
-BLOCK = 24 * 320
+# Observations that are looked at together: 12 tiles of the kernels' width.
+BLOCK = 12 * 320
 
 # Nats that rounding may change a log density by before it is nonsense.
 MOST_ROUNDING = 1e-2

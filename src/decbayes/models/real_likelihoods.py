@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, stdtr, stdtrit
 
 from decbayes.families import Array, DiagonalGaussian, MeanAndPrecision, NormalGamma, NormalWishart
-from decbayes.families.family import split
 from decbayes.families.gaussian import diagonal
-from decbayes.families.matrices import upper
+from decbayes.families.matrices import split, upper
 from decbayes.models.columnwise import Columnwise
 from decbayes.models.likelihoods import LOG_2_PI, FullCovariance
 from decbayes.models.points import LARGEST

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import betainc, betaincinv, gammaincinv, gammaln
 
 from decbayes.families import Array, Beta, Dirichlets, Gamma
-from decbayes.families.family import split
+from decbayes.families.matrices import split
 from decbayes.models.columnwise import Columnwise, filled_with_means
 from decbayes.models.points import LARGEST
 

@@ -24,8 +24,8 @@ from decbayes.workers import share_out, split_among_threads, thread_count
 WORDS = 256
 # Entries × topics below which a thread costs more than it saves.
 WORTH_A_THREAD = 100_000
-# Threads take half of the work first, half of the rest next, and so on: small parts at the end even out their times.
-ROUNDS = 5
+# So many parts per thread, which each takes when it is done with another, even out their times.
+PARTS = 32
 # Sorting reads everything in each of its parts.
 SORTERS = 4
 
@@ -93,12 +93,12 @@ class Target(Source, Protocol):
 
 @dataclass(frozen=True)
 class Fresh:
-    """Document topics that start anew: all topics alike."""
+    """Document topics that start anew, all topics alike: there are no rows to go on from."""
 
     topics: int
 
     def __getitem__(self, span: slice) -> Array:
-        return np.broadcast_to(1.0, (span.stop - span.start, self.topics))
+        return np.empty((0, self.topics))
 
 
 class Statistics:
@@ -144,17 +144,16 @@ class Statistics:
         block, topics = work.block, len(work.steps.prior)
         places = known or Places.unsorted(block, len(self._sums))
         threads = thread_count() if len(block.data) * topics > 2 * WORTH_A_THREAD else 1
-        updates = [partial(work.update, self.expected, span) for span in shrinking_parts(block.offsets, threads)]
-        share_out([*updates, *(sorting(block, places, threads) if known is None else ())])
-        words = shrinking_parts(places.starts, threads)
-        share_out(partial(self._sum, places, some, work.room) for some in words)
+        updates = [partial(work.update, self.expected, *parted(block.offsets, threads))] * threads
+        share_out([*updates, *(sorting(block, places, threads) if known is None else ())], most=threads)
+        share_out([partial(self._sum, places, work.room, *parted(places.starts, threads))] * threads, most=threads)
         return places
 
-    def _sum(self, places: Places, words: slice, room: "Room") -> None:
+    def _sum(self, places: Places, room: "Room", ends: NDArray[np.int64], counter: NDArray[np.int64]) -> None:
         from decbayes.kernels.lda import add_statistics
 
-        some = places.starts[words.start : words.stop + 1]
-        add_statistics(some, places.entries, places.documents, room.ratios, room.proportions, self._sums[words])
+        found = room.ratios, room.proportions, self._sums
+        add_statistics(places.starts, places.entries, places.documents, *found, ends, counter)
 
 
 @dataclass(frozen=True)
@@ -176,7 +175,7 @@ class Room:
 
 @dataclass(frozen=True)
 class Work:
-    """A block of documents, what their γ is before, and where to write what is found of them."""
+    """A block of documents, what their γ was before if there was any, and where to write what is found of them."""
 
     block: Part
     steps: Steps
@@ -185,25 +184,27 @@ class Work:
     bounds: Array
     room: Room
 
-    def update(self, expected: Expected, span: slice) -> None:
-        """Find the topics of some of the documents."""
+    def update(self, expected: Expected, ends: NDArray[np.int64], counter: NDArray[np.int64]) -> None:
+        """Find the topics of the documents, or of those that other threads leave."""
         from decbayes.kernels.lda import update_documents
 
         block, steps = self.block, self.steps
-        self.gamma[span] = self.before[span]
         update_documents(
             block.data,
             block.columns,
-            block.offsets[span.start : span.stop + 1],
+            block.offsets,
             expected.weights,
             expected.scales,
             steps.prior,
-            self.gamma[span],
-            self.room.proportions[span],
+            self.before,
+            self.gamma,
+            self.room.proportions,
             self.room.ratios,
-            self.bounds[span],
+            self.bounds,
             steps.tolerance,
             steps.most,
+            ends,
+            counter,
         )
 
 
@@ -211,7 +212,9 @@ def sorting(block: Part, places: Places, threads: int) -> Iterator[Callable[[], 
     """Find where the words of a block occur, some of them in each task."""
     from decbayes.kernels.lda import sort_by_word
 
-    for words in equal_work(places.starts, even_ends(min(threads, SORTERS))):
+    first = 0
+    for last in equal_work(places.starts, min(threads, SORTERS)).tolist():
+        words, first = slice(first, last), last
         starts = places.starts[words.start : words.stop + 1]
         yield partial(sort_by_word, block.columns, block.offsets, starts, words.start, places.entries, places.documents)
 
@@ -267,19 +270,12 @@ def by_blocks(work: Callable[[int], object], matrix: Array) -> None:
     split_among_threads(some, -(-len(matrix) // WORDS), cost=matrix.size)
 
 
-def shrinking_parts(offsets: NDArray[np.int64], threads: int) -> list[slice]:
-    """Consecutive spans for so many threads, which end at about the same time whatever each span takes."""
-    rounds = 2.0 ** -np.minimum(np.arange(1, ROUNDS + 1), ROUNDS - 1)  # the last two are alike, so that the sum is 1
-    return equal_work(offsets, np.cumsum(np.repeat(rounds / threads, threads)) if threads > 1 else even_ends(1))
+def parted(offsets: NDArray[np.int64], threads: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the parts of some work end, and the counter from which threads take them."""
+    return equal_work(offsets, PARTS * threads if threads > 1 else 1), np.zeros(1, dtype=np.int64)
 
 
-def even_ends(parts: int) -> Array:
-    """Where so many equal parts of 1 end."""
-    return np.arange(1, parts + 1) / parts
-
-
-def equal_work(offsets: NDArray[np.int64], shares: Array) -> list[slice]:
-    """Consecutive spans that end where about these shares of all entries are reached; the last ends with them all."""
-    cuts = np.searchsorted(offsets, (shares[:-1] * offsets[-1]).astype(np.int64))
-    ends = np.unique(np.append(cuts, len(offsets) - 1))
-    return [slice(int(first), int(last)) for first, last in zip([0, *ends[:-1]], ends, strict=True) if first < last]
+def equal_work(offsets: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
+    """Where parts with about as many entries each end; there may be fewer."""
+    cuts = np.searchsorted(offsets, offsets[-1] * np.arange(1, parts) // parts)
+    return np.unique(np.append(cuts, len(offsets) - 1))

@@ -1,0 +1,176 @@
+"""The search for one-to-one labels of short rows, as a whole: with few components, calls cost more than arithmetic.
+
+Rows of all factors lie side by side, (sites, components, columns); factor f has the columns from ends[f] to
+ends[f + 1] and its row terms are of kind kinds[f] (`terms.py`). Of each slot the contributions of all sites are summed
+apart from its prior, as `families/totals.py` says.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.kernels.compiled import compiled, compiled_exactly
+from decbayes.kernels.terms import OUTSIDE, row_term
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@compiled
+def fold_sites(
+    rows: Floats, kinds: Integers, ends: Integers, prior: Floats, order: Integers, totals: Floats, placed: Integers
+) -> None:
+    """Put one site after another where it is best for those before it; `placed` says who fills each slot."""
+    gain = np.empty((len(prior), len(prior)))
+    for site in order:
+        _gains(rows[site], placed[site], kinds, ends, prior, totals, gain)
+        _move(rows[site], placed[site], best_assignment(gain), totals)
+
+
+@compiled
+def rematch_sites(
+    rows: Floats,
+    kinds: Integers,
+    ends: Integers,
+    prior: Floats,
+    totals: Floats,
+    placed: Integers,
+    versions: Integers,
+    seen: Integers,
+    tolerance: float,
+) -> bool:
+    """Give every site its best assignment against all others; whether that changed any.
+
+    `versions` count how often each slot has changed, and seen[site] are those when the site was last matched.
+    """
+    gain, moved = np.empty((len(prior), len(prior))), False
+    for site in range(len(rows)):
+        if (seen[site] == versions).all():
+            continue
+        _gains(rows[site], placed[site], kinds, ends, prior, totals, gain)
+        seen[site] = versions
+        candidate = best_assignment(gain)
+        if _improvement(gain, candidate, placed[site]) > tolerance * (1.0 + _height(gain, placed[site])):
+            for slot in range(len(prior)):
+                versions[slot] += candidate[slot] != placed[site, slot]
+            _move(rows[site], placed[site], candidate, totals)
+            seen[site] = versions  # the site's own moves do not change what it would gain
+            moved = True
+    return moved
+
+
+@compiled
+def sum_slots(rows: Floats, placed: Integers, totals: Floats) -> None:
+    """The totals anew: adding and subtracting accumulates rounding."""
+    totals[:] = 0.0
+    for site in range(len(rows)):
+        for slot in range(len(totals)):
+            totals[slot] += rows[site, placed[site, slot]]
+
+
+@compiled_exactly
+def best_assignment(gain: Floats) -> Integers:
+    """The component of each slot with the highest sum of gains: shortest augmenting paths, as in SciPy, ties too."""
+    size = len(gain)
+    slot_price, price = np.zeros(size), np.zeros(size)
+    path, slot_of, component_of = np.full(size, -1), np.full(size, -1), np.full(size, -1)
+    shortest, remaining = np.empty(size), np.empty(size, dtype=np.int64)
+    met, used = np.empty(size, dtype=np.bool_), np.empty(size, dtype=np.bool_)
+    for current in range(size):
+        met[:], used[:], shortest[:] = False, False, np.inf
+        for place in range(size):
+            remaining[place] = size - place - 1
+        left, slot, least, sink = size, current, 0.0, -1
+        while sink < 0:
+            index, lowest = -1, np.inf
+            met[slot] = True
+            for place in range(left):
+                component = remaining[place]
+                reached = least - gain[slot, component] - slot_price[slot] - price[component]
+                if reached < shortest[component]:
+                    path[component], shortest[component] = slot, reached
+                free = shortest[component] == lowest and slot_of[component] < 0
+                if shortest[component] < lowest or free:
+                    lowest, index = shortest[component], place
+            least, component = lowest, remaining[index]
+            used[component] = True
+            if slot_of[component] < 0:
+                sink = component
+            else:
+                slot = slot_of[component]
+            left -= 1
+            remaining[index] = remaining[left]
+        slot_price[current] += least
+        for slot in range(size):
+            if met[slot] and slot != current:
+                slot_price[slot] += least - shortest[component_of[slot]]
+        for component in range(size):
+            if used[component]:
+                price[component] -= least - shortest[component]
+        component, slot = sink, -1
+        while slot != current:
+            slot = path[component]
+            slot_of[component] = slot
+            component, component_of[slot] = component_of[slot], component
+    return component_of
+
+
+@compiled
+def _gains(
+    own: Floats, held: Integers, kinds: Integers, ends: Integers, prior: Floats, totals: Floats, gain: Floats
+) -> None:
+    """What each slot gains from each component of a site that holds `held`; a prohibitive loss outside the domain."""
+    slots, width = prior.shape
+    rest, after, room = np.empty(width), np.empty(width), np.empty(width)
+    largest, undefined = 1.0, 0
+    for slot in range(slots):
+        for column in range(width):
+            taken = own[held[slot], column] if held[slot] >= 0 else 0.0
+            rest[column] = prior[slot, column] + (totals[slot, column] - taken)
+        before = 0.0
+        for factor in range(len(kinds)):
+            term = row_term(kinds[factor], rest[ends[factor] : ends[factor + 1]], room)
+            before += term if term != OUTSIDE else 0.0
+        for component in range(slots):
+            total, inside = -before, True
+            for column in range(width):
+                after[column] = rest[column] + own[component, column]
+            for factor in range(len(kinds)):
+                term = row_term(kinds[factor], after[ends[factor] : ends[factor + 1]], room)
+                inside = inside and term != OUTSIDE
+                total += term
+            gain[slot, component] = total if inside else OUTSIDE
+            largest, undefined = max(largest, abs(total) if inside else 0.0), undefined + (not inside)
+    if undefined:
+        for slot in range(slots):
+            for component in range(slots):
+                if gain[slot, component] == OUTSIDE:
+                    gain[slot, component] = -1e6 * largest
+
+
+@compiled
+def _move(own: Floats, held: Integers, permutation: Integers, totals: Floats) -> None:
+    """Put a site's components into their slots, out of those they were in."""
+    for slot in range(len(held)):
+        if held[slot] != permutation[slot]:
+            if held[slot] >= 0:
+                totals[slot] -= own[held[slot]]
+            totals[slot] += own[permutation[slot]]
+            held[slot] = permutation[slot]
+
+
+@compiled
+def _improvement(gain: Floats, candidate: Integers, current: Integers) -> float:
+    total = 0.0
+    for slot in range(len(gain)):
+        total += gain[slot, candidate[slot]] - gain[slot, current[slot]]
+    return total
+
+
+@compiled
+def _height(gain: Floats, current: Integers) -> float:
+    total = 0.0
+    for slot in range(len(gain)):
+        total += abs(gain[slot, current[slot]])
+    return total

@@ -1,0 +1,124 @@
+"""Compiled searches over short rows find what the plain ones find."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linear_sum_assignment
+
+import decbayes as db
+from decbayes.families import FAMILIES, Beta, DiagonalGaussian, IsotropicGaussian, NormalGamma, NormalWishart, Weights
+from decbayes.families.rows import DenseRows
+from decbayes.kernels.matching import best_assignment
+from decbayes.kernels.terms import KINDS, OUTSIDE, row_term
+from decbayes.merging import short_rows
+from decbayes.merging.placement import Placement
+from decbayes.merging.problem import Factor, Problem
+from decbayes.merging.short_rows import ShortRows, placed
+
+COMPILED = [family for family in FAMILIES.values() if family.term is not None]
+SETS = [
+    (IsotropicGaussian(), Weights()),
+    (DiagonalGaussian(), Weights()),
+    (NormalGamma(), Weights()),
+    (NormalWishart(), Weights()),
+    (IsotropicGaussian(), Beta()),
+]
+
+
+def drawn_problem(families, rng, *, sites=7, components=5, dimension=3, noise=0.3):
+    """Sites that have about the same contributions, in orders of their own."""
+    factors, truth = [], []
+    for family in families:
+        prior = np.repeat(family.example(1, dimension, rng), components, axis=0)
+        factors.append(Factor(family, prior))
+        # From the apex on, the domain is a cone.
+        truth.append(3.0 * (family.example(components, dimension, rng) - family.apex(prior.shape[1])))
+    contents = []
+    for _ in range(sites):
+        order, share = rng.permutation(components), rng.uniform(1.0 - noise, 1.0 + noise, size=(components, 1))
+        contents.append(tuple(DenseRows((share * rows)[order]) for rows in truth))
+    return Problem(tuple(factors), tuple(contents))
+
+
+def searched(placement):
+    placement.fold(range(placement.problem.sites))
+    placement.refresh()
+    trace = [placement.objective()]
+    while placement.rematch_all():
+        placement.refresh()
+        trace.append(placement.objective())
+    return named_by_the_first(placement.assignments), trace
+
+
+def named_by_the_first(assignments):
+    """With one prior for all components rounding decides into which slots the first site goes."""
+    return assignments[:, np.argsort(assignments[0])]
+
+
+@pytest.mark.parametrize("families", SETS, ids=lambda families: families[0].name + families[1].name)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_compiled_search_takes_the_same_steps(families, seed):
+    problem = drawn_problem(families, np.random.default_rng(seed), noise=0.9)
+    there, here = searched(ShortRows(problem)), searched(Placement(problem))
+    np.testing.assert_array_equal(there[0], here[0])
+    np.testing.assert_allclose(there[1], here[1], rtol=1e-12)
+
+
+def test_sites_that_are_placed_already_are_matched_again(rng):
+    problem = drawn_problem(SETS[0], rng)
+    given = np.array([rng.permutation(problem.components) for _ in range(problem.sites)])
+    found = []
+    for state in (ShortRows(problem, given), Placement(problem, given)):
+        while state.rematch_all():
+            state.refresh()
+        found.append(named_by_the_first(state.assignments))
+    np.testing.assert_array_equal(*found)
+
+
+def test_large_problems_and_other_families_are_searched_step_by_step(rng, monkeypatch):
+    short, other = drawn_problem(SETS[2], rng), drawn_problem((FAMILIES["FullGaussian"], Weights()), rng)
+    assert isinstance(placed(short), ShortRows)
+    assert isinstance(placed(other), Placement)
+    monkeypatch.setattr(short_rows, "MOST_NUMBERS", 1)
+    assert isinstance(placed(short), Placement)
+
+
+def test_what_would_leave_the_domain_is_avoided():
+    """A contribution may be negative: here one that only its own partner can bear."""
+    family = IsotropicGaussian()
+    prior = family.natural(mean=np.zeros((2, 1)), variance=1.0)
+    rich, poor = [[5.0, -4.0], [0.0, -0.1]], [[0.0, 0.2], [-1.0, 2.0]]
+    problem = Problem((Factor(family, prior),), tuple((DenseRows(np.array(rows)),) for rows in (rich, poor)))
+    there, here = searched(ShortRows(problem)), searched(Placement(problem))
+    np.testing.assert_array_equal(there[0], here[0])
+    assert there[1] == pytest.approx(here[1])
+    assert np.isfinite(there[1][-1])
+
+
+@pytest.mark.parametrize("family", COMPILED, ids=lambda family: family.name)
+def test_terms_are_those_of_the_family(family, rng):
+    width = family.example(1, 3, rng).shape[1]
+    rows = family.example(200, 3, rng) + rng.choice([0.0, 3.0], size=(200, 1)) * rng.normal(size=(200, width))
+    inside = family.contains_rows(rows)
+    terms = np.array([row_term(KINDS[family.term], row, np.empty(len(row))) for row in rows])
+    np.testing.assert_array_equal(terms == OUTSIDE, ~inside)
+    np.testing.assert_allclose(terms[inside], family.row_terms(rows[inside]), rtol=1e-12, atol=1e-10)
+    assert 20 < inside.sum() < 200
+
+
+@pytest.mark.parametrize("values", [None, 2, 4], ids=["any", "two values", "four values"])
+def test_assignments_are_those_of_scipy_ties_too(values, rng):
+    for size in (1, 2, 3, 7, 20):
+        for _ in range(20):
+            gain = rng.normal(size=(size, size)) if values is None else rng.integers(values, size=(size, size)) * 1.0
+            np.testing.assert_array_equal(best_assignment(gain), linear_sum_assignment(gain, maximize=True)[1])
+
+
+def test_merges_in_memory_and_from_files_have_the_same_bits(tmp_path, rng):
+    model = db.GaussianMixture(components=3, dimension=2, covariance="diagonal")
+    shards = [rng.normal(size=(60, 2)) + 4.0 * rng.integers(3, size=(60, 1)) for _ in range(5)]
+    posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
+    paths = [tmp_path / f"{site}.posterior" for site in range(5)]
+    for posterior, path in zip(posteriors, paths, strict=True):
+        db.save(posterior, path)
+    for solver in (db.Matching(), db.Hierarchical(fan_in=2)):
+        assert db.merge(db.Library(paths), solver=solver) == db.merge(posteriors, solver=solver)
