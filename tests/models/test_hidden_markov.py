@@ -170,6 +170,12 @@ def test_nothing_of_a_sequence_can_be_held_out(model, drawn):
         model.log_predictive(posterior, sequences, sequences)
 
 
+@pytest.mark.parametrize("data", [None, "walks.csv", 3])
+def test_what_is_no_sequences_is_refused(model, data, rng):
+    with pytest.raises(InvalidData, match="a list of data frames or matrices"):
+        model.fit(data, rng=rng)
+
+
 class Backwards:
     """A solver that turns the labels of every other site round."""
 

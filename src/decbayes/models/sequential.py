@@ -41,6 +41,8 @@ class Sequential(Tabular):
 
     def steps(self, data: Any) -> Steps:
         """Sequences as one matrix, and where each ends."""
+        if isinstance(data, str) or not hasattr(data, "__iter__"):
+            raise InvalidData("Sequences are a list of data frames or matrices, or one of either.")
         tables = [data] if is_frame(data) or getattr(data, "ndim", 0) == 2 else list(data)
         parts = [part for table in tables for part in cut(self.points(table), self._names(table))]
         return Steps.of(parts, len(self.columns))
