@@ -17,6 +17,8 @@ merged into 20 slots (`--topics`). Scores are log-likelihoods per held-out word,
   global ones, in three sweeps; nothing is truncated
 - merge, wide: `db.merge` of 20 or of 40 topics per site
 - refined: three rounds of refinement after the merge (`--refine`)
+- joined: a merge into three times as many slots, refined, joined to twice as many by the sites' summed bound, refined
+  again, beside one fit of as many topics (`--join`)
 
 Also how much larger wide posteriors are, how many slots `components="auto"` finds, and the processor time of a merge
 beside that of `Hierarchical` (best of three each, one thread). Each seed is printed as soon as it is done. The last
@@ -27,6 +29,7 @@ goes on there. Take another folder when the code has changed.
 import argparse
 import json
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -106,6 +109,19 @@ def one_seed(options, sites, split, seed):
         after = db.refine(data.model(topics), shares, own, rounds=3, rng=rng, schedule="parallel")
         return {"refined": score(after.merged)}
 
+    def joined():
+        shares, rng = [data.counts[shard] for shard in rows], np.random.default_rng(seed)
+        many = db.align(own, components=3 * topics)
+        model = replace(data.model(3 * topics), ascent=db.Ascent(passes=5, tolerance=1e-3))
+        first = db.refine(model, shares, many.relabelled(), rounds=3, rng=rng)
+        after = db.refine(model, shares, first.posteriors, rounds=3, rng=rng, components=2 * topics)
+        fit = data.model(2 * topics).fit(data.counts[~data.held_out], rng=np.random.default_rng([seed, 99]))
+        return {
+            "three times as many, refined": score(first.merged),
+            "joined to twice as many": score(after.merged),
+            "one fit of twice as many": score(fit.posterior),
+        }
+
     ways = {
         "merges": merges,
         "widths": widths,
@@ -113,6 +129,7 @@ def one_seed(options, sites, split, seed):
         "auto": lambda: {"slots by auto": topics_of(db.merge(own, components="auto"))},
         **{way: partial(free_number, way, own, topics, score) for way in FREE},
         **({"refined": refined} if options.refine else {}),
+        **({"joined": joined} if options.join else {}),
     }
     return {name: value for way, task in ways.items() for name, value in kept(folder, f"{topics}-{way}", task).items()}
 
@@ -177,6 +194,7 @@ def main():
     parser.add_argument("--topics", type=int, default=20)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--refine", action="store_true", help="also three rounds of refinement")
+    parser.add_argument("--join", action="store_true", help="also a wide merge that is refined, joined and refined")
     parser.add_argument("--jobs", type=int, default=1, help="processes that work at the same time")
     parser.add_argument("--cache", help="folder that keeps fits and scores")
     parser.add_argument("--quick", action="store_true", help="ten sites and one seed only")

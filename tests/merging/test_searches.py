@@ -420,6 +420,15 @@ class TestDivision:
         assert not alignment.divisions
         assert alignment.one_to_one
 
+    @pytest.mark.parametrize(("words", "divided"), [(25, False), (400, True)])
+    def test_what_has_few_words_is_divided_only_if_it_gains_much(self, words, divided, rng):
+        """Topics that overlap, of which each site has a noisy mixture: many words say what it is mixed of."""
+        truth = rng.dirichlet(np.full(words, 0.3), size=4)
+        mixed = [(0.8 * np.eye(4) + 0.2 * rng.dirichlet(np.ones(4), size=4)) @ truth for _ in range(6)]
+        rows = [rng.multinomial(8 * words, each).astype(float) for each in mixed]
+        sites = [db.Posterior(topics(4, words), {"topics": counts}) for counts in rows]
+        assert bool(db.align(sites).divisions) == divided
+
     def test_counts_below_zero_are_not_divided(self, rng):
         rows = noisy(rng, [0, 1], 300)
         rows[0, 20] = -0.01

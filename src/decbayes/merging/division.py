@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csc_array, vstack
 
 from decbayes.families import Array
@@ -29,6 +30,9 @@ SITES_AT_A_TIME = 100
 PARTS = 16
 # Counts that are kept column by column all the time (about 50 MB); of more, some sites' are read in each pass.
 MOST_KEPT = 1 << 22
+# A component is divided if it has so many words per slot, or gains so many nats for each further slot: what a few words
+# say of their sources is mostly noise, and slots that overlap drift apart if noise is taken for mixtures.
+WORDS, GAIN = 8, 10.0
 # Smaller shares of a component are left out in the end.
 NEGLIGIBLE = 1e-3
 # How much the earlier merge's counts weigh beside new ones in saying which word is whose: words then keep their topics,
@@ -106,9 +110,35 @@ def divided(problem: Problem, labels: tuple[Indices, ...], passes: int, at_once:
     shares, profiles = climbed(blocks, prior, start, passes)
     ends = np.cumsum([len(own) for own in labels])[:-1]
     found = Division(tuple(np.split(pruned(shares), ends)), profiles, identity(slots))
-    if likelihood(problem, found) <= likelihood(problem, undivided):
+    divisible, gained = judged(problem, found, undivided)
+    if gained <= 0.0:
         return None
-    return replace(found, steady=staying(problem, found))
+    if problem.since is not None:
+        return replace(found, steady=staying(problem, found))
+    pairs = zip(divisible, found.shares, undivided.shares, strict=True)
+    mixed = [np.where(own[:, None], after, before) for own, after, before in pairs]
+    return found.of_sites(mixed) if any(own.any() for own in divisible) else None
+
+
+def judged(problem: Problem, found: Division, undivided: Division) -> tuple[list[NDArray[np.bool_]], float]:
+    """Which components of each site may be divided, and what the division of all of them gains."""
+    divisible, gained = [], 0.0
+    for site, rows in enumerate(sparse_contents(problem)):
+        parts = [(division.shares[site], division.profiles) for division in (found, undivided)]
+        gained += likelihood(rows, slice(None), *parts[0]) - likelihood(rows, slice(None), *parts[1])
+        divisible.append(telling(rows, *parts))
+    return divisible, gained
+
+
+def telling(rows: SparseRows, found: State, undivided: State) -> NDArray[np.bool_]:
+    """Which components say enough of what they are mixed of, by their words or by what they gain."""
+    slots = found[1].shape[1]
+    enough = np.asarray(rows.stops - rows.starts >= WORDS * slots)
+    for component in np.flatnonzero(~enough).tolist():
+        own = slice(component, component + 1)
+        gain = likelihood(rows, own, *found) - likelihood(rows, own, *undivided)
+        enough[component] = gain > GAIN * (slots - 1)
+    return enough
 
 
 def staying(problem: Problem, division: Division) -> Array | None:
@@ -206,12 +236,12 @@ def normalised(counts: Array) -> Array:
     return counts
 
 
-def likelihood(problem: Problem, division: Division) -> float:
-    """How well the slots explain all components, each by its shares of them."""
+def likelihood(rows: SparseRows, chosen: slice, shares: Array, profiles: Array) -> float:
+    """How well the slots explain some of the components, each by its shares of them."""
     from decbayes.kernels.groups import shared_likelihood
 
-    pairs = zip(sparse_contents(problem), division.shares, strict=True)
-    return float(sum(shared_likelihood(*rows.parts, shares, division.profiles) for rows, shares in pairs))
+    starts, stops, indices, data = rows.parts
+    return float(shared_likelihood(starts[chosen], stops[chosen], indices, data, shares[chosen], profiles))
 
 
 def pruned(shares: Any) -> Any:
