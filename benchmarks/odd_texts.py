@@ -4,8 +4,8 @@
 
 Ten topics are drawn, and 800 documents at eight sites: all sites see all topics (random), or four each (some); sites
 are of one size, or one has 60 % of the documents. Each site fits ten topics. Printed are mean log-likelihoods per
-held-out word of the merge into ten slots, of the same without dividing topics word by word (whole), of the paper's rule,
-of Ward's clustering, and of one fit of all. The last line is one JSON object.
+held-out word of the merge into ten slots, of the same without dividing topics word by word (whole), the paper's rule,
+Ward's clustering, and one fit of all. The last line is one JSON object.
 """
 
 import argparse
