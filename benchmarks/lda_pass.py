@@ -69,10 +69,11 @@ def our_passes(counts, topic_prior):
     for _ in range(PASSES):
         begin = time.process_time()
         gamma = draws.gamma(100.0, 0.01, (counts.shape[0], TOPICS))
-        found = Statistics(Topics(topics, topics.sum(axis=0)))
+        found = Statistics(Topics(topics[documents.words], topics.sum(axis=0)))
         with joblib.parallel_config("threading", n_jobs=1):
             found.add(documents, steps, gamma)
-        topics = topic_prior + found.finish()
+        topics = np.full_like(topics, topic_prior)
+        topics[documents.words] += found.finish()
         seconds.append(time.process_time() - begin)
     return seconds, topics.T
 
