@@ -19,8 +19,6 @@ from _workloads import news
 from mixture_pass import digits
 
 import decbayes as db
-from decbayes.kernels.lda import divergence
-from decbayes.workers import share_out
 
 
 def thread_counts():
@@ -68,22 +66,6 @@ def curve(name, fit):
     return {"seconds": best, "ratio": ratios, "same_bits": same}
 
 
-def arithmetic():
-    """What the cores allow: logarithms of numbers in each one's own cache, with nothing to wait for."""
-    numbers = [np.random.default_rng(task).random(4096) + 1.0 for task in range(64)]
-    tasks = [lambda own=own: [divergence(own, own + 1.0) for _ in range(60)] for own in numbers]
-    best = {}
-    for threads in thread_counts() * 2:
-        with joblib.parallel_config("threading", n_jobs=threads):
-            begin = time.perf_counter()
-            share_out(tasks)
-            best[threads] = min(best.get(threads, np.inf), time.perf_counter() - begin)
-    ratios = {threads: best[1] / seconds for threads, seconds in best.items()}
-    for threads, ratio in ratios.items():
-        print(f"{'arithmetic alone':32} {threads:>3} threads, ratio {ratio:5.2f}", flush=True)
-    return {"ratio": ratios}
-
-
 def peer_seconds(documents, topics):
     """Seconds per pass of scikit-learn with as many processes as there are cores: a longer less a shorter fit."""
     from sklearn.decomposition import LatentDirichletAllocation
@@ -115,7 +97,6 @@ def main():
     points = digits(Path(os.environ.get("DECBAYES_DATA", "../shared/data")))[: 6000 if arguments.quick else None]
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     results = {
-        "arithmetic alone": arithmetic(),
         "topics, K = 20": curve("topics, K = 20", topics_fit(documents, 20, passes)),
         "topics, K = 100": curve("topics, K = 100", topics_fit(documents, 100, passes)),
         "mixture, K = 50, diagonal": curve("mixture, K = 50, diagonal", mixture_fit(points, passes)),
