@@ -1,6 +1,6 @@
 """Peak memory of a merge: posteriors in memory, and read from files one group at a time.
 
-    python benchmarks/alignment_memory.py [--quick]
+    python benchmarks/alignment_memory.py [--quick] [--only matching,hierarchical,grouping]
 
 Each figure is the peak resident size of a process of its own, less that of one that merges ten posteriors: imports and
 compiled code do not count. Synthetic topics, 20 × 10,000. The last line is one JSON object.
@@ -19,7 +19,11 @@ from _workloads import synthetic_topics
 
 import decbayes as db
 
-SOLVERS = {"matching": db.Matching(restarts=0), "hierarchical": db.Hierarchical(fan_in=8)}
+SOLVERS = {
+    "matching": db.Matching(restarts=0),
+    "hierarchical": db.Hierarchical(fan_in=8),
+    "grouping": db.Grouping(),  # what `merge` does by itself
+}
 
 
 def child(kind, solver, folder, agents):
@@ -41,6 +45,7 @@ def measured(kind, solver, folder, agents):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="to 500 agents instead of 10,000")
+    parser.add_argument("--only", default=",".join(SOLVERS), help="which solvers, with commas between them")
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
@@ -52,7 +57,12 @@ def main():
         for agent, posterior in enumerate(synthetic_topics(max(sizes))):
             db.save(posterior, Path(folder) / f"{agent:06d}.posterior")
         base = measured("memory", "hierarchical", folder, 10)["peak_mebibytes"]
-        cases = [(kind, solver, size) for kind in ("memory", "files") for solver in SOLVERS for size in sizes]
+        cases = [
+            (kind, solver, size)
+            for kind in ("memory", "files")
+            for solver in arguments.only.split(",")
+            for size in sizes
+        ]
         cases = [case for case in cases if case[:2] != ("files", "matching")]
         results = {}
         for kind, solver, size in cases:
