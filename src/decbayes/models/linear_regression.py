@@ -12,7 +12,7 @@ from scipy.special import stdtrit
 from decbayes.families import Array, Gamma, MeanAndPrecision, dense
 from decbayes.models.ascent import Ascent, Fit, OnPass, Pass, fit_best
 from decbayes.models.design import largest
-from decbayes.models.linear_response import LinearTable, log_student, student_scale
+from decbayes.models.linear_likelihood import LinearTable, log_student, student_scale
 from decbayes.models.points import check_evidence, check_rounding, check_structure
 from decbayes.models.regression import Regression
 from decbayes.models.regression_table import FACTOR

@@ -15,7 +15,7 @@ from decbayes.models.ascent import Ascent
 from decbayes.models.centres import summed
 from decbayes.models.clusters import Clusters
 from decbayes.models.emissions import Emissions, Natural, Part, coefficients, plus
-from decbayes.models.linear_response import LinearResponse, LinearTable
+from decbayes.models.linear_likelihood import LinearLikelihood, LinearTable
 from decbayes.models.model import Columns as Names
 from decbayes.models.model import Row
 from decbayes.models.point_pass import PointBlocks
@@ -59,9 +59,9 @@ class RegressionMixture(LinearTable, Clusters):
         return super().from_file(path, components=components, agreed_columns=agreed_columns, **said, **options)
 
     @property
-    def likelihood(self) -> LinearResponse:
+    def likelihood(self) -> LinearLikelihood:
         size, zero = self.target_units()
-        return LinearResponse(self.design, self.target_place, zero, size)
+        return LinearLikelihood(self.design, self.target_place, zero, size)
 
     @property
     def emissions(self) -> Emissions:

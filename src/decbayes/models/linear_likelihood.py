@@ -62,7 +62,7 @@ class LinearTable(RegressionTable):
 
 
 @dataclass(frozen=True)
-class LinearResponse:
+class LinearLikelihood:
     """y ~ N(xβ_k, 1 / τ_k), both unknown, of rows coded as columns say. Features: y², xy, products of two of x, 1."""
 
     design: Design
