@@ -8,7 +8,7 @@ import numpy as np
 from decbayes.families.matrices import Indices
 from decbayes.families.rows import SparseRows
 from decbayes.kernels.cuda.device import Device
-from decbayes.merging.division import FLOOR, KEPT, Division, known_before, pruned, sparse_contents
+from decbayes.merging.division import FLOOR, GAIN, KEPT, WORDS, Division, known_before, pruned, sparse_contents
 from decbayes.merging.problem import Problem
 from decbayes.symmetry import identity
 
@@ -22,14 +22,20 @@ def divided(device: Device, problem: Problem, labels: tuple[Indices, ...], passe
     """As `division.divided` does it, and what the slots receive of all sites together."""
     xp, slots = device.xp, problem.components
     first, *others = sparse_contents(problem)
-    counts, prior = GpuCounts(device, first.followed_by(others)), xp.asarray(known_before(problem))
+    rows = first.followed_by(others)
+    counts, prior = GpuCounts(device, rows), xp.asarray(known_before(problem))
     whole = xp.eye(slots)[xp.asarray(np.concatenate(labels))]
     undivided = normalised(counts.divided(whole, xp.ones_like(prior)).columns + prior, axis=0)
     shares, profiles = climbed(counts, prior, (KEPT * whole + (1.0 - KEPT) / slots, undivided), passes)
     shares = pruned(shares)
     found = counts.divided(shares, profiles)
-    if not float(found.likelihoods.sum()) > float(counts.divided(whole, undivided).likelihoods.sum()):
+    gains = found.likelihoods - counts.divided(whole, undivided).likelihoods
+    telling = xp.asarray(rows.stops - rows.starts >= WORDS * slots) | (gains > GAIN * (slots - 1))
+    if not (float(gains.sum()) > 0.0 and bool(telling.any())):
         return None
+    if not bool(telling.all()):
+        shares = xp.where(telling[:, None], shares, whole)
+        found = counts.divided(shares, profiles)
     there, ends = map(device.to_host, (shares, profiles, found.columns)), np.cumsum([len(own) for own in labels])[:-1]
     own, frequencies, received = there
     return Division(tuple(np.split(own, ends)), frequencies, identity(slots), received=received)
