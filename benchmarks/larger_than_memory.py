@@ -24,14 +24,16 @@ from scipy.sparse import save_npz
 WORDS, TOPICS, COLUMNS = 5_000, 10, 16
 
 MEASURE = """
-import json, resource, sys
+import json, sys
 from pathlib import Path
 import numpy as np
 from scipy.sparse import load_npz
 import decbayes as db
 
 def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    # The process's own; that of `resource` begins with the parent's.
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024
 
 path, small, how, *sizes = sys.argv[1:]
 words, topics, columns = map(int, sizes)

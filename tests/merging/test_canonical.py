@@ -8,7 +8,7 @@ import pytest
 from structures import draw, everything, mixture, relabel, topics
 
 import decbayes as db
-from decbayes.families import Dirichlet
+from decbayes.families import Dirichlet, NormalGamma, Transitions, Weights
 from decbayes.merging.canonical import canonical_readings
 
 
@@ -117,3 +117,29 @@ def test_posteriors_are_read_together_as_they_are_read_alone(rng):
     again = [db.Posterior(posterior.structure, posterior.contribution) for posterior in posteriors]
     alone = [canonical_readings([posterior])[0].rank for posterior in again]
     assert [reading.rank for reading in canonical_readings(posteriors)] == alone
+
+
+def sticky_sites(rng, count=4, states=4):
+    """Contributions of sites with chains that stay where they are."""
+    for _ in range(count):
+        amounts, means = rng.uniform(50, 60, states), 3.0 * np.arange(states) + rng.normal(0, 0.2, states)
+        emissions = np.column_stack([0.5 * amounts, -0.5 * amounts * (1 + means**2), amounts * means, -0.5 * amounts])
+        yield {"start": rng.random((states, 1)), "moves": rng.gamma(1, 10, (states, states)), "states": emissions}
+
+
+def test_labels_of_states_change_no_rank_where_chains_are_sticky(rng):
+    """A prior whose diagonal differs: rows and columns of a chain's moves have one order."""
+    states = 4
+    one = np.ones((states, 1))
+    prior = {
+        "start": Weights().natural(alpha=np.ones(states)),
+        "moves": Transitions().natural(alpha=1.0 + 20 * np.eye(states)),
+        "states": NormalGamma().natural(mean=0 * one, strength=one, shape=one, rate=one),
+    }
+    families = {"start": Weights(), "moves": Transitions(), "states": NormalGamma()}
+    structure = db.Structure(families, prior, (db.CoupledSet(("start", "moves", "states")),))
+    for own in sticky_sites(rng):
+        order = rng.permutation(states)
+        other = {name: part[order] for name, part in own.items()} | {"moves": own["moves"][np.ix_(order, order)]}
+        known, relabelled = canonical_readings([db.Posterior(structure, each) for each in (own, other)])
+        assert known.rank[:2] == relabelled.rank[:2]

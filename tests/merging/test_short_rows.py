@@ -1,13 +1,17 @@
 """Compiled searches over short rows find what the plain ones find."""
 
+import contextlib
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
 import decbayes as db
+from decbayes.errors import InvalidPosterior
 from decbayes.families import FAMILIES, Beta, DiagonalGaussian, IsotropicGaussian, NormalGamma, NormalWishart, Weights
 from decbayes.families.rows import DenseRows
-from decbayes.kernels.matching import best_assignment
+from decbayes.kernels.matching import best_assignment, forbid_undefined
 from decbayes.kernels.terms import KINDS, OUTSIDE, row_term
 from decbayes.merging import short_rows
 from decbayes.merging.placement import Placement
@@ -122,3 +126,33 @@ def test_merges_in_memory_and_from_files_have_the_same_bits(tmp_path, rng):
         db.save(posterior, path)
     for solver in (db.Matching(), db.Hierarchical(fan_in=2)):
         assert db.merge(db.Library(paths), solver=solver) == db.merge(posteriors, solver=solver)
+
+
+def test_gains_that_are_no_numbers_end_no_search():
+    """Huge numbers are forbidden places, or an error: never a search without an end."""
+    for gain in ([[-np.inf, -np.inf], [0.0, 1.0]], [[np.nan, 0.0], [np.nan, 1.0]]):
+        with pytest.raises(ValueError, match="too large"):
+            best_assignment(np.array(gain))
+        forbid_undefined(allowed := np.array(gain))
+        assert np.isfinite(allowed).all()
+        assert sorted(best_assignment(allowed)) == [0, 1]
+
+
+def test_huge_posteriors_merge_or_are_refused():
+    family = DiagonalGaussian()
+    prior = np.repeat(family.natural(mean=np.zeros((1, 1)), variance=np.ones((1, 1))), 2, axis=0)
+    structure = db.Structure({"m": family}, {"m": prior}, (db.CoupledSet(("m",)),))
+    rows = [[[1.7e308, -58.4], [-1.02, -1e200]], [[-1e308, -1e154], [3.0, -2.0]], [[9e307, -1.0], [-9e307, -1e200]]]
+    with np.errstate(all="ignore"), contextlib.suppress(ValueError, InvalidPosterior):
+        db.merge([db.Posterior(structure, {"m": np.array(each)}) for each in rows], solver=db.Matching())
+
+
+def test_a_family_made_from_another_is_not_taken_for_it(rng):
+    class Tempered(Beta):
+        def row_terms(self, natural):
+            return 3.0 * super().row_terms(natural)
+
+    problem = drawn_problem((Beta(),), rng)
+    (factor,) = problem.factors
+    assert isinstance(placed(problem), ShortRows)
+    assert isinstance(placed(replace(problem, factors=(replace(factor, family=Tempered()),))), Placement)

@@ -10,8 +10,9 @@ from zoo import ZOO
 
 import decbayes as db
 from decbayes.errors import InvalidData
-from decbayes.inputs import filed
+from decbayes.inputs import filed, large
 from decbayes.inputs.filed import FileArray, FileMatrix, Folder
+from decbayes.inputs.texts import Texts, parquet_rows
 from decbayes.models import clusters, point_pass, points
 from decbayes.models import counts as counting
 from decbayes.models.ascent import FitInterrupted
@@ -148,6 +149,28 @@ def test_a_map_is_not_read_into_memory(tmp_path, monkeypatch):
     top = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert top < 0.5 * values.nbytes
+
+
+def test_parquet_files_are_not_read_into_memory(tmp_path, monkeypatch):
+    """Of tables and of texts no more is held at any time than a few groups of rows."""
+    pyarrow = pytest.importorskip("pyarrow", reason="needs the parquet extra")
+    from pyarrow import parquet
+
+    path, rows = tmp_path / "a.parquet", 50_000
+    texts = [f"{number:0100d}" for number in range(rows)]
+    table = pyarrow.table({"text": texts, **{f"x{column}": np.arange(rows) + 0.5 for column in range(8)}})
+    parquet.write_table(table, path, row_group_size=1000, compression="none", use_dictionary=False)
+    del table
+    before, most = pyarrow.total_allocated_bytes(), path.stat().st_size / 4
+    for _ in parquet_rows(Texts((path,)), path):
+        assert pyarrow.total_allocated_bytes() - before < most
+    held = []
+    monkeypatch.setattr(large, "ROWS", 1000)
+    monkeypatch.setattr(large, "check_numeric", lambda *_: held.append(pyarrow.total_allocated_bytes() - before))
+    found = large.large_parquet(path, [f"x{column}" for column in range(8)])
+    assert len(held) == 50
+    assert max(held) < most
+    assert len(found.values) == rows
 
 
 def test_points_in_files_are_checked_when_they_are_read(tmp_path):

@@ -280,3 +280,27 @@ def test_a_frame_is_made_numbers_once(kind, rng, monkeypatch):
         call()
         assert len(made) == 1
     assert model.count(frame) == len(frame)
+
+
+def test_the_column_of_sites_is_kept_beside_a_formula(tmp_path, rng):
+    """`--formula` with `--by` says the same as `(1 | s)`; a column that is not there is named."""
+    path, sites = tmp_path / "a.csv", np.repeat(np.arange(6), 8)
+    x = rng.normal(size=48)
+    y = x + 3.0 * rng.normal(size=6)[sites] + 0.1 * rng.normal(size=48)
+    pd.DataFrame({"y": y, "x": x, "s": [f"h{site}" for site in sites]}).to_csv(path, index=False)
+    said = [{"formula": "y ~ x + (1 | s)"}, {"formula": "y ~ x", "varying": "intercept", "by": "s"}]
+    found = [db.LinearRegression.from_file(path, report=lambda _: None, **each) for each in said]
+    first, second = (model.fit(data, rng=np.random.default_rng(0)).bound[-1] for model, data in found)
+    assert first == pytest.approx(second)
+    with pytest.raises(InvalidData, match="no column 'nowhere' to name sites"):
+        db.LinearRegression.from_file(path, report=lambda _: None, formula="y ~ x", varying="intercept", by="nowhere")
+
+
+def test_dates_that_are_missing_are_missing_and_units_of_time_change_no_name():
+    days = np.array(["2020-01-01", "NaT", "2020-01-02"], dtype="datetime64[ns]")
+    found = [
+        db.columns.columns_of(pd.DataFrame({"day": days.astype(f"datetime64[{unit}]")}), {"day": "categorical"})
+        for unit in ("ns", "us")
+    ]
+    assert found[0] == found[1]
+    assert len(found[0]["day"].categories) == 2

@@ -164,7 +164,7 @@ class ParquetRows:
         self._append(self._arrow.table({**{name: list(cells) for name, cells in first.items()}, **numbers}))
 
     def copy(self, source: Path, size: int) -> None:
-        with self._parquet.ParquetFile(source) as stored:
+        with self._parquet.ParquetFile(source, pre_buffer=False) as stored:
             for batch in stored.iter_batches():
                 table = self._arrow.Table.from_batches([batch]).slice(0, size - self.size)
                 if table.num_rows:

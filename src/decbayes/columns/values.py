@@ -53,6 +53,8 @@ def is_missing(value: Any) -> bool:
     """None, NaN, and what pandas calls NA or NaT."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
     return isinstance(value, float | np.floating) and bool(np.isnan(value))
 
 
@@ -67,6 +69,9 @@ def text_of(value: Any) -> str:
     """A category's name: 2, 2.0 and "2" are one."""
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
+    if isinstance(value, np.datetime64):
+        # Whatever the unit in which a frame counts time.
+        return str(value.astype("datetime64[us]").item())
     return str(value).strip()
 
 

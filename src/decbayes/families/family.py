@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from decbayes.families.evidence import Orders, row_informations, stacked
+from decbayes.families.evidence import Orders, row_informations, singly, stacked
 from decbayes.families.groups import Groups, Joins, PlainGroups, PlainJoins
 from decbayes.families.matrices import Array, Contribution, Indices, dense
 from decbayes.families.quantiles import around
@@ -289,6 +289,8 @@ class Family(ABC):
 
     def informations(self, prior: Array, contributions: Sequence[Contribution], orders: Orders = None) -> Array:
         """The information of each site's contribution, its components in the given order; zero outside the domain."""
+        if self.two_sided or self.over_components or type(self).information is not Family.information:
+            return singly(self, prior, contributions, orders)
         return row_informations(self, prior, stacked(contributions, orders))
 
     def gain(self, rest: ArrayLike, own: Contribution) -> Array:

@@ -105,7 +105,9 @@ def large_csv(path: Path, columns: Sequence[str]) -> Observations:
 
 
 def large_parquet(path: Path, columns: Sequence[str]) -> Observations:
-    file = require("pyarrow.parquet", extra="parquet", task="Reading Parquet files").ParquetFile(path)
+    parquet = require("pyarrow.parquet", extra="parquet", task="Reading Parquet files")
+    # Buffered ahead, all of the file would be in memory in the end.
+    file = parquet.ParquetFile(path, pre_buffer=False)
     kept = places(file.schema_arrow.names, columns) if columns else range(len(file.schema_arrow.names))
     names = tuple(file.schema_arrow.names[place] for place in kept)
 

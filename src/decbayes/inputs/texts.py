@@ -170,7 +170,8 @@ def csv_rows(source: Texts, path: Path) -> Iterator[tuple[str, str, str]]:
 
 def parquet_rows(source: Texts, path: Path) -> Iterator[tuple[str, str, str]]:
     parquet = require("pyarrow.parquet", extra="parquet", task="Reading Parquet files")
-    with parquet.ParquetFile(path) as file:
+    # Buffered ahead, all of the file would be in memory in the end.
+    with parquet.ParquetFile(path, pre_buffer=False) as file:
         names = file.schema_arrow.names
         chosen = [names[place] for place in text_columns(names, source.columns)]
         number = 0

@@ -25,6 +25,7 @@ def fold_sites(
     gain = np.empty((len(prior), len(prior)))
     for site in order:
         _gains(rows[site], placed[site], kinds, ends, prior, totals, gain)
+        forbid_undefined(gain)
         _move(rows[site], placed[site], best_assignment(gain), totals)
 
 
@@ -50,6 +51,7 @@ def rematch_sites(
             continue
         _gains(rows[site], placed[site], kinds, ends, prior, totals, gain)
         seen[site] = versions
+        forbid_undefined(gain)
         candidate = best_assignment(gain)
         if _improvement(gain, candidate, placed[site]) > tolerance * (1.0 + _height(gain, placed[site])):
             for slot in range(len(prior)):
@@ -67,6 +69,19 @@ def sum_slots(rows: Floats, placed: Integers, totals: Floats) -> None:
     for site in range(len(rows)):
         for slot in range(len(totals)):
             totals[slot] += rows[site, placed[site, slot]]
+
+
+@compiled_exactly
+def forbid_undefined(gain: Floats) -> None:
+    """A prohibitive loss wherever a sum would leave the domain."""
+    most = 1.0
+    for value in gain.flat:
+        if np.isfinite(value):
+            most = max(most, abs(value))
+    for slot in range(len(gain)):
+        for component in range(len(gain)):
+            if not np.isfinite(gain[slot, component]):
+                gain[slot, component] = -1e6 * most
 
 
 @compiled_exactly
@@ -93,6 +108,8 @@ def best_assignment(gain: Floats) -> Integers:
                 free = shortest[component] == lowest and slot_of[component] < 0
                 if shortest[component] < lowest or free:
                     lowest, index = shortest[component], place
+            if not lowest < np.inf:
+                raise ValueError("What components gain is too large to be compared.")
             least, component = lowest, remaining[index]
             used[component] = True
             if slot_of[component] < 0:

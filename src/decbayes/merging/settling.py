@@ -98,7 +98,9 @@ class Reached:
         return self._weighted(self.weights)
 
     def merged(self) -> Posterior:
-        return replace(self.alignment, posteriors=self.bent).merged()
+        # What slots receive was summed of other posteriors.
+        divisions = {each: replace(part, received=None) for each, part in self.alignment.divisions.items()}
+        return replace(self.alignment, posteriors=self.bent, divisions=divisions).merged()
 
     @property
     def unheard(self) -> float:

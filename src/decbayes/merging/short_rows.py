@@ -72,5 +72,7 @@ class ShortRows:
 def placed(problem: Problem, assignments: Assignments | None = None) -> Placement | ShortRows:
     """The state of a search for one-to-one labels; files and memory have the same."""
     numbers = problem.sites * sum(factor.prior.size for factor in problem.factors)
-    short = all(factor.family.term is not None for factor in problem.factors) and numbers <= MOST_NUMBERS
+    # A family says it of itself: one that is made from it may have other terms.
+    told = all(vars(type(factor.family)).get("term") is not None for factor in problem.factors)
+    short = told and numbers <= MOST_NUMBERS
     return (ShortRows if short else Placement)(problem, assignments)

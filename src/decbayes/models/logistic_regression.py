@@ -66,7 +66,10 @@ class LogisticRegression(GaussianRegression):
 
     @classmethod
     def kind_of(cls, frame: Any, target: str) -> str:
-        words = likely_kind(values_in(frame, target)) is Categorical
+        try:
+            words = likely_kind(values_in(frame, target)) is Categorical
+        except InvalidData as error:
+            raise InvalidData(f"Column '{target}': {error}") from None
         return Categorical.kind if words else YesNo.kind
 
     @property

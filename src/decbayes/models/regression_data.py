@@ -24,13 +24,16 @@ Gaps = NDArray[np.bool_]
 FAR, FAR_TARGET = 20.0, 1000.0
 
 
-def asked_for(frame: Mapping[str, Any], formula: str) -> Mapping[str, Any]:
-    """The columns that a formula names, or all."""
+def asked_for(frame: Mapping[str, Any], formula: str, by: str = "") -> Mapping[str, Any]:
+    """The columns that a formula names and the one that names sites, or all."""
+    if by and by not in frame:
+        raise InvalidData(f"There is no column '{by}' to name sites; there are {', '.join(frame)}.")
     if not formula:
         return frame
     said = parsed(formula, frame)
     check_among(said.target, list(frame))
-    return {name: frame[name] for name in [*needed(frame, said.target, said.terms), *([said.by] if said.by else [])]}
+    by = by or said.by
+    return {name: frame[name] for name in [*needed(frame, said.target, said.terms), *([by] if by else [])]}
 
 
 def check_among(target: str, names: Sequence[str]) -> None:
@@ -51,7 +54,7 @@ def with_sites(path: Path, names: list[str], by: str) -> Mapping[str, Any]:
     frame = read_frame(path)
     if any(name not in frame for name in names):
         return read_frame(path, names)  # which says what is missing
-    return {name: frame[name] for name in frame if name in names or name == by}
+    return {name: frame[name] for name in frame if name in names or name == by} or frame
 
 
 def report_gaps(path: Path, gaps: Gaps, report: Report) -> None:

@@ -222,7 +222,9 @@ class RegressionTable(Model):
             target, terms, settings = said.target, said.terms, {**cls.formula_settings(said), **settings}
             names = needed(names_in(frame), target, terms)
         check_among(target, names_in(frame))
-        told = {target: cls.kind_of(frame, target), **(kinds or {})}
+        told = dict(kinds or {})
+        if target not in told:
+            told[target] = cls.kind_of(frame, target)
         found = columns_of(frame, told, names=names, report=report)
         # Among predictors whole numbers are numbers like others.
         counts = {n: "real" for n, c in found.items() if isinstance(c, Poisson) and n != target and n not in told}
@@ -250,7 +252,7 @@ class RegressionTable(Model):
         if agreed_columns is None:
             chosen = split_names(columns)
             read = read_frame(path, [*chosen, settings["by"]] if chosen and "by" in settings else chosen)
-            frame = complete(path, asked_for(read, formula), report).data
+            frame = complete(path, asked_for(read, formula, settings.get("by", "")), report).data
             model = cls.from_frame(frame, formula, target=target, kinds=kinds_from(kinds), report=report, **settings)
             report(f"{path}: {columns_text(model.columns)}{model.remark}")
             return model, model.points(frame)

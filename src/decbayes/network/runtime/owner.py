@@ -14,6 +14,7 @@ from decbayes.network.protocol.charter import member_key
 from decbayes.network.protocol.effects import Effect
 from decbayes.network.protocol.evidence import Learned
 from decbayes.network.protocol.keys import agent_id
+from decbayes.network.protocol.merges import UNCOMPUTABLE
 from decbayes.network.runtime import orders
 from decbayes.network.runtime.log import Log
 from decbayes.network.runtime.orders import Observe, Order, Replace, Retract, Vote, Withdraw
@@ -158,7 +159,7 @@ class Owner:
     def _run(self, number: int, job: Job) -> None:
         try:
             outcome = job()
-        except (DecbayesError, OSError, ValueError) as error:
+        except (*UNCOMPUTABLE, OSError) as error:
             self._inbox.post(partial(self._answer, number, f"not done: {error}"))
             return
         done = Event()
@@ -167,6 +168,8 @@ class Owner:
         done.wait()
 
     def _observe(self, path: str) -> Outcome:
+        if self._agent.retracted:
+            raise InvalidData("This agent has retracted its evidence for good; nothing more is observed.")
         data = self._agent.charter.model.read(Path(path))
         shard, count = self._agent.shard_id(data), self._agent.charter.model.count(data)
         learned = self._agent.learn(data, rng=self._rng)

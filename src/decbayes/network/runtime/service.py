@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from decbayes.errors import DecbayesError, InvalidData
+from decbayes.errors import DecbayesError
 from decbayes.files import to_bytes
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.effects import Effect, Send, persist_first
@@ -223,10 +223,10 @@ class Service:
     # In the workers' threads
 
     def _relearn(self) -> Learned | None:
-        """Refining is optional: if some of the data is not at hand, the agent goes on without."""
+        """Refining is optional: if it cannot be done, the agent goes on without."""
         try:
             return self.agent.relearn(rng=self._rng)
-        except InvalidData as error:
+        except UNCOMPUTABLE as error:
             self._inbox.post(partial(self.log, "not_refined", why=str(error)))
             return None
 

@@ -125,20 +125,24 @@ class Transport:
     # Called by zenoh's threads
 
     def _on_message(self, sample: "Sample") -> None:
-        peer = last(sample.key_expr)
-        if peer not in self._outboxes:
-            # Its token has not come yet, or it is no neighbour.
-            self._strangers += 1
-            return
-        sealed = bytes(sample.payload)
+        peer, sealed = last(sample.key_expr), bytes(sample.payload)
         try:
             content = self._opened(sealed, str(sample.key_expr))
         except Refused:
-            # Anybody may write a neighbour's name on it: the neighbour is not blamed for it.
-            self._inbox.post(partial(self._listener.on_stranger, peer), source=STRANGERS)
-        else:
-            self._spoken.add(peer)
-            self._inbox.post(partial(self._listener.on_bytes, peer, content), source=peer, size=len(sealed))
+            if peer in self._outboxes:
+                # Anybody may write a neighbour's name on it: the neighbour is not blamed for it.
+                self._inbox.post(partial(self._listener.on_stranger, peer), source=STRANGERS)
+            else:
+                self._strangers += 1
+            return
+        if peer not in self._outboxes:
+            # Its token has not come yet, or it had to make room before it spoke.
+            self._meet(peer)
+        if peer not in self._outboxes:
+            self._strangers += 1
+            return
+        self._spoken.add(peer)
+        self._inbox.post(partial(self._listener.on_bytes, peer, content), source=peer, size=len(sealed))
 
     def _opened(self, sealed: bytes, key: str) -> bytes:
         """A message for a key, heard for the first time."""
