@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -253,8 +254,8 @@ class TestUnfinished:
         here = os.environ | {"PYTHONPATH": str(Path(db.__file__).parents[1])}
         there = {"cwd": tmp_path, "stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": here}
         seconds = 2.0
-        for _ in range(12):
-            process = subprocess.Popen([*command, "a.posterior"], **there)
+        for _ in range(15):
+            process, begin = subprocess.Popen([*command, "a.posterior"], **there), time.monotonic()
             try:
                 process.wait(min(seconds, 60.0))
             except subprocess.TimeoutExpired:
@@ -265,8 +266,8 @@ class TestUnfinished:
                 process.kill()
             if "The same command goes on" in errors:
                 break
-            # Too early, while it was loading, or too late.
-            seconds *= 0.8 if process.returncode == 0 else 1.5
+            # Too late, or too early, while it was loading or compiling.
+            seconds = 0.8 * (time.monotonic() - begin) if process.returncode == 0 else 1.3 * seconds
         assert process.returncode == 130
         assert "Going on" in subprocess.run([*command, "a.posterior"], check=True, **there).stderr
         assert run(f"{line.removeprefix('-m decbayes ')} whole.posterior")[0] == 0

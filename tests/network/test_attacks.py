@@ -102,8 +102,14 @@ def test_a_limit_on_versions_does_not_part_the_group(tmp_path):
     """With `--limit versions=3` a publisher of more made the group diverge for good: 140 here, 160 there."""
     with Means(tmp_path, 3, versions=3) as party:
         party.join("agent 0", shards=1)
-        party.join("agent 1", shards=9, neighbours=("agent 0",))
-        party.agreement(["agent 0", "agent 1"], {"agent 0", "agent 1"}, timeout=SECONDS)
+        party.join("agent 1", neighbours=("agent 0",))
+        both = ["agent 0", "agent 1"]
+        party.agreement(both, set(both), timeout=SECONDS)
+        for number in range(4):
+            party.points["agent 1"].append(np.full((7, 3), float(number)))
+            np.save(tmp_path / f"{number}.npy", party.points["agent 1"][-1])
+            assert cli("tell", "observe", tmp_path / "agent 1.store", tmp_path / f"{number}.npy")[0] == 0
+        party.agreement(both, set(both), timeout=SECONDS)
         party.join("agent 2", neighbours=("agent 1",))
         names = ["agent 0", "agent 1", "agent 2"]
         party.agreement(names, set(names), timeout=SECONDS)
