@@ -101,3 +101,15 @@ def test_a_merge_is_the_processors(gpu, small, structure, rng, monkeypatch):
         np.testing.assert_array_equal(*(each[structure.symmetry[0]] for each in (own, theirs)))
     np.testing.assert_allclose(*(each.merged().natural["topics"] for each in (ours, expected)), rtol=1e-8)
     np.testing.assert_allclose(ours.in_slots(2).natural["topics"], expected.in_slots(2).natural["topics"], rtol=1e-8)
+
+
+def test_robust_merges_sum_what_they_have_weighed(gpu, small, structure, rng):
+    """What slots receive was summed before anybody was found to disagree."""
+    loud = np.zeros((SLOTS, structure.prior["topics"].shape[1]))
+    loud[:, 0] = 3000.0
+    found = [*posteriors(structure, rng), db.Posterior(structure, {"topics": csr_array(loud)})]
+    expected = db.robust_merge(found)
+    with db.use_device("cuda"):
+        ours = db.robust_merge(found)
+    np.testing.assert_allclose(ours.weights, expected.weights, rtol=1e-8)
+    np.testing.assert_allclose(ours.posterior.natural["topics"], expected.posterior.natural["topics"], rtol=1e-8)

@@ -81,6 +81,7 @@ def test_data_is_added_corrected_and_withdrawn_while_the_agent_runs(tmp_path):
         with inquiry(party, "agent 0") as ask:
             assert until(lambda: ask.posterior().description["counted"].keys() == {"agent 0", "agent 2"})
             assert ask.posterior().description["members"]["agent 1"]["state"] == "retracted"
+        assert "nothing more is observed" in cli("tell", "observe", store, better, status=1)
         again.stop()
         once_more = party.start("agent 1", "--data", str(better), *links)
         assert until(lambda: "for good" in str(once_more.events("not_published")))

@@ -154,6 +154,26 @@ def test_silent_strangers_do_not_keep_a_neighbour_out():
         outbox.close()
 
 
+def test_who_made_room_before_it_spoke_is_heard_when_it_speaks():
+    """Its session stays, so that no token of it comes again: a member would be cut off for good."""
+    transport, heard = Transport.__new__(Transport), []
+    transport.session = SimpleNamespace(info=SimpleNamespace(peers_zid=lambda: ["member", "stranger"]))
+    transport._listener = SimpleNamespace(on_connect=str, on_disconnect=str, on_bytes=lambda *told: heard.append(told))
+    transport._inbox = SimpleNamespace(post=lambda call, **_: call(), forget=str)
+    transport._outboxes, transport._shut_out, transport._spoken = {}, set(), set()
+    transport._departed, transport._strangers, transport._most_peers, transport._most_bytes = 0, 0, 1, 100
+    transport._seal, transport._heard = SEAL, Once(10)
+    transport._meet("member")
+    transport._meet("stranger")
+    assert list(transport._outboxes) == ["stranger"]
+    for peer, seal in (("member", Seal(bytes(31) + b"1")), ("member", SEAL), ("nobody", SEAL)):
+        key = f"to/me/{peer}"
+        transport._on_message(SimpleNamespace(key_expr=key, payload=seal.close(b"hello", key)))
+    assert (heard, list(transport._outboxes)) == ([("member", b"hello")], ["member"])
+    assert transport._strangers == 2, "what cannot be opened, and who is not linked"
+    transport._outboxes["member"].close()
+
+
 @pytest.mark.xdist_group("sockets")
 def test_strangers_leave_members_room_to_ask(tmp_path, rng):
     charter, (identity,) = gaussian_charter(identities(1)), identities(1)

@@ -73,15 +73,17 @@ def sum_slots(rows: Floats, placed: Integers, totals: Floats) -> None:
 
 @compiled_exactly
 def forbid_undefined(gain: Floats) -> None:
-    """A prohibitive loss wherever a sum would leave the domain."""
-    most = 1.0
+    """A prohibitive loss wherever a sum would leave the domain, or is no number."""
+    largest, undefined = 1.0, False
     for value in gain.flat:
-        if np.isfinite(value):
-            most = max(most, abs(value))
-    for slot in range(len(gain)):
+        if np.isfinite(value) and value != OUTSIDE:
+            largest = max(largest, abs(value))
+        else:
+            undefined = True
+    for slot in range(len(gain) if undefined else 0):
         for component in range(len(gain)):
-            if not np.isfinite(gain[slot, component]):
-                gain[slot, component] = -1e6 * most
+            if not np.isfinite(gain[slot, component]) or gain[slot, component] == OUTSIDE:
+                gain[slot, component] = -1e6 * largest
 
 
 @compiled_exactly
@@ -137,10 +139,9 @@ def best_assignment(gain: Floats) -> Integers:
 def _gains(
     own: Floats, held: Integers, kinds: Integers, ends: Integers, prior: Floats, totals: Floats, gain: Floats
 ) -> None:
-    """What each slot gains from each component of a site that holds `held`; a prohibitive loss outside the domain."""
+    """What each slot gains from each component of a site that holds `held`; OUTSIDE where a sum leaves the domain."""
     slots, width = prior.shape
     rest, after, room = np.empty(width), np.empty(width), np.empty(width)
-    largest, undefined = 1.0, 0
     for slot in range(slots):
         for column in range(width):
             taken = own[held[slot], column] if held[slot] >= 0 else 0.0
@@ -158,12 +159,6 @@ def _gains(
                 inside = inside and term != OUTSIDE
                 total += term
             gain[slot, component] = total if inside else OUTSIDE
-            largest, undefined = max(largest, abs(total) if inside else 0.0), undefined + (not inside)
-    if undefined:
-        for slot in range(slots):
-            for component in range(slots):
-                if gain[slot, component] == OUTSIDE:
-                    gain[slot, component] = -1e6 * largest
 
 
 @compiled
