@@ -111,7 +111,7 @@ class Topics:
         return float(np.sqrt((away * frequent).sum(axis=2) / frequent.sum(axis=2)).min(axis=1).max())
 
     def scored(self, posterior: Posterior, held_out: np.ndarray) -> float:
-        observed, held = db.hold_out(csr_array(held_out), share=0.3, rng=np.random.default_rng(7))
+        observed, held = db.checking.hold_out(csr_array(held_out), share=0.3, rng=np.random.default_rng(7))
         return float(self.model.score(posterior, observed, held))
 
 

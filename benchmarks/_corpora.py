@@ -44,7 +44,7 @@ class Corpus:
     def scorer(self):
         """The log-likelihood per held-out word of any topics over these words."""
         counts = self.counts[np.flatnonzero(self.held_out)]
-        observed, held = db.hold_out(counts, share=self.share, rng=np.random.default_rng(7))
+        observed, held = db.checking.hold_out(counts, share=self.share, rng=np.random.default_rng(7))
         return lambda posterior: db.model_for(posterior.structure).score(posterior, observed, held)
 
 

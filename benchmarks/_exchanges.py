@@ -17,7 +17,7 @@ from numba import njit
 from scipy.sparse import csr_array
 
 from decbayes.families import dense
-from decbayes.models.ascent import Ascent
+from decbayes.models.core.ascent import Ascent
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.limits import Limits
 from decbayes.network.simulation.schedule import simulated_identities

@@ -73,10 +73,10 @@ def synthetic_topics(agents, *, topics=20, words=10_000, tokens=2_000, seed=0):
 
 def topic_structure(topics, words):
     family = db.families.Dirichlet()
-    return db.Structure(
+    return db.extending.Structure(
         {"topics": family},
         {"topics": family.natural(alpha=np.full((topics, words), 10 / words))},
-        (db.CoupledSet(("topics",)),),
+        (db.extending.CoupledSet(("topics",)),),
         sparse=frozenset({"topics"}),
     )
 

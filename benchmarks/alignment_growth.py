@@ -15,7 +15,7 @@ from _workloads import synthetic_topics
 
 import decbayes as db
 
-FLAT, TREE = db.Matching(restarts=0), db.Hierarchical(fan_in=8)
+FLAT, TREE = db.solvers.Matching(restarts=0), db.solvers.Hierarchical(fan_in=8)
 
 
 def seconds(posteriors, solver):

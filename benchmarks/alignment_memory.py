@@ -19,16 +19,16 @@ from _workloads import synthetic_topics
 import decbayes as db
 
 SOLVERS = {
-    "matching": db.Matching(restarts=0),
-    "hierarchical": db.Hierarchical(fan_in=8),
-    "grouping": db.Grouping(),  # what `merge` does by itself
+    "matching": db.solvers.Matching(restarts=0),
+    "hierarchical": db.solvers.Hierarchical(fan_in=8),
+    "grouping": db.solvers.Grouping(),  # what `merge` does by itself
 }
 
 
 def child(kind, solver, folder, agents):
     """Merge the first so many posteriors of a folder and print what that took."""
     paths = sorted(Path(folder).glob("*.posterior"))[:agents]
-    posteriors = db.Library(paths) if kind == "files" else [db.load(path) for path in paths]
+    posteriors = db.merging.Library(paths) if kind == "files" else [db.load(path) for path in paths]
     begin = time.perf_counter()
     db.merge(posteriors, solver=SOLVERS[solver])
     # The process's own peak; that of `resource` begins with the parent's.

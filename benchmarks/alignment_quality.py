@@ -17,21 +17,21 @@ from _reference import cosine_permutations
 from _workloads import TOPICS, news, news_model, news_posteriors
 
 import decbayes as db
-from decbayes.models.holdout import hold_out
+from decbayes.models.core.evaluation import hold_out
 
 SOLVERS = {
-    "matching": db.Matching(restarts=0),
-    "matching, 8 restarts": db.Matching(restarts=8),
-    "hierarchical, fan-in 2": db.Hierarchical(fan_in=2),
-    "hierarchical, fan-in 8": db.Hierarchical(fan_in=8),
-    "hierarchical, fan-in 32": db.Hierarchical(fan_in=32),
-    "hierarchical, fan-in 8, no polish": db.Hierarchical(fan_in=8, polish=0),
+    "matching": db.solvers.Matching(restarts=0),
+    "matching, 8 restarts": db.solvers.Matching(restarts=8),
+    "hierarchical, fan-in 2": db.solvers.Hierarchical(fan_in=2),
+    "hierarchical, fan-in 8": db.solvers.Hierarchical(fan_in=8),
+    "hierarchical, fan-in 32": db.solvers.Hierarchical(fan_in=32),
+    "hierarchical, fan-in 8, no polish": db.solvers.Hierarchical(fan_in=8, polish=0),
 }
 
 
 def merges(posteriors):
     """(name, seconds, J, merged posterior) of each way to merge; J where it is aligned."""
-    yield "naive", *timed(lambda: db.product(posteriors))
+    yield "naive", *timed(lambda: db.merging.product(posteriors))
     for name, solver in SOLVERS.items():
         yield name, *timed(lambda solver=solver: db.merge(posteriors, solver=solver))
     yield "cosine similarity", *timed(lambda: cosine_merge(posteriors))

@@ -18,7 +18,7 @@ from _workloads import news_posteriors, synthetic_features, synthetic_mixtures
 
 import decbayes as db
 
-SOLVERS = {"matching": db.Matching(restarts=0), "hierarchical": db.Hierarchical(fan_in=8)}
+SOLVERS = {"matching": db.solvers.Matching(restarts=0), "hierarchical": db.solvers.Hierarchical(fan_in=8)}
 
 
 def workloads(quick, cache):

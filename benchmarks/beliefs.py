@@ -79,7 +79,7 @@ def feature_set(seed):
     batch = db.refine(setting.model, [data], [fitted], rng=rng, tolerance=1e-3).merged
     try:
         found = db.calibrate(setting.model, [data], batch)
-    except db.DecbayesError:
+    except db.errors.DecbayesError:
         return None
     order, noise = setting.order(truth, {"features": batch.mean("features")}), setting.noise
     given = [batch.mean("features").copy(), *batch.parameters("inclusion").values()]
@@ -151,7 +151,7 @@ def like_sites(task):
     warnings.simplefilter("ignore")
     try:
         wide = db.calibrate(model, shards, found.merged())
-    except db.DecbayesError:
+    except db.errors.DecbayesError:
         return None
     (plain,), (each,) = found.heterogeneity().values(), found.heterogeneity(wide).values()
     differ = [plain.differ(slot) for slot in range(len(plain.ratio))]

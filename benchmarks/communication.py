@@ -36,7 +36,7 @@ from _kept import kept
 from _workloads import news
 
 import decbayes as db
-from decbayes.models.ascent import Ascent
+from decbayes.models.core.ascent import Ascent
 
 LOSSES = (0.0, 0.3)
 WORDS, DOCUMENTS, TOPICS = 1500, 2000, 10
@@ -87,7 +87,7 @@ def topics(agents: int, seed: int, *, by_group: bool) -> tuple[Task, Any, Score]
     model = db.LatentDirichletAllocation(vocabulary=words, **settings)
     first = db.LatentDirichletAllocation(vocabulary=words, **settings, ascent=Ascent(passes=0))
     test = counts[rng.permutation(np.flatnonzero(held_out))[:500]]
-    observed, held = db.hold_out(test, share=0.2, rng=np.random.default_rng(7))
+    observed, held = db.checking.hold_out(test, share=0.2, rng=np.random.default_rng(7))
     shards = [counts[each] for each in np.array_split(rows, agents)]
     # What site 0 would begin its own fit from. Its fitted topics are much worse to start from.
     start = first.fit(shards[0], rng=rng).posterior

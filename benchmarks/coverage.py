@@ -294,7 +294,7 @@ def data_set(name, seed, sites):
         for label, posterior in estimates(setting, data, sites, rng):
             try:
                 found = posterior() if callable(posterior) else posterior
-            except db.DecbayesError:
+            except db.errors.DecbayesError:
                 row["refused"].append(label)
                 continue
             intervals = {}

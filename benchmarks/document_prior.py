@@ -130,7 +130,7 @@ def main() -> None:
         options.topics, options.only = 5, "ours"
     results: dict[str, Any] = {}
     training, heldout, words = newsgroups()
-    test = db.hold_out(heldout, rng=np.random.default_rng(0))
+    test = db.checking.hold_out(heldout, rng=np.random.default_rng(0))
     for seed in range(1, options.seeds + 1):
         print(f"seed {seed}, {options.topics} topics")
         print(f"{'':28} {'bound':>8}  {'Σ α':>7}  " + "  ".join(f"{f'× {scale:g}':>8}" for scale in SCALES))

@@ -68,10 +68,10 @@ def model_of(name: str, words: int) -> db.LatentDirichletAllocation:
 def next_days(model: db.LatentDirichletAllocation, days: list[Day], forgetting: Any) -> float:
     """The mean score of a day, by what was learned up to the day before."""
     stream = (sites for sites, _ in days[:-1])
-    known = db.epochs(model, stream, rng=np.random.default_rng(5), forgetting=forgetting)
+    known = db.streams.epochs(model, stream, rng=np.random.default_rng(5), forgetting=forgetting)
     scores = []
     for posterior, (_, test) in zip(known, days[1:], strict=True):
-        observed, held = db.hold_out(test, rng=np.random.default_rng(0), share=0.2)
+        observed, held = db.checking.hold_out(test, rng=np.random.default_rng(0), share=0.2)
         scores.append(model.score(posterior, observed, held))
     return float(np.mean(scores))
 

@@ -54,7 +54,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="200 agents instead of 2,000")
     quick = parser.parse_args().quick
-    posteriors, solver = synthetic_topics(200 if quick else 2000), db.Hierarchical(fan_in=8, polish=0)
+    posteriors, solver = synthetic_topics(200 if quick else 2000), db.solvers.Hierarchical(fan_in=8, polish=0)
     results, digests = {}, set()
     for name, engine in engines():
         results[name], merged = measured(engine, posteriors, solver)

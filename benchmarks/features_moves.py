@@ -20,11 +20,9 @@ from unittest.mock import patch
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from decbayes.models import feature_moves
-from decbayes.models.assignments import sweep
-from decbayes.models.feature_moves import moves, repaired, settled
-from decbayes.models.feature_starts import random_start, starts
-from decbayes.models.feature_state import FeatureData, State, state_of
+from decbayes.models.features import _moves as feature_moves
+from decbayes.models.features._moves import moves, random_start, repaired, settled, starts
+from decbayes.models.features._state import FeatureData, State, state_of, sweep
 
 VARIANCE = 0.04
 SETS = {"paper": (1000, 5, 10, "binary"), "agent": (200, 5, 10, "binary"), "overcomplete": (500, 8, 6, "normal")}

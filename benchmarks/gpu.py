@@ -26,26 +26,26 @@ from decbayes.errors import MissingDevice, MissingExtra
 
 PUBMED = {"documents": 8_200_000, "words": 141_043, "length": 90, "topics": 100, "passes": 50}
 QUICK = {"documents": 100_000, "words": 20_000, "length": 90, "topics": 20, "passes": 10}
-SOLVERS = {"any to any": None, "one to one": db.Matching(restarts=0)}
+SOLVERS = {"any to any": None, "one to one": db.solvers.Matching(restarts=0)}
 ROUNDS = {"cuda": 3, "cpu": 2}
 PARTS = {
-    "decbayes.models.lda:gathered": "fit: counts",
-    "decbayes.models.topic_sites_cuda:gathered": "starts and posteriors",
-    "decbayes.models.topic_search_cuda:GpuSearch.__init__": "sent",
-    "decbayes.models.topic_sites_cuda:climb_sites": "passes",
-    "decbayes.models.topic_sites_cuda:kept_entries": "brought back",
-    "decbayes.models.lda:LatentDirichletAllocation.fit_many": "fit: other",
-    "decbayes.merging.solving:canonical_order": "merge: order",
-    "decbayes.merging.grouping:start_labels": "start",
-    "decbayes.merging.grouping_cuda:grown_labels": "start, there",
-    "decbayes.merging.search:Search.moves": "moves",
-    "decbayes.merging.grouping_cuda:GpuSearch.moves": "moves, there",
-    "decbayes.merging.grouping:escape": "escapes",
-    "decbayes.merging.grouping_cuda:escape": "escapes, there",
-    "decbayes.merging.grouping:Grouping._division": "division",
+    "decbayes.models.topics.lda:gathered": "fit: counts",
+    "decbayes.models.topics.cuda.sites:gathered": "starts and posteriors",
+    "decbayes.models.topics.cuda.search:GpuSearch.__init__": "sent",
+    "decbayes.models.topics.cuda.sites:climb_sites": "passes",
+    "decbayes.models.topics.cuda.sites:kept_entries": "brought back",
+    "decbayes.models.topics.lda:LatentDirichletAllocation.fit_many": "fit: other",
+    "decbayes.merging._merge:canonical_order": "merge: order",
+    "decbayes.merging.grouping.grouping:start_labels": "start",
+    "decbayes.merging.grouping.cuda.grouping:grown_labels": "start, there",
+    "decbayes.merging.grouping.search:Search.moves": "moves",
+    "decbayes.merging.grouping.cuda.grouping:GpuSearch.moves": "moves, there",
+    "decbayes.merging.grouping.grouping:escape": "escapes",
+    "decbayes.merging.grouping.cuda.grouping:escape": "escapes, there",
+    "decbayes.merging.grouping.grouping:Grouping._division": "division",
     "decbayes.merging.alignment:assigned_product": "sums",
-    "decbayes.merging.solving:solve_canonically": "solve: other",
-    "decbayes.models.model:Model.score": "score",
+    "decbayes.merging._merge:solve_canonically": "solve: other",
+    "decbayes.models.core.model:Model.score": "score",
 }
 
 
@@ -77,7 +77,7 @@ def timed(work):
 def split_news():
     counts, vocabulary, _, held_out = news()
     train = np.random.default_rng(0).permutation(np.flatnonzero(~held_out))
-    parts = db.hold_out(counts[np.flatnonzero(held_out)], rng=np.random.default_rng(0))
+    parts = db.checking.hold_out(counts[np.flatnonzero(held_out)], rng=np.random.default_rng(0))
     return counts[train], vocabulary, parts
 
 
@@ -209,7 +209,7 @@ def pubmed(xp, quick):
     fit, seconds = timed(whole_fit)
     each = float(np.median(np.diff(clock)))
     used = xp.get_default_memory_pool().total_bytes() / 2**30
-    parts = db.hold_out(extra, rng=np.random.default_rng(0))
+    parts = db.checking.hold_out(extra, rng=np.random.default_rng(0))
     with db.use_device("cuda"):
         score = model.score(fit.posterior, *parts)
     on_processor = model.score(fit.posterior, *parts)

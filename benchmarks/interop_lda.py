@@ -27,7 +27,7 @@ import decbayes as db
 from decbayes.interop import from_sklearn, to_sklearn
 
 SITES = 5
-SOLVERS: dict[str, Any] = {"grouping": db.Grouping(), "matching": db.Matching()}
+SOLVERS: dict[str, Any] = {"grouping": db.solvers.Grouping(), "matching": db.solvers.Matching()}
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def newsgroups(share: float, rng: np.random.Generator) -> Corpus:
     counts = csr_array(parts, shape=tuple(stored["shape"]))
     training = rng.permutation(np.flatnonzero(~stored["heldout"]))
     shards = np.array_split(training[: int(share * len(training))], SITES)
-    observed, held = db.hold_out(counts[np.flatnonzero(stored["heldout"])], rng=rng)
+    observed, held = db.checking.hold_out(counts[np.flatnonzero(stored["heldout"])], rng=rng)
     return Corpus(counts, tuple(stored["vocab"]), shards, observed, held)
 
 
@@ -87,7 +87,7 @@ def compare(corpus: Corpus, method: str, options: argparse.Namespace) -> dict[st
     whole, whole_seconds = timed(lambda: fitted(np.concatenate(corpus.shards), 0))
     scores = {
         "sites": [score(site) for site in sites],
-        "naive": score(db.product(sites)),
+        "naive": score(db.merging.product(sites)),
         "merged": score(merged),
         "wider": {slots: wider(slots) for slots in options.slots},
         "refined": [score(posterior) for posterior in refined.rounds[1:]],
@@ -100,7 +100,7 @@ def compare(corpus: Corpus, method: str, options: argparse.Namespace) -> dict[st
         "whole over wider": {slots: round(scores["whole"] - value, 4) for slots, value in scores["wider"].items()},
         "scikit-learn's perplexity": {
             "site": perplexity(sites[0]),
-            "naive": perplexity(db.product(sites)),
+            "naive": perplexity(db.merging.product(sites)),
             "merged": perplexity(merged),
             "whole": perplexity(whole),
         },

@@ -97,12 +97,12 @@ def since(stream, seed):
     before = None
     for posteriors in streamed(stream, seed):
         before = db.merge(posteriors, since=before)
-        before = before if before.ids else db.follow(before, before).posterior
+        before = before if before.ids else db.merging.follow(before, before).posterior
         yield before, before.ids
 
 
 def epochs(stream, seed):
-    for merged in db.epochs(news_model(), stream, rng=np.random.default_rng(seed)):
+    for merged in db.streams.epochs(news_model(), stream, rng=np.random.default_rng(seed)):
         yield merged, range(len(merged.natural["topics"]))
 
 
@@ -117,7 +117,7 @@ def watched(merges):
     """The share of tokens that keep their name from each day to the next, and the score on the last."""
     counts, _, _, held_out = news()
     documents = counts[np.flatnonzero(held_out)[:WATCHED]]
-    observed, held = db.hold_out(counts[np.flatnonzero(held_out)], share=0.1, rng=np.random.default_rng(7))
+    observed, held = db.checking.hold_out(counts[np.flatnonzero(held_out)], share=0.1, rng=np.random.default_rng(7))
     stayed, before, last = [], None, None
     for last, names in merges:
         tokens = np.array(names, dtype=object)[topics_of_tokens(last, documents)]
@@ -151,7 +151,7 @@ def new_topic(seed, days=8, begins=3):
         rngs = [np.random.default_rng([seed, day, site]) for site in range(8)]
         own = [model.fit(csr_array(np.vstack(each)), rng=r).posterior for each, r in zip(data, rngs, strict=True)]
         merged = db.merge(own, components="auto", since=merged)
-        merged = merged if merged.ids else db.follow(merged, merged).posterior
+        merged = merged if merged.ids else db.merging.follow(merged, merged).posterior
         names.append(merged.ids[int(likeness(merged, topics[12]).argmax())])
         found.append(min(likeness(posterior, topics[12]).max() for posterior in own[:2]) > 0.8)
     if not any(found[: days - 1]):

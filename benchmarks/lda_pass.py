@@ -23,8 +23,8 @@ from sklearn.decomposition import LatentDirichletAllocation as PeerAllocation
 from threadpoolctl import threadpool_limits
 
 import decbayes as db
-from decbayes.models.counts import as_counts
-from decbayes.models.topic_pass import Statistics, Steps, Topics
+from decbayes.models.core.counts import as_counts
+from decbayes.models.topics._passes import Statistics, Steps, Topics
 
 TOPICS, DOCUMENT_PRIOR, TOLERANCE, STEPS, PASSES = 20, 0.1, 1e-3, 100, 3
 

@@ -159,7 +159,7 @@ def make_task(quick):
         topics=TOPICS, vocabulary=vocabulary, document_prior=DOCUMENT_PRIOR, topic_prior=10 / len(vocabulary)
     )
     train, test = counts[~held_out], counts[held_out]
-    observed, held = db.hold_out(test, rng=np.random.default_rng(1))
+    observed, held = db.checking.hold_out(test, rng=np.random.default_rng(1))
     order = np.random.default_rng(2).permutation(train.shape[0])
     return Task(model, train[order[:2000] if quick else order], observed, held, quick)
 

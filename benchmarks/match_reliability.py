@@ -123,7 +123,7 @@ def one_setting(kind, seed):
     (coupled,) = found.structure.symmetry
     right = truly_right([own[coupled] for own in found.assignments], truths)
     try:
-        learned = db.reliability(found, model=model, matches=200, **options)
+        learned = db.checking.reliability(found, model=model, matches=200, **options)
     except NotCalibrated as refused:
         return {"name": name, "refused": str(refused), "right": right[~np.isnan(right)].tolist()}
     reported = overlaps_of(model, found, shards)

@@ -29,7 +29,7 @@ from decbayes.network.protocol.messages import Batch, Digest, encode
 from decbayes.network.runtime.ask import Inquiry
 from decbayes.network.runtime.links import Links
 from decbayes.network.runtime.orders import Observe, answer_to, give
-from decbayes.network.runtime.sealing import Seal
+from decbayes.network.runtime.questions import Seal
 from decbayes.network.runtime.spawn import Party
 from decbayes.network.runtime.transport import open_session, root_key
 from decbayes.posterior import Posterior

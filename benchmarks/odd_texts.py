@@ -58,11 +58,11 @@ def scores(kind, split, sizes, seed):
     vocabulary = [f"w{word}" for word in range(words)]
     model = db.LatentDirichletAllocation(TOPICS, vocabulary, document_prior=MIXING, topic_prior=prior)
     own = [model.fit(site, rng=rng).posterior for site in sites]
-    observed, held = db.hold_out(new, share=0.3, rng=np.random.default_rng(7))
+    observed, held = db.checking.hold_out(new, share=0.3, rng=np.random.default_rng(7))
     ways = {
         "merge": db.merge(own),
-        "whole": db.merge(own, solver=db.Grouping(passes=0)),
-        "one-to-one": db.merge(own, solver=db.Hierarchical()),
+        "whole": db.merge(own, solver=db.solvers.Grouping(passes=0)),
+        "one-to-one": db.merge(own, solver=db.solvers.Hierarchical()),
         "Ward": by_ward(own, TOPICS),
         "one fit": model.fit(csr_array(vstack(sites)), rng=rng).posterior,
     }

@@ -75,16 +75,16 @@ def one_run(kind, states, seed, starts):
     batch = replace(model, ascent=db.Ascent(restarts=starts["batch"] - 1)).fit(data, rng=rng).posterior
     alone = replace(model, ascent=db.Ascent(restarts=starts["site"] - 1))
     posteriors = [alone.fit(shard, rng=rng).posterior for shard in shards]
-    both = {"solver": (db.Quadratic(), db.Grouping()), "afresh": (False, True), "extrapolate": 3}
+    both = {"solver": (db.solvers.Quadratic(), db.solvers.Grouping()), "afresh": (False, True), "extrapolate": 3}
     refined = db.refine(model, shards, posteriors, rounds=8, rng=rng, **both)
     plain = db.refine(model, shards, posteriors, rounds=8, rng=rng)
     known = hmmlearn_with(parameters).score(np.concatenate(held), [LENGTH] * 100) / (100 * LENGTH)
     figures = {
         "batch": batch,
         "one site": posteriors[0],
-        "naive": db.product(posteriors),
+        "naive": db.merging.product(posteriors),
         "merged": plain.rounds[0],
-        "merged many to one": db.merge(posteriors, solver=db.Grouping()),
+        "merged many to one": db.merge(posteriors, solver=db.solvers.Grouping()),
         "4 plain rounds": plain.rounds[4],
         "8 plain rounds": plain.merged,
         "4 rounds": refined.rounds[4],

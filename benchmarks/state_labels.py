@@ -19,10 +19,10 @@ import numpy as np
 from sequences import CENTRE, SCALE, truth
 
 import decbayes as db
-from decbayes.merging.canonical import canonical_order
-from decbayes.merging.coupled import coupled_problem
-from decbayes.merging.problem import best_permutation
-from decbayes.merging.quadratic import Chains, all_permutations
+from decbayes.merging.base.canonical import canonical_order
+from decbayes.merging.base.coupled import coupled_problem
+from decbayes.merging.base.problem import best_permutation
+from decbayes.merging.matching.quadratic import Chains, all_permutations
 
 SITES, SEQUENCES, LENGTH = 6, 4, 60
 KINDS = ("separated", "overlapping", "aliased", "weak")

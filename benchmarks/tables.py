@@ -184,7 +184,7 @@ def of_sites(model, shards, rng):
     joined = db.refine(model, shards, joined.posteriors, rounds=ROUNDS - 6, rng=rng)
     return {
         "one site": own,
-        "one to one": db.merge(own, solver=db.Matching()),
+        "one to one": db.merge(own, solver=db.solvers.Matching()),
         "merged": refined.rounds[0],
         "refined": refined.merged,
         "best of 5": again.merged,

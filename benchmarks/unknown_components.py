@@ -4,7 +4,7 @@
 
 Part "fits": `components="auto"` on 1,000 to 5,000 points of ten clusters, of known, diagonal and full covariance, whose
 centres are at least three or 2.25 standard deviations apart, and `topics="auto"` on documents of twelve topics. The
-batch fit has the true number and the best of ten starts. Part "stream": `decbayes.sequential`, one pass over a million
+batch fit has the true number and the best of ten starts. Part "stream": `streams.sequential`, one pass over a million
 points. Part "validation": 12 topics at 8 sites that see 5 and fit 8; sites score the cuts of one tree on documents that
 they held back, and the summed scores choose. Part "merges": sites that see half of the clusters, or 5 of 12 topics, and
 fit 8; `merge(components="auto")` finds the number from the posteriors alone, against one fit of all data with the true
@@ -101,7 +101,7 @@ def topic_row(setting, seed):
         shares = rng.dirichlet(np.full(TOPICS, document_prior), size=count)
         return csr_array(np.array([rng.multinomial(max(1, rng.poisson(length)), share @ topics) for share in shares]))
 
-    data, (observed, held) = draw(documents), db.hold_out(draw(300), rng=rng)
+    data, (observed, held) = draw(documents), db.checking.hold_out(draw(300), rng=rng)
     vocabulary = tuple(f"word{number}" for number in range(words))
     auto = db.LatentDirichletAllocation("auto", vocabulary, topic_prior=0.05)
     told = replace(auto, topics=TOPICS, ascent=replace(auto.ascent, restarts=9))
@@ -139,7 +139,7 @@ def one_pass(clusters, points, seed):
     """The last posterior of a stream that is drawn as it is read."""
     rng = np.random.default_rng(seed)
     stream = (clusters.draw(rng, 10_000) for _ in range(points // 10_000))
-    return last(db.sequential(clusters.model("auto"), stream, rng=rng))
+    return last(db.streams.sequential(clusters.model("auto"), stream, rng=rng))
 
 
 def peak(call):
@@ -198,8 +198,8 @@ def validation(quick, seeds):
         rng = np.random.default_rng(seed)
         model, shards = unlike_sites(rng)
         for held, numbers in chosen.items():
-            parts = [db.hold_back(model, shard, share=held / 160) for shard in shards]
-            cuts = db.tree([model.fit(kept, rng=rng).posterior for kept, _ in parts]).cuts(range(4, 25))
+            parts = [db.checking.hold_back(model, shard, share=held / 160) for shard in shards]
+            cuts = db.merging.tree([model.fit(kept, rng=rng).posterior for kept, _ in parts]).cuts(range(4, 25))
             scores = sum(db.validate(model, cuts, back) for _, back in parts)
             numbers["smallest"].append(scores.smallest)
             numbers["best"].append(scores.best)
@@ -237,8 +237,8 @@ def merged_clusters(kind, seed, sites=8, points=200):
 def merged_topics(seed):
     rng = np.random.default_rng(seed)
     model, shards = unlike_sites(rng)
-    parts = [db.hold_back(model, shard, share=0.1) for shard in shards]
-    observed, held = db.hold_out(vstack([back for _, back in parts]), rng=rng)
+    parts = [db.checking.hold_back(model, shard, share=0.1) for shard in shards]
+    observed, held = db.checking.hold_out(vstack([back for _, back in parts]), rng=rng)
     kept = [part for part, _ in parts]
     told = replace(model, topics=TOPICS)
     return merged_row(
@@ -266,7 +266,7 @@ def digits(quick, seeds):
     for name, split in splits.items():
         posteriors = [model.fit(images[shard], rng=rng).posterior for shard in split]
         merges = {
-            "one to one": db.merge(posteriors, solver=db.Matching()),
+            "one to one": db.merge(posteriors, solver=db.solvers.Matching()),
             **{
                 f"merged, {asked or 'as the largest'}": db.merge(posteriors, components=asked)
                 for asked in (None, "auto", 40)
@@ -295,7 +295,7 @@ def agreement(posterior, points, truth):
 
     model = db.model_for(posterior.structure)
     labels = model.assign(posterior, points).argmax(axis=1)
-    rand, shared = db.adjusted_rand(truth, labels), normalized_mutual_info_score(truth, labels)
+    rand, shared = db.checking.adjusted_rand(truth, labels), normalized_mutual_info_score(truth, labels)
     used, score = len(np.unique(labels)), model.score(posterior, points)
     return {"K": used, "ARI": round(rand, 3), "NMI": round(float(shared), 3), "score": round(score, 2)}
 

@@ -96,7 +96,7 @@ def one_seed(options, sites, split, seed):
 
     def merges():
         with parallel_config(n_jobs=1):
-            one_to_one, slow = seconds(lambda: db.merge(own, solver=db.Hierarchical()))
+            one_to_one, slow = seconds(lambda: db.merge(own, solver=db.solvers.Hierarchical()))
             merged, fast = seconds(lambda: db.merge(own))
         return {"one-to-one": score(one_to_one), "merge": score(merged), "time beside one-to-one": fast / slow}
 

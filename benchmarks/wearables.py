@@ -55,7 +55,7 @@ def one_run(kept, seed, covariance):
     refined = db.refine(model, shards, posteriors, rounds=5, rng=rng)
     known = {
         "one site": posteriors[0],
-        "naive": db.product(posteriors),
+        "naive": db.merging.product(posteriors),
         "merged": refined.rounds[0],
         "5 rounds": refined.merged,
         "all in one place": model.fit(model.joined(shards), rng=rng).posterior,
@@ -63,7 +63,8 @@ def one_run(kept, seed, covariance):
     rows, done = [rows for rows, _ in held], np.concatenate([done for _, done in held])
     scores = {name: model.score(posterior, rows) for name, posterior in known.items()}
     found = {
-        name: db.adjusted_rand(done, np.concatenate(model.path(posterior, rows))) for name, posterior in known.items()
+        name: db.checking.adjusted_rand(done, np.concatenate(model.path(posterior, rows)))
+        for name, posterior in known.items()
     }
     return scores, found, (refined.merged, held[0])
 

@@ -57,7 +57,7 @@ def tails() -> None:
     for points in (3, 10, 30):
         trials = [trial(seed, points=points) for seed in range(100)]
         shown = {
-            "one-to-one": [db.merge(each.agents, solver=db.Matching()) for each in trials],
+            "one-to-one": [db.merge(each.agents, solver=db.solvers.Matching()) for each in trials],
             "merged": [each.rounds[0] for each in trials],
             "one round more": [each.rounds[1] for each in trials],
             "ten rounds more": [each.rounds[-1] for each in trials],
@@ -110,7 +110,7 @@ def coverage(distance: float, seeds: int = 100) -> dict[str, float]:
         merged = db.merge([model.fit(shard, rng=rng).posterior for shard in np.split(points, 5)])
         hits["batch"].extend(covered(model.fit(points, rng=rng).posterior, centres))
         hits["merged"].extend(covered(merged, centres))
-        draws = np.sort(db.gibbs(model, points, rng=rng, draws=1000)["components"][:, :, 0], axis=1)
+        draws = np.sort(db.checking.gibbs(model, points, rng=rng, draws=1000)["components"][:, :, 0], axis=1)
         low, high = np.quantile(draws, [0.05, 0.95], axis=0)
         hits["Gibbs"].extend((low < centres) & (centres < high))
     return {name: float(np.mean(hit)) for name, hit in hits.items()}
@@ -135,13 +135,13 @@ def topic_gaps(seed: int, restarts: int) -> list[float]:
         return csr_array(rng.multinomial(30, shares @ themes))
 
     sites = [documents(100, [0, 1, 2]), documents(100, [1, 2, 3]), documents(100, [2, 3, 4])]
-    observed, held = db.hold_out(documents(300, [0, 1, 2, 3, 4]), share=0.1, rng=rng)
+    observed, held = db.checking.hold_out(documents(300, [0, 1, 2, 3, 4]), share=0.1, rng=rng)
     posteriors = [model.fit(site, rng=rng).posterior for site in sites]
     rounds = db.refine(model, sites, posteriors, rounds=ROUNDS, rng=rng).rounds
     # The yardstick is the same for both: the best of many starts.
     best = db.LatentDirichletAllocation(5, model.vocabulary, 0.1, 0.1, ascent=db.Ascent(100, 1e-3, 9, 10))
     batch = model.score(best.fit(vstack(sites), rng=rng).posterior, observed, held)
-    shown = (db.product(posteriors), db.merge(posteriors, solver=db.Matching()), rounds[0], rounds[-1])
+    shown = (db.merging.product(posteriors), db.merge(posteriors, solver=db.solvers.Matching()), rounds[0], rounds[-1])
     return [batch - db.model_for(each.structure).score(each, observed, held) for each in shown]
 
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 import decbayes as db
-from decbayes.cli import simulation
+from decbayes.cli.shared import simulation
 from decbayes.families import Array
 from decbayes.network.simulation.schedule import History, Plan
 from decbayes.plot.style import GREY, INK, PALE, bare, canvas, colour, shades, styled
@@ -61,7 +61,7 @@ def mixture() -> Figure:
     each = trial(0, rounds=0)
     posteriors = {
         "one site alone": each.agents[0],
-        "naive merge": db.product(each.agents),
+        "naive merge": db.merging.product(each.agents),
         "merge": each.rounds[0],
         "all data in one place": each.batch,
     }
@@ -75,7 +75,7 @@ def labels() -> Figure:
     figure, axes = panels(5)
     for number, agent in enumerate(agents):
         draw_means(axes[number], agent, f"site {number}")
-    draw_means(axes[3], db.product(agents), "naive merge")
+    draw_means(axes[3], db.merging.product(agents), "naive merge")
     draw_means(axes[4], db.merge(agents), "merge")
     axes[0].legend(title="label")
     return figure
@@ -111,13 +111,13 @@ def overlap() -> Figure:
 
 def gain() -> Figure:
     """The gains of placing each component of an agent in each slot, and the assignment that is best."""
-    from decbayes.merging.coupled import coupled_problem
-    from decbayes.merging.placement import Placement
-    from decbayes.merging.problem import best_permutation
+    from decbayes.merging.base.coupled import coupled_problem
+    from decbayes.merging.base.problem import best_permutation
+    from decbayes.merging.matching.placement import Placement
 
     agents = trial(0, rounds=0).agents
     (coupled,) = MODEL.structure.symmetry
-    alignment = db.align(agents, solver=db.Matching())
+    alignment = db.align(agents, solver=db.solvers.Matching())
     assignments = np.array([permutation[coupled] for permutation in alignment.permutations])
     values = Placement(coupled_problem(agents, coupled, MODEL.structure), assignments).gain(0)
     figure, (axes,) = panels(1, width=3.2, height=2.8)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from decbayes.models.holdout import hold_out
-from decbayes.models.lda import LatentDirichletAllocation
+from decbayes.models.core.evaluation import hold_out
+from decbayes.models.topics.lda import LatentDirichletAllocation
 from decbayes.posterior import Posterior
 from paper.datasets import Corpus, newsgroups
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from decbayes.families import Array
 from decbayes.merging import merge, product
-from decbayes.models.ascent import Fit
-from decbayes.models.features import LatentFeatures
+from decbayes.models.core.ascent import Fit
+from decbayes.models.features.latent_features import LatentFeatures
 from decbayes.plot.style import AMPS, BATCH, NAIVE, SITES
 from decbayes.posterior import Posterior
 from paper.boxes import Series

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from decbayes.families import Array
-from decbayes.models.features import LatentFeatures
-from decbayes.models.holdout import hold_out
+from decbayes.models.core.evaluation import hold_out
+from decbayes.models.features.latent_features import LatentFeatures
 from decbayes.plot.style import canvas
 from decbayes.posterior import Posterior
 from paper.boxes import draw_boxes

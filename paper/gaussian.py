@@ -8,7 +8,7 @@ import numpy as np
 
 from decbayes.families import Array
 from decbayes.merging import merge
-from decbayes.models.mean import GaussianMean
+from decbayes.models.mixtures._mean import GaussianMean
 from decbayes.plot.style import BATCH, GREY, canvas
 from decbayes.posterior import Posterior
 from paper.claims import Claim

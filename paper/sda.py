@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from decbayes.models.ascent import Fit
-from decbayes.models.lda import LatentDirichletAllocation
+from decbayes.models.core.ascent import Fit
+from decbayes.models.topics.lda import LatentDirichletAllocation
 from decbayes.plot.style import AMPS, NAIVE, canvas
 from decbayes.posterior import Posterior
 from decbayes.streaming import merge_batches, sda_bayes

@@ -12,10 +12,10 @@ from decbayes.network.protocol import gossip as gossip_module
 from decbayes.network.protocol import member as member_module
 from decbayes.network.protocol import messages, validation
 from decbayes.network.protocol.agent import Agent
-from decbayes.network.protocol.budget import Allowance
 from decbayes.network.protocol.effects import Persist
 from decbayes.network.protocol.evidence import Learned, correct, learn, relearn
 from decbayes.network.protocol.gossip import Gossip
+from decbayes.network.protocol.limits import Allowance
 from decbayes.network.protocol.publisher import Publisher
 from decbayes.network.protocol.validation import open_record
 from decbayes.network.simulation.schedule import simulated_identities

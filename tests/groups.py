@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from decbayes import Model
 from decbayes.columns import plain
+from decbayes.extending import Model
 from decbayes.network import Charter, Identity, Limits, Rules
 from decbayes.network.protocol.messages import Digest, encode
 

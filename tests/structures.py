@@ -4,7 +4,8 @@ import numpy as np
 from draws import contribution, prior
 from scipy.sparse import csr_array
 
-from decbayes import CoupledSet, Posterior, Structure
+from decbayes import Posterior
+from decbayes.extending import CoupledSet, Structure
 from decbayes.families import FAMILIES, Dirichlet, IsotropicGaussian, Weights
 
 

@@ -137,11 +137,11 @@ def test_only_a_generator_draws(wrong, rng):
     calls = [
         *(lambda model=model: model.fit(POINTS, rng=wrong) for name, model in MODELS.items() if name != "mean"),
         lambda: documents.fit(np.eye(2), rng=wrong),
-        lambda: db.hold_out(POINTS, rng=wrong),
-        lambda: db.gibbs(model, POINTS, rng=wrong, draws=1),
+        lambda: db.checking.hold_out(POINTS, rng=wrong),
+        lambda: db.checking.gibbs(model, POINTS, rng=wrong, draws=1),
         lambda: posterior.sample(1, wrong),
-        lambda: db.symmetrize(posterior).sample(1, wrong),
-        lambda: db.sda_bayes(model, [[POINTS]], rng=wrong),
+        lambda: db.merging.symmetrize(posterior).sample(1, wrong),
+        lambda: db.streams.sda_bayes(model, [[POINTS]], rng=wrong),
         lambda: db.refine(model, [POINTS], [db.Posterior.of_prior(model.structure)], rounds=1, rng=wrong),
     ]
     for call in calls:
@@ -155,8 +155,8 @@ def test_a_fit_is_not_its_posterior(rng, tmp_path):
     calls = [
         lambda: db.merge([fit, fit]),
         lambda: db.save(fit, tmp_path / "a.posterior"),
-        lambda: db.symmetrize(fit),
-        lambda: db.pad(fit, model.structure),
+        lambda: db.merging.symmetrize(fit),
+        lambda: db.merging.pad(fit, model.structure),
         lambda: model.log_predictive(fit, POINTS),
         lambda: model.assign(None, POINTS),
         lambda: model.fit(POINTS, rng=rng, prior=fit),
@@ -188,9 +188,9 @@ COUNTS = {
     "topics": lambda n: db.LatentDirichletAllocation(n, ("a", "b")),
     "features": lambda n: db.LatentFeatures(n, 2),
     "passes": lambda n: db.Ascent(passes=n),
-    "restarts": lambda n: db.Matching(restarts=n),
-    "fan_in": lambda n: db.Hierarchical(fan_in=n),
-    "draws": lambda n: db.gibbs(CLUSTERS["known"], POINTS, rng=np.random.default_rng(0), draws=n),
+    "restarts": lambda n: db.solvers.Matching(restarts=n),
+    "fan_in": lambda n: db.solvers.Hierarchical(fan_in=n),
+    "draws": lambda n: db.checking.gibbs(CLUSTERS["known"], POINTS, rng=np.random.default_rng(0), draws=n),
     "top": lambda n: db.Posterior.of_prior(mixture(2)).summary(top=n),
 }
 
@@ -273,19 +273,19 @@ def test_assignments_name_slots(form, rng):
     (coupled,) = mixture(3).symmetry
     relabellings = ({coupled: np.arange(3)}, {coupled: NO_SLOTS[form]})
     with pytest.raises(StructureMismatch, match=r"(?s)Assignment 1 has .* as integers from 0 to 2"):
-        db.objective(posteriors, relabellings)
+        db.merging.objective(posteriors, relabellings)
     with pytest.raises(StructureMismatch, match="Assignment 1 has"):
-        db.Alignment(relabellings, (0.0,), posteriors, (0, 1), mixture(3))
+        db.merging.Alignment(relabellings, (0.0,), posteriors, (0, 1), mixture(3))
 
 
 def test_an_alignment_names_every_posterior_once(rng):
     found = db.align([draw(mixture(3), rng) for _ in range(2)])
     with pytest.raises(StructureMismatch, match="2 posteriors once"):
-        db.Alignment(found.assignments, (0.0,), found.posteriors, (0, 0), found.structure)
+        db.merging.Alignment(found.assignments, (0.0,), found.posteriors, (0, 0), found.structure)
     with pytest.raises(StructureMismatch, match="2 posteriors and 1 assignments"):
-        db.Alignment(found.assignments[:1], (0.0,), found.posteriors, (0, 1), found.structure)
+        db.merging.Alignment(found.assignments[:1], (0.0,), found.posteriors, (0, 1), found.structure)
     with pytest.raises(StructureMismatch, match="must map each coupled set"):
-        db.objective(found.posteriors, [np.arange(3)] * 2)
+        db.merging.objective(found.posteriors, [np.arange(3)] * 2)
 
 
 @pytest.mark.parametrize("form", [list, tuple, iter])
@@ -293,10 +293,10 @@ def test_an_objective_takes_what_a_merge_takes(form, rng):
     posteriors = [draw(mixture(3), rng) for _ in range(2)]
     found = db.align(form(posteriors))
     lists = [{coupled: list(map(int, p)) for coupled, p in one.items()} for one in found.assignments]
-    assert db.objective(form(posteriors), form(lists)) == pytest.approx(found.objective[-1])
+    assert db.merging.objective(form(posteriors), form(lists)) == pytest.approx(found.objective[-1])
 
 
-@pytest.mark.parametrize("solver", ["matching", db.Matching, 3])
+@pytest.mark.parametrize("solver", ["matching", db.solvers.Matching, 3])
 def test_a_solver_is_an_object(solver, rng):
     with pytest.raises(TypeError, match=r"solver must be Grouping\(\)"):
         db.merge([draw(mixture(3), rng)], solver=solver)
@@ -328,11 +328,11 @@ def test_a_sparse_complex_contribution_is_refused_and_sparse_natural_parameters_
 def test_structures_are_made_of_families_and_coupled_sets():
     structure = mixture(2)
     with pytest.raises(TypeError, match=r"symmetry\[0\] must be of type CoupledSet"):
-        db.Structure(structure.families, structure.prior, (("means", "weights"),))
+        db.extending.Structure(structure.families, structure.prior, (("means", "weights"),))
     with pytest.raises(TypeError, match=r"families\['means'\] must be of type Family, not str"):
-        db.Structure({"means": "Gaussian", "weights": "Weights"}, structure.prior)
+        db.extending.Structure({"means": "Gaussian", "weights": "Weights"}, structure.prior)
     with pytest.raises(InvalidStructure, match=r"Labelled factors \['words'\] do not exist"):
-        db.Structure(structure.families, structure.prior, labels={"words": ("a",)})
+        db.extending.Structure(structure.families, structure.prior, labels={"words": ("a",)})
 
 
 def test_an_unknown_factor_is_named(rng):
@@ -345,12 +345,12 @@ def test_an_unknown_factor_is_named(rng):
 @pytest.mark.parametrize("count", [0, True, 2.5, "3", None, MODELS["known"]], ids=repr)
 def test_padding_needs_a_number_or_a_structure(count):
     with pytest.raises(ValueError, match="components must be an integer of at least 1"):
-        db.pad(db.Posterior.of_prior(mixture(2)), count)
+        db.merging.pad(db.Posterior.of_prior(mixture(2)), count)
 
 
 def test_one_path_is_no_library():
     with pytest.raises(TypeError, match=r"sorted\(Path\('posteriors'\)\.glob"):
-        db.Library("posteriors")
+        db.merging.Library("posteriors")
 
 
 def test_pictures_show_data_of_the_mixtures_dimension(rng):
@@ -367,7 +367,7 @@ def test_pictures_show_data_of_the_mixtures_dimension(rng):
 
 def test_streams_may_come_from_generators():
     model = db.GaussianMean(dimension=2)
-    for merge in (db.sda_bayes, db.merge_batches):
+    for merge in (db.streams.sda_bayes, db.streams.merge_batches):
         one = merge(model, [[POINTS[:20]], [POINTS[20:]]], rng=np.random.default_rng(0))
         shards = (iter([part]) for part in (POINTS[:20], POINTS[20:]))
         assert merge(model, shards, rng=np.random.default_rng(0)) == one
@@ -376,7 +376,7 @@ def test_streams_may_come_from_generators():
 @pytest.mark.parametrize("form", ["masked", "complex", "dates", "ragged", "an iterator of vectors"])
 def test_only_real_vectors_are_split(form, rng):
     with pytest.raises(InvalidData):
-        db.hold_out(BAD[form][0], rng=rng)
+        db.checking.hold_out(BAD[form][0], rng=rng)
 
 
 def test_what_keeps_topics_apart_is_named_and_not_their_number():

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 import decbayes as db
 from decbayes import devices
 from decbayes.errors import MissingDevice
-from decbayes.merging import grouping
+from decbayes.merging.grouping import grouping
 from decbayes.network.protocol.merges import merge_records
 from decbayes.updates.rounds import Round, Sent
 
@@ -39,7 +39,7 @@ def test_one_line_says_it_for_all_that_follows(rng):
         warnings.simplefilter("always")
         with db.use_device("auto"):
             MODEL.fit_many([COUNTS, COUNTS], rng=rng)
-            MODEL.score(db.merge(posteriors), *db.hold_out(csr_array(COUNTS), rng=rng))
+            MODEL.score(db.merge(posteriors), *db.checking.hold_out(csr_array(COUNTS), rng=rng))
     (line,) = told
     assert line.filename == __file__
 

@@ -8,7 +8,7 @@ import pytest
 
 import decbayes as db
 from decbayes.errors import InvalidData, StructureMismatch
-from decbayes.merging.margins import CLOSE
+from decbayes.merging.reading.margins import CLOSE
 from decbayes.plot.style import AMPS, BATCH, COLOURS, NAIVE, SHADES, SITES
 
 pytest.importorskip("matplotlib", reason="needs the plot extra")
@@ -45,7 +45,7 @@ def test_an_alignment_shows_each_component_in_its_slot_and_the_margins_as_colour
 
 def test_padding_is_left_blank(sites):
     (coupled,) = STRUCTURE.symmetry
-    found = db.align(sites, components=5, solver=db.Matching())
+    found = db.align(sites, components=5, solver=db.solvers.Matching())
     axes = db.plot.alignment(found)
     blank = np.array([text.get_text() == "" for text in axes.texts]).reshape(4, 5)
     np.testing.assert_array_equal(blank, ~found.filled(coupled))
@@ -67,7 +67,7 @@ def test_components_that_share_a_slot_share_a_cell(sites):
 
 
 def test_a_tree_has_a_leaf_for_each_component_in_the_colour_of_its_site(sites, tmp_path):
-    axes = db.plot.tree(db.tree(sites), names=["a", "b", "c", "d"])
+    axes = db.plot.tree(db.merging.tree(sites), names=["a", "b", "c", "d"])
     (feet,) = [drawn for drawn in axes.collections if len(drawn.get_offsets()) > 1]
     colours = [tuple(colour) for colour in feet.get_facecolors()]
     assert sorted(colours.count(colour) for colour in set(colours)) == [3, 3, 3, 3]
@@ -78,7 +78,7 @@ def test_a_tree_has_a_leaf_for_each_component_in_the_colour_of_its_site(sites, t
 def test_coupled_sets_stand_side_by_side_each_with_its_own_slots():
     prior = {"first": np.tile([1.0, -1.0], (2, 1)), "second": np.tile([1.0, -1.0], (3, 1))}
     families = dict.fromkeys(prior, db.families.Gamma())
-    structure = db.Structure(families, prior, tuple(db.CoupledSet((factor,)) for factor in prior))
+    structure = db.extending.Structure(families, prior, tuple(db.extending.CoupledSet((factor,)) for factor in prior))
     axes = db.plot.alignment(db.align([db.Posterior.of_prior(structure)] * 2))
     assert [label.get_text() for label in axes.get_xticklabels()] == ["0", "1", "0", "1", "2"]
     assert [line.get_xdata()[0] for line in axes.lines] == [1.5]

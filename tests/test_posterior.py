@@ -38,7 +38,7 @@ class TestStructure:
     )
     def test_fingerprint_tells_apart_priors_with_the_same_distinct_numbers(self, family, one, other):
         structures = [
-            db.Structure(
+            db.extending.Structure(
                 {"first": family, "second": family},
                 {name: family.natural(alpha=alpha) for name, alpha in zip(("first", "second"), alphas, strict=True)},
             )
@@ -48,7 +48,7 @@ class TestStructure:
 
     def test_fingerprint_does_not_depend_on_the_order_of_writing(self):
         base = everything()
-        turned = db.Structure(
+        turned = db.extending.Structure(
             dict(reversed(base.families.items())),
             dict(reversed(base.prior.items())),
             tuple(reversed(base.symmetry)),
@@ -78,7 +78,7 @@ class TestStructure:
     @pytest.mark.parametrize("setting", [np.int64(3), np.nan, {1, 2}, np.ones(2), "\ud800"])
     def test_settings_that_have_no_canonical_bytes_are_refused(self, setting):
         with pytest.raises(InvalidStructure, match="settings"):
-            db.Structure({"a": Weights()}, {"a": [[1.0]]}, model={"name": "mine", "variance": setting})
+            db.extending.Structure({"a": Weights()}, {"a": [[1.0]]}, model={"name": "mine", "variance": setting})
 
     def test_nothing_can_be_changed(self):
         structure = mixture(2)
@@ -98,31 +98,36 @@ class TestStructure:
             ({"a": Beta()}, {"a": [[-2.0, 0.0]]}, (), "outside the domain"),
             ({"a": Beta()}, {"a": [[np.nan, 0.0]]}, (), "outside the domain"),
             ({"a": Beta()}, {"a": np.zeros((0, 2))}, (), "shape"),
-            ({"a": Beta()}, {"a": [[0.0, 0.0]]}, (db.CoupledSet(("b",)),), "do not exist"),
-            ({"a": Beta()}, {"a": [[0.0, 0.0]]}, (db.CoupledSet(("a",)), db.CoupledSet(("a",))), "disjoint"),
-            ({"a": Beta()}, {"a": [[0.0, 0.0]]}, (db.CoupledSet(()),), "not empty"),
+            ({"a": Beta()}, {"a": [[0.0, 0.0]]}, (db.extending.CoupledSet(("b",)),), "do not exist"),
+            (
+                {"a": Beta()},
+                {"a": [[0.0, 0.0]]},
+                (db.extending.CoupledSet(("a",)), db.extending.CoupledSet(("a",))),
+                "disjoint",
+            ),
+            ({"a": Beta()}, {"a": [[0.0, 0.0]]}, (db.extending.CoupledSet(()),), "not empty"),
             (
                 {"a": Beta(), "w": Weights()},
                 {"a": np.zeros((2, 2)), "w": np.zeros((3, 1))},
-                (db.CoupledSet(("a", "w")),),
+                (db.extending.CoupledSet(("a", "w")),),
                 "equally many",
             ),
         ],
     )
     def test_contradictions_are_refused(self, families, prior, symmetry, reason):
         with pytest.raises(InvalidStructure, match=reason):
-            db.Structure(families, prior, symmetry)
+            db.extending.Structure(families, prior, symmetry)
 
     def test_one_name_is_not_taken_for_a_tuple_of_letters(self):
         with pytest.raises(TypeError, match=r"CoupledSet\(\('weights',\)\)"):
-            db.CoupledSet("weights")
+            db.extending.CoupledSet("weights")
 
     def test_labels_and_sparse_factors_must_fit(self):
         families, prior = {"topics": Dirichlet()}, {"topics": np.zeros((2, 3))}
         with pytest.raises(InvalidStructure, match="3 dimensions and 2 labels"):
-            db.Structure(families, prior, labels={"topics": ("a", "b")})
+            db.extending.Structure(families, prior, labels={"topics": ("a", "b")})
         with pytest.raises(InvalidStructure, match="do not exist"):
-            db.Structure(families, prior, sparse={"words"})
+            db.extending.Structure(families, prior, sparse={"words"})
 
     @pytest.mark.parametrize("name", ALL)
     def test_every_factor_has_one_label_per_dimension(self, name):

@@ -92,12 +92,12 @@ db.plot.alignment(found, names=list(posteriors))
 
 # %%
 new = model.joined([letters(30, chosen) for chosen in archives.values()])
-seen, hidden = db.hold_out(new, share=0.2, rng=rng)
+seen, hidden = db.checking.hold_out(new, share=0.2, rng=rng)
 everything = db.LatentDirichletAllocation(topics=7, vocabulary=words, ascent=db.Ascent(restarts=3))
 together = everything.fit(model.joined(list(held.values())), rng=rng).posterior
 scores = {
     "port alone": model.score(posteriors["port"], seen, hidden),
-    "naive merge": model.score(db.product(posteriors.values()), seen, hidden),
+    "naive merge": model.score(db.merging.product(posteriors.values()), seen, hidden),
     "merged": everything.score(merged, seen, hidden),
     "all letters in one place": everything.score(together, seen, hidden),
 }

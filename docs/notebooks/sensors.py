@@ -122,7 +122,7 @@ db.plot.mixture(posteriors[0], np.concatenate(data))
 # Robots number their kinds of ground as they please. Added without matching, the kinds are mixed up:
 
 # %%
-print(f"added by number      {model.score(db.product(first), new):7.2f}")
+print(f"added by number      {model.score(db.merging.product(first), new):7.2f}")
 print(f"matched, then added  {model.score(db.merge(first), new):7.2f}")
 
 # %% [markdown]

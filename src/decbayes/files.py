@@ -86,7 +86,7 @@ def load_note(path: str | os.PathLike[str]) -> dict[str, Any]:
 class Library(Sequence[Posterior]):
     """Posteriors in files, each read when it is asked for: merge more of them than memory holds.
 
-        db.merge(db.Library(sorted(folder.glob("*.posterior"))), solver=db.Hierarchical())
+        db.merge(db.merging.Library(sorted(folder.glob("*.posterior"))), solver=db.solvers.Hierarchical())
 
     Files must not change while they are in use. A worker in another process needs the same paths.
     """

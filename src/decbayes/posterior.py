@@ -1,7 +1,7 @@
-"""A prior, a local posterior and a merged posterior: all are contributions on top of one structure."""
+"""Posteriors: what a site has learned, as contributions on top of a structure."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -18,8 +18,36 @@ from decbayes.errors import InvalidPosterior, OutOfDomain
 from decbayes.families import Array, Contribution, dense
 from decbayes.families.matrices import is_sparse, stored
 from decbayes.structure import Structure, shape_text
-from decbayes.summary import value_rows
 from decbayes.symmetry import CoupledSet
+
+Row = dict[str, Any]
+
+
+def value_rows(
+    values: Mapping[str, Mapping[str, Array]], labels: Sequence[str], *, top: int
+) -> Iterator[tuple[int, str, str, Row]]:
+    """Each entry of each component, its quantity's name, its own, and its values: a mean, and whatever comes with it.
+
+    Of long rows only the entries with the largest `top` means.
+    """
+    for quantity, mean in values["mean"].items():
+        for component in range(len(mean)):
+            for entry in entries(mean[component], top):
+                numbers = {name: float(of[quantity][component][entry]) for name, of in values.items()}
+                yield component, quantity, entry_name(entry, labels), numbers
+
+
+def entries(values: Any, top: int) -> list[tuple[int, ...]]:
+    """All entries of a component, or those with the largest values where there are many more than `top`."""
+    shape = np.shape(values)
+    if len(shape) != 1 or shape[0] <= top:
+        return list(np.ndindex(shape))
+    return [(int(index),) for index in np.argsort(-values, kind="stable")[:top]]
+
+
+def entry_name(entry: tuple[int, ...], labels: Sequence[str]) -> str:
+    return ", ".join(labels[index] if index < len(labels) else str(index) for index in entry)
+
 
 LONGEST_ID = 64
 MEAN_FIELD = "mean-field, not calibrated"

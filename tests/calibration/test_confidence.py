@@ -11,7 +11,7 @@ from decbayes.calibration import learning
 from decbayes.calibration.learning import distance, rising_curve
 from decbayes.calibration.matches import Matches, judged, overlaps_of
 from decbayes.errors import NotCalibrated, StructureMismatch
-from decbayes.merging.confidence import Curve, Reliability
+from decbayes.merging.reading.confidence import Curve, Reliability
 
 KNOWN = Reliability(Curve(-1.0, (1.0, 0.2, 0.3)), Curve(-1.0, (1.0, 0.2, 0.3, 0.5)), 400, 0.8, 0.25)
 MODEL = db.GaussianMixture(3, dimension=1, variance=1.0, prior_variance=25.0, ascent=db.Ascent(restarts=1))
@@ -36,7 +36,7 @@ def test_overlap_is_the_share_of_a_components_data_that_the_others_give_to_its_s
     """Observation by observation, from densities that the means and the known variance give."""
     found, shards, _ = fitted
     (coupled,) = found.structure.symmetry
-    shares = db.overlap(MODEL, found, 1, shards[1])
+    shares = db.checking.overlap(MODEL, found, 1, shards[1])
     own, others = found.posteriors[1], db.merge([found.posteriors[0], found.posteriors[2]])
     mine, theirs = MODEL.assign(own, shards[1]), MODEL.assign(others, shards[1])
     # The others' merge has an order of its own; its components are told apart by their means.
@@ -50,7 +50,7 @@ def test_overlap_is_the_share_of_a_components_data_that_the_others_give_to_its_s
     np.testing.assert_allclose(overlaps_of(MODEL, found, shards)[1], shares, rtol=1e-9)
     assert shares.min() > 0.9
     with pytest.raises(StructureMismatch, match="posteriors 0 to 2"):
-        db.overlap(MODEL, found, 3, shards[0])
+        db.checking.overlap(MODEL, found, 3, shards[0])
 
 
 def test_a_topics_overlap_counts_words(rng):
@@ -60,7 +60,7 @@ def test_a_topics_overlap_counts_words(rng):
     contribution = csr_array(np.kron(np.eye(2), np.full((1, 3), 400.0)))
     swapped = csr_array(contribution.toarray()[::-1])
     found = db.align([db.Posterior(model.structure, {"topics": each}) for each in (contribution, swapped)])
-    assert db.overlap(model, found, 0, counts[0]).min() > 0.99
+    assert db.checking.overlap(model, found, 0, counts[0]).min() > 0.99
     shares, weights = model.responsibilities(found.posteriors[0], counts[0])
     assert weights.sum() == counts[0].sum()
     np.testing.assert_allclose(shares.sum(axis=1), 1.0)
@@ -206,7 +206,7 @@ def test_probabilities_come_true_where_margins_are_far_too_sure(rng):
         shards, drawn = few_documents(rng)
         found = db.align([model.fit(shard, rng=rng).posterior for shard in shards])
         (coupled,) = found.structure.symmetry
-        sure = found.confidence(db.reliability(found, model=model, matches=100, length=25))
+        sure = found.confidence(db.checking.reliability(found, model=model, matches=100, length=25))
         truths = [words_by_topic(model, *each) for each in zip(found.posteriors, shards, drawn, strict=True)]
         known = Matches.of(found, coupled, [np.zeros(12)] * 8, truths)
         values = np.concatenate([each[coupled] for each in sure.probabilities])
@@ -221,27 +221,27 @@ def test_probabilities_come_true_where_margins_are_far_too_sure(rng):
 
 def test_what_was_learned_depends_on_the_set_alone_and_is_remembered(fitted, monkeypatch):
     found, _, _ = fitted
-    first = db.reliability(found, model=MODEL, matches=30)
+    first = db.checking.reliability(found, model=MODEL, matches=30)
     learning.learned.cache_clear()
-    assert db.reliability(found, model=MODEL, matches=30) == first
+    assert db.checking.reliability(found, model=MODEL, matches=30) == first
     monkeypatch.setattr(learning, "simulated_matches", None)
-    assert db.reliability(found, model=MODEL, matches=30) == first
+    assert db.checking.reliability(found, model=MODEL, matches=30) == first
 
 
 def test_where_nothing_can_be_simulated_it_says_so(fitted, rng):
     found, shards, _ = fitted
     with pytest.raises(NotCalibrated, match="One posterior alone"):
-        db.reliability(db.align(found.posteriors[:1]))
-    structure = db.Structure(
+        db.checking.reliability(db.align(found.posteriors[:1]))
+    structure = db.extending.Structure(
         found.structure.families, found.structure.prior, found.structure.symmetry, model={"name": "Unheard"}
     )
     strange = [db.Posterior(structure, dict(each.contribution)) for each in found.posteriors]
     with pytest.raises(NotCalibrated, match="no way to simulate"):
-        db.reliability(db.align(strange))
+        db.checking.reliability(db.align(strange))
     states = db.HiddenMarkov(2, columns={"x": db.columns.Gaussian(0.0, 1.0)}, ascent=db.Ascent(restarts=0, passes=5))
     walks = [states.fit([shard[:20]], rng=rng).posterior for shard in shards]
     with pytest.raises(NotCalibrated, match=r"(states|common prior)"):
-        db.reliability(db.align(walks))
+        db.checking.reliability(db.align(walks))
 
 
 @pytest.mark.parametrize("apart", [1.2, 1.8, 3.0])
@@ -253,11 +253,11 @@ def test_clusters_told_with_less_than_four_fifths_are_refused_before_anything_is
     densities = np.exp(-0.5 * (np.concatenate(shards) - apart * np.array([-1.0, 0.0, 1.0])) ** 2)
     told = (densities.max(axis=1) / densities.sum(axis=1)).mean()
     if told > 0.8:
-        assert db.reliability(found, matches=30).matches >= 30
+        assert db.checking.reliability(found, matches=30).matches >= 30
         return
     monkeypatch.setattr(learning, "fits", lambda *_: pytest.fail("fitted"))
     with pytest.raises(NotCalibrated, match="The clusters overlap") as refused:
-        db.reliability(found)
+        db.checking.reliability(found)
     assert float(re.search(r"0\.\d\d", str(refused.value))[0]) == pytest.approx(told, abs=0.03)
 
 

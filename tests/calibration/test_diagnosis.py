@@ -6,7 +6,7 @@ from scipy.special import logsumexp
 from scipy.stats import bernoulli, genpareto, norm
 
 import decbayes as db
-from decbayes.calibration.diagnosis import Diagnosis, pareto_shape, told
+from decbayes.calibration.checks import Diagnosis, pareto_shape, told
 from decbayes.errors import NotCalibrated
 
 
@@ -68,27 +68,27 @@ def test_the_likelihood_of_a_regression_is_that_of_its_outcomes(rng):
     expected = bernoulli.logpmf(targets, 1 / (1 + np.exp(-lines))).sum(axis=1)
     # A sum of eight error functions stands for the logarithm.
     np.testing.assert_allclose(model.log_likelihoods(values, data), expected, atol=0.05)
-    assert db.diagnose(model, [data], posterior).shape < 0.9
+    assert db.checking.diagnose(model, [data], posterior).shape < 0.9
 
 
 def test_the_shape_grows_as_clusters_overlap_and_adds_up_over_sites(rng):
     apart, overlapping = two_clusters(1.5, rng), two_clusters(0.5, rng)
-    near = db.diagnose(apart[0], [apart[1]], apart[2])
-    far = db.diagnose(overlapping[0], [overlapping[1]], overlapping[2])
+    near = db.checking.diagnose(apart[0], [apart[1]], apart[2])
+    far = db.checking.diagnose(overlapping[0], [overlapping[1]], overlapping[2])
     assert near.shape < 0.3 < 0.45 < far.shape
     assert near.close
     assert "is close" in str(near)
     shards = np.array_split(overlapping[1], 3)
-    assert db.diagnose(overlapping[0], shards, overlapping[2]).shape == pytest.approx(far.shape, rel=1e-6)
+    assert db.checking.diagnose(overlapping[0], shards, overlapping[2]).shape == pytest.approx(far.shape, rel=1e-6)
 
 
 def test_an_exact_posterior_is_said_to_be(rng):
     model = db.GaussianMixture(1, variance=1.0)
     points = rng.normal(size=(30, 1))
-    assert "exact" in str(db.diagnose(model, [points], model.fit(points, rng=rng).posterior))
+    assert "exact" in str(db.checking.diagnose(model, [points], model.fit(points, rng=rng).posterior))
 
 
 def test_models_that_cannot_say_refuse_in_one_line(rng):
     model = db.LatentFeatures(2, 3)
     with pytest.raises(NotCalibrated, match="does not say how probable data are"):
-        db.diagnose(model, [np.zeros((4, 3))], db.Posterior.of_prior(model.structure))
+        db.checking.diagnose(model, [np.zeros((4, 3))], db.Posterior.of_prior(model.structure))

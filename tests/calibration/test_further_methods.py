@@ -87,7 +87,7 @@ def test_like_sites_seem_to_differ_by_mean_field_and_not_once_calibrated():
         shards = [rng.normal(np.array([-0.7, 0.7])[rng.integers(2, size=(80, 1))], 0.5) for _ in range(4)]
         alignment = db.align([model.fit(shard, rng=rng).posterior for shard in shards])
         merged = alignment.merged()
-        wide = calibrated(merged, [db.Information.of(model, shard, merged) for shard in shards])
+        wide = calibrated(merged, [db.checking.Information.of(model, shard, merged) for shard in shards])
         for name, each in (("mean field", None), ("calibrated", wide)):
             (differences,) = alignment.heterogeneity(each).values()
             found[name] += [*differences.probability]

@@ -15,7 +15,7 @@ from decbayes.calibration import calibrated, covariance
 from decbayes.calibration.linear_response import LinearResponse
 from decbayes.calibration.sites import informations, one_more_pass, total
 from decbayes.errors import InvalidFile, NotCalibrated
-from decbayes.models.model import Model
+from decbayes.models.core.model import Model
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
 from zoo import ZOO
@@ -177,7 +177,7 @@ def test_information_adds_up_over_sites(name, rng):
     sites = informations(model, parts, posterior)
     whole = model.information(posterior, data)
     np.testing.assert_allclose(sum(site.matrix for site in sites), whole, atol=1e-9 * np.abs(whole).max())
-    found = calibrated(posterior, [db.Information.from_bytes(site.to_bytes()) for site in sites])
+    found = calibrated(posterior, [db.checking.Information.from_bytes(site.to_bytes()) for site in sites])
     assert found.uncertainty == "calibrated by linear response, 4 sites"
     alone = calibrated(posterior, informations(model, [data], posterior))
     for factor in model.structure.families:
@@ -269,10 +269,10 @@ def test_information_of_another_posterior_or_of_nobody_is_refused(rng):
         calibrated(posterior, [])
     for content in (b"", b"nonsense", model.fit(data, rng=rng).posterior.digest.encode()):
         with pytest.raises(InvalidFile):
-            db.Information.from_bytes(content)
+            db.checking.Information.from_bytes(content)
     short = replace(here, contribution=here.contribution[:-1])
     with pytest.raises(InvalidFile, match="symmetric"):
-        db.Information.from_bytes(short.to_bytes())
+        db.checking.Information.from_bytes(short.to_bytes())
     skew = replace(here, matrix=here.matrix + np.triu(np.ones(here.matrix.shape), 1) * 9.0)
     with pytest.raises(InvalidFile, match="symmetric"):
-        db.Information.from_bytes(skew.to_bytes())
+        db.checking.Information.from_bytes(skew.to_bytes())

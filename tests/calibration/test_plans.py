@@ -12,13 +12,13 @@ from decbayes.calibration.trials import BARS, DRAWS, Trial, beside, covered_by, 
 from decbayes.errors import NotCalibrated
 
 # Its merge is exact, so that intervals hold the truth as often as they say.
-EXACT = db.Plan(db.GaussianMean(dimension=2, variance=1.0, prior_variance=4.0), sites=3, observations=5)
+EXACT = db.checking.Plan(db.GaussianMean(dimension=2, variance=1.0, prior_variance=4.0), sites=3, observations=5)
 CLUSTERS = db.GaussianMixture(2, 1, variance=0.25, prior_variance=25.0, weight_prior=20.0, ascent=db.Ascent(restarts=1))
 
 
 @pytest.fixture(scope="module")
 def exact():
-    return db.try_plan(EXACT, data_sets=150)
+    return db.checking.try_plan(EXACT, data_sets=150)
 
 
 def test_ranks_are_level_and_intervals_hold_where_the_merge_is_exact(exact):
@@ -35,15 +35,15 @@ def test_ranks_are_level_and_intervals_hold_where_the_merge_is_exact(exact):
 
 def test_a_posterior_that_is_too_sure_is_found_out(exact, monkeypatch):
     """The same merge with four times the evidence it has: 90 % intervals hold the truth in 59 % of cases."""
-    merged = db.Alignment.merged
+    merged = db.merging.Alignment.merged
 
     def boastful(found):
         honest = merged(found)
         return db.Posterior(honest.structure, {"mean": 4.0 * honest.contribution["mean"]})
 
-    monkeypatch.setattr(db.Alignment, "merged", boastful)
+    monkeypatch.setattr(db.merging.Alignment, "merged", boastful)
     plan = replace(EXACT, model=replace(EXACT.model, prior_variance=400.0))
-    report = db.try_plan(plan, data_sets=150)
+    report = db.checking.try_plan(plan, data_sets=150)
     covered, error = report.coverage["mean"]
     assert abs(covered - 0.59) < 4 * error
     ends = sum(report.ranks["mean"][0::19])
@@ -59,7 +59,7 @@ def test_intervals_of_ranks_hold_exactly_their_share():
 
 def test_improbable_values_count_neither_before_nor_after_calibration(monkeypatch):
     """What is left out of the one coverage is left out of the other, so that the two can be compared."""
-    plan, rng = db.Plan(CLUSTERS, sites=2, observations=40), np.random.default_rng
+    plan, rng = db.checking.Plan(CLUSTERS, sites=2, observations=40), np.random.default_rng
     both = trial(plan, rng(0))
     assert both.covered.keys() == both.covered_calibrated.keys() == {"components", "weights"}
     monkeypatch.setattr("decbayes.calibration.trials.likely", lambda family, values: np.zeros(np.shape(values), bool))
@@ -69,8 +69,8 @@ def test_improbable_values_count_neither_before_nor_after_calibration(monkeypatc
 
 def test_what_is_done_is_not_done_again(exact):
     told = []
-    half = db.try_plan(EXACT, data_sets=20)
-    whole = db.try_plan(EXACT, data_sets=30, done=half.trials, progress=told.append)
+    half = db.checking.try_plan(EXACT, data_sets=20)
+    whole = db.checking.try_plan(EXACT, data_sets=30, done=half.trials, progress=told.append)
     assert len(told) == 10
     assert whole.trials == exact.trials[:30]
 
@@ -85,8 +85,8 @@ def test_components_are_put_beside_the_true_ones(rng):
 
 
 def test_matches_of_clusters_far_apart_are_right(rng):
-    plan = db.Plan(CLUSTERS, sites=3, observations=40)
-    report = db.try_plan(plan, data_sets=8)
+    plan = db.checking.Plan(CLUSTERS, sites=3, observations=40)
+    report = db.checking.try_plan(plan, data_sets=8)
     assert report.right[0] > 0.9
     assert report.matches().right.mean() == pytest.approx(report.right[0], abs=0.05)
     assert all(0.0 <= said <= 1.0 for said, _, _ in report.reliability())
@@ -96,13 +96,13 @@ def test_matches_of_clusters_far_apart_are_right(rng):
 
 def test_topics_are_planned_by_words_and_rounds_go_through(rng):
     model = db.LatentDirichletAllocation(2, tuple("abcdefgh"), topic_prior=0.5)
-    one = trial(db.Plan(model, sites=2, observations=10, rounds=1, length=20), rng)
+    one = trial(db.checking.Plan(model, sites=2, observations=10, rounds=1, length=20), rng)
     assert set(one.covered) == {"topics"}
     assert len(one.ranks["topics"]) == BARS
 
 
 def test_advice_names_what_is_wrong():
-    plan = db.Plan(CLUSTERS, sites=50, observations=8)
+    plan = db.checking.Plan(CLUSTERS, sites=50, observations=8)
     matches = {name: [] for name in ("margins", "evidence", "losses", "overlaps", "right", "nowhere")} | {
         "right": [0.0, 1.0]
     }
@@ -127,8 +127,8 @@ def test_calibrated_intervals_of_a_plan_are_wider(rng):
     """Two clusters that overlap: the truth is drawn from a posterior that knows where they are."""
     model = db.GaussianMixture(2, variance=0.25, prior_variance=4.0, ascent=db.Ascent(restarts=1))
     points = rng.normal(np.array([-0.7, 0.7])[rng.integers(2, size=(4000, 1))], 0.5)
-    plan = db.Plan(model, sites=2, observations=100, truth=model.fit(points, rng=rng).posterior)
-    report = db.try_plan(plan, data_sets=12)
+    plan = db.checking.Plan(model, sites=2, observations=100, truth=model.fit(points, rng=rng).posterior)
+    report = db.checking.try_plan(plan, data_sets=12)
     assert report.calibrated.keys() == report.coverage.keys()
     assert report.calibrated["components"][0] > report.coverage["components"][0]
 
@@ -157,7 +157,7 @@ def test_plans_that_make_no_sense_are_refused(change):
 
 def test_what_cannot_be_simulated_is_said_before_the_work():
     with pytest.raises(NotCalibrated, match="no way to simulate"):
-        db.try_plan(replace(EXACT, length=20.0), data_sets=1)
+        db.checking.try_plan(replace(EXACT, length=20.0), data_sets=1)
 
 
 def test_ranks_do_not_depend_on_the_posteriors_labels(rng):

@@ -57,7 +57,7 @@ def test_the_error_of_a_score_per_word_is_that_of_a_jackknife_over_documents(rng
     posterior = model.fit(documents(rng, topics, 100), rng=rng).posterior
     held = documents(rng, topics, 40, length=20)
     scores = db.validate(model, [posterior], held)
-    observed, hidden = db.hold_out(held, share=0.5, rng=np.random.default_rng(0))
+    observed, hidden = db.checking.hold_out(held, share=0.5, rng=np.random.default_rng(0))
     values, words = model.log_predictive(posterior, observed, hidden), model.units(observed, hidden)
     assert scores.score(0) == pytest.approx(values.sum() / words.sum(), rel=1e-12)
     without = (values.sum() - values) / (words.sum() - words)
@@ -80,9 +80,9 @@ def unlike_sites(seed, sites=8, truth=12, seen=5, found=8):
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_ten_held_back_documents_per_site_find_twelve_topics(seed):
     model, shards, rng = unlike_sites(seed)
-    parts = [db.hold_back(model, shard, share=10 / 160) for shard in shards]
+    parts = [db.checking.hold_back(model, shard, share=10 / 160) for shard in shards]
     posteriors = [model.fit(kept, rng=rng).posterior for kept, _ in parts]
-    cuts = db.tree(posteriors).cuts(range(4, 25))
+    cuts = db.merging.tree(posteriors).cuts(range(4, 25))
     scores = sum(db.validate(model, cuts, held) for _, held in parts)
     assert scores.observations == 80
     choice = scores.choice()
@@ -93,7 +93,7 @@ def test_ten_held_back_documents_per_site_find_twelve_topics(seed):
 def test_where_the_score_rises_to_the_end_the_number_is_a_budget():
     model, shards, rng = unlike_sites(0, sites=4)
     posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
-    scores = sum(db.validate(model, db.tree(posteriors).cuts(range(2, 6)), shard) for shard in shards)
+    scores = sum(db.validate(model, db.merging.tree(posteriors).cuts(range(2, 6)), shard) for shard in shards)
     choice = scores.choice()
     assert (choice.name, choice.at_end) == (5, True)
     assert "as you can afford" in str(choice)
@@ -128,7 +128,7 @@ def test_nothing_held_back_has_no_score(rng, fitted):
 def test_scores_come_back_from_their_file(rng, fitted, tmp_path):
     scores = db.validate(POINTS, fitted, points(rng))
     scores.save(tmp_path / "a.scores")
-    back = db.Scores.load(tmp_path / "a.scores")
+    back = db.checking.Scores.load(tmp_path / "a.scores")
     assert (back.names, back.digests, back.observations, back.rule) == (
         scores.names,
         scores.digests,
@@ -158,7 +158,7 @@ def test_a_damaged_file_of_scores_is_refused(change, rng, fitted, tmp_path):
     db.validate(POINTS, fitted, points(rng)).save(path)
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(InvalidFile, match=r"is not a file of scores"):
-        db.Scores.load(path)
+        db.checking.Scores.load(path)
 
 
 HELD = [
@@ -174,8 +174,8 @@ HELD = [
 @pytest.mark.parametrize(("model", "draw"), HELD)
 def test_the_same_observations_are_held_back_each_time_and_none_is_lost(model, draw, rng):
     data = draw(rng)
-    kept, held = db.hold_back(model, data, share=0.1)
-    again = db.hold_back(model, data, share=0.1)
+    kept, held = db.checking.hold_back(model, data, share=0.1)
+    again = db.checking.hold_back(model, data, share=0.1)
     assert (model.count(kept), model.count(held)) == (37, 4)
     both = model.joined([kept, held])
 
@@ -190,10 +190,10 @@ def test_the_same_observations_are_held_back_each_time_and_none_is_lost(model, d
 def test_shares_that_make_no_sense_are_refused():
     for share in (-0.1, 1.0, "much"):
         with pytest.raises(ValueError, match="share is the part"):
-            db.hold_back(POINTS, np.zeros((3, 1)), share=share)
-    kept, held = db.hold_back(POINTS, np.zeros((3, 1)), share=0.0)
+            db.checking.hold_back(POINTS, np.zeros((3, 1)), share=share)
+    kept, held = db.checking.hold_back(POINTS, np.zeros((3, 1)), share=0.0)
     assert (len(kept), len(held)) == (3, 0)
-    kept, held = db.hold_back(POINTS, np.zeros((3, 1)), share=0.01)
+    kept, held = db.checking.hold_back(POINTS, np.zeros((3, 1)), share=0.01)
     assert (len(kept), len(held)) == (2, 1)
 
 
@@ -204,7 +204,7 @@ def test_members_hold_back_what_the_charter_says(rng):
         "g", "GaussianMean", {"dimension": 1}, {"a": member.public}, rules=Rules(validation=0.05), secret=b"s" * 32
     )
     data = rng.normal(size=(200, 1))
-    kept, held = db.hold_back(charter.model, data, share=0.05)
+    kept, held = db.checking.hold_back(charter.model, data, share=0.05)
     evidence = learn(charter, nothing(charter), "shard", data, rng).evidence
     assert (len(held), evidence.observations, evidence.units) == (10, 190, 190)
     assert evidence.posterior == Update(charter.model).learn(kept, nothing(charter).posterior, rng=rng)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import decbayes as db
-from decbayes.merging.columns import same_columns
-from decbayes.models.ascent import Fit, FitInterrupted
+from decbayes.merging.base.agreement import same_columns
+from decbayes.models.core.ascent import Fit, FitInterrupted
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_a_merge_says_who_has_what_and_keeps_names(run, sites):
     assert tuple(row["id"] for row in rows) == tuesday.ids
     assert {site["site"] for row in rows for site in row["sites"]} == {"a", "b"}
     assert sum(row["observations"] for row in rows) == pytest.approx(120.0)
-    assert tuesday == db.follow(monday, tuesday).posterior
+    assert tuesday == db.merging.follow(monday, tuesday).posterior
     assert (sites / "tree.svg").stat().st_size > 1000
 
 
@@ -151,7 +151,7 @@ def test_the_naive_merge_adds_components_as_they_are_labelled(run, sites):
     run("fit mixture b.csv --components 2 --columns x,y -o b.posterior")
     assert run("merge a.posterior b.posterior --naive -o n.posterior")[0] == 0
     loaded = [db.load(sites / f"{name}.posterior") for name in "ab"]
-    assert db.load(sites / "n.posterior") == db.product(loaded)
+    assert db.load(sites / "n.posterior") == db.merging.product(loaded)
 
 
 def test_topics_of_texts(run, tmp_path, rng):
@@ -245,7 +245,7 @@ def test_empty_slots_have_no_words_and_are_nobodys_duplicates(run, texts):
     for name in "ab":
         run(f"fit topics {name}.jsonl --topics 2 --vocabulary words.txt -o {name}.posterior")
     errors = run("merge a.posterior b.posterior --components 9 -o m.posterior")[2]
-    empty = db.load(texts / "m.posterior").untouched(db.CoupledSet(("topics",)))
+    empty = db.load(texts / "m.posterior").untouched(db.extending.CoupledSet(("topics",)))
     rows = run("show m.posterior")[1].split("which sites have it")[0].rstrip().splitlines()[-9:]
     assert [("(empty)" in row) for row in rows] == empty.tolist()
     assert empty.any()
@@ -306,7 +306,9 @@ def test_what_others_wrote_into_a_file_cannot_steer_the_terminal(run, tmp_path):
 def test_a_posterior_of_an_unknown_model_is_shown_and_merged_all_the_same(run, tmp_path):
     for model in ({"name": "GaussianMixture"}, {"name": ["no", "name"]}, {}):
         prior = {"rate": [[0.5, -1.0], [0.5, -1.0]]}
-        own = db.Structure({"rate": db.families.Gamma()}, prior, (db.CoupledSet(("rate",)),), model=model)
+        own = db.extending.Structure(
+            {"rate": db.families.Gamma()}, prior, (db.extending.CoupledSet(("rate",)),), model=model
+        )
         db.save(db.Posterior(own, {"rate": [[3.0, -1.0], [9.0, -1.0]]}), tmp_path / "a.posterior")
         assert run("merge a.posterior a.posterior -o m.posterior --explain")[0] == 0
         status, shown, _ = run("show m.posterior")

@@ -20,7 +20,7 @@ def fitted(tmp_path):
 
 
 def test_an_explanation_says_how_likely_matches_are_right(run, fitted, monkeypatch):
-    monkeypatch.setattr("decbayes.cli.telling.SIMULATED", 30)
+    monkeypatch.setattr("decbayes.cli.shared.alignments.SIMULATED", 30)
     files = "a.posterior b.posterior c.posterior"
     for name in "abc":
         others = " ".join(f"{other}.posterior" for other in "abc" if other != name)
@@ -51,7 +51,7 @@ def test_an_explanation_says_how_likely_matches_are_right(run, fitted, monkeypat
             "is not a file that `decbayes overlap` writes",
         ),
         ("merge a.posterior b.posterior -o m.posterior --naive --confidence", "--naive makes no alignment"),
-        ("calibrate mixture --sites 2 --observations 5", "components"),
+        ("plan mixture --sites 2 --observations 5", "components"),
         (
             "calibrate topics --sites 2 --observations 5 --topics 2 --like a.posterior",
             "not of LatentDirichletAllocation",
@@ -68,7 +68,7 @@ def test_mistakes_with_confidence_are_told_in_a_line(run, fitted, line, said):
 
 
 def test_a_plan_is_simulated_drawn_and_goes_on(run, fitted):
-    plan = "calibrate mixture --sites 3 --observations 20 --components 2 --dimension 1 --variance 1 --restarts 0"
+    plan = "plan mixture --sites 3 --observations 20 --components 2 --dimension 1 --variance 1 --restarts 0"
     status, shown, _ = run(f"{plan} --prior-variance 100 --data-sets 4 -o plan.json --picture plan.png")
     assert status == 0
     assert "90% intervals hold the truth" in shown
@@ -81,5 +81,5 @@ def test_a_plan_is_simulated_drawn_and_goes_on(run, fitted):
     assert after["data sets"][:4] == before["data sets"]
     status, _, errors = run(f"{plan} --prior-variance 50 --data-sets 6 -o plan.json")
     assert (status, "something else than figures of this plan" in errors) == (1, True)
-    like = "calibrate mixture --like a.posterior --sites 2 --observations 20 --restarts 0 --data-sets 2"
+    like = "plan mixture --like a.posterior --sites 2 --observations 20 --restarts 0 --data-sets 2"
     assert run(like)[0] == 0

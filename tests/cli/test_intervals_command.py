@@ -24,13 +24,13 @@ def merged(run):
 def test_parts_of_two_sites_calibrate_a_merge(run, sites):
     merged(run)
     for name in "ab":
-        status, _, errors = run(f"intervals m.posterior {name}.csv -o {name}.information")
+        status, _, errors = run(f"calibrate m.posterior {name}.csv -o {name}.information")
         assert (status, f"60 observations, no rows of {name}.csv" in errors, "think twice" in errors) == (
             0,
             True,
             False,
         )
-    status, printed, errors = run("intervals m.posterior a.information b.information -o c.posterior --level 0.5")
+    status, printed, errors = run("calibrate m.posterior a.information b.information -o c.posterior --level 0.5")
     assert status == 0
     assert "calibrated by linear response, 2 sites" in errors
     plain, found = db.load(sites / "m.posterior"), db.load(sites / "c.posterior")
@@ -43,7 +43,7 @@ def test_parts_of_two_sites_calibrate_a_merge(run, sites):
 def test_a_tiny_site_is_told_what_its_part_would_say(run, sites):
     merged(run)
     (sites / "tiny.csv").write_text("x\n0.1\n0.7\n")
-    assert "think twice" in run("intervals m.posterior tiny.csv -o tiny.information")[2]
+    assert "think twice" in run("calibrate m.posterior tiny.csv -o tiny.information")[2]
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_a_tiny_site_is_told_what_its_part_would_say(run, sites):
 )
 def test_what_makes_no_sense_is_refused(run, sites, line, message):
     merged(run)
-    run("intervals m.posterior a.csv -o a.information")
+    run("calibrate m.posterior a.csv -o a.information")
     (sites / "bad.information").write_bytes(b"nothing")
-    status, _, errors = run(f"intervals {line}")
+    status, _, errors = run(f"calibrate {line}")
     assert status > 0
     assert message in errors
 
@@ -69,6 +69,6 @@ def test_what_makes_no_sense_is_refused(run, sites, line, message):
 def test_topics_are_not_calibrated_through_files(run, sites):
     model = db.LatentDirichletAllocation(2, ("a", "b"))
     db.save(db.Posterior.of_prior(model.structure), sites / "t.posterior")
-    status, _, errors = run("intervals t.posterior a.csv -o a.information")
+    status, _, errors = run("calibrate t.posterior a.csv -o a.information")
     assert status > 0
     assert "calibrated by refits" in errors

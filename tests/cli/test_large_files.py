@@ -19,8 +19,7 @@ from decbayes.errors import InvalidData
 from decbayes.inputs import chunks, documents, filed, large
 from decbayes.inputs.documents import Choice, read_documents
 from decbayes.inputs.filed import FileArray, FileMatrix
-from decbayes.inputs.large import read_any_table
-from decbayes.inputs.points import read_points
+from decbayes.inputs.large import read_any_table, read_points
 from decbayes.inputs.tables import read_table
 
 POINTS = np.random.default_rng(1).normal(size=(23, 3)).round(6)
@@ -293,7 +292,7 @@ class TestUnfinished:
 
 def stop_after(monkeypatch, number, restart=0):
     """Ctrl-C after so many passes."""
-    from decbayes.cli.terminal import FitBar
+    from decbayes.cli.shared.terminal import FitBar
 
     def report(self, reached):
         if (reached.restart, reached.number) == (restart, number):

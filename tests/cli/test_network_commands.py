@@ -14,7 +14,7 @@ from parties import Means
 import decbayes as db
 from decbayes.cli import main
 from decbayes.files import load
-from decbayes.inputs.vocabularies import read_vocabulary
+from decbayes.inputs.documents import read_vocabulary
 from decbayes.merging import merge
 from decbayes.network import Charter, SqliteStore
 
@@ -65,7 +65,7 @@ def test_a_charter_reads_the_same_vocabulary_as_a_fit(command, tmp_path):
     assert command(*new, "--set", "topics=2", "--vocabulary", words, "--member", member)[0] == 0
     charter = Charter.load(tmp_path / "group.toml")
     assert charter.vocabulary == ("apple", "pear") == read_vocabulary(words).words
-    assert charter.model.recipe == read_vocabulary(words).recipe == db.Recipe(ngrams=2)
+    assert charter.model.recipe == read_vocabulary(words).recipe == db.texts.Recipe(ngrams=2)
 
 
 @pytest.mark.parametrize(

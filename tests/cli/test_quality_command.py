@@ -30,7 +30,7 @@ def test_counts_of_offices_add_up_to_the_coherence_on_all_documents(run, offices
     for name in "ab":
         assert run(f"quality m.posterior --data {name}.txt --top 4 --least 0 -o {name}.quality")[0] == 0
     status, shown, _ = run("quality m.posterior --counts a.quality b.quality --top 4 --json")
-    found = db.Quality(posterior, top=4)
+    found = db.texts.Quality(posterior, top=4)
     expected = found.co_occurrence([counts]).coherence()
     rows = [json.loads(line) for line in shown.splitlines()]
     assert status == 0
@@ -58,7 +58,7 @@ def test_show_and_explain_say_how_different_topics_are(run, offices, tmp_path):
 
 def test_show_and_merge_say_what_tells_topics_apart_and_how_coherent_they_are(run, offices, tmp_path):
     posterior, counts = offices
-    found = db.Quality(posterior, top=4)
+    found = db.texts.Quality(posterior, top=4)
     expected = found.co_occurrence([counts]).coherence()
     for name in "ab":
         run(f"quality m.posterior --data {name}.txt --top 4 --least 0 -o {name}.quality")
@@ -79,7 +79,7 @@ def test_show_and_merge_say_what_tells_topics_apart_and_how_coherent_they_are(ru
 
 def test_a_report_has_the_quality_of_topics(run, offices, tmp_path):
     posterior, counts = offices
-    found = db.Quality(posterior, top=4)
+    found = db.texts.Quality(posterior, top=4)
     expected = found.co_occurrence([counts]).coherence()
     for name in "ab":
         run(f"quality m.posterior --data {name}.txt --top 4 --least 0 -o {name}.quality")

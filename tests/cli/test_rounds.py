@@ -8,10 +8,10 @@ import pytest
 
 import decbayes as db
 from decbayes import devices
-from decbayes.cli import fit as fit_command
+from decbayes.cli.commands.everyday import fit as fit_command
 from decbayes.errors import InvalidFile, StructureMismatch
 from decbayes.files import load_note
-from decbayes.models import lda
+from decbayes.models.topics import lda
 from decbayes.updates.rounds import Round, Sent, check_once, together
 
 SITES = ("a", "b", "c")

@@ -19,7 +19,7 @@ import decbayes as db
 from decbayes.errors import InvalidData, InvalidStructure, MissingExtra
 from decbayes.inputs import recipes
 from decbayes.inputs.documents import Choice, read_documents
-from decbayes.inputs.stop_words import languages
+from decbayes.inputs.recipes import languages
 from decbayes.inputs.texts import LeftOut, Texts
 
 LETTERS = ["The pear, the plum & COVID19", "a plum of pears", "5g plum pear in 2024", "snake_case pear"]
@@ -84,19 +84,19 @@ def test_the_same_texts_are_counted_alike_wherever_they_are(name, tmp_path):
     ],
 )
 def test_words_are_two_letters_or_digits_with_a_letter(text, words):
-    assert db.Recipe().words(text) == words
+    assert db.texts.Recipe().words(text) == words
 
 
 def test_words_of_plain_ascii_are_those_of_the_expression(rng):
     for _ in range(200):
         text = "".join(rng.choice(list("abZ019_ -.'\n"), size=30))
         assert recipes.words_in(text) == recipes.WORDS.findall(text)
-        pieces = [piece for piece in db.Recipe().pieces(text) if db.Recipe().is_word(piece)]
-        assert pieces == db.Recipe().words(text)
+        pieces = [piece for piece in db.texts.Recipe().pieces(text) if db.texts.Recipe().is_word(piece)]
+        assert pieces == db.texts.Recipe().words(text)
 
 
 def test_recipes_say_how_texts_become_words():
-    assert db.Recipe(ngrams=3).words("red rose bloom") == [
+    assert db.texts.Recipe(ngrams=3).words("red rose bloom") == [
         "red",
         "rose",
         "bloom",
@@ -104,12 +104,12 @@ def test_recipes_say_how_texts_become_words():
         "rose bloom",
         "red rose bloom",
     ]
-    assert db.Recipe(lower=False).words("Red ROSE") == ["Red", "ROSE"]
-    assert db.Recipe(tokens=r"#\w+").words("see #Tag, and #two") == ["#tag", "#two"]
-    assert db.Recipe(tokens="characters").words("我喜欢covid19的") == ["我", "喜", "欢", "covid19", "的"]
-    for recipe in (db.Recipe(), db.Recipe(tokens="[a-z]+", ngrams=2, lower=False)):
-        assert db.Recipe.of(str(recipe)) == recipe == pickle.loads(pickle.dumps(recipe))
-    assert str(db.Recipe()) == ""
+    assert db.texts.Recipe(lower=False).words("Red ROSE") == ["Red", "ROSE"]
+    assert db.texts.Recipe(tokens=r"#\w+").words("see #Tag, and #two") == ["#tag", "#two"]
+    assert db.texts.Recipe(tokens="characters").words("我喜欢covid19的") == ["我", "喜", "欢", "covid19", "的"]
+    for recipe in (db.texts.Recipe(), db.texts.Recipe(tokens="[a-z]+", ngrams=2, lower=False)):
+        assert db.texts.Recipe.of(str(recipe)) == recipe == pickle.loads(pickle.dumps(recipe))
+    assert str(db.texts.Recipe()) == ""
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_recipes_say_how_texts_become_words():
 )
 def test_what_is_no_recipe_is_refused(settings, reason):
     with pytest.raises(InvalidStructure, match=reason):
-        db.Recipe(**settings)
+        db.texts.Recipe(**settings)
     with pytest.raises(InvalidStructure):
         db.LatentDirichletAllocation(2, ("a", "b"), recipe=json.dumps(settings))
 
@@ -151,7 +151,7 @@ def test_code_that_a_file_names_is_not_run(tmp_path, monkeypatch):
 
 def test_the_recipe_is_part_of_what_sites_agree_on():
     pairs, single = (db.LatentDirichletAllocation(2, ("a", "b"), recipe=recipe) for recipe in ('{"ngrams": 2}', ""))
-    assert db.model_for(pairs.structure).recipe == db.Recipe(ngrams=2)
+    assert db.model_for(pairs.structure).recipe == db.texts.Recipe(ngrams=2)
     assert single.structure == db.LatentDirichletAllocation(2, ("a", "b")).structure
     with pytest.raises(db.errors.StructureMismatch, match="recipe"):
         db.merge([db.Posterior.of_prior(model.structure) for model in (pairs, single)])
@@ -160,7 +160,7 @@ def test_the_recipe_is_part_of_what_sites_agree_on():
 def test_words_that_count(tmp_path):
     (tmp_path / "a.txt").write_text("red rose of may\nrose of red\nrose of rose\n", encoding="utf-8")
     stop = Choice(stop_words=frozenset({"of"}))
-    pairs = db.Recipe(ngrams=3)
+    pairs = db.texts.Recipe(ngrams=3)
     found = read_documents(tmp_path / "a.txt", recipe=pairs, choice=stop).vocabulary
     assert found == ("may", "red", "red rose", "rose", "rose of may", "rose of red", "rose of rose")
     most = Choice(most_words=2, stop_words=frozenset({"of"}))
@@ -176,7 +176,7 @@ def test_stop_words_come_by_language_and_hold_no_topics():
 
 
 def test_without_the_extra_the_remedy_is_named(monkeypatch):
-    monkeypatch.setattr("decbayes.inputs.stop_words.find_spec", lambda name: None)
+    monkeypatch.setattr("decbayes.inputs.recipes.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"pip install 'decbayes\[texts\]'"):
         languages()
 
@@ -237,7 +237,7 @@ def test_three_offices_share_words_and_recipe(run, tmp_path):
     assert run("merge a.posterior b.posterior c.posterior -o m.posterior")[0] == 0
     assert run("score a.jsonl m.posterior --columns body")[0] == 0
     merged = db.load(tmp_path / "m.posterior")
-    assert db.model_for(merged.structure).recipe == db.Recipe(ngrams=2)
+    assert db.model_for(merged.structure).recipe == db.texts.Recipe(ngrams=2)
     assert merged.structure.labels["topics"] == tuple(listed[1:])
     assert run("fit topics a.jsonl --columns body --topics 2 --ngrams 2 --vocabulary words.txt -o a.posterior")[0] == 0
     status, _, errors = run("fit topics a.jsonl --columns body --keep-case --vocabulary words.txt -o no.posterior")

@@ -10,9 +10,9 @@ from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.feature_extraction.text import CountVectorizer
 
 import decbayes as db
-from decbayes.cli import transform as transform_command
-from decbayes.cli.rows import number_lines
-from decbayes.models import transforms
+from decbayes.cli.commands.everyday import transform as transform_command
+from decbayes.cli.shared.outputs import number_lines
+from decbayes.models.core import transforms
 
 THEMES = ["vaccine dose ward nurse mask", "anchor mast tide crew quay", "pawn rook bishop clock gambit"]
 WORDS = tuple(sorted(" ".join(THEMES).split()))
@@ -40,7 +40,7 @@ def rows_of(path):
 
 def test_topics_of_texts_are_those_of_assign_in_the_order_of_the_input(run, topics, tmp_path, rng, monkeypatch):
     monkeypatch.setattr(transforms, "BLOCK", 7)
-    monkeypatch.setattr("decbayes.models.topic_sources.BLOCK", 7)
+    monkeypatch.setattr("decbayes.models.topics.sources.BLOCK", 7)
     texts = [*letters(rng, 30), "nothing known", ""]
     lines = [json.dumps({"text": text}) for text in texts]
     (tmp_path / "a.jsonl").write_text("\n".join([*lines[:5], "damaged", *lines[5:]]), encoding="utf-8")
@@ -146,7 +146,7 @@ def test_components_are_exported_with_probabilities_and_intervals(run, topics, t
     first = stored["parameters"][0]
     assert first["mean"] == topics.mean("topics")[0].max()
     assert first["lower"] < first["mean"] < first["upper"]
-    db.save(db.follow(topics, topics).posterior, tmp_path / "named.posterior")
+    db.save(db.merging.follow(topics, topics).posterior, tmp_path / "named.posterior")
     assert run("export named.posterior -o named.csv --top 1")[0] == 0
     assert [row["id"] for row in rows_of(tmp_path / "named.csv")] == list(db.load(tmp_path / "named.posterior").ids)
 
@@ -184,7 +184,7 @@ def test_an_interrupted_command_goes_on_where_it_was(run, topics, tmp_path, rng,
     """Interrupted before a block is written, or right after it: each row is there once in the end."""
     if name.endswith("parquet"):
         pytest.importorskip("pyarrow", reason="needs the parquet extra")
-    monkeypatch.setattr("decbayes.models.topic_sources.BLOCK", 7)
+    monkeypatch.setattr("decbayes.models.topics.sources.BLOCK", 7)
     (tmp_path / "a.txt").write_text("\n".join(letters(rng, 40)), encoding="utf-8")
     assert run(f"transform a.txt m.posterior -o whole-{name}")[0] == 0
     calls, columns, after = [], transform_command.first_columns, transform_command.Written.after
@@ -220,7 +220,7 @@ def table_of(path):
 
 
 def test_an_interrupted_command_on_other_data_begins_again(run, topics, tmp_path, rng, monkeypatch):
-    monkeypatch.setattr("decbayes.models.topic_sources.BLOCK", 7)
+    monkeypatch.setattr("decbayes.models.topics.sources.BLOCK", 7)
     (tmp_path / "a.txt").write_text("\n".join(letters(rng, 20)), encoding="utf-8")
     (tmp_path / "topics.csv.part").write_text("left over\n", encoding="utf-8")
     (tmp_path / "topics.csv.part.json").write_text('{"command": "another", "blocks": 2, "size": 9}')

@@ -24,15 +24,15 @@ def test_summed_scores_of_cuts_choose_the_number_of_components(run, fitted):
         line = f"validate {name}.csv a.posterior b.posterior --held-back 0.1 --cuts 2:7 -o {name}.scores"
         assert run(line)[0] == 0
     status, shown, _ = run("validate a.scores b.scores -o both.scores")
-    total = db.Scores.load(fitted / "both.scores")
+    total = db.checking.Scores.load(fitted / "both.scores")
     assert (status, total.observations, total.names) == (0, 24, (2, 3, 4, 5, 6, 7))
     assert f"choice {total.choice()}" in shown
     assert total.choice().name in (4, 5)
     posteriors = [db.load(fitted / f"{name}.posterior") for name in "ab"]
     model = db.model_for(posteriors[0].structure)
-    parts = [db.hold_back(model, model.read(fitted / f"{name}.csv"), share=0.1) for name in "ab"]
+    parts = [db.checking.hold_back(model, model.read(fitted / f"{name}.csv"), share=0.1) for name in "ab"]
     assert round(posteriors[0].contribution["weights"].sum()) == len(parts[0][0]) == 108
-    again = sum(db.validate(model, db.tree(posteriors).cuts(range(2, 8)), held) for _, held in parts)
+    again = sum(db.validate(model, db.merging.tree(posteriors).cuts(range(2, 8)), held) for _, held in parts)
     assert (total.sums == again.sums).all()
 
 

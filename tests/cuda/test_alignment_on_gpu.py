@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 
 import decbayes as db
 from decbayes.families import Dirichlet, dirichlet, dirichlet_cuda
-from decbayes.families.dirichlet_totals import DirichletTotals
+from decbayes.families.totals import DirichletTotals
 
 TOPICS, WORDS = 5, 300
 
@@ -14,7 +14,9 @@ TOPICS, WORDS = 5, 300
 @pytest.fixture
 def structure():
     prior = Dirichlet().natural(alpha=np.full((TOPICS, WORDS), 0.05))
-    return db.Structure({"topics": Dirichlet()}, {"topics": prior}, (db.CoupledSet(("topics",)),), sparse={"topics"})
+    return db.extending.Structure(
+        {"topics": Dirichlet()}, {"topics": prior}, (db.extending.CoupledSet(("topics",)),), sparse={"topics"}
+    )
 
 
 def contribution(rng, *, lowest=0.0):
@@ -50,13 +52,13 @@ def test_an_alignment_finds_what_it_finds_on_the_processor(gpu, structure, rng, 
         db.Posterior(structure, {"topics": csr_array(rng.poisson(300 * truth)[rng.permutation(TOPICS)].astype(float))})
         for _ in range(6)
     ]
-    expected = db.align(posteriors, solver=db.Matching(restarts=1))
+    expected = db.align(posteriors, solver=db.solvers.Matching(restarts=1))
     monkeypatch.setattr(dirichlet, "LARGE", 0)
     launched = []
     launch = gpu.launch
     monkeypatch.setattr(gpu, "launch", lambda *words, **options: (launched.append(words[1]), launch(*words, **options)))
     with db.use_device("cuda"):
-        found = db.align(posteriors, solver=db.Matching(restarts=1))
+        found = db.align(posteriors, solver=db.solvers.Matching(restarts=1))
     assert "place_gains" in launched
     assert found.merged().digest == expected.merged().digest
     np.testing.assert_allclose(found.objective[-1], expected.objective[-1], rtol=1e-12)

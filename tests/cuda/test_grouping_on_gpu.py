@@ -6,11 +6,13 @@ from scipy.sparse import csr_array
 
 import decbayes as db
 from decbayes.families import Dirichlet
-from decbayes.merging import division_cuda, grouping, grouping_cuda, joins
-from decbayes.merging.components import Components, bases
-from decbayes.merging.coupled import coupled_problem
-from decbayes.merging.division import divided
-from decbayes.merging.search import Search
+from decbayes.merging.base.components import Components, bases
+from decbayes.merging.base.coupled import coupled_problem
+from decbayes.merging.base.division import divided
+from decbayes.merging.grouping import grouping, joins
+from decbayes.merging.grouping.cuda import division as division_cuda
+from decbayes.merging.grouping.cuda import grouping as grouping_cuda
+from decbayes.merging.grouping.search import Search
 
 WORDS, SLOTS = 40, 4
 
@@ -18,7 +20,9 @@ WORDS, SLOTS = 40, 4
 @pytest.fixture
 def structure():
     prior = Dirichlet().natural(alpha=np.full((SLOTS, WORDS), 0.05))
-    return db.Structure({"topics": Dirichlet()}, {"topics": prior}, (db.CoupledSet(("topics",)),), sparse={"topics"})
+    return db.extending.Structure(
+        {"topics": Dirichlet()}, {"topics": prior}, (db.extending.CoupledSet(("topics",)),), sparse={"topics"}
+    )
 
 
 @pytest.fixture
@@ -108,8 +112,8 @@ def test_robust_merges_sum_what_they_have_weighed(gpu, small, structure, rng):
     loud = np.zeros((SLOTS, structure.prior["topics"].shape[1]))
     loud[:, 0] = 3000.0
     found = [*posteriors(structure, rng), db.Posterior(structure, {"topics": csr_array(loud)})]
-    expected = db.robust_merge(found)
+    expected = db.merging.robust_merge(found)
     with db.use_device("cuda"):
-        ours = db.robust_merge(found)
+        ours = db.merging.robust_merge(found)
     np.testing.assert_allclose(ours.weights, expected.weights, rtol=1e-8)
     np.testing.assert_allclose(ours.posterior.natural["topics"], expected.posterior.natural["topics"], rtol=1e-8)

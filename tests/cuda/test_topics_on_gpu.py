@@ -9,7 +9,8 @@ from scipy.sparse import csr_array, vstack
 
 import decbayes as db
 from decbayes.calibration.learning import fits
-from decbayes.models import topic_chunks_cuda, topic_search_cuda
+from decbayes.models.topics.cuda import chunks as topic_chunks_cuda
+from decbayes.models.topics.cuda import search as topic_search_cuda
 
 WORDS = 60
 VOCABULARY = tuple(f"word{w}" for w in range(WORDS))
@@ -107,7 +108,7 @@ def test_a_site_without_words_says_nothing(gpu, rng):
 def test_predictions_are_the_processors(gpu, rng):
     model = model_of(4)
     posterior = model.fit(corpus(rng), rng=rng).posterior
-    observed, held = db.hold_out(corpus(rng, 20), rng=rng)
+    observed, held = db.checking.hold_out(corpus(rng, 20), rng=rng)
     expected = (
         model.assign(posterior, observed),
         model.log_predictive(posterior, observed),
@@ -153,5 +154,5 @@ def test_refinement_refits_all_sites_in_the_same_launches(gpu, rng, monkeypatch)
     with db.use_device("cuda"):
         found = db.refine(few, shards, posteriors, rounds=2, rng=np.random.default_rng(0), schedule="parallel")
     assert names.count("expect_topics") == 2 * 3
-    held = db.hold_out(vstack(shards), rng=rng)
+    held = db.checking.hold_out(vstack(shards), rng=rng)
     assert model.score(found.merged, *held) == pytest.approx(model.score(expected.merged, *held), abs=1e-3)

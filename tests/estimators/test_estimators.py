@@ -84,7 +84,7 @@ def test_clusters_of_several_sites_are_the_true_ones(clouds):
     points, which, sites = clouds
     for covariance in ("full", "diagonal", "spherical"):
         found = estimators.GaussianMixture(2, covariance=covariance, random_state=0).fit(points, sites=sites)
-        assert db.adjusted_rand(found.predict(points), which) > 0.98
+        assert db.checking.adjusted_rand(found.predict(points), which) > 0.98
         np.testing.assert_allclose(found.predict_proba(points).sum(axis=1), 1.0)
         assert sorted(found.means_[:, 0].round()) == [-4, 4]
         assert found.weights_.sum() == pytest.approx(1.0)
@@ -214,7 +214,7 @@ def test_tables_of_any_columns_with_missing_values(rng):
     )
     frame.loc[::5, "age"] = np.nan
     found = estimators.LatentClasses(2, random_state=0).fit(frame, sites=np.arange(120) % 2)
-    assert db.adjusted_rand(found.predict(frame), which) > 0.9
+    assert db.checking.adjusted_rand(found.predict(frame), which) > 0.9
     assert {row["column"] for row in found.profiles()} >= {"colour", "visits", "age"}
 
 
@@ -226,7 +226,7 @@ def test_a_merge_from_elsewhere_is_held_by_an_estimator(clouds):
     merged = db.merge([here.posterior_, there.posterior_], components=2)
     assert here.holding(merged).score(points) > here.score(points)
     assert here.posterior_ != merged
-    with pytest.raises(db.DecbayesError, match="belongs to"):
+    with pytest.raises(db.errors.DecbayesError, match="belongs to"):
         here.holding(there.posterior_)
 
 
@@ -236,9 +236,9 @@ def test_rows_without_a_site_are_refused(clouds):
     with pytest.raises(ValueError, match="200 rows and 3 sites"):
         model.fit(points, sites=["a", "b", "c"])
     for missing in (np.r_[np.nan, np.zeros(199)], np.array([None, *"ab" * 99, "a"]), [pandas.NA, *"ab" * 99, "a"]):
-        with pytest.raises(db.DecbayesError, match="missing"):
+        with pytest.raises(db.errors.DecbayesError, match="missing"):
             model.fit(points, sites=missing)
-    with pytest.raises(db.DecbayesError, match="all strings or all numbers"):
+    with pytest.raises(db.errors.DecbayesError, match="all strings or all numbers"):
         model.fit(points, sites=np.array([1, *"ab" * 99, "a"], dtype=object))
 
 

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import expon, lomax
 
 import decbayes as db
-from decbayes.models import registry
+from decbayes.models.core import registry
 from decbayes.network import Charter, Identity
 from decbayes.network.simulation.simulator import Simulation
 from decbayes.network.simulation.topology import ring

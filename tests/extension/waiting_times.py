@@ -33,7 +33,7 @@ class ExponentialTimes:
 
 
 @dataclass(frozen=True)
-class WaitingTimes(db.Mixture):
+class WaitingTimes(db.extending.Mixture):
     """Clusters of waiting times: a mixture of exponential distributions."""
 
     prior_shape: Annotated[float, "Shape of a rate's Gamma prior."] = field(default=1.0, kw_only=True)

@@ -9,8 +9,8 @@ from scipy import stats
 from scipy.special import xlogy
 
 from decbayes.families import FAMILIES, Dirichlet
-from decbayes.models.likelihoods import FullCovariance, KnownVariance, SphericalCovariance
-from decbayes.models.real_likelihoods import DiagonalCovariance
+from decbayes.models.likelihoods.likelihood import FullCovariance, KnownVariance, SphericalCovariance
+from decbayes.models.likelihoods.real import DiagonalCovariance
 
 COMPONENTS, SLOTS = 7, 3
 # Nats: a slot that all components have left holds rounding, of which a peak makes a little more.

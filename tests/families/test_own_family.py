@@ -22,7 +22,9 @@ def test_all_laws_run_over_it():
 def test_it_is_fitted_saved_loaded_and_merged_like_any_other(rng, tmp_path):
     """Variances of two kinds of noise at three sites, whose merge is the conjugate posterior of all data."""
     prior = InverseGamma().natural(shape=np.full((2, 1), 2.0), scale=np.ones((2, 1)))
-    structure = db.Structure({"variance": InverseGamma()}, {"variance": prior}, (db.CoupledSet(("variance",)),))
+    structure = db.extending.Structure(
+        {"variance": InverseGamma()}, {"variance": prior}, (db.extending.CoupledSet(("variance",)),)
+    )
     noise = [rng.normal(0.0, [0.1, 5.0], size=(40, 2)) for _ in range(3)]
     paths = [tmp_path / f"{site}.posterior" for site in range(3)]
     for path, values, order in zip(paths, noise, ([0, 1], [1, 0], [0, 1]), strict=True):
@@ -53,12 +55,12 @@ class Unknown(Gamma):
 
 
 def test_what_could_not_be_read_again_is_not_written(rng, tmp_path):
-    structure = db.Structure({"rates": Unknown()}, {"rates": natural("Gamma", rng)})
+    structure = db.extending.Structure({"rates": Unknown()}, {"rates": natural("Gamma", rng)})
     posterior = db.Posterior.of_prior(structure)
     with pytest.raises(InvalidStructure, match=r"'rates' is Unknown, .* `decbayes.families.register\(Unknown\(\)\)`"):
         db.save(posterior, tmp_path / "a.posterior")
     assert list(tmp_path.iterdir()) == []
-    assert db.product([posterior, posterior]) == posterior
+    assert db.merging.product([posterior, posterior]) == posterior
 
 
 def test_a_file_with_an_unknown_family_says_what_to_do(rng):

@@ -16,7 +16,7 @@ from decbayes.interop import (
     to_arviz,
     to_ctfidf,
 )
-from decbayes.interop.projection import projected
+from decbayes.interop.draws import projected
 
 MIXTURE = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
 BUILT_IN = sorted(set(FAMILIES) - {"InverseGamma"})
@@ -38,7 +38,9 @@ def test_expected_statistics_determine_the_member_of_a_family(name, rng):
 def test_a_dirichlet_of_draws_is_the_likeliest(rng):
     """SciPy maximises the likelihood of the draws; that of the projection is as high."""
     draws = rng.dirichlet([0.5, 2.0, 7.0], size=400)
-    structure = db.Structure({"shares": Dirichlet()}, {"shares": Dirichlet().natural(alpha=[[1.0, 1.0, 1.0]])})
+    structure = db.extending.Structure(
+        {"shares": Dirichlet()}, {"shares": Dirichlet().natural(alpha=[[1.0, 1.0, 1.0]])}
+    )
     alpha = from_draws(structure, {"shares": draws}).posterior.parameters("shares")["alpha"][0]
 
     def loss(logs):
@@ -65,11 +67,13 @@ def test_correlations_are_stated_as_lost(rng):
     draws = rng.multivariate_normal([0.0, 0.0], [[1.0, r], [r, 1.0]], size=20000)[:, :, None]
     family = FAMILIES["DiagonalGaussian"]
     prior = family.natural(mean=np.zeros((2, 1)), variance=np.full((2, 1), 100.0))
-    structure = db.Structure({"x": family}, {"x": prior})
+    structure = db.extending.Structure({"x": family}, {"x": prior})
     found = from_draws(structure, {"x": draws})
     assert found.dependence == pytest.approx(-0.5 * np.log(1 - r**2), abs=0.02)
     full = FAMILIES["FullGaussian"]
-    whole = db.Structure({"x": full}, {"x": full.natural(mean=np.zeros((1, 2)), covariance=[100 * np.eye(2)])})
+    whole = db.extending.Structure(
+        {"x": full}, {"x": full.natural(mean=np.zeros((1, 2)), covariance=[100 * np.eye(2)])}
+    )
     together = from_draws(whole, {"x": draws[:, :, 0]})
     assert together.dependence == pytest.approx(0.0, abs=1e-9)
     covariance = together.posterior.parameters("x")["covariance"][0]
@@ -78,7 +82,7 @@ def test_correlations_are_stated_as_lost(rng):
 
 def test_heavy_tails_are_stated(rng):
     draws = np.exp(1.5 * rng.standard_normal((5000, 1, 1)))
-    structure = db.Structure({"rate": Gamma()}, {"rate": Gamma().natural(shape=[[1.0]], rate=[[1.0]])})
+    structure = db.extending.Structure({"rate": Gamma()}, {"rate": Gamma().natural(shape=[[1.0]], rate=[[1.0]])})
     found = from_draws(structure, {"rate": draws})
     assert found.spread["rate"][0] > 1.5
 
@@ -142,7 +146,7 @@ def test_moments_are_those_of_the_posterior(rng):
     found = posterior.parameters("coefficients")
     np.testing.assert_allclose(found["mean"][0], mean)
     np.testing.assert_allclose(found["covariance"][0], covariance)
-    rates = db.Structure({"rate": Gamma()}, {"rate": Gamma().natural(shape=[[1.0, 1.0]], rate=[[1.0, 1.0]])})
+    rates = db.extending.Structure({"rate": Gamma()}, {"rate": Gamma().natural(shape=[[1.0, 1.0]], rate=[[1.0, 1.0]])})
     of_rates = from_moments(rates, {"rate": ([[2.0, 3.0]], [[0.5, 0.25]])})
     np.testing.assert_allclose(of_rates.mean("rate"), [[2.0, 3.0]])
     np.testing.assert_allclose(of_rates.deviation("rate") ** 2, [[0.5, 0.25]])
@@ -150,7 +154,7 @@ def test_moments_are_those_of_the_posterior(rng):
 
 def test_a_beta_distribution_has_its_moments():
     beta = FAMILIES["Beta"]
-    structure = db.Structure({"share": beta}, {"share": beta.natural(alpha=[[1.0]], beta=[[1.0]])})
+    structure = db.extending.Structure({"share": beta}, {"share": beta.natural(alpha=[[1.0]], beta=[[1.0]])})
     posterior = from_moments(structure, {"share": ([[0.3]], [[0.01]])})
     assert np.ravel(posterior.mean("share")) == pytest.approx([0.3])
     assert np.ravel(posterior.deviation("share")) == pytest.approx([0.1])
@@ -184,13 +188,13 @@ def test_other_draws_are_refused(draws, words):
 def test_other_moments_are_refused():
     with pytest.raises(NotConvertible, match="same factors"):
         from_moments(MIXTURE.structure, {"components": (0.0, 1.0)})
-    weights = db.Structure({"weights": Weights()}, {"weights": Weights().natural(alpha=[1.0, 1.0])})
+    weights = db.extending.Structure({"weights": Weights()}, {"weights": Weights().natural(alpha=[1.0, 1.0])})
     with pytest.raises(NotConvertible, match="use from_draws"):
         from_moments(weights, {"weights": ([0.5, 0.5], [0.1, 0.1])})
 
 
 LINE = db.LogisticRegression("y", columns={"a": "real", "y": "yes/no"}).structure
-RATE = db.Structure({"coefficients": Gamma()}, {"coefficients": Gamma().natural(shape=[[1.0]], rate=[[1.0]])})
+RATE = db.extending.Structure({"coefficients": Gamma()}, {"coefficients": Gamma().natural(shape=[[1.0]], rate=[[1.0]])})
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_different_document_priors_count_as_learned(alpha, rng):
 
 def test_a_prior_of_words_that_each_model_has_learned_gives_way_to_a_common_one(rng):
     models = [fitted(counts(rng), eta="auto") for _ in range(2)]
-    with pytest.raises(db.DecbayesError, match="priors of 'topics' differ"):
+    with pytest.raises(db.errors.DecbayesError, match="priors of 'topics' differ"):
         db.merge([from_gensim(model) for model in models])
     brought = [from_gensim(model, topic_prior=0.05, vocabulary=VOCABULARY[::-1]) for model in models]
     total = sum(model.state.sstats.sum() for model in models)
@@ -120,7 +120,7 @@ def test_models_with_priors_and_numbers_of_topics_of_their_own_merge(rng):
         fitted(counts(rng), alpha="auto", eta="auto", num_topics=topics, random_state=topics)
         for topics in (TOPICS, TOPICS + 2)
     ]
-    posteriors = db.with_priors([from_gensim(model) for model in models], topic_prior="learn")
+    posteriors = db.texts.with_priors([from_gensim(model) for model in models], topic_prior="learn")
     merged = db.merge(posteriors)
     own = db.model_for(merged.structure)
     assert own.topics == TOPICS + 2

@@ -84,8 +84,8 @@ def test_relabelled_guides_merge_as_if_they_were_labelled_alike(posterior):
     order = [2, 0, 1]
     params = {name: value if np.ndim(value) == 0 else value[order] for name, value in PARAMS.items()}
     other = from_numpyro(observed, guide, params, np.zeros((5, D)), coupled=COUPLED, name="clusters")
-    merged = db.merge([posterior, other], solver=db.Matching())
-    twice = db.product([posterior, posterior])
+    merged = db.merge([posterior, other], solver=db.solvers.Matching())
+    twice = db.merging.product([posterior, posterior])
     for site in ("means", "rates", "shares", "offset"):
         rows = [np.sort(p.natural[site], axis=0) for p in (merged, twice)]
         np.testing.assert_allclose(rows[0], rows[1], rtol=1e-6)

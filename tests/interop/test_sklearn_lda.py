@@ -43,7 +43,7 @@ def test_an_imported_posterior_merges_with_native_ones(rng):
     native = model.fit(counts(rng), rng=rng).posterior
     imported = from_sklearn(estimator().fit(counts(rng)), vocabulary=VOCABULARY)
     merged = db.merge([native, imported])
-    observed, held = db.hold_out(counts(rng, 100), rng=rng)
+    observed, held = db.checking.hold_out(counts(rng, 100), rng=rng)
     alone = [model.score(posterior, observed, held) for posterior in (native, imported)]
     assert model.score(merged, observed, held) > max(alone) - 0.005
     assert merged.contribution["topics"].sum() == pytest.approx(2 * 120 * 40, rel=1e-6)

@@ -44,7 +44,7 @@ def test_counts_are_the_sums_of_stepmix_s_shares(patients):
     np.testing.assert_allclose(yes, shares.T @ frame["smoker"])
     ward = posterior.parameters("categorical")["alpha"] - 0.5
     np.testing.assert_allclose(ward[:, 0], shares.T @ (frame["ward"] == "a"))
-    assert db.adjusted_rand(kind, model.assign(posterior, frame)) > 0.9
+    assert db.checking.adjusted_rand(kind, model.assign(posterior, frame)) > 0.9
 
 
 def test_what_has_no_counterpart_is_refused(patients):

@@ -9,7 +9,7 @@ from structures import draw, everything, mixture, relabel, topics
 
 import decbayes as db
 from decbayes.families import Dirichlet, NormalGamma, Transitions, Weights
-from decbayes.merging.canonical import canonical_readings
+from decbayes.merging.base.canonical import canonical_readings
 
 
 def in_canonical_order(posterior):
@@ -40,7 +40,7 @@ def test_ranks_hold_no_digits_in_which_processors_differ(rng):
     assert evidence == float(f"{evidence:.6e}")
 
 
-@pytest.mark.parametrize("solver", [db.Matching(), db.Swaps(), db.Exhaustive()], ids=repr)
+@pytest.mark.parametrize("solver", [db.solvers.Matching(), db.solvers.Swaps(), db.solvers.Exhaustive()], ids=repr)
 def test_the_objective_is_that_of_all_factors_of_the_merge(solver, rng):
     posteriors = [draw(everything(), rng) for _ in range(3)]
     alignment = db.align(posteriors, solver=solver)
@@ -52,7 +52,7 @@ class Uneven:
     """A solver that proves much about three components and less about four."""
 
     def solve(self, problem):
-        return (db.Exhaustive() if problem.components == 3 else db.Swaps()).solve(problem)
+        return (db.solvers.Exhaustive() if problem.components == 3 else db.solvers.Swaps()).solve(problem)
 
 
 def test_of_several_sets_the_weakest_proof_is_stated(rng):
@@ -64,10 +64,10 @@ def test_of_several_sets_the_weakest_proof_is_stated(rng):
 def test_matching_goes_on_until_no_site_would_change(seed):
     rng = np.random.default_rng(seed)
     posteriors = [draw(mixture(5), rng) for _ in range(6)]
-    assert db.align(posteriors, solver=db.Matching(restarts=0)).optimality == "site"
+    assert db.align(posteriors, solver=db.solvers.Matching(restarts=0)).optimality == "site"
 
 
-@pytest.mark.parametrize("solver", [db.Matching(), db.Swaps(), db.Exhaustive()], ids=repr)
+@pytest.mark.parametrize("solver", [db.solvers.Matching(), db.solvers.Swaps(), db.solvers.Exhaustive()], ids=repr)
 def test_matched_components_go_where_evidence_outweighs_their_doubt(solver):
     """Words of the second site go together with the wrong topic's, because only there its doubt is outweighed."""
     structure = topics(2, 3)
@@ -137,7 +137,7 @@ def test_labels_of_states_change_no_rank_where_chains_are_sticky(rng):
         "states": NormalGamma().natural(mean=0 * one, strength=one, shape=one, rate=one),
     }
     families = {"start": Weights(), "moves": Transitions(), "states": NormalGamma()}
-    structure = db.Structure(families, prior, (db.CoupledSet(("start", "moves", "states")),))
+    structure = db.extending.Structure(families, prior, (db.extending.CoupledSet(("start", "moves", "states")),))
     for own in sticky_sites(rng):
         order = rng.permutation(states)
         other = {name: part[order] for name, part in own.items()} | {"moves": own["moves"][np.ix_(order, order)]}

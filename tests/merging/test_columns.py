@@ -7,7 +7,7 @@ import pytest
 
 import decbayes as db
 from decbayes.errors import StructureMismatch
-from decbayes.merging.columns import same_columns
+from decbayes.merging.base.agreement import same_columns
 
 WORDS = ("apple", "pear", "plum", "saw")
 PRIOR = np.array([0.1, 0.2, 0.3, 0.4])
@@ -30,7 +30,7 @@ FOUND = [[[9, 5, 2, 0], [0, 0, 1, 7]], [[0, 1, 0, 8], [6, 6, 1, 0]], [[7, 7, 0, 
 ORDERS = [WORDS, WORDS[::-1], ("plum", "apple", "saw", "pear")]
 
 
-@pytest.mark.parametrize("combine", [db.merge, db.product])
+@pytest.mark.parametrize("combine", [db.merge, db.merging.product])
 def test_sites_that_list_the_same_words_in_another_order_merge(combine):
     sites = [topics(words, counts) for words, counts in zip(ORDERS, FOUND, strict=True)]
     agreed = [topics(WORDS, counts) for counts in FOUND]
@@ -57,8 +57,8 @@ def test_other_words_are_refused_and_a_library_is_told_the_remedy(tmp_path):
     db.save(first, paths[0])
     db.save(second, paths[1])
     with pytest.raises(StructureMismatch, match="same names in another order; pass a list: `merge`"):
-        db.merge(db.Library(paths))
-    assert db.merge(list(db.Library(paths))) == db.merge([first, second])
+        db.merge(db.merging.Library(paths))
+    assert db.merge(list(db.merging.Library(paths))) == db.merge([first, second])
 
 
 def test_gaussians_with_columns_in_another_order_are_told_to_be_fitted_in_one():

@@ -9,8 +9,9 @@ from scipy.special import xlogy
 from structures import topics
 
 import decbayes as db
-from decbayes.merging import division, grouping
-from decbayes.merging.components import chunks
+from decbayes.merging.base import division
+from decbayes.merging.base.components import chunks
+from decbayes.merging.grouping import grouping
 from decbayes.symmetry import CoupledSet
 
 COUPLED = CoupledSet(("topics",))
@@ -38,7 +39,7 @@ def test_no_assignment_of_a_tiny_problem_is_better(seed):
     rng = np.random.default_rng(seed)
     truth = rng.dirichlet(np.full(8, 0.3), size=4)
     posteriors = [drawn(rng, truth, rng.choice(4, 2, replace=False)) for _ in range(3)]
-    found = db.align(posteriors, components=3, solver=db.Grouping(passes=0))
+    found = db.align(posteriors, components=3, solver=db.solvers.Grouping(passes=0))
     labels = np.concatenate([slots[COUPLED] for slots in found.assignments])
     best = max(information(posteriors, candidate, 3) for candidate in product(range(3), repeat=6))
     assert information(posteriors, labels, 3) == pytest.approx(best, rel=1e-12)
@@ -47,7 +48,7 @@ def test_no_assignment_of_a_tiny_problem_is_better(seed):
 def test_margins_are_what_the_best_other_slot_loses(rng):
     truth = rng.dirichlet(np.full(10, 0.3), size=3)
     posteriors = [drawn(rng, truth, (0, 1, 2, 0)) for _ in range(3)]
-    found = db.align(posteriors, components=3, solver=db.Grouping(passes=0))
+    found = db.align(posteriors, components=3, solver=db.solvers.Grouping(passes=0))
     labels = np.concatenate([slots[COUPLED] for slots in found.assignments])
     value = information(posteriors, labels, 3)
     margins = np.concatenate([margin[COUPLED] for margin in found.margins()])
@@ -73,9 +74,9 @@ def test_a_topic_that_is_two_is_divided_and_no_word_is_lost(rng):
     assert merged.sum() == pytest.approx(sum(each.contribution["topics"].sum() for each in posteriors))
     shares = merged / merged.sum(axis=1, keepdims=True)
     assert max(shares[0][:10].sum(), shares[0][10:].sum()) > 0.99
-    together = db.merge(posteriors, solver=db.Grouping(passes=0)).contribution["topics"].toarray()
+    together = db.merge(posteriors, solver=db.solvers.Grouping(passes=0)).contribution["topics"].toarray()
     assert max(together.min(axis=1)) > 0.0, "whole components would have mixed the two"
-    assert db.product(found.relabelled()).contribution["topics"].toarray() == pytest.approx(merged)
+    assert db.merging.product(found.relabelled()).contribution["topics"].toarray() == pytest.approx(merged)
 
 
 def test_a_site_that_fits_more_than_the_merge_keeps_loses_nothing(rng):
@@ -97,7 +98,7 @@ def test_files_and_memory_give_the_same_bits_in_one_piece_and_in_blocks(rng, tmp
     for path, site in zip(paths, sites, strict=True):
         db.save(site, path)
     at_once = db.merge(sites, components=5)
-    assert db.merge(db.Library(paths), components=5) == at_once
+    assert db.merge(db.merging.Library(paths), components=5) == at_once
     for module in (grouping, division):
         monkeypatch.setattr(module, "SITES_AT_A_TIME", 7)
     monkeypatch.setattr(grouping, "MOST_LOADED", 100)
@@ -105,7 +106,7 @@ def test_files_and_memory_give_the_same_bits_in_one_piece_and_in_blocks(rng, tmp
     monkeypatch.setattr(grouping, "chunks", lambda problem, many: read.append(many) or chunks(problem, many))
     in_blocks = db.merge(sites, components=5)
     assert set(read) == {7}
-    assert db.merge(db.Library(paths), components=5) == in_blocks
+    assert db.merge(db.merging.Library(paths), components=5) == in_blocks
     # On a problem this clear both find the same slots, whatever they are called.
     first, second = (np.sort(each.contribution["topics"].toarray().sum(axis=1)) for each in (at_once, in_blocks))
     np.testing.assert_allclose(first, second, rtol=0.02)

@@ -14,12 +14,11 @@ from test_grouping import COUPLED, drawn, information, posterior
 
 import decbayes as db
 from decbayes.errors import InvalidFile, InvalidPosterior, StructureMismatch
-from decbayes.merging import number
-from decbayes.merging.births import found_apart
-from decbayes.merging.components import Components, bases
-from decbayes.merging.coupled import coupled_problem
-from decbayes.merging.names import inherited
-from decbayes.merging.search import Search
+from decbayes.merging.base.components import Components, bases
+from decbayes.merging.base.coupled import coupled_problem
+from decbayes.merging.grouping import number
+from decbayes.merging.grouping.inherited_ids import inherited
+from decbayes.merging.grouping.search import Search, found_apart
 
 TRUTH = np.kron(np.eye(6), np.full(4, 0.25))
 
@@ -36,7 +35,7 @@ def topic_of(posterior):
 class TestTree:
     def test_cuts_are_those_of_its_linkage(self, rng):
         sites = [drawn(rng, TRUTH, rng.choice(6, 3, replace=False), 500) for _ in range(5)]
-        tree = db.tree(sites)
+        tree = db.merging.tree(sites)
         linkage = tree.linkage()
         assert is_valid_linkage(linkage)
         assert sorted(tree.sites().tolist()) == sorted([0, 1, 2, 3, 4] * 3)
@@ -48,35 +47,35 @@ class TestTree:
 
     def test_losses_are_those_of_the_information(self, rng):
         sites = [drawn(rng, TRUTH, (0, 1, 2), 500) for _ in range(3)]
-        tree = db.tree(sites)
+        tree = db.merging.tree(sites)
         apart = information(sites, np.arange(9), 9)
         for count in (1, 2, 5, 9):
             slots = np.concatenate([each[COUPLED] for each in tree.cut(count).assignments])
             assert tree.losses()[count - 1] == pytest.approx(apart - information(sites, slots, count), abs=1e-6)
 
     def test_more_slots_than_components_leave_some_empty(self, rng):
-        tree = db.tree([drawn(rng, TRUTH, (0, 1), 500) for _ in range(2)])
+        tree = db.merging.tree([drawn(rng, TRUTH, (0, 1), 500) for _ in range(2)])
         assert tree.cut(7).merged().untouched(COUPLED).sum() == 3
 
     def test_needs_components_that_share_a_prior(self):
         with pytest.raises(StructureMismatch, match="no one set"):
-            db.tree([db.Posterior.of_prior(everything())])
+            db.merging.tree([db.Posterior.of_prior(everything())])
 
 
 class TestFollow:
     def test_what_is_the_same_keeps_id_and_number(self, rng):
         before = merged_of(rng, (0, 1, 2, 3), (3, 2, 1, 0))
         after = merged_of(rng, (2, 0, 3, 1), (1, 0, 3, 2), (0, 3, 1, 2))
-        lineage = db.follow(before, after)
+        lineage = db.merging.follow(before, after)
         assert {event.kind for event in lineage.events} == {"kept"}
         np.testing.assert_array_equal(topic_of(lineage.posterior), topic_of(before))
-        again = db.follow(lineage.posterior, merged_of(rng, (3, 1, 0, 2)))
+        again = db.merging.follow(lineage.posterior, merged_of(rng, (3, 1, 0, 2)))
         assert again.posterior.ids == lineage.posterior.ids
         assert len(set(lineage.posterior.ids)) == 4
 
     def test_new_things_get_new_ids_and_lost_ones_are_gone(self, rng):
-        before = db.follow(*[merged_of(rng, (0, 1, 2))] * 2).posterior
-        lineage = db.follow(before, merged_of(rng, (1, 2, 5)))
+        before = db.merging.follow(*[merged_of(rng, (0, 1, 2))] * 2).posterior
+        lineage = db.merging.follow(before, merged_of(rng, (1, 2, 5)))
         kinds = {event.kind: event.id for event in lineage.events if event.kind != "kept"}
         lost = before.ids[int(np.flatnonzero(topic_of(before) == 0)[0])]
         new = lineage.posterior.ids[int(np.flatnonzero(topic_of(lineage.posterior) == 5)[0])]
@@ -87,8 +86,8 @@ class TestFollow:
         narrow = merged_of(rng, (0, 1))
         halves = TRUTH[0] * np.array([[2.0] * 2 + [0.6] * 22, [1.0] * 24])
         split = db.Posterior(topics(3, 24), {"topics": csr_array(np.vstack([1000 * halves, 2000 * TRUTH[1]]))})
-        (event,) = [event for event in db.follow(narrow, split).events if event.kind == "split"]
-        found = db.follow(narrow, split).posterior
+        (event,) = [event for event in db.merging.follow(narrow, split).events if event.kind == "split"]
+        found = db.merging.follow(narrow, split).posterior
         evidence = found.contribution["topics"].sum(axis=1)
         halves = [k for k in range(3) if topic_of(found)[k] == 0]
         new = found.ids.index(event.id)
@@ -96,7 +95,7 @@ class TestFollow:
         assert event.other == found.ids[next(k for k in halves if k != new)]
         assert event.share == pytest.approx(evidence[new] / evidence[halves].sum())
         assert "split off" in str(event)
-        back = db.follow(db.follow(narrow, split).posterior, merged_of(rng, (0, 1)))
+        back = db.merging.follow(db.merging.follow(narrow, split).posterior, merged_of(rng, (0, 1)))
         (event,) = [event for event in back.events if event.kind == "joined"]
         gone = found.ids.index(event.id)
         assert gone in halves
@@ -116,7 +115,7 @@ class TestFollow:
             for name in coupled.factors
         }
         other = db.Posterior(model.structure, {**posterior.contribution, **parts})
-        followed = db.follow(posterior, other).posterior
+        followed = db.merging.follow(posterior, other).posterior
         for name, expected in posterior.contribution.items():
             np.testing.assert_array_equal(followed.contribution[name], expected)
 
@@ -136,7 +135,7 @@ class TestFollow:
         )
         np.testing.assert_array_equal(topic_of(found.merged()), topic_of(before))
         np.testing.assert_array_equal(
-            db.product(found.relabelled()).contribution["topics"].toarray(),
+            db.merging.product(found.relabelled()).contribution["topics"].toarray(),
             found.merged().contribution["topics"].toarray(),
         )
 
@@ -144,9 +143,9 @@ class TestFollow:
         """Two slots are all there is, and something new has come: old slots share it, rather than give one up."""
         old = 100.0 * TRUTH[:2]
         sites = [posterior(np.vstack([0.1 * old, 60.0 * TRUTH[2:3]])), posterior(0.1 * old)]
-        plain = db.align(sites, components=2, solver=db.Grouping(passes=0)).assignments[0][COUPLED]
+        plain = db.align(sites, components=2, solver=db.solvers.Grouping(passes=0)).assignments[0][COUPLED]
         assert plain[0] == plain[1] != plain[2]
-        since = db.align(sites, components=2, since=posterior(old), solver=db.Grouping(passes=0))
+        since = db.align(sites, components=2, since=posterior(old), solver=db.solvers.Grouping(passes=0))
         assert [each[COUPLED].tolist()[:2] for each in since.assignments] == [[0, 1], [0, 1]]
 
     def test_a_slot_more_is_for_what_is_new(self):
@@ -213,13 +212,13 @@ class TestFollow:
         assert set(before.ids) <= set(after.ids)
 
     def test_fewer_slots_keep_what_can_be_kept(self, rng):
-        before = db.follow(*[merged_of(rng, (0, 1, 2, 3))] * 2).posterior
+        before = db.merging.follow(*[merged_of(rng, (0, 1, 2, 3))] * 2).posterior
         after = db.merge([drawn(rng, TRUTH, (3, 2), 500)], components=2, since=before)
         assert set(after.ids) == {before.ids[k] for k in range(4) if topic_of(before)[k] in (2, 3)}
 
     def test_other_structures_cannot_be_followed(self, rng):
         with pytest.raises(StructureMismatch, match="can be followed if"):
-            db.follow(posterior(np.ones((2, 5))), posterior(np.ones((2, 6))))
+            db.merging.follow(posterior(np.ones((2, 5))), posterior(np.ones((2, 6))))
 
 
 class TestIds:
@@ -247,7 +246,7 @@ class TestIds:
         """A component between two topics goes with the one that its id is of, unless it gains much elsewhere."""
         middle = 30.0 * TRUTH[0] + 31.0 * TRUTH[1]
         sites = [posterior(np.vstack([100.0 * TRUTH[0], 100.0 * TRUTH[1]])) for _ in range(2)]
-        between, solver = posterior(np.vstack([middle, 0.0 * middle])), db.Grouping(passes=0)
+        between, solver = posterior(np.vstack([middle, 0.0 * middle])), db.solvers.Grouping(passes=0)
         plain = db.align([*sites, between], solver=solver).assignments
         assert plain[2][COUPLED][0] == plain[0][COUPLED][1]
         named = [*(replace(site, ids=("a", "b")) for site in sites), replace(between, ids=("a", ""))]

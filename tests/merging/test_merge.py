@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 from structures import draw, everything, mixture, relabel, single, topics
 
 import decbayes as db
-from decbayes import CoupledSet
 from decbayes.errors import InvalidStructure, NothingToMerge, OutOfDomain, StructureMismatch, TooManyRelabellings
+from decbayes.extending import CoupledSet
 from decbayes.families import Dirichlet, IsotropicGaussian, Weights
 
 SOLVERS = [
-    db.Grouping(),
-    db.Matching(),
-    db.Matching(restarts=0),
-    db.Swaps(),
-    db.Exhaustive(),
-    db.Hierarchical(fan_in=2),
+    db.solvers.Grouping(),
+    db.solvers.Matching(),
+    db.solvers.Matching(restarts=0),
+    db.solvers.Swaps(),
+    db.solvers.Exhaustive(),
+    db.solvers.Hierarchical(fan_in=2),
 ]
 
 
@@ -53,7 +53,7 @@ def test_order_does_not_change_a_bit(solver, seed):
     posteriors = [draw(everything(), rng) for _ in range(4)]
     shuffled = [posteriors[i] for i in rng.permutation(4)]
     assert db.merge(posteriors, solver=solver) == db.merge(shuffled, solver=solver)
-    assert db.product(posteriors) == db.product(shuffled)
+    assert db.merging.product(posteriors) == db.merging.product(shuffled)
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
@@ -69,7 +69,7 @@ def test_labels_change_nothing_but_slot_order(solver, seed):
 def test_one_posterior_is_its_own_merge(seed):
     posterior = draw(everything(), np.random.default_rng(seed))
     assert db.merge([posterior]) == posterior
-    assert db.product([posterior]) == posterior
+    assert db.merging.product([posterior]) == posterior
     informed = everything().with_prior(posterior.natural)
     other = db.Posterior(informed, draw(everything(), np.random.default_rng(seed + 1)).contribution)
     assert db.merge([other]) == other
@@ -100,7 +100,7 @@ def test_doubt_under_a_prior_that_tells_components_apart_may_come_in_any_order(l
     topics = Dirichlet().natural(alpha=[[5.0, 5.0], [0.05, 5.0], [0.01, 0.01]])
     families = {"means": IsotropicGaussian(), "topics": Dirichlet()}
     sets = CoupledSet(("means",)), CoupledSet(("topics",))
-    structure = db.Structure(families, {"means": gaussian, "topics": topics}, sets)
+    structure = db.extending.Structure(families, {"means": gaussian, "topics": topics}, sets)
     posteriors = [
         db.Posterior(
             structure,
@@ -125,9 +125,10 @@ def test_evidence_beyond_all_bounds_may_come_in_any_order(rng):
 def test_the_seed_of_string_hashes_changes_nothing():
     """Two machines agree on the order of posteriors that bring equally much evidence."""
     program = """
-from decbayes import Posterior, Structure
+from decbayes import Posterior
+from decbayes.extending import Structure
 from decbayes.families import IsotropicGaussian
-from decbayes.merging.canonical import canonical_readings
+from decbayes.merging.base.canonical import canonical_readings
 family, names = IsotropicGaussian(), "abcdef"
 prior = family.natural(mean=[[0.0]], variance=1.0)
 structure = Structure({name: family for name in names}, {name: prior for name in names})
@@ -142,7 +143,7 @@ def test_any_iterable_of_posteriors_merges_alike(rng):
     posteriors = [draw(everything(), rng) for _ in range(3)]
     named = dict(zip("abc", posteriors, strict=True))
     assert db.merge(named.values()) == db.merge(iter(posteriors)) == db.merge(posteriors)
-    assert db.product(named.values()) == db.product(tuple(posteriors))
+    assert db.merging.product(named.values()) == db.merging.product(tuple(posteriors))
 
 
 def test_factors_without_symmetry_merge_as_they_are(rng):
@@ -176,7 +177,7 @@ def test_the_mixture_of_the_paper_is_merged_almost_as_well_as_fitted():
         merged = {
             "batch": model.fit(train, rng=rng).posterior,
             "amps": db.merge(posteriors),
-            "naive": db.product(posteriors),
+            "naive": db.merging.product(posteriors),
         }
         for method, posterior in merged.items():
             scores[method].append(model.log_predictive(posterior, held_out).mean())
@@ -201,7 +202,7 @@ def loss_elsewhere(alignment, agent, slot, places):
         if order[component] not in places:
             changed = list(alignment.assignments)
             changed[agent] = {coupled: np.array(order)}
-            others.append(db.objective(alignment.posteriors, changed))
+            others.append(db.merging.objective(alignment.posteriors, changed))
     return alignment.objective[-1] - max(others)
 
 
@@ -209,7 +210,7 @@ class TestMargins:
     def test_a_margin_is_what_the_next_best_assignment_loses(self, rng):
         structure = mixture(4)
         posteriors = [draw(structure, rng) for _ in range(3)]
-        alignment = db.align(posteriors, solver=db.Exhaustive())
+        alignment = db.align(posteriors, solver=db.solvers.Exhaustive())
         (coupled,) = structure.symmetry
         for agent, margins in enumerate(alignment.margins()):
             for slot, component in enumerate(alignment.permutations[agent][coupled]):
@@ -222,7 +223,7 @@ class TestMargins:
         nothing = np.zeros(3)
         sites = (shared, left, nothing, nothing), (nothing, right, nothing, shared), (nothing, nothing, shared, nothing)
         posteriors = [db.Posterior(topics(4, 3), {"topics": np.array(rows)}) for rows in sites]
-        alignment = db.align(posteriors, solver=db.Exhaustive())
+        alignment = db.align(posteriors, solver=db.solvers.Exhaustive())
         (coupled,) = alignment.posteriors[0].structure.symmetry
         filled, margins = alignment.filled(coupled), alignment.margins()
         for agent, relabelling in enumerate(alignment.permutations):
@@ -237,7 +238,7 @@ class TestMargins:
 
     def test_where_the_prior_tells_slots_apart_empty_ones_are_different_places(self, rng):
         uneven = topics(3, 4).with_prior({"topics": np.linspace(0.1, 2.0, 12).reshape(3, 4)})
-        alignment = db.align([draw(uneven, rng), db.Posterior.of_prior(uneven)], solver=db.Exhaustive())
+        alignment = db.align([draw(uneven, rng), db.Posterior.of_prior(uneven)], solver=db.solvers.Exhaustive())
         (coupled,) = uneven.symmetry
         expected = [loss_elsewhere(alignment, 0, slot, [slot]) for slot in range(3)]
         np.testing.assert_allclose(
@@ -247,10 +248,12 @@ class TestMargins:
     def test_an_assignment_that_is_not_optimal_has_negative_margins(self, rng):
         structure = mixture(3)
         posteriors = [draw(structure, rng) for _ in range(2)]
-        best = db.align(posteriors, solver=db.Matching())
+        best = db.align(posteriors, solver=db.solvers.Matching())
         (coupled,) = structure.symmetry
         wrong = [best.assignments[0], {coupled: np.roll(best.assignments[1][coupled], 1)}]
-        worse = db.Alignment(tuple(wrong), (db.objective(posteriors, wrong),), tuple(posteriors), (0, 1), structure)
+        worse = db.merging.Alignment(
+            tuple(wrong), (db.merging.objective(posteriors, wrong),), tuple(posteriors), (0, 1), structure
+        )
         gap = best.objective[-1] - worse.objective[-1]
         np.testing.assert_allclose(worse.margins()[1][coupled], -gap, rtol=1e-9)
 
@@ -272,28 +275,30 @@ class TestPadding:
     def test_padding_adds_components_that_saw_nothing(self, rng):
         small, large = mixture(2), mixture(4)
         posterior = draw(small, rng)
-        padded = db.pad(posterior, large)
+        padded = db.merging.pad(posterior, large)
         np.testing.assert_array_equal(padded.natural["means"][:2], posterior.natural["means"])
         np.testing.assert_array_equal(padded.natural["means"][2:], large.prior["means"][2:])
         assert padded.structure == large
         assert db.merge([padded, draw(large, rng)]).structure == large
 
     def test_sparse_factors_stay_sparse(self, rng):
-        padded = db.pad(draw(topics(2, 8), rng), topics(5, 8))
+        padded = db.merging.pad(draw(topics(2, 8), rng), topics(5, 8))
         assert padded.contribution["topics"].shape == (5, 8)
         assert padded.contribution["topics"].nnz == padded.contribution["topics"][:2].nnz
 
     def test_a_number_of_components_is_enough_where_they_share_a_prior(self, rng):
         posterior = draw(topics(2, 8), rng)
-        assert db.pad(posterior, 5) == db.pad(posterior, topics(5, 8))
-        assert db.pad(posterior, np.int64(2)) == posterior
-        np.testing.assert_array_equal(db.pad(posterior, 4).untouched(CoupledSet(("topics",))), [False] * 2 + [True] * 2)
+        assert db.merging.pad(posterior, 5) == db.merging.pad(posterior, topics(5, 8))
+        assert db.merging.pad(posterior, np.int64(2)) == posterior
+        np.testing.assert_array_equal(
+            db.merging.pad(posterior, 4).untouched(CoupledSet(("topics",))), [False] * 2 + [True] * 2
+        )
 
     def test_wider_merges_keep_apart_what_only_one_site_has_found(self):
         """Two sites share one topic; three slots hold the three different topics whole, two cannot."""
         shared, left, right = np.eye(3) * 90.0
         sites = [db.Posterior(topics(2, 3), {"topics": np.array(rows)}) for rows in ((shared, left), (right, shared))]
-        wide = db.merge(db.pad(site, 3) for site in sites).contribution["topics"].toarray()
+        wide = db.merge(db.merging.pad(site, 3) for site in sites).contribution["topics"].toarray()
         assert sorted(map(tuple, wide)) == sorted(map(tuple, (2 * shared, left, right)))
         assert db.merge(sites).contribution["topics"].toarray().max(axis=1).sum() < wide.max(axis=1).sum()
 
@@ -314,7 +319,7 @@ class TestPadding:
                 if slots == "grouped":
                     merged = db.merge(sites)
                 else:
-                    merged = db.merge(sites, components=slots, solver=db.Matching())
+                    merged = db.merge(sites, components=slots, solver=db.solvers.Matching())
                 lost.append(batch - db.model_for(merged.structure).log_predictive(merged, new).mean())
         assert np.mean(losses["grouped"]) < 0.01
         assert max(losses["grouped"]) < 0.1
@@ -326,24 +331,24 @@ class TestPadding:
         uneven = topics(2, 8).with_prior({"topics": np.linspace(0.1, 1.0, 16).reshape(2, 8)})
         for structure in (uneven, everything()):
             with pytest.raises(InvalidStructure, match="Build the structure"):
-                db.pad(draw(structure, rng), 9)
+                db.merging.pad(draw(structure, rng), 9)
         with pytest.raises(StructureMismatch, match="the larger one must be the target"):
-            db.pad(draw(topics(2, 8), rng), 1)
+            db.merging.pad(draw(topics(2, 8), rng), 1)
 
     @pytest.mark.parametrize(
         "target", [mixture(2), topics(5, 8), single("Beta", 4, 2)], ids=["smaller", "other", "another"]
     )
     def test_only_the_number_of_components_may_differ(self, target, rng):
         with pytest.raises(StructureMismatch, match="padded"):
-            db.pad(draw(mixture(3), rng), target)
+            db.merging.pad(draw(mixture(3), rng), target)
 
     def test_factors_that_are_not_relabelled_together_elsewhere_are_no_padding(self, rng):
         """Rows of one factor cannot be cut without those of the other."""
         coupled, free = mixture(3), mixture(2)
         prior = {"means": free.prior["means"], "weights": coupled.prior["weights"]}
-        loose = db.Structure(coupled.families, prior, (), model=dict(coupled.model))
+        loose = db.extending.Structure(coupled.families, prior, (), model=dict(coupled.model))
         for call in (
-            lambda: db.pad(draw(loose, rng), coupled),
+            lambda: db.merging.pad(draw(loose, rng), coupled),
             lambda: db.merge([draw(coupled, rng), draw(loose, rng)]),
         ):
             with pytest.raises(StructureMismatch):
@@ -351,14 +356,14 @@ class TestPadding:
 
     def test_numbers_of_components_may_differ_but_nothing_else(self, rng):
         posteriors = [draw(mixture(3), rng), draw(mixture(4), rng)]
-        for solver in (None, db.Matching()):
+        for solver in (None, db.solvers.Matching()):
             assert db.merge(posteriors, solver=solver).structure == mixture(4)
             assert db.merge(posteriors, components=6, solver=solver).structure == mixture(6)
         assert db.merge(posteriors, components=2).structure == mixture(2)
         with pytest.raises(StructureMismatch, match="at least 4 slots are needed"):
-            db.merge(posteriors, components=3, solver=db.Matching())
+            db.merge(posteriors, components=3, solver=db.solvers.Matching())
         with pytest.raises(StructureMismatch, match="3 × 2 in one and 4 × 2 in the other"):
-            db.product(posteriors)
+            db.merging.product(posteriors)
         with pytest.raises(StructureMismatch, match=r"other\. Posteriors merge only"):
             db.merge([draw(topics(3, 8), rng), draw(topics(4, 9), rng)])
 
@@ -376,7 +381,7 @@ class TestSymmetrized:
                     for name, family in posterior.structure.families.items()
                 )
                 expected = np.logaddexp(expected, density - np.log(6 * 24))
-        np.testing.assert_allclose(db.symmetrize(posterior).log_density(draws), expected, rtol=1e-9)
+        np.testing.assert_allclose(db.merging.symmetrize(posterior).log_density(draws), expected, rtol=1e-9)
 
     @pytest.mark.parametrize("structure", [everything(), single("NormalWishart", 3, 2), single("NormalGamma", 3, 2)])
     def test_samples_treat_all_components_alike(self, structure, rng):
@@ -384,7 +389,7 @@ class TestSymmetrized:
         for coupled in structure.symmetry:
             name = coupled.factors[0]
             family = structure.families[name]
-            draws = family.statistics(db.symmetrize(posterior).sample(20_000, rng)[name])
+            draws = family.statistics(db.merging.symmetrize(posterior).sample(20_000, rng)[name])
             overall = family.mean(posterior.natural[name]).mean(axis=0)
             error = draws.std(axis=0) / np.sqrt(len(draws))
             assert (np.abs(draws.mean(axis=0) - overall) < 5 * error).all()
@@ -395,13 +400,13 @@ class TestSymmetrized:
             "means": IsotropicGaussian().natural(mean=[[-50.0], [0.0], [50.0]], variance=1e-4),
             "weights": Weights().natural(alpha=[1e6, 1e7, 1e8]),
         }
-        draws = db.symmetrize(db.Posterior.from_natural(structure, far)).sample(50, rng)
+        draws = db.merging.symmetrize(db.Posterior.from_natural(structure, far)).sample(50, rng)
         order = np.argsort(draws["means"][:, :, 0], axis=1)
         np.testing.assert_array_equal(order, np.argsort(draws["weights"], axis=1))
         assert len({tuple(row) for row in order}) == 6
 
     def test_many_components_have_samples_but_no_density(self, rng):
-        symmetric = db.symmetrize(draw(mixture(30), rng))
+        symmetric = db.merging.symmetrize(draw(mixture(30), rng))
         draws = symmetric.sample(2, rng)
         with pytest.raises(TooManyRelabellings, match="30!"):
             symmetric.log_density(draws)
@@ -409,7 +414,7 @@ class TestSymmetrized:
 
 class TestBadInput:
     def test_nothing_to_merge(self):
-        for merge in (db.merge, db.product, db.align):
+        for merge in (db.merge, db.merging.product, db.align):
             with pytest.raises(NothingToMerge, match="no posteriors"):
                 merge([])
 
@@ -420,7 +425,7 @@ class TestBadInput:
         with pytest.raises(OutOfDomain, match=r"'topics', component 0: posterior 1, 2 is less certain"):
             db.merge([honest, doubtful, doubtful])
         with pytest.raises(OutOfDomain, match="posterior 1, 2"):
-            db.product([honest, doubtful, doubtful])
+            db.merging.product([honest, doubtful, doubtful])
 
     def test_a_doubtful_component_goes_where_evidence_outweighs_it(self):
         structure = topics(2, 2)
@@ -447,7 +452,7 @@ class TestBadInput:
             db.merge(posteriors)
 
     def test_different_vocabularies_are_refused(self, rng):
-        other = db.Structure(
+        other = db.extending.Structure(
             topics(2, 8).families, topics(2, 8).prior, topics(2, 8).symmetry, {"topics": tuple("abcdefgh")}, {"topics"}
         )
         with pytest.raises(StructureMismatch, match="column 0 is 'word0' in one and 'a' in the other"):
@@ -457,6 +462,6 @@ class TestBadInput:
         posteriors = [draw(mixture(3), rng) for _ in range(2)]
         (coupled,) = mixture(3).symmetry
         with pytest.raises(StructureMismatch, match="from 0 to 2"):
-            db.objective(posteriors, [{coupled: np.arange(3)}, {coupled: np.arange(1, 4)}])
+            db.merging.objective(posteriors, [{coupled: np.arange(3)}, {coupled: np.arange(1, 4)}])
         with pytest.raises(StructureMismatch, match="2 posteriors and 1"):
-            db.objective(posteriors, [{coupled: np.arange(3)}])
+            db.merging.objective(posteriors, [{coupled: np.arange(3)}])

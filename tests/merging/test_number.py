@@ -7,11 +7,11 @@ from scipy.special import xlogy
 from structures import mixture, topics
 
 import decbayes as db
-from decbayes.merging import number
-from decbayes.merging.components import Components, bases
-from decbayes.merging.coupled import coupled_problem
-from decbayes.merging.number import Look
-from decbayes.merging.search import Search
+from decbayes.merging.base.components import Components, bases
+from decbayes.merging.base.coupled import coupled_problem
+from decbayes.merging.grouping import number
+from decbayes.merging.grouping.number import Look
+from decbayes.merging.grouping.search import Search
 
 WORDS = 40
 TRUTH = np.kron(np.eye(5), np.arange(8.0, 0.0, -1.0)) / 36.0

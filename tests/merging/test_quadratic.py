@@ -11,7 +11,7 @@ from structures import relabel
 import decbayes as db
 from decbayes.errors import TooManyRelabellings
 from decbayes.families import Dirichlet, Transitions, Weights
-from decbayes.merging.quadratic import Match
+from decbayes.merging.matching.quadratic import Match
 
 FACTORS = ("emission", "start", "transitions")
 
@@ -19,14 +19,14 @@ FACTORS = ("emission", "start", "transitions")
 def chains(states, letters=4, *, stickiness=1.0):
     """The structure of a hidden Markov model that emits letters."""
     alpha = 0.5 + stickiness * np.eye(states)
-    return db.Structure(
+    return db.extending.Structure(
         families={"emission": Dirichlet(), "start": Weights(), "transitions": Transitions()},
         prior={
             "emission": Dirichlet().natural(alpha=np.full((states, letters), 0.5)),
             "start": Weights().natural(alpha=np.ones(states)),
             "transitions": Transitions().natural(alpha=alpha),
         },
-        symmetry=(db.CoupledSet(FACTORS),),
+        symmetry=(db.extending.CoupledSet(FACTORS),),
     )
 
 
@@ -94,7 +94,7 @@ def test_no_alignment_of_chains_exceeds_the_bound_and_copies_reach_it(sticky, rn
         posteriors = [db.Posterior(structure, dict(each.contribution)) for each in sites(3, 2, rng)]
         orders = [np.array(order) for order in permutations(range(3))]
         values = [
-            db.product(
+            db.merging.product(
                 [relabelled(each, order) for each, order in zip(posteriors, choice, strict=True)]
             ).log_partition()
             for choice in product(orders, repeat=2)
@@ -163,9 +163,11 @@ def test_states_of_one_site_that_share_a_slot_have_their_moves_among_them_added_
     structure = chains(3)
     moves = np.array([[5.0, 1.0, 2.0], [3.0, 4.0, 6.0], [7.0, 8.0, 9.0]])
     parts = {"emission": np.eye(3, 4) * 9, "start": np.ones((3, 1)), "transitions": moves}
-    coupled = db.CoupledSet(FACTORS)
+    coupled = db.extending.CoupledSet(FACTORS)
     alignment = db.align([db.Posterior(structure, parts)])
-    together = db.Alignment(({coupled: np.array([0, 0, 2])},), (), alignment.posteriors, (0,), structure).merged()
+    together = db.merging.Alignment(
+        ({coupled: np.array([0, 0, 2])},), (), alignment.posteriors, (0,), structure
+    ).merged()
     expected = np.zeros((3, 3))
     expected[0, 0], expected[0, 2] = 5 + 1 + 3 + 4, 2 + 6
     expected[2, 0], expected[2, 2] = 7 + 8, 9
@@ -178,7 +180,7 @@ def test_sites_with_fewer_states_are_padded_on_both_sides(rng):
     assert merged.contribution["transitions"].shape == (4, 4)
     total = wide.contribution["transitions"].sum() + narrow.contribution["transitions"].sum()
     assert merged.contribution["transitions"].sum() == pytest.approx(total)
-    assert db.pad(narrow, 4).structure == wide.structure
+    assert db.merging.pad(narrow, 4).structure == wide.structure
     few = db.merge([wide, wide], components=2)
     assert few.contribution["transitions"].shape == (2, 2)
     assert few.contribution["transitions"].sum() == pytest.approx(2 * wide.contribution["transitions"].sum())
@@ -195,17 +197,17 @@ def test_a_prior_is_exchangeable_if_staying_is_all_that_it_tells_apart():
 
 def test_other_solvers_leave_transitions_out_and_say_what_the_merge_is_worth(rng):
     posteriors = sites(4, 3, rng, alike=0.0)
-    for solver in (db.Matching(), db.Swaps(), db.Grouping()):
+    for solver in (db.solvers.Matching(), db.solvers.Swaps(), db.solvers.Grouping()):
         found = db.align(posteriors, solver=solver)
         assert found.objective[-1] == pytest.approx(found.merged().log_partition(), rel=1e-10)
-    assert all(np.isfinite(each[db.CoupledSet(FACTORS)]).all() for each in db.align(posteriors).margins())
+    assert all(np.isfinite(each[db.extending.CoupledSet(FACTORS)]).all() for each in db.align(posteriors).margins())
 
 
 @pytest.mark.parametrize("states", [4, 7])
 def test_margins_are_what_j_loses_by_the_next_best_relabelling_of_one_site(states, rng):
     posteriors = sites(states, 3, rng, alike=0.9)
     found = db.align(posteriors)
-    coupled = db.CoupledSet(FACTORS)
+    coupled = db.extending.CoupledSet(FACTORS)
     placed = [each[coupled] for each in found.assignments]
     parts = [[posterior.contribution[name] for name in FACTORS] for posterior in posteriors]
 
@@ -227,7 +229,7 @@ def test_margins_are_what_j_loses_by_the_next_best_relabelling_of_one_site(state
 
 def test_a_site_alone_has_no_other_slot_for_its_states(rng):
     (margins,) = db.align(sites(3, 1, rng)).margins()
-    assert np.isposinf(margins[db.CoupledSet(FACTORS)]).all()
+    assert np.isposinf(margins[db.extending.CoupledSet(FACTORS)]).all()
 
 
 def swapped(slots):
@@ -241,7 +243,7 @@ def swapped(slots):
 
 def test_a_symmetrised_density_of_chains_is_refused_and_draws_move_rows_and_columns(rng):
     (posterior,) = sites(3, 1, rng)
-    symmetrised = db.symmetrize(posterior)
+    symmetrised = db.merging.symmetrize(posterior)
     draws = symmetrised.sample(4000, rng)
     stays = np.diagonal(draws["transitions"], axis1=1, axis2=2)
     expected = np.diag(posterior.mean("transitions")).mean()

@@ -5,10 +5,10 @@ import pytest
 from structures import draw, mixture, topics
 
 import decbayes as db
-from decbayes.merging.coupled import coupled_problem
-from decbayes.merging.matching import improve
-from decbayes.merging.placement import Placement
-from decbayes.merging.problem import worthwhile
+from decbayes.merging.base.coupled import coupled_problem
+from decbayes.merging.base.problem import worthwhile
+from decbayes.merging.matching.matching import improve
+from decbayes.merging.matching.placement import Placement
 
 
 def of_all_sizes(structure, rng):
@@ -36,7 +36,9 @@ class TestSumsAnew:
             assert placement.objective() == exact
         assert drifted, "there was nothing to refresh"
 
-    @pytest.mark.parametrize("solver", [db.Matching(), db.Swaps(), db.Hierarchical(fan_in=2)], ids=repr)
+    @pytest.mark.parametrize(
+        "solver", [db.solvers.Matching(), db.solvers.Swaps(), db.solvers.Hierarchical(fan_in=2)], ids=repr
+    )
     def test_a_solver_states_j_of_its_assignments_to_the_last_bit(self, structure, solver, rng):
         for _ in range(20):
             problem = problem_of(structure, rng)
@@ -54,7 +56,7 @@ class TestTolerance:
         rows = np.array([[1e6, 1e6, 5.0, 0.0], [1e6, 1e6, 0.0, 5.0]])
         return [db.Posterior(topics(2, 4), {"topics": part}) for part in (rows, rows[::-1], rows)]
 
-    @pytest.mark.parametrize("search", [db.Swaps().solve, lambda problem: improve(as_numbered(problem))])
+    @pytest.mark.parametrize("search", [db.solvers.Swaps().solve, lambda problem: improve(as_numbered(problem))])
     def test_small_improvements_are_made(self, search):
         problem = coupled_problem(self.posteriors(), topics(2, 4).symmetry[0], topics(2, 4))
         assignments = search(problem).slots
@@ -65,7 +67,7 @@ class TestTolerance:
         posteriors, (coupled,) = self.posteriors(), topics(2, 4).symmetry
         same, other = np.array([0, 1]), np.array([1, 0])
         right, left = (
-            db.objective(posteriors, [{coupled: order} for order in orders])
+            db.merging.objective(posteriors, [{coupled: order} for order in orders])
             for orders in ((same, other, same), (same, same, same))
         )
         assert 1.0 < right - left < 1e-5 * abs(right)

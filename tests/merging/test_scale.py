@@ -16,8 +16,8 @@ from structures import draw, everything, mixture, topics
 import decbayes as db
 from decbayes import files, workers
 from decbayes.families import Dirichlet
-from decbayes.merging.coupled import coupled_problem
-from decbayes.merging.placement import Placement
+from decbayes.merging.base.coupled import coupled_problem
+from decbayes.merging.matching.placement import Placement
 
 
 def news(agents, rng, *, components=6, words=300, tokens=400):
@@ -100,10 +100,10 @@ class TestWorkers:
     def test_threads_do_not_change_a_bit(self, rng, monkeypatch):
         posteriors = news(12, rng)
         with joblib.parallel_config(n_jobs=1):
-            alone = db.align(posteriors, solver=db.Matching(restarts=2))
+            alone = db.align(posteriors, solver=db.solvers.Matching(restarts=2))
         monkeypatch.setattr(workers, "WORTH_A_THREAD", 1)
         with joblib.parallel_config(n_jobs=3):
-            together = db.align(posteriors, solver=db.Matching(restarts=2))
+            together = db.align(posteriors, solver=db.solvers.Matching(restarts=2))
         assert together.objective == alone.objective
         assert together.merged() == alone.merged()
 
@@ -118,7 +118,7 @@ class TestWorkers:
         assert os.waitpid(child, 0)[1] == 0
 
     def test_loky_changes_nothing(self, rng):
-        posteriors, solver = news(20, rng), db.Hierarchical(fan_in=3)
+        posteriors, solver = news(20, rng), db.solvers.Hierarchical(fan_in=3)
         with joblib.parallel_config("loky", n_jobs=2):
             assert db.merge(posteriors, solver=solver) == db.merge(posteriors, solver=solver)
             # What watches the progress cannot be sent to another process, and need not be.
@@ -127,7 +127,7 @@ class TestWorkers:
 
     def test_a_dask_cluster_changes_nothing(self, rng):
         distributed = pytest.importorskip("distributed", reason="the extra `dask` is not installed")
-        posteriors, solver = news(20, rng), db.Hierarchical(fan_in=3)
+        posteriors, solver = news(20, rng), db.solvers.Hierarchical(fan_in=3)
         cluster = distributed.LocalCluster(
             n_workers=1, threads_per_worker=2, dashboard_address=None, host="127.0.0.1", processes=True
         )
@@ -142,7 +142,7 @@ class TestLibrary:
         posteriors = [draw(everything(), rng) for _ in range(7)]
         for index, posterior in enumerate(posteriors):
             db.save(posterior, tmp_path / f"{index}.posterior")
-        return posteriors, db.Library(sorted(tmp_path.glob("*.posterior")))
+        return posteriors, db.merging.Library(sorted(tmp_path.glob("*.posterior")))
 
     def test_a_library_is_the_sequence_of_its_files(self, saved):
         posteriors, library = saved
@@ -150,11 +150,13 @@ class TestLibrary:
         assert list(library) == posteriors
         assert list(library[2:5]) == posteriors[2:5]
 
-    @pytest.mark.parametrize("solver", [db.Matching(restarts=1), db.Swaps(), db.Hierarchical(fan_in=2)], ids=repr)
+    @pytest.mark.parametrize(
+        "solver", [db.solvers.Matching(restarts=1), db.solvers.Swaps(), db.solvers.Hierarchical(fan_in=2)], ids=repr
+    )
     def test_files_and_memory_merge_alike(self, saved, solver):
         posteriors, library = saved
         assert db.merge(library, solver=solver) == db.merge(posteriors, solver=solver)
-        assert db.product(library) == db.product(posteriors)
+        assert db.merging.product(library) == db.merging.product(posteriors)
         assert db.align(library, solver=solver).margins()[0].keys() == set(everything().symmetry)
 
     @pytest.mark.parametrize("seed", range(5))
@@ -163,7 +165,7 @@ class TestLibrary:
         posteriors = [draw(mixture(6), rng) for _ in range(6)]
         for index, posterior in enumerate(posteriors):
             db.save(posterior, tmp_path / str(index))
-        assert db.merge(db.Library(sorted(tmp_path.iterdir()))) == db.merge(posteriors)
+        assert db.merge(db.merging.Library(sorted(tmp_path.iterdir()))) == db.merge(posteriors)
 
     def test_a_tree_holds_few_posteriors_at_a_time(self, rng, tmp_path, monkeypatch):
         for index, posterior in enumerate(news(40, rng)):
@@ -179,7 +181,7 @@ class TestLibrary:
 
         monkeypatch.setattr(files, "load", counting)
         with joblib.parallel_config(n_jobs=1):
-            db.merge(db.Library(sorted(tmp_path.iterdir())), solver=db.Hierarchical(fan_in=3))
+            db.merge(db.merging.Library(sorted(tmp_path.iterdir())), solver=db.solvers.Hierarchical(fan_in=3))
         assert len(loaded) > 40
         assert most <= 6
 
@@ -187,34 +189,36 @@ class TestLibrary:
 class TestOptimality:
     def test_what_is_proven_is_said(self, rng):
         posteriors = news(9, rng)
-        assert db.align(posteriors[:2], solver=db.Matching()).optimality == "global"
-        assert db.align(posteriors, solver=db.Matching()).optimality == "site"
-        assert db.align(posteriors, solver=db.Swaps()).optimality == "swap"
-        assert db.align(posteriors, solver=db.Hierarchical(fan_in=2, polish=0)).optimality == "none"
-        assert db.align(posteriors, solver=db.Hierarchical(fan_in=2, polish=None)).optimality == "site"
-        assert db.align([draw(mixture(2), rng) for _ in range(3)], solver=db.Exhaustive()).optimality == "global"
+        assert db.align(posteriors[:2], solver=db.solvers.Matching()).optimality == "global"
+        assert db.align(posteriors, solver=db.solvers.Matching()).optimality == "site"
+        assert db.align(posteriors, solver=db.solvers.Swaps()).optimality == "swap"
+        assert db.align(posteriors, solver=db.solvers.Hierarchical(fan_in=2, polish=0)).optimality == "none"
+        assert db.align(posteriors, solver=db.solvers.Hierarchical(fan_in=2, polish=None)).optimality == "site"
+        assert (
+            db.align([draw(mixture(2), rng) for _ in range(3)], solver=db.solvers.Exhaustive()).optimality == "global"
+        )
 
     def test_no_relabelling_of_one_agent_raises_j(self, rng):
         posteriors = [draw(mixture(4), rng) for _ in range(5)]
-        alignment = db.align(posteriors, solver=db.Matching(restarts=0))
+        alignment = db.align(posteriors, solver=db.solvers.Matching(restarts=0))
         (coupled,) = mixture(4).symmetry
         for agent in range(5):
             for order in permutations(range(4)):
                 changed = list(alignment.assignments)
                 changed[agent] = {coupled: np.array(order)}
-                assert db.objective(posteriors, changed) <= alignment.objective[-1] + 1e-9
+                assert db.merging.objective(posteriors, changed) <= alignment.objective[-1] + 1e-9
 
     def test_with_an_informed_prior_two_agents_are_no_special_case(self, rng):
         informed = mixture(3).with_prior(draw(mixture(3), rng).natural)
         posteriors = [draw(informed, rng) for _ in range(2)]
-        assert db.align(posteriors, solver=db.Matching()).optimality == "site"
+        assert db.align(posteriors, solver=db.solvers.Matching()).optimality == "site"
 
     def test_nothing_exceeds_the_bound_and_equal_agents_reach_it(self, rng):
         for structure in (mixture(3), topics(3, 8), everything()):
             posteriors = [draw(structure, rng) for _ in range(3)]
-            best = db.align(posteriors, solver=db.Exhaustive())
+            best = db.align(posteriors, solver=db.solvers.Exhaustive())
             assert best.objective[-1] <= best.bound() + 1e-9 * abs(best.bound())
-            alike = db.align([posteriors[0]] * 4, solver=db.Matching())
+            alike = db.align([posteriors[0]] * 4, solver=db.solvers.Matching())
             assert alike.bound() == pytest.approx(alike.objective[-1], rel=1e-10)
 
     def test_posteriors_less_certain_than_the_prior_have_no_bound(self):
@@ -224,7 +228,7 @@ class TestOptimality:
 
     def test_restarts_are_made_by_default_where_they_are_cheap(self, rng):
         posteriors = [draw(mixture(4), rng) for _ in range(6)]
-        default, eight = (db.align(posteriors, solver=db.Matching(restarts=restarts)) for restarts in (None, 8))
+        default, eight = (db.align(posteriors, solver=db.solvers.Matching(restarts=restarts)) for restarts in (None, 8))
         assert default.merged() == eight.merged()
 
 
@@ -233,7 +237,7 @@ def test_many_agents_are_aligned_as_they_were_labelled(rng):
     structure, truth = topics(components, 100), rng.dirichlet(np.full(100, 0.05), size=components) * 60
     orders = [rng.permutation(components) for _ in range(agents)]
     posteriors = [db.Posterior(structure, {"topics": rng.poisson(truth[order]).astype(float)}) for order in orders]
-    for solver in (db.Matching(), db.Hierarchical()):
+    for solver in (db.solvers.Matching(), db.solvers.Hierarchical()):
         alignment = db.align(posteriors, solver=solver)
         placed = [order[p[structure.symmetry[0]]] for order, p in zip(orders, alignment.permutations, strict=True)]
         assert (np.array(placed) == placed[0]).all()

@@ -9,14 +9,15 @@ from scipy.special import xlogy
 from structures import mixture, topics
 
 import decbayes as db
-from decbayes.merging import division, grouping
-from decbayes.merging.canonical import canonical_order
-from decbayes.merging.components import Components, bases, chunks, prior_components
-from decbayes.merging.coupled import coupled_problem
-from decbayes.merging.escapes import bayes_factors, escape, loss_per_pair, proposals, vacate, weight_evidence
-from decbayes.merging.joins import Joined, greedy_joins, grown_labels
-from decbayes.merging.search import Search
-from decbayes.merging.solving import solve_canonically
+from decbayes.merging._merge import solve_canonically
+from decbayes.merging.base import division
+from decbayes.merging.base.canonical import canonical_order
+from decbayes.merging.base.components import Components, bases, chunks, prior_components
+from decbayes.merging.base.coupled import coupled_problem
+from decbayes.merging.grouping import grouping
+from decbayes.merging.grouping._escapes import bayes_factors, escape, loss_per_pair, proposals, vacate, weight_evidence
+from decbayes.merging.grouping.joins import Joined, greedy_joins, grown_labels
+from decbayes.merging.grouping.search import Search
 
 WORDS = 24
 TRUTH = np.kron(np.eye(4), np.array([4.0, 3.0, 2.0, 1.0, 1.0, 1.0])) / 12.0  # four topics of six words each
@@ -150,7 +151,7 @@ class TestTree:
             np.testing.assert_array_equal(joined.labels(count), expected)
 
     def test_trees_of_trees_find_what_is_plain_to_see(self, rng, monkeypatch):
-        monkeypatch.setattr("decbayes.merging.joins.GROUP", 10)
+        monkeypatch.setattr("decbayes.merging.grouping.joins.GROUP", 10)
         labels = rng.integers(0, 4, 90)
         components, base = components_of(noisy(rng, labels), 4)
         assert same_groups(grown_labels(components, base, 4), labels)
@@ -312,7 +313,7 @@ class TestGrouping:
         for site in range(7):
             rows = np.vstack([noisy(rng, [0, 1], 400), 1e-4 * TRUTH[site % 2][None]])
             sites.append(db.Posterior(topics(3, WORDS), {"topics": rows}))
-        alignment = db.align(sites, components=2, solver=db.Grouping(passes=0))
+        alignment = db.align(sites, components=2, solver=db.solvers.Grouping(passes=0))
         (coupled,) = alignment.structure.symmetry
         for site, assignment in enumerate(alignment.assignments):
             slots = assignment[coupled]
@@ -322,7 +323,7 @@ class TestGrouping:
     def test_bad_settings_are_refused(self):
         for wrong in ({"escapes": -1}, {"passes": -1}, {"passes": 1.5}):
             with pytest.raises((TypeError, ValueError)):
-                db.Grouping(**wrong)
+                db.solvers.Grouping(**wrong)
 
     def test_a_prior_that_tells_slots_apart_keeps_them_in_their_places(self, rng):
         informed = topics(4, WORDS).with_prior({"topics": 30.0 * TRUTH - 1.0 + 0.05})
@@ -401,7 +402,7 @@ class TestDivision:
         (share,) = alignment.divisions[topics(2, WORDS).symmetry[0]].shares[2]
         np.testing.assert_allclose(np.sort(share), [0.2, 0.8], atol=0.05)
         assert not alignment.one_to_one
-        whole = db.merge(posteriors, solver=db.Grouping(passes=0)).contribution["topics"].toarray()
+        whole = db.merge(posteriors, solver=db.solvers.Grouping(passes=0)).contribution["topics"].toarray()
         assert whole[np.argmax(whole[:, 0]), 6:12].sum() == 40.0
         slots = [alignment.in_slots(site).contribution["topics"].toarray() for site in range(3)]
         np.testing.assert_allclose(sum(slots), merged)
@@ -448,7 +449,7 @@ def test_grouping_mostly_finds_the_best_of_all_groupings(seed):
     structure = topics(3, 5)
     order, readings = canonical_order(posteriors)
     solution = solve_canonically(
-        posteriors, structure.symmetry[0], order, readings, structure, db.Grouping(passes=0), None, None
+        posteriors, structure.symmetry[0], order, readings, structure, db.solvers.Grouping(passes=0), None, None
     )
     found = value(matrix, np.concatenate(solution.slots), 3)
     best = exhaustive_value(matrix, 3)

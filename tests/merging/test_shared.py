@@ -6,7 +6,7 @@ from scipy.special import xlogy
 from structures import topics
 
 import decbayes as db
-from decbayes.merging.shared import Shared, near_duplicates
+from decbayes.merging.reading.shared import Shared, near_duplicates
 
 SHARED, LEFT, RIGHT = np.array([[30.0, 20, 0, 0, 0, 0], [0, 0, 40.0, 10, 0, 0], [0, 0, 0, 0, 15.0, 25]])
 
@@ -43,7 +43,7 @@ def test_evidence_is_what_each_site_has_put_into_each_slot(shared):
 def test_a_version_loses_what_it_knows_alone_less_what_it_adds():
     first, second = np.array([30.0, 20, 0, 0, 0, 0]), np.array([20.0, 10, 25.0, 0, 0, 0])
     sites = [db.Posterior(topics(1, 6), {"topics": row[None]}) for row in (first, second)]
-    alignment = db.align(sites, components=1, solver=db.Grouping(passes=0))
+    alignment = db.align(sites, components=1, solver=db.solvers.Grouping(passes=0))
     (found,) = alignment.shared().values()
     lost = known(first) + known(second) - known(first + second)
     np.testing.assert_allclose(found.apart[:, 0], [lost / 50.0, lost / 55.0])
@@ -69,7 +69,7 @@ def test_a_slot_that_holds_two_things_is_named(second, unlike, rng):
     """Twelve sites with one topic each, of one kind or of two, in a single slot."""
     rows = [rng.poisson(4.0 * (SHARED if site % 2 else second)).astype(float) for site in range(12)]
     sites = [db.Posterior(topics(1, 6), {"topics": row[None]}) for row in rows]
-    (found,) = db.align(sites, components=1, solver=db.Grouping(passes=0)).shared().values()
+    (found,) = db.align(sites, components=1, solver=db.solvers.Grouping(passes=0)).shared().values()
     assert found.unlike == unlike
 
 
@@ -77,7 +77,7 @@ def test_slots_that_are_nearly_the_same_are_named_with_the_smaller_first():
     twin = np.array([3000.0, 2010, 0, 0, 0, 0])
     sites = [db.Posterior(topics(2, 6), {"topics": np.array([100 * SHARED, LEFT])})] * 2
     sites += [db.Posterior(topics(3, 6), {"topics": np.array([twin, LEFT, RIGHT])})]
-    alignment = db.align(sites, components=3, solver=db.Matching())
+    alignment = db.align(sites, components=3, solver=db.solvers.Matching())
     (coupled,) = alignment.structure.symmetry
     assert alignment.shared()[coupled].duplicates == ()
     losses, evidence = np.full((3, 3), 9.0), np.array([100.0, 10.0, 400.0])

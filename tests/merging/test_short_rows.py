@@ -13,10 +13,9 @@ from decbayes.families import FAMILIES, Beta, DiagonalGaussian, IsotropicGaussia
 from decbayes.families.rows import DenseRows
 from decbayes.kernels.matching import best_assignment, forbid_undefined
 from decbayes.kernels.terms import KINDS, OUTSIDE, row_term
-from decbayes.merging import short_rows
-from decbayes.merging.placement import Placement
-from decbayes.merging.problem import Factor, Problem
-from decbayes.merging.short_rows import ShortRows, placed
+from decbayes.merging.base.problem import Factor, Problem
+from decbayes.merging.matching import placement as short_rows
+from decbayes.merging.matching.placement import Placement, ShortRows, placed
 
 COMPILED = [family for family in FAMILIES.values() if family.term is not None]
 SETS = [
@@ -124,8 +123,8 @@ def test_merges_in_memory_and_from_files_have_the_same_bits(tmp_path, rng):
     paths = [tmp_path / f"{site}.posterior" for site in range(5)]
     for posterior, path in zip(posteriors, paths, strict=True):
         db.save(posterior, path)
-    for solver in (db.Matching(), db.Hierarchical(fan_in=2)):
-        assert db.merge(db.Library(paths), solver=solver) == db.merge(posteriors, solver=solver)
+    for solver in (db.solvers.Matching(), db.solvers.Hierarchical(fan_in=2)):
+        assert db.merge(db.merging.Library(paths), solver=solver) == db.merge(posteriors, solver=solver)
 
 
 def test_gains_that_are_no_numbers_end_no_search():
@@ -141,10 +140,10 @@ def test_gains_that_are_no_numbers_end_no_search():
 def test_huge_posteriors_merge_or_are_refused():
     family = DiagonalGaussian()
     prior = np.repeat(family.natural(mean=np.zeros((1, 1)), variance=np.ones((1, 1))), 2, axis=0)
-    structure = db.Structure({"m": family}, {"m": prior}, (db.CoupledSet(("m",)),))
+    structure = db.extending.Structure({"m": family}, {"m": prior}, (db.extending.CoupledSet(("m",)),))
     rows = [[[1.7e308, -58.4], [-1.02, -1e200]], [[-1e308, -1e154], [3.0, -2.0]], [[9e307, -1.0], [-9e307, -1e200]]]
     with np.errstate(all="ignore"), contextlib.suppress(ValueError, InvalidPosterior):
-        db.merge([db.Posterior(structure, {"m": np.array(each)}) for each in rows], solver=db.Matching())
+        db.merge([db.Posterior(structure, {"m": np.array(each)}) for each in rows], solver=db.solvers.Matching())
 
 
 def test_a_family_made_from_another_is_not_taken_for_it(rng):

@@ -6,7 +6,13 @@ from structures import topics
 
 import decbayes as db
 
-SOLVERS = [db.Matching(), db.Matching(restarts=0), db.Swaps(), db.Exhaustive(), db.Hierarchical(fan_in=2)]
+SOLVERS = [
+    db.solvers.Matching(),
+    db.solvers.Matching(restarts=0),
+    db.solvers.Swaps(),
+    db.solvers.Exhaustive(),
+    db.solvers.Hierarchical(fan_in=2),
+]
 WORDS = np.kron(np.eye(4), np.ones(3))  # four topics of three words each
 EVIDENCE = (5.0, 400.0, 30.0)
 

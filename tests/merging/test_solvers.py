@@ -33,15 +33,22 @@ def instances(name):
 def test_solvers_never_beat_and_mostly_reach_the_exhaustive_optimum(name):
     reached = 0
     for posteriors in instances(name):
-        best = db.align(posteriors, solver=db.Exhaustive()).objective[-1]
+        best = db.align(posteriors, solver=db.solvers.Exhaustive()).objective[-1]
         slack = 1e-9 * (1 + abs(best))
-        for solver in (db.Matching(restarts=8), db.Matching(restarts=0), db.Swaps(), db.Hierarchical(fan_in=2)):
+        for solver in (
+            db.solvers.Matching(restarts=8),
+            db.solvers.Matching(restarts=0),
+            db.solvers.Swaps(),
+            db.solvers.Hierarchical(fan_in=2),
+        ):
             alignment = db.align(posteriors, solver=solver)
             trace = np.array(alignment.objective)
             assert trace[-1] <= best + slack
             assert (np.diff(trace) >= 0).all()
-            assert db.objective(posteriors, alignment.assignments) == pytest.approx(trace[-1], rel=1e-9, abs=1e-9)
-            if solver == db.Matching(restarts=8):
+            assert db.merging.objective(posteriors, alignment.assignments) == pytest.approx(
+                trace[-1], rel=1e-9, abs=1e-9
+            )
+            if solver == db.solvers.Matching(restarts=8):
                 reached += trace[-1] >= best - slack
     assert reached >= 0.95 * INSTANCES
 
@@ -52,8 +59,8 @@ def test_exhaustive_search_equals_plain_enumeration(name, rng):
     posteriors = [draw(structure, rng) for _ in range(3)]
     (coupled,) = structure.symmetry
     orders = [{coupled: np.array(order)} for order in permutations(range(3))]
-    enumerated = max(db.objective(posteriors, choice) for choice in product(orders, repeat=3))
-    assert db.align(posteriors, solver=db.Exhaustive()).objective[-1] == pytest.approx(enumerated, rel=1e-12)
+    enumerated = max(db.merging.objective(posteriors, choice) for choice in product(orders, repeat=3))
+    assert db.align(posteriors, solver=db.solvers.Exhaustive()).objective[-1] == pytest.approx(enumerated, rel=1e-12)
 
 
 def test_a_prior_that_tells_components_apart_is_respected(rng):
@@ -62,37 +69,39 @@ def test_a_prior_that_tells_components_apart_is_respected(rng):
     posteriors = [draw(informed, rng) for _ in range(3)]
     (coupled,) = structure.symmetry
     orders = [{coupled: np.array(order)} for order in permutations(range(3))]
-    enumerated = max(db.objective(posteriors, choice) for choice in product(orders, repeat=3))
-    assert db.align(posteriors, solver=db.Exhaustive()).objective[-1] == pytest.approx(enumerated, rel=1e-12)
-    assert db.align(posteriors, solver=db.Matching()).objective[-1] == pytest.approx(enumerated, rel=1e-9)
+    enumerated = max(db.merging.objective(posteriors, choice) for choice in product(orders, repeat=3))
+    assert db.align(posteriors, solver=db.solvers.Exhaustive()).objective[-1] == pytest.approx(enumerated, rel=1e-12)
+    assert db.align(posteriors, solver=db.solvers.Matching()).objective[-1] == pytest.approx(enumerated, rel=1e-9)
 
 
 def test_coupled_sets_are_solved_independently(rng):
     posteriors = [draw(everything(), rng) for _ in range(3)]
-    joint = db.align(posteriors, solver=db.Exhaustive())
+    joint = db.align(posteriors, solver=db.solvers.Exhaustive())
     for coupled in everything().symmetry:
         for order in permutations(range(everything().components(coupled))):
             for agent in range(3):
                 changed = list(joint.assignments)
                 changed[agent] = {**changed[agent], coupled: np.array(order)}
-                assert db.objective(posteriors, changed) <= joint.objective[-1] + 1e-9
+                assert db.merging.objective(posteriors, changed) <= joint.objective[-1] + 1e-9
 
 
 def test_two_agents_are_matched_exactly_at_any_size(rng):
     posteriors = [draw(mixture(6), rng) for _ in range(2)]
-    exact = db.align(posteriors, solver=db.Exhaustive())
-    assert db.align(posteriors, solver=db.Matching(restarts=0)).objective[-1] == pytest.approx(exact.objective[-1])
+    exact = db.align(posteriors, solver=db.solvers.Exhaustive())
+    assert db.align(posteriors, solver=db.solvers.Matching(restarts=0)).objective[-1] == pytest.approx(
+        exact.objective[-1]
+    )
 
 
 def test_exhaustive_search_refuses_what_would_not_end(rng):
     posteriors = [draw(mixture(8), rng) for _ in range(4)]
     with pytest.raises(TooManyRelabellings, match="Matching"):
-        db.align(posteriors, solver=db.Exhaustive())
+        db.align(posteriors, solver=db.solvers.Exhaustive())
 
 
 def test_a_tree_must_branch():
     with pytest.raises(ValueError, match="fan_in"):
-        db.Hierarchical(fan_in=1)
+        db.solvers.Hierarchical(fan_in=1)
 
 
 @pytest.mark.parametrize("polish", [1, 0])
@@ -104,14 +113,19 @@ def test_a_tree_recovers_labels_that_are_plain_to_see(rng, polish):
         orders.append(rng.permutation(5))
         counts = rng.poisson(truth[orders[-1]]).astype(float)
         posteriors.append(db.Posterior(structure, {"topics": counts}))
-    alignment = db.align(posteriors, solver=db.Hierarchical(fan_in=3, polish=polish))
+    alignment = db.align(posteriors, solver=db.solvers.Hierarchical(fan_in=3, polish=polish))
     slots = np.array([order[p[structure.symmetry[0]]] for order, p in zip(orders, alignment.permutations, strict=True)])
     assert (slots == slots[0]).all()
 
 
 @pytest.mark.parametrize(
     ("solver", "rounds"),
-    [(db.Matching(restarts=2), 6), (db.Swaps(), 1), (db.Hierarchical(fan_in=2), 2), (db.Hierarchical(3, polish=0), 1)],
+    [
+        (db.solvers.Matching(restarts=2), 6),
+        (db.solvers.Swaps(), 1),
+        (db.solvers.Hierarchical(fan_in=2), 2),
+        (db.solvers.Hierarchical(3, polish=0), 1),
+    ],
     ids=str,
 )
 def test_progress_tells_of_every_agent_and_changes_nothing(solver, rounds, rng):

@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from decbayes.models.assignments import flip_pairs, infer, row_bounds, sweep
+from decbayes.models.features._state import flip_pairs, infer, row_bounds, sweep
 
 FEATURES, OBSERVATIONS = 4, 30
 

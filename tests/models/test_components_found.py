@@ -11,12 +11,12 @@ from scipy.stats import multivariate_normal
 
 import decbayes as db
 from decbayes.errors import StructureMismatch
-from decbayes.models.counts import as_counts
-from decbayes.models.mixture_moves import MixtureMoves
-from decbayes.models.number import Moves, Search
-from decbayes.models.point_pass import PointBlocks
-from decbayes.models.topic_fit import topics_at
-from decbayes.models.topic_moves import ExpectedCounts, TopicMoves
+from decbayes.models.core.component_search import Moves, Search
+from decbayes.models.core.counts import as_counts
+from decbayes.models.likelihoods.point_pass import PointBlocks
+from decbayes.models.mixtures.moves import MixtureMoves
+from decbayes.models.topics._fitting import topics_at
+from decbayes.models.topics._moves import ExpectedCounts, TopicMoves
 
 KINDS = [{"variance": 1.0, "prior_variance": 50.0}, {"covariance": "diagonal"}, {"covariance": "full"}]
 NAMES = ["known", "diagonal", "full"]
@@ -216,7 +216,7 @@ def test_twelve_topics_are_found_and_predict_as_with_the_true_number(rng):
     model = db.LatentDirichletAllocation("auto", vocabulary, topic_prior=0.05)
     true = replace(model, topics=12, ascent=replace(model.ascent, restarts=4))
     fit, batch = model.fit(documents, rng=rng), true.fit(documents, rng=rng)
-    observed, held = db.hold_out(new, rng=rng)
+    observed, held = db.checking.hold_out(new, rng=rng)
     assert abs(number(fit.posterior) - 12) <= 1
     assert model.score(fit.posterior, observed, held) > true.score(batch.posterior, observed, held) - 0.02
     assert np.all(np.diff(fit.bound) >= 0)
@@ -301,7 +301,7 @@ def test_an_interrupted_search_keeps_the_best_state_so_far(after, rng):
         if not after:
             raise KeyboardInterrupt
 
-    with pytest.raises(db.FitInterrupted) as caught:
+    with pytest.raises(db.extending.FitInterrupted) as caught:
         model.fit(points, rng=rng, progress=interrupt)
     fit = caught.value.fit
     assert not fit.converged
@@ -310,10 +310,10 @@ def test_an_interrupted_search_keeps_the_best_state_so_far(after, rng):
 
 def test_a_sampler_needs_the_number(rng):
     with pytest.raises(ValueError, match="components must be an integer of at least 1, not 'auto'"):
-        db.gibbs(mixture("auto"), np.zeros((3, 2)), rng=rng, draws=1)
+        db.checking.gibbs(mixture("auto"), np.zeros((3, 2)), rng=rng, draws=1)
 
 
-@pytest.mark.parametrize("call", [db.epochs, db.sda_bayes], ids=["epochs", "sda_bayes"])
+@pytest.mark.parametrize("call", [db.streams.epochs, db.streams.sda_bayes], ids=["epochs", "sda_bayes"])
 def test_what_adds_to_the_same_components_needs_their_number(call, rng):
     with pytest.raises(ValueError, match="must say how many components"):
         list(call(mixture("auto"), [[np.zeros((3, 2))]], rng=rng))

@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 from scipy.special import gammaln
 
 import decbayes as db
-from decbayes.models.document_prior import LearnedPrior, table_sums
+from decbayes.models.topics.document_prior import LearnedPrior, table_sums
 
 WORDS = tuple("abcdefghi")
 # Three topics without a common word: how often a document has each of them can be counted.
@@ -148,7 +148,7 @@ def test_one_number_per_topic_names_the_topics(rng):
     assert fit.structure.symmetry == ()
     assert db.model_for(fit.structure) == db.LatentDirichletAllocation.from_structure(fit.structure)
     np.testing.assert_array_equal(db.model_for(fit.structure).document_prior_of(fit), ALPHA)
-    assert db.merge([fit, fit]) == db.product([fit, fit])
+    assert db.merge([fit, fit]) == db.merging.product([fit, fit])
 
 
 def test_batches_learn_it_as_well(rng):
@@ -169,7 +169,7 @@ def test_batches_learn_it_as_well(rng):
     ],
 )
 def test_other_priors_are_refused(settings, words):
-    with pytest.raises((ValueError, db.DecbayesError), match=words):
+    with pytest.raises((ValueError, db.errors.DecbayesError), match=words):
         model(**settings)
-    with pytest.raises(db.DecbayesError, match="one number for all topics"):
+    with pytest.raises(db.errors.DecbayesError, match="one number for all topics"):
         db.LatentDirichletAllocation("auto", WORDS, (0.1, 0.2))

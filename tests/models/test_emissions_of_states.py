@@ -114,5 +114,5 @@ def test_correlations_of_a_state_are_found(rng):
     for covariance in ("full", "diagonal"):
         model = db.HiddenMarkov(states=2, columns=columns, covariance=covariance, stickiness=5.0)
         posterior = model.fit([points], rng=rng).posterior
-        found[covariance] = db.adjusted_rand(states, model.path(posterior, [points])[0])
+        found[covariance] = db.checking.adjusted_rand(states, model.path(posterior, [points])[0])
     assert found["full"] > 0.9 > found["diagonal"] + 0.4

@@ -5,9 +5,8 @@ import pytest
 from feature_data import feature_error, synthetic
 from scipy import stats
 
-from decbayes.models.feature_moves import climbed, moves, repaired, reseeded
-from decbayes.models.feature_starts import component_start, tails
-from decbayes.models.feature_state import FeatureData, Span, State, believing, improved, state_of
+from decbayes.models.features._moves import climbed, component_start, moves, repaired, reseeded, tails
+from decbayes.models.features._state import FeatureData, Span, State, believing, improved, state_of
 
 FEATURES, DIMENSION, VARIANCE = 3, 4, 0.3
 

@@ -38,7 +38,9 @@ def test_merged_agents_are_near_batch_and_beat_the_naive_merge_and_the_agents():
         rng = np.random.default_rng(seed)
         agents = [MODEL.fit(shard, rng=rng).posterior for shard in np.split(data, 5)]
         batch = MODEL.fit(data, rng=rng).posterior
-        errors = [feature_error(means(q), truth) for q in (batch, db.merge(agents), db.product(agents), *agents)]
+        errors = [
+            feature_error(means(q), truth) for q in (batch, db.merge(agents), db.merging.product(agents), *agents)
+        ]
         scores.append([*errors[:3], np.median(errors[3:])])
     batch_error, amps, naive, agent = np.median(scores, axis=0)
     assert amps < 1.1 * batch_error
@@ -199,7 +201,7 @@ def test_interruption_keeps_the_best_state(phase):
         if reached.restart == phase:
             raise KeyboardInterrupt
 
-    with pytest.raises(db.FitInterrupted) as caught:
+    with pytest.raises(db.extending.FitInterrupted) as caught:
         MODEL.fit(data, rng=np.random.default_rng(0), progress=stop)
     assert caught.value.fit.bound
     assert caught.value.fit.converged == (phase == 1)

@@ -44,7 +44,7 @@ def exact_moments():
 
 @pytest.mark.parametrize("relabel", [True, False])
 def test_draws_have_the_moments_of_the_true_posterior(relabel, rng):
-    draws = db.gibbs(MODEL, POINTS, rng=rng, draws=6_000, burn_in=200, relabel=relabel)
+    draws = db.checking.gibbs(MODEL, POINTS, rng=rng, draws=6_000, burn_in=200, relabel=relabel)
     means, weights = draws["components"][:, :, 0], draws["weights"]
     values = np.stack([means.sum(axis=1), (means**2).sum(axis=1), (weights**2).sum(axis=1)])
     blocks = values.reshape(3, 30, 200).mean(axis=2)  # means of long blocks are nearly independent
@@ -58,7 +58,7 @@ def test_relabelling_moves_visit_all_labellings_and_their_absence_sticks(rng):
     points = np.repeat([-2.0, 0.0, 2.0], 10) + rng.normal(0, 0.1, 30)
     free, stuck = (
         np.argsort(
-            db.gibbs(model, points, rng=np.random.default_rng(1), draws=600, burn_in=300, relabel=relabel)[
+            db.checking.gibbs(model, points, rng=np.random.default_rng(1), draws=600, burn_in=300, relabel=relabel)[
                 "components"
             ][:, :, 0],
             axis=1,
@@ -71,11 +71,11 @@ def test_relabelling_moves_visit_all_labellings_and_their_absence_sticks(rng):
 
 def test_draws_are_shaped_as_posterior_samples(rng):
     model = db.GaussianMixture(components=3, dimension=2, variance=1.0)
-    draws = db.gibbs(model, rng.normal(size=(5, 2)), rng=rng, draws=4, burn_in=1, thinning=3)
+    draws = db.checking.gibbs(model, rng.normal(size=(5, 2)), rng=rng, draws=4, burn_in=1, thinning=3)
     samples = model.fit(rng.normal(size=(5, 2)), rng=rng).posterior.sample(4, rng)
     assert {name: part.shape for name, part in draws.items()} == {name: part.shape for name, part in samples.items()}
 
 
 def test_only_known_variances_are_sampled(rng):
     with pytest.raises(ValueError, match="known variance"):
-        db.gibbs(db.GaussianMixture(components=2, covariance="full"), [0.0], rng=rng, draws=1)
+        db.checking.gibbs(db.GaussianMixture(components=2, covariance="full"), [0.0], rng=rng, draws=1)

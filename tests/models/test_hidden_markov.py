@@ -11,8 +11,8 @@ from scipy.special import logsumexp
 import decbayes as db
 from decbayes.errors import InvalidData
 from decbayes.families import MeanAndPrecision
-from decbayes.merging.problem import Solution
-from decbayes.models import chains
+from decbayes.merging.base.problem import Solution
+from decbayes.models.sequences import chains
 
 COLUMNS = {"x": db.columns.Gaussian(1, 2), "c": db.columns.Categorical("a", "b", "c")}
 
@@ -193,10 +193,12 @@ def test_of_several_starts_the_one_of_the_largest_bound_is_kept_and_fresh_ones_e
     posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
     alone, worse, both = (
         db.refine(model, shards, posteriors, rounds=2, rng=rng, solver=solver).merged
-        for solver in (db.Quadratic(), Backwards(), (Backwards(), db.Quadratic()))
+        for solver in (db.solvers.Quadratic(), Backwards(), (Backwards(), db.solvers.Quadratic()))
     )
     np.testing.assert_allclose(both.mean("transitions"), alone.mean("transitions"), atol=1e-6)
-    fresh = db.refine(model, shards, posteriors, rounds=6, rng=rng, solver=[Backwards(), db.Quadratic()], afresh=True)
+    fresh = db.refine(
+        model, shards, posteriors, rounds=6, rng=rng, solver=[Backwards(), db.solvers.Quadratic()], afresh=True
+    )
     batch = model.fit(model.joined(shards), start=fresh.merged, rng=rng).posterior
     np.testing.assert_allclose(batch.mean("real").mean, fresh.merged.mean("real").mean, atol=1e-3)
     assert model.score(fresh.merged, shards[0]) >= model.score(worse, shards[0]) - 1e-9

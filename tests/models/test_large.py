@@ -13,10 +13,12 @@ from decbayes.errors import InvalidData
 from decbayes.inputs import filed, large
 from decbayes.inputs.filed import FileArray, FileMatrix, Folder
 from decbayes.inputs.texts import Texts, parquet_rows
-from decbayes.models import clusters, point_pass, points
-from decbayes.models import counts as counting
-from decbayes.models.ascent import FitInterrupted
-from decbayes.network.protocol.contents import shard_id
+from decbayes.models.core import counts as counting
+from decbayes.models.core import points
+from decbayes.models.core.ascent import FitInterrupted
+from decbayes.models.likelihoods import point_pass
+from decbayes.models.mixtures import clusters
+from decbayes.network.protocol.keys import shard_id
 
 WORDS = 80
 MODEL = db.LatentDirichletAllocation(
@@ -45,7 +47,7 @@ def test_topics_of_chunks_are_those_of_all_documents(rng, ends, monkeypatch):
     whole = fitted(documents)
     monkeypatch.setattr(counting, "BLOCK_DOCUMENTS", 7)
     parts = cut(documents, ends)
-    for data in (db.Chunks(lambda: parts), iter(parts), parts, FileMatrix.of(WORDS, parts)):
+    for data in (db.streams.Chunks(lambda: parts), iter(parts), parts, FileMatrix.of(WORDS, parts)):
         found = fitted(data)
         assert (found.posterior.digest, found.bound) == (whole.posterior.digest, whole.bound)
 
@@ -61,7 +63,7 @@ def test_chunks_are_checked_as_all_data_is(rng):
     documents = corpus(rng)
     for wrong, reason in ((documents[:, 1:], "expects"), (documents * 0.5, "integers"), (-documents, "between")):
         with pytest.raises(InvalidData, match=reason):
-            fitted(db.Chunks(lambda wrong=wrong: [documents, wrong]))
+            fitted(db.streams.Chunks(lambda wrong=wrong: [documents, wrong]))
 
 
 def test_topics_of_chunks_need_the_memory_of_a_chunk(monkeypatch):
@@ -80,7 +82,7 @@ def test_topics_of_chunks_need_the_memory_of_a_chunk(monkeypatch):
         tracemalloc.stop()
         return top
 
-    few, many = (peak(lambda n=n: db.Chunks(lambda: map(chunk, range(n)))) for n in (4, 24))
+    few, many = (peak(lambda n=n: db.streams.Chunks(lambda: map(chunk, range(n)))) for n in (4, 24))
     entries = 20 * 500 * WORDS // 2
     # What grows is a number per document: where it begins, and its part of the bound.
     assert many - few < 0.25 * 8 * entries
@@ -105,7 +107,7 @@ def test_points_of_chunks_maps_and_files_are_those_in_memory(kind, tmp_path, mon
     spool = Folder().array(np.float64, values.shape[1:])
     spool.append(values)
     mapped = np.load(tmp_path / "points.npy", mmap_mode="r")
-    for data in (db.Chunks(lambda: cut(values, [10, 90])), spool, mapped, mapped[:]):
+    for data in (db.streams.Chunks(lambda: cut(values, [10, 90])), spool, mapped, mapped[:]):
         found = fitted(data, model)
         assert (found.posterior.digest, found.bound) == (whole.posterior.digest, whole.bound)
         for read in (model.log_predictive, model.assign):
@@ -181,7 +183,7 @@ def test_points_in_files_are_checked_when_they_are_read(tmp_path):
     with pytest.raises(InvalidData, match="1 of"):
         fitted(np.load(tmp_path / "points.npy", mmap_mode="r"), model)
     with pytest.raises(InvalidData, match="no chunks"):
-        fitted(db.Chunks(list), model)
+        fitted(db.streams.Chunks(list), model)
 
 
 class TestFileArray:
@@ -222,8 +224,8 @@ def test_counts_in_files_are_the_same_shard_and_split_the_same_way(rng, monkeypa
     there = FileMatrix.of(WORDS, cut(documents, [20]))
     assert shard_id(there, b"secret") == shard_id(documents, b"secret")
     assert MODEL.count(there) == 150
-    parts = db.hold_out(documents, rng=np.random.default_rng(0))
-    filed_parts = db.hold_out(there, rng=np.random.default_rng(0))
+    parts = db.checking.hold_out(documents, rng=np.random.default_rng(0))
+    filed_parts = db.checking.hold_out(there, rng=np.random.default_rng(0))
     posterior = fitted(documents).posterior
     assert MODEL.score(posterior, *filed_parts) == MODEL.score(posterior, *parts)
     both = MODEL.joined([there, documents])
@@ -236,7 +238,7 @@ class TestBatches:
     def test_topics_of_batches_predict_better_than_as_many_whole_passes(self, rng):
         """Two passes are two steps for all documents together, and thirty for batches."""
         everything = corpus(rng, 600)
-        documents, (observed, held) = everything[:300], db.hold_out(everything[300:], rng=rng)
+        documents, (observed, held) = everything[:300], db.checking.hold_out(everything[300:], rng=rng)
         model = db.LatentDirichletAllocation(4, MODEL.vocabulary, ascent=self.SEARCH)
         whole = db.LatentDirichletAllocation(4, MODEL.vocabulary, ascent=db.Ascent(passes=2, warm_up=2))
         scores = [each.score(fitted(documents, each).posterior, observed, held) for each in (model, whole)]
@@ -289,7 +291,7 @@ def test_what_can_be_read_once_and_is_needed_twice_is_refused(rng):
     for attempt in (
         lambda: fitted(read),
         lambda: MODEL.score(posterior, iter(parts)),
-        lambda: db.hold_back(MODEL, iter(parts)),
+        lambda: db.checking.hold_back(MODEL, iter(parts)),
         lambda: points.score(points.fit(iter(halves), rng=rng).posterior, iter(halves)),
         lambda: db.HiddenMarkov(states=2, columns={"x": "real"}).fit(iter(()), rng=rng),
     ):

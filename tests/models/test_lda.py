@@ -10,8 +10,8 @@ from scipy.sparse import coo_array, csc_array, csr_array, vstack
 
 import decbayes as db
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
-from decbayes.models import topic_fit
-from decbayes.models.ascent import FitInterrupted
+from decbayes.models.core.ascent import FitInterrupted
+from decbayes.models.topics import _fitting as topic_fit
 
 TOPICS, WORDS = 4, 60
 VOCABULARY = tuple(f"word{w}" for w in range(WORDS))
@@ -62,7 +62,7 @@ def test_every_token_is_counted_once(model, rng):
 
 
 def test_leaving_out_negligible_counts_changes_nothing_that_matters(model, rng, monkeypatch):
-    counts, (observed, held) = corpus(rng), db.hold_out(corpus(rng), rng=rng)
+    counts, (observed, held) = corpus(rng), db.checking.hold_out(corpus(rng), rng=rng)
     sparse = model.fit(counts, rng=np.random.default_rng(0)).posterior
     monkeypatch.setattr(topic_fit, "NEGLIGIBLE", 0.0)
     full = model.fit(counts, rng=np.random.default_rng(0)).posterior
@@ -176,7 +176,7 @@ def test_a_given_start_is_climbed_from_at_once_and_once(model, rng):
 
 def test_log_predictive_is_the_mixture_of_expected_topics(model, rng):
     posterior = model.fit(corpus(rng), rng=rng).posterior
-    observed, held = db.hold_out(corpus(rng, documents=40), rng=rng)
+    observed, held = db.checking.hold_out(corpus(rng, documents=40), rng=rng)
     probability = model.assign(posterior, observed) @ posterior.mean("topics")
     expected = (held.toarray() * np.log(probability)).sum() / held.sum()
     assert model.score(posterior, observed, held) == pytest.approx(expected, rel=1e-12)
@@ -185,7 +185,7 @@ def test_log_predictive_is_the_mixture_of_expected_topics(model, rng):
 def test_fitted_topics_predict_better_than_the_prior(model, rng):
     counts = corpus(rng, documents=240)
     posterior = model.fit(counts[:200], rng=rng).posterior
-    observed, held = db.hold_out(counts[200:], rng=rng)
+    observed, held = db.checking.hold_out(counts[200:], rng=rng)
     prior = db.Posterior.of_prior(model.structure)
     assert model.score(prior, observed, held) == pytest.approx(-np.log(WORDS))
     assert model.score(posterior, observed, held) > -np.log(WORDS) + 0.5

@@ -178,7 +178,7 @@ def test_an_interrupted_fit_keeps_its_best_state(rng):
             raise KeyboardInterrupt
 
     model = db.GaussianMixture(components=3, variance=0.3, ascent=db.Ascent(restarts=5, tolerance=0.0, passes=5))
-    with pytest.raises(db.FitInterrupted) as caught:
+    with pytest.raises(db.extending.FitInterrupted) as caught:
         model.fit(clusters(rng, 50, 1), rng=rng, progress=stop)
     fit = caught.value.fit
     assert not fit.converged
@@ -197,7 +197,7 @@ def test_an_interruption_between_restarts_loses_nothing(rng, monkeypatch):
         return made[-1]
 
     monkeypatch.setattr(db.GaussianMixture, "_begin", interrupted)
-    with pytest.raises(db.FitInterrupted) as caught:
+    with pytest.raises(db.extending.FitInterrupted) as caught:
         model.fit(clusters(rng, 50, 1), rng=rng)
     assert caught.value.fit.posterior.parameters("weights")["alpha"].sum() == pytest.approx(3 + 50)
 

@@ -52,8 +52,8 @@ def test_the_order_of_sites_changes_no_bit_and_their_labels_only_slots(case, rng
 def test_what_is_withdrawn_was_never_there(case):
     _, _, fits = case
     posteriors = [fit.posterior for fit in fits]
-    left = without(db.product(posteriors), posteriors[1])
-    for name, part in db.product([posteriors[0], posteriors[2]]).natural.items():
+    left = without(db.merging.product(posteriors), posteriors[1])
+    for name, part in db.merging.product([posteriors[0], posteriors[2]]).natural.items():
         np.testing.assert_allclose(left.natural[name], part, rtol=1e-9, atol=1e-9)
 
 
@@ -79,7 +79,7 @@ def test_an_interrupted_fit_loses_nothing(case, rng):
 
     if isinstance(model, db.GaussianMean | db.LinearRegression):
         return  # one pass is all it takes
-    with pytest.raises(db.FitInterrupted) as stopped:
+    with pytest.raises(db.extending.FitInterrupted) as stopped:
         model.fit(shards[0], rng=rng, progress=interrupt)
     assert stopped.value.fit.posterior != db.Posterior.of_prior(model.structure)
 

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array, vstack
 
 import decbayes as db
 from decbayes.errors import InvalidData, StructureMismatch
-from decbayes.models.quality import CoOccurrence
+from decbayes.models.topics.quality import CoOccurrence
 
 WORDS = tuple("abcdefghijkl")
 
@@ -34,7 +34,7 @@ def test_coherence_is_gensims(topics, counts):
     from gensim.corpora import Dictionary
 
     texts = [[WORDS[w] for w in np.repeat(np.arange(12), row)] for row in counts.toarray()]
-    quality = db.Quality(topics, top=5)
+    quality = db.texts.Quality(topics, top=5)
     listed = [list(words) for words in quality.words]
     # Windows larger than any document are documents.
     peer = models.CoherenceModel(
@@ -53,7 +53,7 @@ def test_coherence_is_gensims(topics, counts):
 
 
 def test_counts_are_of_documents_with_both_words(topics, counts):
-    found = db.Quality(topics, top=4).co_occurrence([counts])
+    found = db.texts.Quality(topics, top=4).co_occurrence([counts])
     present = counts.toarray() > 0
     for topic, words in enumerate(found.words):
         for i, first in enumerate(words):
@@ -63,7 +63,7 @@ def test_counts_are_of_documents_with_both_words(topics, counts):
 
 
 def test_counts_of_sites_add_up(topics, counts):
-    quality = db.Quality(topics, top=4)
+    quality = db.texts.Quality(topics, top=4)
     sites = [quality.co_occurrence([part]) for part in (counts[:10], counts[10:35], counts[35:])]
     together = quality.co_occurrence([counts[:30], counts[30:]])
     total = sites[0] + sites[1] + sites[2]
@@ -71,7 +71,7 @@ def test_counts_of_sites_add_up(topics, counts):
     assert total.documents == 60
     np.testing.assert_array_equal(total.coherence(), quality.co_occurrence([vstack([counts])]).coherence())
     with pytest.raises(StructureMismatch, match="different words"):
-        _ = sites[0] + db.Quality(topics, top=3).co_occurrence([counts])
+        _ = sites[0] + db.texts.Quality(topics, top=3).co_occurrence([counts])
 
 
 def test_words_always_never_and_independently_together():
@@ -81,14 +81,14 @@ def test_words_always_never_and_independently_together():
     documents[:4, :2] = 1  # always together
     documents[:4, 2], documents[4:, 3] = 1, 1  # never
     documents[::2, 4], documents[:4, 5] = 1, 1  # half and half
-    values = db.Quality(posterior_of(shares), top=2).co_occurrence([csr_array(documents)]).coherence()
+    values = db.texts.Quality(posterior_of(shares), top=2).co_occurrence([csr_array(documents)]).coherence()
     np.testing.assert_allclose(values, [1.0, -1.0, 0.0], atol=0.06)
-    nothing = db.Quality(posterior_of(shares), top=2).co_occurrence([csr_array(np.zeros((5, 12), dtype=int))])
+    nothing = db.texts.Quality(posterior_of(shares), top=2).co_occurrence([csr_array(np.zeros((5, 12), dtype=int))])
     np.testing.assert_array_equal(nothing.coherence(), 0.0)
 
 
 def test_few_documents_are_not_told(topics, counts):
-    found = db.Quality(topics, top=4).co_occurrence([counts])
+    found = db.texts.Quality(topics, top=4).co_occurrence([counts])
     hidden = found.without_few(10)
     assert ((hidden.together == 0) | (hidden.together >= 10)).all()
     kept = hidden.together > 0
@@ -125,7 +125,7 @@ def test_what_topics_alone_say():
     shares[1, :3] = [0.45, 0.35, 0.2]
     shares[2, [0, 5, 6]] = [0.5, 0.3, 0.2]
     posterior = posterior_of([*shares[:3], np.zeros(12)], evidence=1e6)
-    quality = db.Quality(posterior, top=3)
+    quality = db.texts.Quality(posterior, top=3)
     assert quality.used.tolist() == [0, 1, 2]
     assert quality.diversity == pytest.approx(5 / 9)
     assert quality.duplicates == ((0, 1),)
@@ -133,4 +133,4 @@ def test_what_topics_alone_say():
     assert quality.telling[2][:2] == ("f", "g"), "the word that all topics have tells nothing"
     assert quality.words[2][0] == "a"
     with pytest.raises(InvalidData, match="Only topics have words"):
-        db.Quality(db.Posterior.of_prior(db.GaussianMean().structure))
+        db.texts.Quality(db.Posterior.of_prior(db.GaussianMean().structure))

@@ -77,14 +77,16 @@ def test_a_prior_that_no_argument_can_express_is_kept(rng):
 
 
 def test_structures_of_other_models_are_refused():
-    own = db.Structure({"rate": db.families.Gamma()}, {"rate": [[0.0, -1.0]]}, model={"name": "mine"})
+    own = db.extending.Structure({"rate": db.families.Gamma()}, {"rate": [[0.0, -1.0]]}, model={"name": "mine"})
     with pytest.raises(StructureMismatch, match="belongs to mine, which is not registered"):
         db.model_for(own)
     for model in ({"name": "GaussianMixture"}, {"name": "GaussianMean", "variance": 1.0}):
         with pytest.raises(StructureMismatch, match="This is not a structure of Gaussian"):
-            db.model_for(db.Structure(own.families, own.prior, model=model))
+            db.model_for(db.extending.Structure(own.families, own.prior, model=model))
     weights = {"weights": db.families.Weights(), "components": db.families.DiagonalGaussian()}
     prior = {"weights": [[0.0]], "components": [[0.0, -1.0]]}
-    pretender = db.Structure(weights, prior, model={"name": "GaussianMixture", "covariance": "known", "variance": 1.0})
+    pretender = db.extending.Structure(
+        weights, prior, model={"name": "GaussianMixture", "covariance": "known", "variance": 1.0}
+    )
     with pytest.raises(StructureMismatch, match="not a structure of GaussianMixture"):
         db.model_for(pretender)

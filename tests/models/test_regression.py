@@ -11,9 +11,8 @@ from scipy.special import expit
 import decbayes as db
 from decbayes.columns import Categorical, Gaussian, Poisson, YesNo
 from decbayes.errors import InvalidData, InvalidStructure
-from decbayes.models.design import Design
-from decbayes.models.formulas import parsed
-from decbayes.models.poisson_regression import log_poisson, quantile
+from decbayes.models.regressions.design import Design, parsed
+from decbayes.models.regressions.poisson import log_poisson, quantile
 
 ROWS, SITES = 400, 8
 KINDS = {db.LinearRegression: "pressure", db.LogisticRegression: "smoker", db.PoissonRegression: "visits"}

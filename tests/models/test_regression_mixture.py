@@ -7,9 +7,10 @@ from scipy import integrate
 
 import decbayes as db
 from decbayes.errors import InvalidData, InvalidStructure
-from decbayes.models import points, regression_mixture
-from decbayes.models.emissions import coefficients
-from decbayes.models.point_pass import PointBlocks
+from decbayes.models.core import points
+from decbayes.models.likelihoods.emissions import coefficients
+from decbayes.models.likelihoods.point_pass import PointBlocks
+from decbayes.models.regressions import _mixture as regression_mixture
 
 COLUMNS = {"x": db.columns.Gaussian(3, 2), "w": db.columns.Categorical("a", "b"), "y": db.columns.Gaussian(100, 10)}
 
@@ -47,7 +48,7 @@ def test_lines_that_cross_are_found_by_sites_together(rng):
     slopes = sorted(row["mean"] for row in model.lines(merged) if row["term"] == "x")
     np.testing.assert_allclose(slopes, [-4, 6], atol=0.3)
     tested, line = rows(rng, 300)
-    assert db.adjusted_rand(line, model.assign(merged, tested)) > 0.7
+    assert db.checking.adjusted_rand(line, model.assign(merged, tested)) > 0.7
     assert model.score(merged, tested) > np.mean([model.score(posterior, tested) for posterior in posteriors])
 
 

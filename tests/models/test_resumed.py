@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from decbayes.models.ascent import Ascent, Keep, as_arrays, best_climb
+from decbayes.models.core.ascent import Ascent, Keep, as_arrays, best_climb
 
 HEIGHTS = [3.0, 1.0, 2.0]  # of the hills that the starts are on; the first is the highest
 

@@ -10,8 +10,8 @@ from scipy.special import digamma
 
 import decbayes as db
 from decbayes.families import Beta, IsotropicGaussian
-from decbayes.models import feature_prediction
-from decbayes.models.likelihoods import squared_distances
+from decbayes.models.features import _prediction as feature_prediction
+from decbayes.models.likelihoods.likelihood import squared_distances
 
 TOPICS, WORDS = 4, 30
 
@@ -131,7 +131,7 @@ def test_shares_of_topics_are_a_fixed_point_of_the_document_updates(topics, rng)
 
 def test_centres_are_spread_out_and_never_chosen_twice(rng):
     """Two far clusters and two centres: one in each, but for one chance in thousands."""
-    from decbayes.models.centres import spread_out_centres
+    from decbayes.models.likelihoods.likelihood import spread_out_centres
 
     points = np.concatenate([rng.normal(0.0, 0.01, size=(50, 1)), rng.normal(100.0, 0.01, size=(50, 1))])
     for _ in range(20):
@@ -150,7 +150,7 @@ def test_few_points_start_from_random_responsibilities_and_many_from_centres(rng
 
 
 def test_a_climb_ends_where_a_pass_gains_less_than_the_tolerance_per_observation():
-    from decbayes.models.ascent import Ascent, climb
+    from decbayes.models.core.ascent import Ascent, climb
 
     bounds = iter([-100.0, -60.0, -50.0, -49.7, -49.69, 0.0])
     reached = climb(0, lambda state: (state + 1, next(bounds)), Ascent(tolerance=0.1), 5, lambda number, bound: None)

@@ -6,8 +6,8 @@ from draws import natural
 from scipy import stats
 
 import decbayes as db
-from decbayes.models.likelihoods import SphericalCovariance
-from decbayes.models.real_likelihoods import DiagonalCovariance
+from decbayes.models.likelihoods.likelihood import SphericalCovariance
+from decbayes.models.likelihoods.real import DiagonalCovariance
 
 
 def test_the_predictive_density_is_a_multivariate_student_t(rng):

@@ -132,8 +132,8 @@ def test_classes_are_found_though_a_third_is_missing(rng):
     model = model_of(3)
     fit = model.fit(points, rng=rng)
     shares = model.assign(fit.posterior, points)
-    assert db.adjusted_rand(kind, shares) > 0.85
-    assert 0.8 < db.relative_entropy(shares) < 1.0
+    assert db.checking.adjusted_rand(kind, shares) > 0.85
+    assert 0.8 < db.checking.relative_entropy(shares) < 1.0
 
 
 @pytest.mark.parametrize(
@@ -326,12 +326,12 @@ def test_agreement_of_groupings_is_that_of_scikit_learn(rng):
 
     first, second = rng.integers(4, size=200), rng.integers(3, size=200)
     second[:120] = first[:120] % 3
-    assert db.adjusted_rand(first.astype(str), second) == pytest.approx(adjusted_rand_score(first, second))
-    assert db.adjusted_rand(first, np.eye(4)[(first + 1) % 4]) == 1.0
-    assert db.relative_entropy(np.full((5, 4), 0.25)) == pytest.approx(0.0)
-    assert db.relative_entropy(np.eye(3)) == 1.0
+    assert db.checking.adjusted_rand(first.astype(str), second) == pytest.approx(adjusted_rand_score(first, second))
+    assert db.checking.adjusted_rand(first, np.eye(4)[(first + 1) % 4]) == 1.0
+    assert db.checking.relative_entropy(np.full((5, 4), 0.25)) == pytest.approx(0.0)
+    assert db.checking.relative_entropy(np.eye(3)) == 1.0
     with pytest.raises(InvalidData, match="200 labels and 100 assignments"):
-        db.adjusted_rand(first, second[:100])
+        db.checking.adjusted_rand(first, second[:100])
 
 
 def test_a_fit_finds_the_number_of_classes_though_values_are_missing(rng):
@@ -346,5 +346,5 @@ def test_a_fit_finds_the_number_of_classes_though_values_are_missing(rng):
     model = db.LatentClasses.from_frame(table, components="auto")
     posterior = model.fit(table, rng=rng).posterior
     assert len(posterior.mean("weights")) == 3
-    assert db.adjusted_rand(kind, model.assign(posterior, table)) > 0.95
+    assert db.checking.adjusted_rand(kind, model.assign(posterior, table)) > 0.95
     assert len(model.profiles(posterior)) == 3 * 5

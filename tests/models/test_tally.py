@@ -11,7 +11,7 @@ import decbayes as db
 from decbayes.errors import Refused
 from decbayes.families import dense
 from decbayes.merging import align
-from decbayes.models.registry import MODELS
+from decbayes.models.core.registry import MODELS
 from decbayes.network import sign_record, verify
 from decbayes.network.protocol.evidence import learn, nothing
 from decbayes.network.protocol.validation import open_record

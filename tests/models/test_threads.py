@@ -10,7 +10,11 @@ from scipy.sparse import csr_array
 
 import decbayes as db
 from decbayes import workers
-from decbayes.models import chains, feature_state, point_pass, points, topic_pass
+from decbayes.models.core import points
+from decbayes.models.features import _state as feature_state
+from decbayes.models.likelihoods import point_pass
+from decbayes.models.sequences import chains
+from decbayes.models.topics import _passes as topic_pass
 
 
 def fits(rng):

@@ -10,7 +10,7 @@ from scipy.special import gammaln
 
 import decbayes as db
 from decbayes.errors import InvalidCharter, InvalidStructure, StructureMismatch
-from decbayes.models.topic_prior import FIRST, fixed_point, shared_prior
+from decbayes.models.topics.word_prior import FIRST, fixed_point, shared_prior
 
 WORDS = tuple(f"w{number}" for number in range(60))
 
@@ -56,7 +56,7 @@ def test_a_fit_ends_where_topics_and_their_prior_agree_and_the_bound_is_higher(d
     fixed = replace(learning, topic_prior=FIRST).fit(data, rng=np.random.default_rng(0))
     assert found.bound[-1] > fixed.bound[-1]
     assert db.model_for(found.posterior.structure).topic_prior == eta
-    assert learning.score(found.posterior, *db.hold_out(data, rng=rng)) < 0.0
+    assert learning.score(found.posterior, *db.checking.hold_out(data, rng=rng)) < 0.0
 
 
 def test_on_top_of_earlier_data_the_prior_is_theirs(rng):
@@ -69,14 +69,14 @@ def test_sites_that_have_learned_apart_agree_and_merge(rng):
     fits = [model(topics).fit(documents(np.random.default_rng(1)), rng=rng).posterior for topics in (3, 4)]
     with pytest.raises(StructureMismatch):
         db.merge(fits)
-    agreed = db.with_priors(fits, topic_prior="learn", document_prior=0.2)
+    agreed = db.texts.with_priors(fits, topic_prior="learn", document_prior=0.2)
     for before, after in zip(fits, agreed, strict=True):
         np.testing.assert_array_equal(before.contribution["topics"].toarray(), after.contribution["topics"].toarray())
     together = np.vstack([fit.contribution["topics"].toarray() for fit in fits])
     assert shared_prior(agreed[0].structure) == pytest.approx(best_eta(together), rel=0.01)
     merged = db.merge(agreed)
     assert db.model_for(merged.structure).document_prior == 0.2
-    (again,) = db.with_priors([merged], topic_prior="learn")
+    (again,) = db.texts.with_priors([merged], topic_prior="learn")
     assert shared_prior(again.structure) == pytest.approx(best_eta(merged.contribution["topics"].toarray()), rel=0.01)
 
 
@@ -96,7 +96,7 @@ def test_a_number_of_topics_that_is_found_goes_with_a_document_prior_that_is_lea
 
 def test_what_sites_would_not_agree_on_is_refused(rng):
     with pytest.raises(ValueError, match="topic_prior"):
-        next(db.epochs(model(), [[documents(rng)]], rng=rng))
+        next(db.streams.epochs(model(), [[documents(rng)]], rng=rng))
     with pytest.raises(ValueError, match="'learn'; not 'nonsense'"):
         model(topic_prior="nonsense")
     from decbayes.network import Charter
@@ -109,13 +109,13 @@ def test_what_sites_would_not_agree_on_is_refused(rng):
 def test_posteriors_that_hold_data_in_their_prior_and_other_models_keep_their_priors(rng):
     point = db.GaussianMean(variance=1.0, dimension=1).fit(np.zeros((3, 1)), rng=rng).posterior
     with pytest.raises(StructureMismatch, match="topic"):
-        db.with_priors([point], topic_prior=0.1)
+        db.texts.with_priors([point], topic_prior=0.1)
     whole = model(topic_prior=0.1).fit(documents(rng), rng=rng).posterior
     later = db.Posterior.of_prior(whole.structure.with_prior(whole.natural))
     with pytest.raises(InvalidStructure, match="earlier data"):
-        db.with_priors([later], topic_prior=0.1)
+        db.texts.with_priors([later], topic_prior=0.1)
     with pytest.raises(ValueError, match="in fits"):
-        db.with_priors([whole], document_prior="learn")
+        db.texts.with_priors([whole], document_prior="learn")
 
 
 def test_an_interrupted_fit_leaves_topics_to_go_on_from(rng):
@@ -126,7 +126,7 @@ def test_an_interrupted_fit_leaves_topics_to_go_on_from(rng):
         if len(seen) == 30:
             raise KeyboardInterrupt
 
-    with pytest.raises(db.FitInterrupted) as interruption:
+    with pytest.raises(db.extending.FitInterrupted) as interruption:
         model().fit(data, rng=np.random.default_rng(0), progress=interrupting)
     assert interruption.value.paused is None
     start = interruption.value.fit.posterior

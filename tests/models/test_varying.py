@@ -8,9 +8,9 @@ from scipy.special import expit, logsumexp
 
 import decbayes as db
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
-from decbayes.models import regression_table
-from decbayes.models.formulas import parsed
-from decbayes.models.site_effects import Moments, SiteEffects
+from decbayes.models.regressions import table as regression_table
+from decbayes.models.regressions._site_effects import Moments, SiteEffects
+from decbayes.models.regressions.design import parsed
 
 SITES, ROWS = 12, 25
 KINDS = [db.LinearRegression, db.LogisticRegression, db.PoissonRegression]

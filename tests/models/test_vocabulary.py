@@ -3,7 +3,7 @@
 import pytest
 
 from decbayes.errors import InvalidStructure
-from decbayes.models.vocabulary import words_in_order
+from decbayes.models.core.counts import words_in_order
 
 WORDS = ("pear", "apple", "quince")
 

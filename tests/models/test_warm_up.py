@@ -8,7 +8,7 @@ import pytest
 from zoo import ZOO
 
 import decbayes as db
-from decbayes.cli.warm_up import models, use, warm_up
+from decbayes.cli.commands.planning.warm_up import models, use, warm_up
 
 KERNELS = [
     import_module(f"decbayes.kernels.{file.name.removesuffix('.py')}")
@@ -45,7 +45,7 @@ def test_fits_and_merges_compile_nothing_more(kind, warm, rng):
 
 def test_it_says_what_it_does(monkeypatch, capsys):
     used = []
-    monkeypatch.setattr("decbayes.cli.warm_up.use", lambda model, size: used.append(type(model)))
+    monkeypatch.setattr("decbayes.cli.commands.planning.warm_up.use", lambda model, size: used.append(type(model)))
     warm_up()
     assert len(used) == len(list(models()))
     assert "Done after" in capsys.readouterr().err

@@ -10,12 +10,12 @@ from groups import gaussian_charter, identities
 
 from decbayes.errors import Refused, StoreFailed
 from decbayes.network import Agent, Limits, Rules, Send, SqliteStore, sign_record, verify
-from decbayes.network.protocol.contents import mark, shard_id
 from decbayes.network.protocol.guests import Guests
+from decbayes.network.protocol.keys import mark, shard_id
+from decbayes.network.protocol.merges import within_share
 from decbayes.network.protocol.messages import Batch, Digest, Pull, encode
 from decbayes.network.protocol.pool import Pool
 from decbayes.network.protocol.roster import Roster
-from decbayes.network.protocol.shares import within_share
 from decbayes.network.protocol.validation import open_record
 from decbayes.network.runtime.queues import CALL_BYTES, Inbox
 from decbayes.posterior import Posterior

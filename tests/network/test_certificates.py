@@ -10,8 +10,7 @@ from cryptography import x509
 from decbayes.errors import InvalidCertificate
 from decbayes.network.protocol.keys import write_new
 from decbayes.network.runtime import certificates
-from decbayes.network.runtime.certificates import hosts_of, key_file, new_request
-from decbayes.network.runtime.credentials import check_credentials
+from decbayes.network.runtime.certificates import check_credentials, hosts_of, key_file, new_request
 
 HOSTS = ("site-a.example.org", "10.0.0.7", "::1")
 

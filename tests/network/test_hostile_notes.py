@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from decbayes.calibration import Information
-from decbayes.calibration.calibrating import by_response
+from decbayes.calibration.intervals import by_response
 from decbayes.calibration.linear_response import LinearResponse
 from decbayes.errors import NotCalibrated
 from decbayes.network import Charter, Limits, Rules, sign_record, verify

@@ -10,7 +10,7 @@ from parties import Means
 
 import decbayes as db
 from decbayes.errors import Refused
-from decbayes.models.holdback import hold_back
+from decbayes.models.core.evaluation import hold_back
 from decbayes.network import Agent, Charter, Limits, Rules, SqliteStore, sign_record, verify
 from decbayes.network.protocol.notes import Note, obstacle, own_information
 from decbayes.network.protocol.pool import Pool

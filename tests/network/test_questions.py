@@ -18,11 +18,12 @@ from decbayes.network.runtime.questions import (
     NO_MEMBER,
     QUESTION_BYTES,
     Asking,
+    Once,
     Question,
+    Seal,
     too_long,
     turn_away,
 )
-from decbayes.network.runtime.sealing import Once, Seal
 from decbayes.network.runtime.service import MOST_QUESTIONS, Service
 from decbayes.network.runtime.transport import STRANGERS, Transport, open_session, root_key
 

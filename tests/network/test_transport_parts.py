@@ -12,8 +12,8 @@ from decbayes.errors import Refused, TransportFailed
 from decbayes.network.protocol.messages import Digest, encode
 from decbayes.network.runtime.links import Links, settings, with_port
 from decbayes.network.runtime.log import Log, understand
+from decbayes.network.runtime.questions import Seal
 from decbayes.network.runtime.queues import CALL_BYTES, Inbox, Outbox
-from decbayes.network.runtime.sealing import Seal
 from decbayes.network.runtime.transport import explain
 
 

@@ -19,8 +19,7 @@ from decbayes.network.protocol.guests import Guests
 from decbayes.network.protocol.messages import Batch, Digest, Pull, encode, message_bytes
 from decbayes.network.runtime.ask import Inquiry
 from decbayes.network.runtime.links import Links, settings
-from decbayes.network.runtime.questions import MOST_TOKENS, Question
-from decbayes.network.runtime.sealing import Once, Seal
+from decbayes.network.runtime.questions import MOST_TOKENS, Once, Question, Seal
 from decbayes.network.runtime.stored import stored_pool
 from decbayes.network.runtime.transport import config, open_session, root_key
 from decbayes.posterior import Posterior

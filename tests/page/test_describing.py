@@ -8,7 +8,7 @@ from scipy.sparse import csr_matrix
 
 import decbayes as db
 from decbayes.columns import Categorical, Gaussian, Poisson, YesNo
-from decbayes.merging.margins import CLOSE
+from decbayes.merging.reading.margins import CLOSE
 from decbayes.page.describing import LEAST, described
 from decbayes.page.drawing import drawings
 

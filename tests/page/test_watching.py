@@ -9,16 +9,16 @@ import pytest
 from groups import gaussian_charter, identities
 
 import decbayes as db
-from decbayes.cli.held_back import scorer
+from decbayes.cli.commands.network.agent import scorer
 from decbayes.errors import DecbayesError, NotCalibrated
-from decbayes.merging.confidence import Curve, Reliability
-from decbayes.models.holdback import hold_back
+from decbayes.merging.reading.confidence import Curve, Reliability
+from decbayes.models.core.evaluation import hold_back
 from decbayes.network import Agent, Charter, Limits, Rules, persist_first
 from decbayes.network.protocol.merges import Merged
 from decbayes.network.protocol.pool import Pool
 from decbayes.network.runtime import watching
-from decbayes.network.runtime.sentences import SENTENCES, sentence
-from decbayes.network.runtime.status import about_members, status_of
+from decbayes.network.runtime.log import SENTENCES, sentence
+from decbayes.network.runtime.stored import about_members, status_of
 from decbayes.network.runtime.watching import REST, Showing, Watcher, changes, network_view
 
 

@@ -30,7 +30,7 @@ def test_an_alignment_shows_which_component_went_where(sites):
 
 
 def test_a_tree_shows_what_is_lost(sites):
-    grown = db.tree(sites[2])
+    grown = db.merging.tree(sites[2])
     assert f"{grown.losses()[0]:,.0f}" in grown._repr_html_() or f"{grown.losses()[0]:.3g}" in grown._repr_html_()
 
 
@@ -52,7 +52,7 @@ def test_labels_of_others_stay_text_and_long_lists_end():
 
 
 def test_a_model_that_nobody_knows_is_shown_by_its_factors():
-    structure = db.Structure({"rate": db.families.Gamma()}, {"rate": [[1.0, -1.0]]})
+    structure = db.extending.Structure({"rate": db.families.Gamma()}, {"rate": [[1.0, -1.0]]})
     shown = db.Posterior.of_prior(structure)._repr_html_()
     assert "a model without a name" in shown
     assert "rate" in shown

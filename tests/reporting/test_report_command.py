@@ -8,7 +8,7 @@ import pytest
 
 import decbayes as db
 from decbayes.cli import main
-from decbayes.cli.report import told_apart
+from decbayes.cli.commands.everyday.report import told_apart
 
 
 @pytest.fixture

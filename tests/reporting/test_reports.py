@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import decbayes as db
-from decbayes.merging.confidence import Curve, Reliability
-from decbayes.merging.influence import DISAGREES
+from decbayes.merging.reading.confidence import Curve, Reliability
+from decbayes.merging.reading.influence import DISAGREES
 from decbayes.reporting.markup import Markup, coordinate, image, joined, tag
 from decbayes.reporting.reports import page
 
@@ -157,7 +157,7 @@ def test_matches_have_the_probabilities_that_were_learned(orchards):
 
 
 def test_a_site_that_disagrees_is_named_with_what_it_says(wards):
-    found = db.align(wards, solver=db.Matching())
+    found = db.align(wards, solver=db.solvers.Matching())
     assert found.influence().disagreeing.tolist() == [False, False, False, True]
     text = page(found, names=[*NAMES, "odd"])
     assert re.search(r'class="serious"><b>odd disagrees with the others', text)
@@ -200,7 +200,7 @@ def test_what_rests_on_few_observations_is_counted_and_not_shown(dimension, rng)
 
 def test_a_site_is_not_quoted_on_what_few_of_its_observations_say(wards):
     """Each class of the odd site holds about sixty patients: with `least` above that nothing of it is quoted."""
-    found = db.align(wards, solver=db.Matching())
+    found = db.align(wards, solver=db.solvers.Matching())
 
     def quoted(least):
         text = page(found, names=[*NAMES, "odd"], least=least)

@@ -16,7 +16,7 @@ WORDS = tuple("abcdefghijklmnop")
 
 def test_a_share_that_is_forgotten_each_day_counts_days_geometrically(rng):
     days = [[rng.normal(size=(5, 1)), rng.normal(size=(3, 1))] for _ in range(4)]
-    *_, last = db.epochs(MEAN, days, rng=rng, forgetting=0.3)
+    *_, last = db.streams.epochs(MEAN, days, rng=rng, forgetting=0.3)
     for name, part in last.contribution.items():
         each = [sum(MEAN.fit(shard, rng=rng).posterior.contribution[name] for shard in day) for day in days]
         np.testing.assert_allclose(part, sum(0.7**age * own for age, own in enumerate(reversed(each))), rtol=1e-10)
@@ -24,10 +24,10 @@ def test_a_share_that_is_forgotten_each_day_counts_days_geometrically(rng):
 
 def test_nothing_forgotten_is_what_there_was_without_forgetting(rng):
     days = [[rng.normal(size=(5, 1))] for _ in range(3)]
-    plain = list(db.epochs(MEAN, days, rng=rng))
-    assert list(db.epochs(MEAN, days, rng=rng, forgetting=0.0)) == plain
+    plain = list(db.streams.epochs(MEAN, days, rng=rng))
+    assert list(db.streams.epochs(MEAN, days, rng=rng, forgetting=0.0)) == plain
     half = plain[0]
-    assert list(db.epochs(MEAN, days[1:], rng=rng, start=half)) == plain[1:]
+    assert list(db.streams.epochs(MEAN, days[1:], rng=rng, start=half)) == plain[1:]
 
 
 @pytest.mark.parametrize("shift", [0.0, 1.0, 3.0, 30.0])
@@ -55,7 +55,7 @@ def test_the_most_that_is_kept_is_what_predicts_one_half_of_the_new_data_from_th
     old, new = rng.normal(size=400), shift + rng.normal(size=20)
     before = MEAN.fit(old[:, None], rng=rng).posterior
     (found,) = capped(MEAN, before, {"mean": np.array([0.9])}, [new[:, None]], rng, None).values()
-    halves = [part.ravel() for part in db.hold_back(MEAN, new[:, None], share=0.5)]
+    halves = [part.ravel() for part in db.checking.hold_back(MEAN, new[:, None], share=0.5)]
 
     def log_density(share):
         total = KEEP * share[1]
@@ -95,7 +95,7 @@ def streams():
     model = db.LatentDirichletAllocation(3, WORDS, 0.1, 0.05, ascent=db.Ascent(60, 1e-4, restarts=2, warm_up=10))
     days = list(changing(rng))
     return model, {
-        forgetting: list(db.epochs(model, days, rng=np.random.default_rng(0), forgetting=forgetting))
+        forgetting: list(db.streams.epochs(model, days, rng=np.random.default_rng(0), forgetting=forgetting))
         for forgetting in (None, 0.3, "learn")
     }
 
@@ -112,7 +112,7 @@ def test_topics_that_change_are_forgotten_and_others_are_not(streams):
 
 def test_what_forgets_predicts_the_new_world_better(streams, rng):
     model, found = streams
-    observed, held = db.hold_out(documents(rng, world(changed=True), 200), rng=rng, share=0.3)
+    observed, held = db.checking.hold_out(documents(rng, world(changed=True), 200), rng=rng, share=0.3)
     scores = {name: model.score(posteriors[4], observed, held) for name, posteriors in found.items()}
     assert scores["learn"] > scores[None] + 0.02
     assert scores["learn"] > scores[0.3] - 0.005
@@ -144,23 +144,23 @@ def test_estimators_forget_by_the_same_rule(rng):
 def test_files_forget_in_one_call(rng, tmp_path):
     db.save(MEAN.fit(rng.normal(size=(20, 1)), rng=rng).posterior, tmp_path / "monday.posterior")
     monday = db.load(tmp_path / "monday.posterior")
-    left = db.forget(monday, 0.25)
+    left = db.streams.forget(monday, 0.25)
     np.testing.assert_allclose(left.contribution["mean"], 0.75 * monday.contribution["mean"])
-    same = db.forget(monday, "learn", new=monday)
+    same = db.streams.forget(monday, "learn", new=monday)
     assert np.all(np.abs(same.contribution["mean"]) <= np.abs(monday.contribution["mean"]))
-    assert db.forget(monday, None) == monday
+    assert db.streams.forget(monday, None) == monday
 
 
 @pytest.mark.parametrize("wrong", [1.0, -0.1, "auto", np.nan, "0.1"])
 def test_other_shares_are_refused(wrong, rng):
     with pytest.raises(ValueError, match="from 0 to below 1, or 'learn'"):
-        next(db.epochs(MEAN, [[np.zeros((1, 1))]], rng=rng, forgetting=wrong))
+        next(db.streams.epochs(MEAN, [[np.zeros((1, 1))]], rng=rng, forgetting=wrong))
 
 
 def test_learning_needs_new_data_of_the_same_kind(rng):
     posterior = MEAN.fit(np.zeros((2, 1)), rng=rng).posterior
     with pytest.raises(TypeError, match="new must be of type Posterior"):
-        db.forget(posterior, "learn")
+        db.streams.forget(posterior, "learn")
     other = db.GaussianMean(variance=2.0, dimension=2)
-    with pytest.raises(db.DecbayesError, match="new data belong to"):
-        db.forget(posterior, "learn", new=db.Posterior.of_prior(other.structure))
+    with pytest.raises(db.errors.DecbayesError, match="new data belong to"):
+        db.streams.forget(posterior, "learn", new=db.Posterior.of_prior(other.structure))

@@ -55,7 +55,7 @@ def test_slots_are_joined_for_as_long_as_the_bound_rises_or_down_to_a_number(ask
     posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
     found = db.refine(model, shards, posteriors, rng=rng, components=asked)
     assert len(found.merged.natural["components"]) == left
-    assert found.merged == db.product(found.posteriors)
+    assert found.merged == db.merging.product(found.posteriors)
     assert len(found.shifts) == len(found.rounds) - (1 if left == 6 else 2)
     if left > 3:
         distance = np.linalg.norm(found.merged.mean("components")[:, None] - CENTRES, axis=2)

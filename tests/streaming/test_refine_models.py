@@ -64,8 +64,8 @@ def test_restarts_leave_a_local_optimum_in_which_all_sites_are(rng):
     sites = [centres[own] + 0.5 * rng.normal(size=(80, 2)) for own in labels]
     wrong = [np.where(own == 0, rng.integers(2, size=80), np.where(own == 3, 2, own + 1)) for own in labels]
     bad = [model.from_assignments(points, own) for points, own in zip(sites, wrong, strict=True)]
-    stuck = db.refine(model, sites, bad, rounds=5, rng=rng, solver=db.Matching())
-    freed = db.refine(model, sites, bad, rounds=5, restarts=2, rng=rng, solver=db.Matching())
+    stuck = db.refine(model, sites, bad, rounds=5, rng=rng, solver=db.solvers.Matching())
+    freed = db.refine(model, sites, bad, rounds=5, restarts=2, rng=rng, solver=db.solvers.Matching())
     everything = np.concatenate(sites)
     assert model.score(freed.merged, everything) > model.score(stuck.merged, everything) + 0.5
     assert len(freed.rounds) == len(stuck.rounds) == 6

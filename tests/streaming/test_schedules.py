@@ -110,7 +110,7 @@ def test_asynchronously_sites_see_others_as_they_were_and_never_older_than_a_rou
 def test_asynchronous_sda_starts_each_batch_from_what_the_site_last_saw(shards, rng):
     """At first that is the prior, whatever the others have published meanwhile."""
     model = watched()
-    db.sda_bayes(model, [[shard[:6], shard[6:]] for shard in shards], rng=rng, schedule="asynchronous")
+    db.streams.sda_bayes(model, [[shard[:6], shard[6:]] for shard in shards], rng=rng, schedule="asynchronous")
     nothing = db.Posterior.of_prior(model.structure)
     firsts = [prior for data, prior, _ in model.calls if any(np.array_equal(data, shard[:6]) for shard in shards)]
     seconds = [prior for data, prior, _ in model.calls if any(np.array_equal(data, shard[6:]) for shard in shards)]
@@ -121,7 +121,7 @@ def test_asynchronous_sda_starts_each_batch_from_what_the_site_last_saw(shards, 
 def test_data_on_top_of_earlier_data_starts_from_it(shards, rng):
     """Labels of later data are then those of the earlier: a fresh start would choose its own."""
     model = watched()
-    *_, last = db.epochs(model, [shards[:2], shards[2:4]], rng=rng)
+    *_, last = db.streams.epochs(model, [shards[:2], shards[2:4]], rng=rng)
     (_, _, first), (_, _, _), (_, prior, start), _ = model.calls
     assert first is None
     assert start == prior
@@ -134,7 +134,7 @@ def test_an_epochs_contributions_go_where_the_prior_has_their_like(seen, rng):
     model = db.GaussianMixture(3, variance=0.5, prior_variance=9.0)
     first = rng.normal(np.repeat(CENTRES, 30), 0.5)
     later = [rng.normal(CENTRES[cluster], 0.5, size=30) for cluster in seen]
-    *_, last = db.epochs(model, [[first], later], rng=rng)
+    *_, last = db.streams.epochs(model, [[first], later], rng=rng)
     order = np.argsort(last.mean("components")[:, 0])
     np.testing.assert_allclose(last.mean("components")[order, 0], CENTRES, atol=0.3)
     expected = [30 + 30 * (cluster in seen) for cluster in range(3)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import decbayes as db
-from decbayes.models.mixture_moves import join_gains
+from decbayes.models.mixtures.moves import join_gains
 from decbayes.streaming.one_pass import Seen, mixed
 
 GRID = 7.0 * np.stack(np.meshgrid(range(3), range(2)), axis=-1).reshape(-1, 2)
@@ -27,7 +27,7 @@ def chunks(points, size=500):
 
 
 def last(model, stream, **options):
-    *_, posterior = db.sequential(model, stream, **options)
+    *_, posterior = db.streams.sequential(model, stream, **options)
     return posterior
 
 
@@ -50,7 +50,7 @@ def test_clusters_that_turn_up_later_get_components_of_their_own(kind, rng):
     stream = [*chunks(draw(rng, 2000, [0, 1])), *chunks(draw(rng, 4000))]
     held_out = draw(rng, 4000)
     model, told = mixture("auto", **kind), mixture(6, **kind)
-    found = list(db.sequential(model, stream, rng=rng))
+    found = list(db.streams.sequential(model, stream, rng=rng))
     assert [number(found[place]) for place in (3, -1)] == [2, 6]
     batch = told.fit(np.concatenate(stream), rng=rng).posterior
     assert model.score(found[-1], held_out) > told.score(batch, held_out) - 0.02
@@ -58,7 +58,9 @@ def test_clusters_that_turn_up_later_get_components_of_their_own(kind, rng):
 
 def test_every_point_counts_once_unless_it_was_forgotten(rng):
     stream = [*(draw(rng, size, [0, 1]) for size in (10, 0, 300, 1, 900)), draw(rng, 600), draw(rng, 700)]
-    counts = [posterior.contribution["weights"].sum() for posterior in db.sequential(mixture("auto"), stream, rng=rng)]
+    counts = [
+        posterior.contribution["weights"].sum() for posterior in db.streams.sequential(mixture("auto"), stream, rng=rng)
+    ]
     np.testing.assert_allclose(counts, np.cumsum([len(chunk) for chunk in stream]), rtol=1e-9)
 
 
@@ -103,7 +105,7 @@ def test_components_are_joined_when_the_bound_of_all_points_rises(rng):
 
 def test_a_stray_point_is_forgotten_when_the_stream_has_doubled_twice(rng):
     stream = [draw(rng, 1500), np.array([[200.0, 200.0]]), *chunks(draw(rng, 6000))]
-    found = [number(posterior) for posterior in db.sequential(mixture("auto"), stream, rng=rng)]
+    found = [number(posterior) for posterior in db.streams.sequential(mixture("auto"), stream, rng=rng)]
     assert found[:2] == [6, 7]
     assert found[-1] == 6
 
@@ -148,19 +150,19 @@ def test_memory_does_not_grow_with_the_stream(rng):
 def test_what_cannot_be_streamed_is_refused(rng):
     for model in (mixture(3), db.LatentDirichletAllocation("auto", ("a", "b")), None):
         with pytest.raises(ValueError, match='give it a mixture with components="auto"'):
-            next(db.sequential(model, [], rng=rng))
+            next(db.streams.sequential(model, [], rng=rng))
     with pytest.raises(ValueError, match="concentration must be a positive number"):
-        next(db.sequential(mixture("auto"), [], rng=rng, concentration=0.0))
+        next(db.streams.sequential(mixture("auto"), [], rng=rng, concentration=0.0))
     with pytest.raises(TypeError, match="rng must be of type Generator"):
-        next(db.sequential(mixture("auto"), [], rng=0))
+        next(db.streams.sequential(mixture("auto"), [], rng=0))
     other = db.Posterior.of_prior(mixture("auto", covariance="full").structure)
     with pytest.raises(db.errors.StructureMismatch, match="The start belongs to"):
-        next(db.sequential(mixture("auto"), [draw(rng, 5)], start=other, rng=rng))
+        next(db.streams.sequential(mixture("auto"), [draw(rng, 5)], start=other, rng=rng))
 
 
 def test_small_chunks_at_the_start_are_fitted_together(rng):
     points = draw(rng, 1100)
-    found = list(db.sequential(mixture("auto"), chunks(points, 100), rng=rng))
+    found = list(db.streams.sequential(mixture("auto"), chunks(points, 100), rng=rng))
     assert [number(found[place]) for place in (3, 7, 9, 10)] == [6, 6, 6, 6]
-    (whole,) = db.sequential(mixture("auto"), [points], rng=rng)
+    (whole,) = db.streams.sequential(mixture("auto"), [points], rng=rng)
     assert mixture("auto").score(found[-1], points) == pytest.approx(mixture("auto").score(whole, points), abs=1e-3)

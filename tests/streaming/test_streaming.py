@@ -29,12 +29,12 @@ class TestConjugate:
     @pytest.mark.parametrize("schedule", ["synchronous", "asynchronous"])
     def test_sda_bayes(self, schedule, rng):
         points = rng.normal(size=(4, 3, 5))
-        streamed = db.sda_bayes(MEAN, points, rng=rng, schedule=schedule)
+        streamed = db.streams.sda_bayes(MEAN, points, rng=rng, schedule=schedule)
         np.testing.assert_allclose(streamed.natural["mean"], MEAN.fit(points.ravel()).posterior.natural["mean"])
 
     def test_merged_batches(self, rng):
         points = rng.normal(size=(4, 3, 5))
-        merged = db.merge_batches(MEAN, points, rng=rng)
+        merged = db.streams.merge_batches(MEAN, points, rng=rng)
         np.testing.assert_allclose(merged.natural["mean"], MEAN.fit(points.ravel()).posterior.natural["mean"])
 
     def test_agents_and_epochs_without_data_say_nothing(self, rng):
@@ -42,16 +42,16 @@ class TestConjugate:
         batch = MEAN.fit(points).posterior.natural["mean"]
         ragged = [[points[:5], points[5:7]], [], [points[7:]]]
         for schedule in ("synchronous", "asynchronous"):
-            streamed = db.sda_bayes(MEAN, ragged, rng=rng, schedule=schedule)
+            streamed = db.streams.sda_bayes(MEAN, ragged, rng=rng, schedule=schedule)
             np.testing.assert_allclose(streamed.natural["mean"], batch)
-        np.testing.assert_allclose(db.merge_batches(MEAN, ragged, rng=rng).natural["mean"], batch)
-        first, second, third = db.epochs(MEAN, ragged, rng=rng)
+        np.testing.assert_allclose(db.streams.merge_batches(MEAN, ragged, rng=rng).natural["mean"], batch)
+        first, second, third = db.streams.epochs(MEAN, ragged, rng=rng)
         assert second == first
         np.testing.assert_allclose(third.natural["mean"], batch)
 
     def test_epochs_hold_all_data_so_far(self, rng):
         points = rng.normal(size=(4, 3, 5))
-        for epoch, posterior in enumerate(db.epochs(MEAN, points, rng=rng)):
+        for epoch, posterior in enumerate(db.streams.epochs(MEAN, points, rng=rng)):
             batch = MEAN.fit(points[: epoch + 1].ravel()).posterior
             np.testing.assert_allclose(posterior.natural["mean"], batch.natural["mean"])
 
@@ -69,9 +69,9 @@ class TestMixture:
     @pytest.mark.parametrize("schedule", ["synchronous", "asynchronous"])
     def test_every_observation_counts_once(self, schedule, shards, rng):
         batches = [np.array_split(shard, 4) for shard in shards]
-        assert total_count(db.sda_bayes(MIXTURE, batches, rng=rng, schedule=schedule)) == pytest.approx(240)
-        assert total_count(db.merge_batches(MIXTURE, batches, rng=rng)) == pytest.approx(240)
-        *_, last = db.epochs(MIXTURE, [shards[:3], shards[3:]], rng=rng)
+        assert total_count(db.streams.sda_bayes(MIXTURE, batches, rng=rng, schedule=schedule)) == pytest.approx(240)
+        assert total_count(db.streams.merge_batches(MIXTURE, batches, rng=rng)) == pytest.approx(240)
+        *_, last = db.streams.epochs(MIXTURE, [shards[:3], shards[3:]], rng=rng)
         assert total_count(last) == pytest.approx(240)
 
     @pytest.mark.parametrize("schedule", ["sequential", "parallel", "asynchronous"])
@@ -80,7 +80,7 @@ class TestMixture:
         refined = db.refine(MIXTURE, shards, posteriors, rounds=3, rng=rng, schedule=schedule)
         for posterior in refined.rounds:
             assert total_count(posterior) == pytest.approx(240)
-        assert db.product(refined.posteriors) == refined.merged
+        assert db.merging.product(refined.posteriors) == refined.merged
         assert len(refined.rounds) == 4
 
     @pytest.mark.parametrize("schedule", ["sequential", "parallel", "asynchronous"])
@@ -109,8 +109,8 @@ class TestMixture:
     def test_labels_do_not_matter_for_merged_batches_but_do_for_sda_bayes(self, shards, rng):
         batches = [[shard] for shard in shards]
         held_out = np.concatenate(shards)
-        amps = MIXTURE.log_predictive(db.merge_batches(MIXTURE, batches, rng=rng), held_out).mean()
-        naive = MIXTURE.log_predictive(db.sda_bayes(MIXTURE, batches, rng=rng), held_out).mean()
+        amps = MIXTURE.log_predictive(db.streams.merge_batches(MIXTURE, batches, rng=rng), held_out).mean()
+        naive = MIXTURE.log_predictive(db.streams.sda_bayes(MIXTURE, batches, rng=rng), held_out).mean()
         batch = MIXTURE.log_predictive(MIXTURE.fit(held_out, rng=rng).posterior, held_out).mean()
         assert amps > batch - 0.01
         assert naive < amps - 0.5
@@ -118,15 +118,15 @@ class TestMixture:
 
 def test_a_cavity_has_everything_but_the_agent(rng):
     posteriors = [MIXTURE.fit(rng.normal(size=(9, 2)), rng=rng).posterior for _ in range(3)]
-    cavity = without(db.product(posteriors), posteriors[2])
-    others = db.product(posteriors[:2])
+    cavity = without(db.merging.product(posteriors), posteriors[2])
+    others = db.merging.product(posteriors[:2])
     for name in others.natural:
         np.testing.assert_allclose(cavity.natural[name], others.natural[name], rtol=1e-12, atol=1e-12)
 
 
 def test_an_unknown_schedule_is_refused(rng):
     with pytest.raises(ValueError, match="'parallel'"):
-        db.sda_bayes(MEAN, [[[1.0]]], rng=rng, schedule="parallel")
+        db.streams.sda_bayes(MEAN, [[[1.0]]], rng=rng, schedule="parallel")
     with pytest.raises(ValueError, match="'synchronous'"):
         db.refine(MEAN, [[1.0]], [MEAN.fit([1.0]).posterior], rounds=1, rng=rng, schedule="synchronous")
 

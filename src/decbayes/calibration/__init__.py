@@ -1,13 +1,11 @@
 """How far to believe a posterior: scores on data that sites held back, matches, intervals, plans."""
 
-from decbayes.calibration.calibrating import calibrate, calibrated
-from decbayes.calibration.diagnosis import Diagnosis, diagnose
-from decbayes.calibration.jackknife import jackknifed
+from decbayes.calibration.checks import Diagnosis, PredictiveCheck, diagnose, predictive_check
+from decbayes.calibration.intervals import calibrate, calibrated, jackknifed
 from decbayes.calibration.learning import reliability
 from decbayes.calibration.linear_response import covariance
 from decbayes.calibration.matches import overlap
 from decbayes.calibration.plans import PlanReport, advice, try_plan
-from decbayes.calibration.predictive import PredictiveCheck, predictive_check
 from decbayes.calibration.shares import TopicShares, topic_shares
 from decbayes.calibration.sites import Information
 from decbayes.calibration.trials import Plan

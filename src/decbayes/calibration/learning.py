@@ -22,13 +22,13 @@ from decbayes.errors import NotCalibrated, StructureMismatch
 from decbayes.families import Array, Family
 from decbayes.families.matrices import Indices
 from decbayes.merging import Alignment, align
-from decbayes.merging.components import LEAST_EVIDENCE
-from decbayes.merging.confidence import Curve, Reliability, features
-from decbayes.merging.problem import Solver
-from decbayes.models.ascent import Ascent
-from decbayes.models.model import Model
-from decbayes.models.registry import model_for
-from decbayes.models.simulation import drawn_parameters
+from decbayes.merging.base.components import LEAST_EVIDENCE
+from decbayes.merging.base.problem import Solver
+from decbayes.merging.reading.confidence import Curve, Reliability, features
+from decbayes.models.core.ascent import Ascent
+from decbayes.models.core.model import Model
+from decbayes.models.core.registry import model_for
+from decbayes.models.core.simulation import drawn_parameters
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet
@@ -84,7 +84,7 @@ def reliability(
     """Learn how likely matches are right, by simulating sites like these: as many, as large, as much alike.
 
         found = db.align(posteriors)
-        sure = found.confidence(db.reliability(found))
+        sure = found.confidence(db.checking.reliability(found))
 
     It takes about `WORLDS` times as long as the fits and the merge did, or until so many `matches` have been simulated;
     joblib shares it out. The result depends on the set of posteriors alone, and is remembered. The model is that of the

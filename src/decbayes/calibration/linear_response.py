@@ -18,7 +18,7 @@ from scipy.linalg import block_diag
 from decbayes.calibration.sites import Information, total
 from decbayes.errors import NotCalibrated
 from decbayes.families import Array, Family
-from decbayes.models.information import finite_root, flat_contribution
+from decbayes.models.core.information import finite_root, flat_contribution
 from decbayes.posterior import Posterior
 
 # A nudge of a natural parameter, in units of the information that it carries: differences of the mean need no less.

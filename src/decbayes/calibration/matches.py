@@ -10,8 +10,8 @@ from decbayes.calibration.validation import model_of
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.merging import Alignment
-from decbayes.merging.components import LEAST_EVIDENCE
-from decbayes.models.model import Model
+from decbayes.merging.base.components import LEAST_EVIDENCE
+from decbayes.models.core.model import Model
 from decbayes.posterior import Posterior
 from decbayes.symmetry import CoupledSet
 from decbayes.updates.update import without

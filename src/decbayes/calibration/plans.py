@@ -95,7 +95,7 @@ def try_plan(
 ) -> PlanReport:
     """Simulate a plan so many times and say how good its posterior would be.
 
-        report = db.try_plan(db.Plan(model, sites=10, observations=100))
+        report = db.checking.try_plan(db.checking.Plan(model, sites=10, observations=100))
 
     Data set number i depends on the seed and i alone: what is `done` is not done again. joblib shares out the rest;
     `progress` is told each that ends.
@@ -135,7 +135,7 @@ def about_intervals(plan: Plan, report: PlanReport) -> str:
         return f"intervals of '{name}' are too narrow; {remedy}, or fewer, larger sites. Calibrate after that."
     if report.calibrated[name][0] >= plan.level - TOO_NARROW:
         return (
-            f"intervals of '{name}' are too narrow; calibrate them after the merge (`decbayes intervals`, "
+            f"intervals of '{name}' are too narrow; calibrate them after the merge (`decbayes calibrate`, "
             f"`decbayes.calibrate`): then {report.calibrated[name][0]:.0%} hold the truth."
         )
     return (

@@ -9,7 +9,7 @@ from scipy.special import ndtri
 
 from decbayes.arguments import check_level
 from decbayes.families import Array
-from decbayes.models.lda import LatentDirichletAllocation
+from decbayes.models.topics.lda import LatentDirichletAllocation
 from decbayes.posterior import Interval, Posterior
 
 

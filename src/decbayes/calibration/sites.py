@@ -9,8 +9,8 @@ import numpy as np
 from decbayes.errors import InvalidFile, NotCalibrated
 from decbayes.families import Array
 from decbayes.merging import product
-from decbayes.models.information import flat_contribution
-from decbayes.models.model import Model
+from decbayes.models.core.information import flat_contribution
+from decbayes.models.core.model import Model
 from decbayes.posterior import Posterior
 from decbayes.tensors import read_arrays, write_arrays
 from decbayes.workers import jobs

@@ -10,16 +10,16 @@ from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array
 
 from decbayes.arguments import check_level, check_whole
-from decbayes.calibration.calibrating import by_response
+from decbayes.calibration.intervals import by_response
 from decbayes.calibration.matches import Matches, in_common, overlaps_of
 from decbayes.calibration.sites import Information
 from decbayes.errors import NotCalibrated
 from decbayes.families import Array, Family
 from decbayes.families.matrices import Indices
 from decbayes.merging import Alignment, align
-from decbayes.models.holdout import hold_out
-from decbayes.models.model import Model
-from decbayes.models.simulation import drawn_parameters
+from decbayes.models.core.evaluation import hold_out
+from decbayes.models.core.model import Model
+from decbayes.models.core.simulation import drawn_parameters
 from decbayes.posterior import Posterior
 from decbayes.streaming import refine
 

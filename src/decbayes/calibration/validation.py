@@ -16,9 +16,9 @@ import numpy as np
 from decbayes.errors import InvalidData, InvalidFile, StructureMismatch
 from decbayes.families import Array
 from decbayes.files import write_whole
-from decbayes.models.holdback import to_predict
-from decbayes.models.model import Model
-from decbayes.models.registry import model_for
+from decbayes.models.core.evaluation import to_predict
+from decbayes.models.core.model import Model
+from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
 
 Name = str | int
@@ -203,7 +203,7 @@ def validate(
 ) -> Scores:
     """How well posteriors predict a site's held-back data. The scores of several sites add up: `sum(…)`.
 
-        cuts = db.tree(posteriors).cuts(range(2, 25))
+        cuts = db.merging.tree(posteriors).cuts(range(2, 25))
         scores = sum(db.validate(model, cuts, held) for held in held_back)
         number = scores.choice().name
 

@@ -6,7 +6,6 @@ merges, and is saved and read, like those here.
 
 from decbayes.families.beta import Beta
 from decbayes.families.dirichlet import Dirichlet, Shares, Weights
-from decbayes.families.dirichlets import Dirichlets
 from decbayes.families.discrete import Bernoulli, Categorical
 from decbayes.families.family import Family
 from decbayes.families.gamma import Gamma
@@ -16,7 +15,7 @@ from decbayes.families.isotropic_precision import IsotropicNormalGamma
 from decbayes.families.matrices import Array, Contribution, dense
 from decbayes.families.precision import MeanAndPrecision, NormalGamma, NormalWishart
 from decbayes.families.registry import FAMILIES, register
-from decbayes.families.transitions import Transitions
+from decbayes.families.transitions import Dirichlets, Transitions
 
 register(Bernoulli())
 register(Beta())

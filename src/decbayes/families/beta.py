@@ -9,9 +9,9 @@ from scipy.special import betaln, digamma, polygamma
 
 from decbayes.families import quantiles
 from decbayes.families.dirichlet import log_gamma_variates, share_deviation
-from decbayes.families.examples import positive
 from decbayes.families.family import Family
 from decbayes.families.matrices import Array, as_rows, block_width, by_dimension, split
+from decbayes.families.registry import positive
 from decbayes.families.rows import Rows
 
 

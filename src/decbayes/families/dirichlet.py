@@ -13,13 +13,12 @@ from decbayes.devices import device_for
 from decbayes.families import quantiles
 from decbayes.families.dirichlet_cuda import LARGE, GpuDirichletTotals
 from decbayes.families.dirichlet_groups import DirichletGroups, DirichletJoins
-from decbayes.families.dirichlet_totals import DirichletTotals, checked_sparse
-from decbayes.families.evidence import Orders, singly, stacked, weight_informations
-from decbayes.families.examples import positive
 from decbayes.families.family import Family
 from decbayes.families.matrices import Array, Contribution, Indices, dense, is_sparse, smallest
+from decbayes.families.moments import Orders, singly, stacked, weight_informations
+from decbayes.families.registry import positive
 from decbayes.families.rows import Rows, SparseRows, sparse_rows
-from decbayes.families.totals import Totals
+from decbayes.families.totals import DirichletTotals, Totals, checked_sparse
 
 
 @dataclass(frozen=True)

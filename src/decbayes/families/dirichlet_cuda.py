@@ -6,9 +6,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from scipy.special import gammaln
 
-from decbayes.families.dirichlet_totals import checked_sparse
 from decbayes.families.matrices import Array, Indices, smallest
 from decbayes.families.rows import Rows, SparseRows
+from decbayes.families.totals import checked_sparse
 from decbayes.kernels.cuda.device import Device
 
 # Slots × components × columns from which on a launch is worth its time.

@@ -3,10 +3,10 @@
 import numpy as np
 from scipy.special import entr
 
-from decbayes.families.dirichlet_totals import checked_sparse
 from decbayes.families.groups import Mask, one_less
 from decbayes.families.matrices import Array, Indices
 from decbayes.families.rows import Rows
+from decbayes.families.totals import checked_sparse
 from decbayes.workers import split_among_threads
 
 

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from decbayes.families.evidence import Orders, row_informations, singly, stacked
 from decbayes.families.groups import Groups, Joins, PlainGroups, PlainJoins
 from decbayes.families.matrices import Array, Contribution, Indices, dense
+from decbayes.families.moments import Orders, row_informations, singly, stacked
 from decbayes.families.quantiles import around
 from decbayes.families.rows import DenseRows, Rows
 from decbayes.families.totals import PlainTotals, Totals

@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma, gammaln, polygamma
 
 from decbayes.families import quantiles
-from decbayes.families.examples import positive
 from decbayes.families.family import Family
 from decbayes.families.matrices import Array, as_rows, block_width, by_dimension, split
+from decbayes.families.registry import positive
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from decbayes.families import quantiles
-from decbayes.families.examples import covariances, positive
 from decbayes.families.family import Family
 from decbayes.families.matrices import Array, Contribution, block_width, by_dimension, dense, flat, outer, split
 from decbayes.families.moments import gaussian_covariances, round_covariances
+from decbayes.families.registry import covariances, positive
 from decbayes.families.rows import Rows
 
 # The precision from which on sites are compared in a direction: that of eight rows of yes or no, or of two events.

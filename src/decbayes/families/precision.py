@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma, gammaln, multigammaln, polygamma
 
 from decbayes.families import quantiles
-from decbayes.families.examples import covariances, positive
 from decbayes.families.family import Family
 from decbayes.families.gaussian import diagonal, positive_definite, square_side, symmetric
 from decbayes.families.matrices import Array, as_rows, block_width, by_dimension, flat, outer, split
 from decbayes.families.moments import given_precision, shifted_covariances, wishart_covariances
+from decbayes.families.registry import covariances, positive
 from decbayes.families.rows import Rows
 
 

@@ -1,9 +1,12 @@
-"""Families by name: those that files may hold."""
+"""Families by name, and an example of each for laws that hold for all."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
+import numpy as np
+
 from decbayes.families.family import Family
+from decbayes.families.matrices import Array
 
 _families: dict[str, Family] = {}
 
@@ -39,3 +42,12 @@ def registered(name: str) -> Family:
 def origin(family: Family) -> tuple[str, str]:
     """Where a family's class was defined: a cell of a notebook may be run again."""
     return type(family).__module__, type(family).__qualname__
+
+
+def positive(rng: np.random.Generator, *shape: int) -> Array:
+    return rng.gamma(2.0, 1.0, size=shape) + 0.1
+
+
+def covariances(rng: np.random.Generator, components: int, dimension: int) -> Array:
+    roots = rng.normal(size=(components, dimension, dimension + 2))
+    return np.asarray(roots @ np.swapaxes(roots, 1, 2) / dimension + 0.1 * np.eye(dimension))

@@ -15,7 +15,7 @@ from decbayes.inputs.filed import FileMatrix
 class Chunks:
     """Observations as one matrix after the other; `make` returns an iterator that begins with the first.
 
-        db.Chunks(lambda: (np.load(path) for path in sorted(folder.glob("*.npy"))))
+        db.streams.Chunks(lambda: (np.load(path) for path in sorted(folder.glob("*.npy"))))
 
     The chunks need not be of the same size, and their sizes change no result.
     """

@@ -1,22 +1,150 @@
-"""Posteriors from draws of any sampler, or from means and covariances, and what is lost by that.
-
-PyMC, Stan, Pyro, TFP and NumPyro all give arrays of draws, or ArviZ trees of them. A posterior here has one factor per
-parameter, each of an exponential family. The closest one has the draws' expected statistics (`projection.py`).
-"""
+"""Draws of a sampler as posteriors: relabelled to agree with each other, then projected on a structure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+from scipy.special import polygamma
 
 from decbayes.arguments import check_kind, real_array
 from decbayes.errors import NotConvertible
-from decbayes.families import Array, Family
-from decbayes.interop.projection import projected
-from decbayes.interop.relabelling import aligned_draws, check_labels
+from decbayes.families import Array, Dirichlet, Family, Weights
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
+from decbayes.symmetry import CoupledSet
+
+STEPS, HALVINGS = 500, 60
+# A step that could raise ⟨λ, t⟩ − A(λ) by less, in nats per row, is rounding.
+CONVERGED = 1e-12
+
+
+def projected(family: Family, statistics: Array, start: Array, name: str) -> Array:
+    """The natural parameters whose expected statistics are these, (K, d)."""
+    natural, height = np.array(start), objective(family, start, statistics)
+    for _ in range(STEPS):
+        slope = statistics - family.mean(natural)
+        step = newton_step(family, natural, slope)
+        gain = float(np.sum(slope * step))
+        if not np.isfinite(step).all():
+            break
+        if gain <= CONVERGED * len(natural):
+            return natural
+        natural, height, moved = line_search(family, natural, step, statistics, height)
+        if not moved:
+            break
+    # Rounding may end a search a little early; anything else means that there is no maximum.
+    if gain <= 1e-6 * len(natural):
+        return natural
+    raise NotConvertible(
+        f"No {family.name} has the moments of '{name}': there are too few different draws, or some lie on the border."
+    )
+
+
+def objective(family: Family, natural: Array, statistics: Array) -> float:
+    return float(np.sum(natural * statistics)) - family.log_partition(natural)
+
+
+def line_search(
+    family: Family, natural: Array, step: Array, statistics: Array, height: float
+) -> tuple[Array, float, bool]:
+    """The longest of the step's halves that stays in the domain and rises."""
+    for halving in range(HALVINGS):
+        trial = natural + 0.5**halving * step
+        if family.contains(trial):
+            reached = objective(family, trial, statistics)
+            if reached > height:
+                return trial, reached, True
+    return natural, height, False
+
+
+def newton_step(family: Family, natural: Array, slope: Array) -> Array:
+    """∇²A(λ)⁻¹ (t − ∇A(λ)); matrices whose entries come twice make ∇²A singular."""
+    if isinstance(family, Dirichlet):
+        return np.array([share_step(alpha, row) for alpha, row in zip(natural + 1.0, slope, strict=True)])
+    if isinstance(family, Weights):
+        return share_step(natural[:, 0] + 1.0, slope[:, 0])[:, None]
+    inverses = np.linalg.pinv(family.row_covariances(natural), rcond=1e-13, hermitian=True)
+    return np.asarray(np.einsum("kij,kj->ki", inverses, slope))
+
+
+def share_step(alpha: Array, slope: Array) -> Array:
+    """Of a Dirichlet ∇²A is a diagonal matrix and one of rank one (Minka 2000)."""
+    own, total = polygamma(1, alpha), polygamma(1, alpha.sum())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        common = np.sum(slope / own) / (1.0 / total - np.sum(1.0 / own))
+    return np.asarray((slope + common) / own)
+
+
+Orders = NDArray[np.intp]
+"""(draws, components): which component of each draw is which."""
+
+ROUNDS = 50
+# A sampler in which more of the draws have other labels has switched them; fewer are components that overlap.
+SWITCHED = 0.02
+
+
+def check_labels(structure: Structure, statistics: Mapping[str, Array]) -> None:
+    """Refuse draws in which labels have switched."""
+    for coupled in structure.symmetry:
+        draws, components, _ = statistics[coupled.factors[0]].shape
+        own = np.tile(np.arange(components), (draws, 1))
+        switched = float((by_density(structure, coupled, statistics, own) != own).any(axis=1).mean())
+        if switched > SWITCHED:
+            raise NotConvertible(
+                f"In {switched:.0%} of the draws the components of {' and '.join(coupled.factors)} have other labels: "
+                "the sampler has switched them. align=True relabels each draw so that all agree."
+            )
+
+
+def aligned_draws(structure: Structure, statistics: Mapping[str, Array]) -> dict[str, Orders]:
+    """For each factor of a coupled set the order of each draw's components in which all draws agree best.
+
+    In turn the posterior closest to the draws is found, and each draw relabelled so that it is most probable there.
+    """
+    found: dict[str, Orders] = {}
+    for coupled in structure.symmetry:
+        orders = by_pivot(coupled, statistics)
+        for _ in range(ROUNDS):
+            following = by_density(structure, coupled, statistics, orders)
+            if (following == orders).all():
+                break
+            orders = following
+        found |= dict.fromkeys(coupled.factors, orders)
+    return found
+
+
+def by_pivot(coupled: CoupledSet, statistics: Mapping[str, Array]) -> Orders:
+    """Each draw's components next to those of one draw, the last, in units of the statistics' own deviations."""
+    scaled = np.concatenate([standardised(statistics[name]) for name in coupled.factors], axis=2)
+    return np.array([assigned(-distances(scaled[-1], draw)) for draw in scaled])
+
+
+def by_density(structure: Structure, coupled: CoupledSet, statistics: Mapping[str, Array], orders: Orders) -> Orders:
+    """Each draw's components where they are most probable, given the posterior closest to draws in these orders."""
+    rows, scores = np.arange(len(orders))[:, None], np.zeros((*orders.shape, orders.shape[1]))
+    for name in coupled.factors:
+        family, own = structure.families[name], statistics[name]
+        natural = projected(family, own[rows, orders].mean(axis=0), np.array(structure.prior[name]), name)
+        scores += np.einsum("kd,sjd->skj", natural, own) - family.row_terms(natural)[:, None]
+    return np.array([assigned(score) for score in scores])
+
+
+def standardised(statistics: Array) -> Array:
+    deviation = statistics.std(axis=(0, 1))
+    return np.asarray(statistics / np.where(deviation > 0, deviation, 1.0))
+
+
+def distances(pivot: Array, draw: Array) -> Array:
+    return np.asarray(((pivot[:, None] - draw[None]) ** 2).sum(axis=2))
+
+
+def assigned(scores: Array) -> NDArray[np.intp]:
+    """Which component of a draw goes into each slot."""
+    return np.asarray(linear_sum_assignment(scores, maximize=True)[1], dtype=np.intp)
+
 
 # Beyond so many parameters, or with fewer draws than this per parameter, correlations are not looked at.
 MOST_PARAMETERS, DRAWS_EACH = 500, 5

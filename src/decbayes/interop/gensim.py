@@ -9,7 +9,7 @@ from decbayes.errors import NotConvertible
 from decbayes.extras import require
 from decbayes.families import Array, dense
 from decbayes.interop.topics import on_vocabulary, topic_parameters, topic_posterior
-from decbayes.models.vocabulary import Vocabulary, words_in_order
+from decbayes.models.core.counts import Vocabulary, words_in_order
 from decbayes.posterior import Posterior
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from decbayes.columns import Categorical, Gaussian, Poisson, YesNo
 from decbayes.errors import NotConvertible
 from decbayes.extras import require
-from decbayes.models.latent_classes import LatentClasses
+from decbayes.models.tables.latent_classes import LatentClasses
 from decbayes.posterior import Posterior
 
 # What StepMix calls the kinds of columns, in the order in which it expects them here.

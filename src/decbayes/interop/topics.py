@@ -8,11 +8,11 @@ from scipy.sparse import coo_array, csr_array
 
 from decbayes.arguments import check_kind
 from decbayes.errors import NotConvertible
-from decbayes.families import Array, Contribution
-from decbayes.models.document_prior import contributions, sums_of
-from decbayes.models.lda import LatentDirichletAllocation
-from decbayes.models.topic_prior import concentration
-from decbayes.models.vocabulary import Vocabulary, words_in_order
+from decbayes.families import Array, Contribution, dense
+from decbayes.models.core.counts import Vocabulary, checked_matrix, words_in_order
+from decbayes.models.topics.document_prior import contributions, sums_of
+from decbayes.models.topics.lda import LatentDirichletAllocation
+from decbayes.models.topics.word_prior import concentration
 from decbayes.posterior import Posterior
 
 
@@ -64,3 +64,34 @@ def topic_parameters(posterior: Posterior) -> tuple[Array, Array, Array]:
     model = LatentDirichletAllocation.from_structure(posterior.structure)
     prior = concentration(posterior.structure.prior["topics"])
     return prior + posterior.contribution["topics"], prior, model.document_prior_of(posterior)
+
+
+def from_topic_counts(
+    counts: Any, *, vocabulary: Vocabulary | None = None, document_prior: float = 0.1, topic_prior: float = 0.01
+) -> Posterior:
+    """The posterior of topics whose words are counted: (topics, words), all documents of a topic taken together.
+
+    Of a fitted BERTopic model these are `model.vectorizer_model.transform(texts)` with one text per topic, all its
+    documents, and the words `model.vectorizer_model.vocabulary_`. Leave its outliers, topic −1, out.
+    """
+    matrix = checked_matrix(counts, np.shape(counts)[-1])
+    return topic_posterior(
+        csr_array(matrix, dtype=np.float64),
+        topic_prior=topic_prior,
+        document_prior=document_prior,
+        vocabulary=vocabulary,
+    )
+
+
+def to_ctfidf(posterior: Posterior) -> Array:
+    """(topics, words): class-based TF-IDF of a posterior's topics, for everything in BERTopic that takes `c_tf_idf_`.
+
+    tf_kw log(1 + A / f_w),    tf: shares of the words in a topic, f: counts in all topics, A: mean words per topic
+    """
+    topic_parameters(posterior)
+    counts = dense(posterior.contribution["topics"])
+    totals = counts.sum(axis=1, keepdims=True)
+    shares = np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 0)
+    frequency = counts.sum(axis=0)
+    weights = np.log1p(np.divide(totals.mean(), frequency, out=np.zeros_like(frequency), where=frequency > 0))
+    return np.asarray(shares * weights)

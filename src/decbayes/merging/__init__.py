@@ -1,22 +1,15 @@
 """Merging posteriors: the naive product, and AMPS, which aligns components first."""
 
+from decbayes.files import Library
+from decbayes.merging._merge import align, merge, objective
+from decbayes.merging._tree import Tree, tree
 from decbayes.merging.alignment import Alignment
-from decbayes.merging.confidence import Confidence, Reliability
-from decbayes.merging.dendrogram import Tree, tree
-from decbayes.merging.exhaustive import Exhaustive
+from decbayes.merging.base.agreement import pad
+from decbayes.merging.base.products import product
 from decbayes.merging.grouping import Grouping
-from decbayes.merging.hearing import Robust
-from decbayes.merging.hierarchical import Hierarchical
-from decbayes.merging.influence import Influence
-from decbayes.merging.lineage import Event, Lineage, follow
-from decbayes.merging.matching import Matching
-from decbayes.merging.padding import pad
-from decbayes.merging.products import product
-from decbayes.merging.quadratic import Quadratic
-from decbayes.merging.robust import RobustMerge, robust_merge
-from decbayes.merging.solving import align, merge, objective
-from decbayes.merging.swaps import Swaps
-from decbayes.merging.symmetrized import Symmetrized, symmetrize
+from decbayes.merging.matching import Exhaustive, Hierarchical, Matching, Quadratic, Swaps, Symmetrized, symmetrize
+from decbayes.merging.reading import Confidence, Event, Influence, Lineage, Reliability, follow
+from decbayes.merging.robust import Robust, RobustMerge, robust_merge
 
 __all__ = [
     "Alignment",
@@ -26,6 +19,7 @@ __all__ = [
     "Grouping",
     "Hierarchical",
     "Influence",
+    "Library",
     "Lineage",
     "Matching",
     "Quadratic",

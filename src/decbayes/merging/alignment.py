@@ -13,20 +13,25 @@ from decbayes.arguments import check_kind
 from decbayes.display import Displayed
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
-from decbayes.merging.assignments import check_assignments, distinct, filled_by
-from decbayes.merging.components import LEAST_EVIDENCE, Components
-from decbayes.merging.confidence import Confidence, Reliability, checked_overlaps
-from decbayes.merging.coupled import constant, coupled_problem, fitting
-from decbayes.merging.division import Division
-from decbayes.merging.heterogeneity import Heterogeneity, heterogeneity, of_coefficients
-from decbayes.merging.influence import Influence, influence
-from decbayes.merging.lineage import Lineage, follow, with_new_ids
-from decbayes.merging.margins import component_losses, component_margins, upper_bound
-from decbayes.merging.names import inherited
-from decbayes.merging.problem import Optimality, Problem
-from decbayes.merging.products import assigned_product
-from decbayes.merging.shared import Shared, shared_components
-from decbayes.merging.sums import AssignedSums, Assignment
+from decbayes.merging.base.components import LEAST_EVIDENCE, Components
+from decbayes.merging.base.coupled import constant, coupled_problem, fitting
+from decbayes.merging.base.division import Division
+from decbayes.merging.base.problem import Optimality, Problem
+from decbayes.merging.base.products import (
+    AssignedSums,
+    Assignment,
+    assigned_product,
+    check_assignments,
+    distinct,
+    filled_by,
+)
+from decbayes.merging.grouping.inherited_ids import inherited
+from decbayes.merging.reading.confidence import Confidence, Reliability, checked_overlaps
+from decbayes.merging.reading.heterogeneity import Heterogeneity, heterogeneity, of_coefficients
+from decbayes.merging.reading.influence import Influence, influence
+from decbayes.merging.reading.lineage import Lineage, follow, with_new_ids
+from decbayes.merging.reading.margins import component_losses, component_margins, upper_bound
+from decbayes.merging.reading.shared import Shared, shared_components
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet, Permutation, is_permutation
@@ -167,10 +172,10 @@ class Alignment(Displayed):
     def confidence(self, reliability: Reliability, overlaps: Sequence[Any] | None = None) -> Confidence:
         """For each posterior and component: the probability that it belongs to its slot.
 
-            found.confidence(db.reliability(found))
+            found.confidence(db.checking.reliability(found))
 
-        `reliability` says what margins and evidence are worth in this setting: `decbayes.reliability` learns it from
-        simulations. `overlaps` has for each posterior what its site reports (`decbayes.overlap`), or None.
+        `reliability` says what margins and evidence are worth in this setting: `db.checking.reliability` learns it from
+        simulations. `overlaps` has for each posterior what its site reports (`decbayes.checking.overlap`), or None.
         """
         check_kind(Reliability, reliability=reliability)
         found: tuple[dict[CoupledSet, Array], ...] = tuple({} for _ in self.posteriors)

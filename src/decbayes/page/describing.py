@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from decbayes.families import Array
 from decbayes.merging import Alignment, Reliability
-from decbayes.merging.confidence import DOUBTFUL
-from decbayes.merging.margins import CLOSE
-from decbayes.merging.shared import Shared
-from decbayes.models.model import Model
+from decbayes.merging.reading.confidence import DOUBTFUL
+from decbayes.merging.reading.margins import CLOSE
+from decbayes.merging.reading.shared import Shared
+from decbayes.models.core.model import Model
 from decbayes.page.drawing import Drawing, drawings, entries, rounded
 from decbayes.plot._alignment import least_sure
 from decbayes.posterior import Posterior

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from decbayes.families import Array
-from decbayes.models.model import Model, Row
-from decbayes.models.profiles import profile_rows
-from decbayes.models.tabular import Tabular
+from decbayes.models.core.model import Model, Row
+from decbayes.models.tables.profiles import profile_rows
+from decbayes.models.tables.tabular import Tabular
 from decbayes.plot._images import contrast
 from decbayes.plot._mixture import component_shapes
 from decbayes.posterior import Posterior

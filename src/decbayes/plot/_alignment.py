@@ -10,8 +10,8 @@ from decbayes.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.merging import Alignment, Confidence
-from decbayes.merging.confidence import DOUBTFUL
-from decbayes.merging.margins import CLOSE
+from decbayes.merging.reading.confidence import DOUBTFUL
+from decbayes.merging.reading.margins import CLOSE
 from decbayes.plot.style import NAIVE, NOTHING, bare, matplotlib, new_axes, shades, styled
 from decbayes.symmetry import CoupledSet
 

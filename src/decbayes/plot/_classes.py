@@ -24,9 +24,9 @@ def classes(posterior: Posterior, *, across: int = 4, level: float = 0.9) -> "Fi
     Classes are listed from the most frequent to the rarest. Of a table with more than forty columns those are drawn in
     which classes differ most.
     """
-    from decbayes.models.profiles import profile_rows
-    from decbayes.models.registry import model_for
-    from decbayes.models.tabular import Tabular
+    from decbayes.models.core.registry import model_for
+    from decbayes.models.tables.profiles import profile_rows
+    from decbayes.models.tables.tabular import Tabular
 
     check_kind(Posterior, posterior=posterior)
     model = model_for(posterior.structure)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from decbayes.arguments import check_kind
 from decbayes.errors import InvalidData
 from decbayes.families import Array
-from decbayes.models.points import as_numbers
+from decbayes.models.core.points import as_numbers
 from decbayes.plot.style import PALE, bare, grid, new_axes, styled
 from decbayes.posterior import Posterior
 

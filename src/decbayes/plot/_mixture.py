@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from decbayes.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
-from decbayes.models.points import as_points
+from decbayes.models.core.points import as_points
 from decbayes.plot.style import BLUE, GREY, INK, PALE, colour, new_axes, styled
 from decbayes.posterior import Posterior
 
@@ -35,8 +35,8 @@ def mixture(
 
     A mixture in one dimension is drawn as its predictive density.
     """
-    from decbayes.models.gaussian_mixture import GaussianMixture
-    from decbayes.models.registry import model_for
+    from decbayes.models.core.registry import model_for
+    from decbayes.models.mixtures.gaussian import GaussianMixture
 
     check_kind(Posterior, posterior=posterior)
     model = model_for(posterior.structure)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from decbayes.errors import InvalidData
-from decbayes.models.points import as_numbers
+from decbayes.models.core.points import as_numbers
 from decbayes.plot.style import BLUE, GREY, new_axes, styled
 
 if TYPE_CHECKING:

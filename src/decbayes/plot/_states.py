@@ -32,8 +32,8 @@ def states(
     `names` are those of the states. `truth` says what each step really was, if somebody knows; it is drawn as a band on
     top. `seconds` is how long a step lasts.
     """
-    from decbayes.models.hidden_markov import HiddenMarkov
-    from decbayes.models.registry import model_for
+    from decbayes.models.core.registry import model_for
+    from decbayes.models.sequences.hidden_markov import HiddenMarkov
 
     check_kind(Posterior, posterior=posterior)
     model = model_for(posterior.structure)

@@ -6,13 +6,12 @@ import numpy as np
 
 from decbayes.families import Array
 from decbayes.merging import Alignment, Tree, tree
-from decbayes.merging.canonical import canonical_order
+from decbayes.merging.base.canonical import canonical_order
 from decbayes.plot._tree import branches, legs_and_bars
 from decbayes.reporting.drawing import COLOURS, Scale, svg
 from decbayes.reporting.findings import Findings
-from decbayes.reporting.markup import Markup, coordinate, tag
+from decbayes.reporting.markup import Markup, coordinate, counted, tag
 from decbayes.reporting.mixtures import figure
-from decbayes.reporting.words import counted
 
 MOST_LEAVES = 600
 LEFT, WIDTH, HEIGHT, FEET = 60.0, 900.0, 300.0, 34.0

@@ -4,14 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.models.regression import Regression
+from decbayes.models.regressions.regression import Regression
 from decbayes.reporting.drawing import intervals
 from decbayes.reporting.findings import Findings
-from decbayes.reporting.markup import Markup, joined, tag
+from decbayes.reporting.markup import Markup, joined, left_out, number, table, tag
 from decbayes.reporting.mixtures import figure
 from decbayes.reporting.profiles import LEVEL, interval_of
-from decbayes.reporting.tables import left_out, table
-from decbayes.reporting.words import number
 
 MOST_SITES, MOST_TERMS, MOST_PARAMETERS = 20, 24, 100
 LONGEST = 14  # characters of a site's name in a drawing

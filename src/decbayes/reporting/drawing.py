@@ -7,8 +7,7 @@ from math import ceil, floor, log10
 import numpy as np
 
 from decbayes.families import Array
-from decbayes.reporting.markup import Markup, coordinate, tag
-from decbayes.reporting.words import number
+from decbayes.reporting.markup import Markup, coordinate, number, tag
 
 COLOURS = 8  # classes c0 to c7 of the page's style
 ROW, AXIS = 18.0, 22.0  # heights in pixels

@@ -10,20 +10,20 @@ from numpy.typing import NDArray
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array, dense
 from decbayes.merging import Alignment, Reliability
-from decbayes.merging.confidence import DOUBTFUL
-from decbayes.merging.heterogeneity import Heterogeneity
-from decbayes.merging.influence import Influence, groups_of
-from decbayes.merging.margins import CLOSE
-from decbayes.merging.shared import Shared
-from decbayes.merging.sources import reordered
-from decbayes.models.features import LatentFeatures
-from decbayes.models.model import Model
-from decbayes.models.quality import CoOccurrence, Quality
-from decbayes.models.registry import model_for
+from decbayes.merging.base.coupled import reordered
+from decbayes.merging.reading.confidence import DOUBTFUL
+from decbayes.merging.reading.heterogeneity import Heterogeneity
+from decbayes.merging.reading.influence import Influence, groups_of
+from decbayes.merging.reading.margins import CLOSE
+from decbayes.merging.reading.shared import Shared
+from decbayes.models.core.model import Model
+from decbayes.models.core.registry import model_for
+from decbayes.models.features.latent_features import LatentFeatures
+from decbayes.models.topics.quality import CoOccurrence, Quality
 from decbayes.plot._alignment import least_sure
 from decbayes.plot._network import by_number
 from decbayes.posterior import Posterior
-from decbayes.reporting.words import captions
+from decbayes.reporting.markup import captions
 from decbayes.symmetry import CoupledSet
 
 # What rests on fewer observations may describe single ones: statistical offices seldom publish such cells.

@@ -4,11 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.families import Array
-from decbayes.merging.influence import DISAGREES
+from decbayes.merging.reading.influence import DISAGREES
 from decbayes.reporting.findings import Findings
-from decbayes.reporting.markup import Markup, image, tag
+from decbayes.reporting.markup import Markup, image, number, tag
 from decbayes.reporting.mixtures import figure
-from decbayes.reporting.words import number
 from decbayes.symmetry import CoupledSet
 
 MOST_ROWS, MOST_COLUMNS = 60, 40

@@ -5,13 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from decbayes.families import Array
-from decbayes.models.model import Model
+from decbayes.models.core.model import Model
 from decbayes.plot._mixture import component_shapes, ellipse
 from decbayes.posterior import Posterior
 from decbayes.reporting.drawing import COLOURS, Interval, Scale, intervals, polyline, spanning, svg
-from decbayes.reporting.markup import Markup, tag
-from decbayes.reporting.tables import scrolling
-from decbayes.reporting.words import number
+from decbayes.reporting.markup import Markup, number, scrolling, tag
 
 WIDTH, HEIGHT, LEFT = 640.0, 380.0, 46.0
 MOST_PANELS, MOST_COMPONENTS = 12, 40

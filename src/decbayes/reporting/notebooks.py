@@ -9,12 +9,11 @@ import numpy as np
 from decbayes.errors import StructureMismatch
 from decbayes.merging import Alignment, Tree
 from decbayes.merging.alignment import MOST_LOOKED_AT
-from decbayes.models.model import Model
-from decbayes.models.registry import model_for
+from decbayes.models.core.model import Model
+from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
 from decbayes.reporting.findings import sureness
-from decbayes.reporting.markup import Markup, tag
-from decbayes.reporting.words import captions, counted, listed, number
+from decbayes.reporting.markup import Markup, captions, counted, listed, number, tag
 from decbayes.streaming import Refinement
 
 MOST_COMPONENTS, MOST_SITES, MOST_SLOTS, MOST_ROUNDS = 20, 20, 20, 12

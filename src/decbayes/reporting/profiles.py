@@ -7,9 +7,9 @@ import numpy as np
 
 from decbayes.columns import Categorical
 from decbayes.families import Array
-from decbayes.models.hidden_markov import HiddenMarkov
-from decbayes.models.profiles import profile_rows
-from decbayes.models.tabular import Tabular
+from decbayes.models.sequences.hidden_markov import HiddenMarkov
+from decbayes.models.tables.profiles import profile_rows
+from decbayes.models.tables.tabular import Tabular
 from decbayes.plot._classes import class_order, difference
 from decbayes.posterior import Posterior
 from decbayes.reporting.drawing import COLOURS, Interval, intervals

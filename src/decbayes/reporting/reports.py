@@ -8,13 +8,11 @@ from typing import Any
 from decbayes.arguments import check_kind
 from decbayes.files import write_whole
 from decbayes.merging import Alignment, Reliability
-from decbayes.models.quality import CoOccurrence
+from decbayes.models.topics.quality import CoOccurrence
 from decbayes.reporting import sections
-from decbayes.reporting.cards import Shape
-from decbayes.reporting.disagreements import disagreements
+from decbayes.reporting.cards import Shape, disagreements
 from decbayes.reporting.findings import LEAST, Findings
-from decbayes.reporting.markup import Markup, tag
-from decbayes.reporting.words import counted
+from decbayes.reporting.markup import Markup, counted, tag
 
 # Nothing is loaded and nothing runs, whatever a label says: no script, no font, no address but pictures within.
 FOOTER = "Made by decbayes. Nothing in this file is loaded from elsewhere."
@@ -37,7 +35,7 @@ def report(
 
     `names` are those of the sites; `shape` is the height and width of components that are images. What rests on fewer
     than `least` observations is counted and not shown, since it may describe single ones. With `reliability`
-    (`decbayes.reliability`) matches have probabilities in the place of margins, and with `counts`
+    (`decbayes.checking.reliability`) matches have probabilities in the place of margins, and with `counts`
     (`Quality.co_occurrence`, of all sites) topics have their coherence. The same posteriors and names give the
     same bytes, in whatever order.
     """

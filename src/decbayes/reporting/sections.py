@@ -7,20 +7,18 @@ from shlex import join
 import numpy as np
 
 import decbayes
-from decbayes.models.gaussian_mixture import GaussianMixture
-from decbayes.models.regression import Regression
-from decbayes.models.tabular import Tabular
+from decbayes.models.mixtures.gaussian import GaussianMixture
+from decbayes.models.regressions.regression import Regression
+from decbayes.models.tables.tabular import Tabular
 from decbayes.reporting.branches import dendrogram
 from decbayes.reporting.cards import Shape, cards, supported
 from decbayes.reporting.coefficients import coefficients, means_table
 from decbayes.reporting.findings import Findings
-from decbayes.reporting.markup import Markup, joined, lines_of, tag
+from decbayes.reporting.markup import Markup, joined, left_out, lines_of, note, number, table, tag
 from decbayes.reporting.matrices import matrix
 from decbayes.reporting.mixtures import mixture
 from decbayes.reporting.profiles import profiles
 from decbayes.reporting.remarks import CHECKED, Remark, remarks
-from decbayes.reporting.tables import left_out, note, table
-from decbayes.reporting.words import number
 from decbayes.symmetry import CoupledSet
 
 MOST_SITES, MOST_CLOSE = 100, 40

@@ -12,15 +12,15 @@ from sklearn.utils.validation import check_non_negative, validate_data
 from decbayes.arguments import check_whole
 from decbayes.columns import is_frame
 from decbayes.families import Array
-from decbayes.models.ascent import Ascent
-from decbayes.models.gaussian_mixture import Covariance
-from decbayes.models.gaussian_mixture import GaussianMixture as PointModel
-from decbayes.models.latent_classes import LatentClasses as TableModel
-from decbayes.models.lda import LatentDirichletAllocation as TopicModel
-from decbayes.models.model import Model, Row
-from decbayes.models.settings import Number, number_of
-from decbayes.models.topic_prior import shared_prior, with_priors
-from decbayes.models.vocabulary import Vocabulary, words_in_order
+from decbayes.models.core.ascent import Ascent
+from decbayes.models.core.counts import Vocabulary, words_in_order
+from decbayes.models.core.model import Model, Row
+from decbayes.models.core.settings import Number, number_of
+from decbayes.models.mixtures.gaussian import Covariance
+from decbayes.models.mixtures.gaussian import GaussianMixture as PointModel
+from decbayes.models.tables.latent_classes import LatentClasses as TableModel
+from decbayes.models.topics.lda import LatentDirichletAllocation as TopicModel
+from decbayes.models.topics.word_prior import shared_prior, with_priors
 from decbayes.posterior import Posterior
 from decbayes.sklearn.sited import Sited
 from decbayes.updates.forgetting import Forgetting

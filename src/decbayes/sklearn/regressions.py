@@ -10,12 +10,12 @@ from sklearn.utils.validation import validate_data
 
 from decbayes.columns import Column, Gaussian, Poisson, YesNo
 from decbayes.families import Array
-from decbayes.models.design import zero_and_unit
-from decbayes.models.linear_regression import LinearRegression as LinearModel
-from decbayes.models.logistic_regression import LogisticRegression as LogisticModel
-from decbayes.models.model import Model
-from decbayes.models.poisson_regression import PoissonRegression as PoissonModel
-from decbayes.models.regression import Regression
+from decbayes.models.core.model import Model
+from decbayes.models.regressions.design import zero_and_unit
+from decbayes.models.regressions.linear import LinearRegression as LinearModel
+from decbayes.models.regressions.logistic import LogisticRegression as LogisticModel
+from decbayes.models.regressions.poisson import PoissonRegression as PoissonModel
+from decbayes.models.regressions.regression import Regression
 from decbayes.sklearn.sited import Sited
 from decbayes.updates.forgetting import Forgetting
 

@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from decbayes.arguments import check_kind, check_whole
 from decbayes.errors import InvalidData
 from decbayes.merging import merge
-from decbayes.models.ascent import Ascent, Fit
-from decbayes.models.model import Model
-from decbayes.models.points import check_structure
-from decbayes.models.settings import Number, number_of
+from decbayes.models.core.ascent import Ascent, Fit
+from decbayes.models.core.model import Model
+from decbayes.models.core.points import check_structure
+from decbayes.models.core.settings import Number, number_of
 from decbayes.posterior import Posterior
 from decbayes.streaming import epochs, refine
 from decbayes.updates.forgetting import Forgetting, checked_forgetting

@@ -14,9 +14,9 @@ from scipy.special import softmax
 
 from decbayes.families import Array
 from decbayes.merging import merge
-from decbayes.merging.problem import Solver
-from decbayes.models.holdback import in_halves, to_predict
-from decbayes.models.model import Model
+from decbayes.merging.base.problem import Solver
+from decbayes.models.core.evaluation import in_halves, to_predict
+from decbayes.models.core.model import Model
 from decbayes.posterior import Posterior
 from decbayes.updates import Epoch, Update
 from decbayes.updates.forgetting import KEEP, Forgetting, Kept, followed, forget, learned_shares, weakened

@@ -16,12 +16,12 @@ import numpy as np
 
 from decbayes.families.matrices import Indices
 from decbayes.merging import product
-from decbayes.merging.components import bases
-from decbayes.merging.lineage import held_by
-from decbayes.merging.search import Search
-from decbayes.merging.sums import AssignedSums
-from decbayes.models.model import Model
-from decbayes.models.registry import model_for
+from decbayes.merging.base.components import bases
+from decbayes.merging.base.products import AssignedSums
+from decbayes.merging.grouping.search import Search
+from decbayes.merging.reading.lineage import held_by
+from decbayes.models.core.model import Model
+from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
 
 # So many joins, those that lose least of what the slots know first, are put to the sites at a time.

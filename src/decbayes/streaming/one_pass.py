@@ -9,10 +9,10 @@ from scipy.special import logsumexp, xlogy
 
 from decbayes.arguments import check_kind, check_positive
 from decbayes.families import Array
-from decbayes.models.emissions import Natural
-from decbayes.models.mixture import Mixture
-from decbayes.models.mixture_moves import evidence, join_gains, joined, prior_of, without
-from decbayes.models.points import as_points, check_structure
+from decbayes.models.core.points import as_points, check_structure
+from decbayes.models.likelihoods.emissions import Natural
+from decbayes.models.mixtures.mixture import Mixture
+from decbayes.models.mixtures.moves import evidence, join_gains, joined, prior_of, without
 from decbayes.posterior import Posterior
 
 # So many points at the beginning, and so many later that fit nothing, are fitted together: what shapes components

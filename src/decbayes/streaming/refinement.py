@@ -11,8 +11,8 @@ from decbayes.arguments import check_kind, check_whole, is_number
 from decbayes.display import Displayed
 from decbayes.errors import StructureMismatch
 from decbayes.merging import align
-from decbayes.merging.problem import Solver
-from decbayes.models.model import Model
+from decbayes.merging.base.problem import Solver
+from decbayes.models.core.model import Model
 from decbayes.posterior import Posterior
 from decbayes.streaming.course import ROUNDS, Course, Ends, Schedule
 from decbayes.streaming.extrapolation import Extrapolation

@@ -7,9 +7,9 @@ import numpy as np
 
 from decbayes.arguments import check_kind
 from decbayes.merging import merge, product
-from decbayes.merging.problem import Solver
-from decbayes.models.model import Model
-from decbayes.models.points import check_structure
+from decbayes.merging.base.problem import Solver
+from decbayes.models.core.model import Model
+from decbayes.models.core.points import check_structure
 from decbayes.posterior import Posterior
 from decbayes.streaming.days import after_epoch
 from decbayes.updates import Update, without

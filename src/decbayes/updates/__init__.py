@@ -1,6 +1,5 @@
 """What one site does with its data and the other sites' contributions, wherever these come from."""
 
-from decbayes.updates.epoch import Epoch
-from decbayes.updates.update import Update, without
+from decbayes.updates.update import Epoch, Update, without
 
 __all__ = ["Epoch", "Update", "without"]

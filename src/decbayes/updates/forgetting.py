@@ -19,10 +19,10 @@ from scipy.special import softmax
 from decbayes.arguments import check_kind, is_number
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array, Family, dense
-from decbayes.merging.hearing import by_rows
-from decbayes.merging.lineage import follow, ids_of
+from decbayes.merging.reading.lineage import follow, ids_of
+from decbayes.merging.robust.weights import by_rows
 from decbayes.posterior import Posterior
-from decbayes.updates.epoch import Epoch
+from decbayes.updates.update import Epoch
 
 Forgetting = float | Literal["learn"] | None
 """The share that is forgotten from one epoch to the next, or "learn"; None for nothing."""

@@ -15,10 +15,10 @@ import numpy as np
 from decbayes.devices import everywhere_alike
 from decbayes.errors import InvalidFile, StructureMismatch
 from decbayes.merging import align, product
-from decbayes.merging.solving import Number
-from decbayes.models.ascent import Ascent, OnPass
-from decbayes.models.model import Model
-from decbayes.models.registry import model_for
+from decbayes.merging._merge import Number
+from decbayes.models.core.ascent import Ascent, OnPass
+from decbayes.models.core.model import Model
+from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
 from decbayes.updates.update import Update
 

@@ -19,12 +19,12 @@ import numpy as np
 
 from decbayes.errors import Refused
 from decbayes.network.protocol import messages
-from decbayes.network.protocol.budget import Allowance
 from decbayes.network.protocol.charter import Charter, abbreviated
 from decbayes.network.protocol.effects import Effect, Peer, Persist, Report, Saved, Send
 from decbayes.network.protocol.gossip import Gossip, Neighbour
 from decbayes.network.protocol.guests import Guests
 from decbayes.network.protocol.keys import AgentId, Identity, short
+from decbayes.network.protocol.limits import Allowance
 from decbayes.network.protocol.member import Member
 from decbayes.network.protocol.merges import Entry
 from decbayes.network.protocol.messages import Batch, Digest, Listing, Pull

@@ -9,11 +9,10 @@ import numpy as np
 from decbayes.devices import everywhere_alike
 from decbayes.errors import InvalidData
 from decbayes.merging import align, merge
-from decbayes.merging.lineage import with_ids
-from decbayes.models.holdback import hold_back
+from decbayes.merging.reading.lineage import with_ids
+from decbayes.models.core.evaluation import hold_back
 from decbayes.network.protocol.charter import Charter
-from decbayes.network.protocol.contents import mark
-from decbayes.network.protocol.keys import AgentId
+from decbayes.network.protocol.keys import AgentId, mark
 from decbayes.network.protocol.notes import Note, note_of
 from decbayes.network.protocol.record import Header
 from decbayes.posterior import Posterior

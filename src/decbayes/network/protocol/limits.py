@@ -1,9 +1,36 @@
-"""What one member may ask of the others, and by which rules they count."""
+"""What one member may ask of the others and how much it may cost them; by which rules members count."""
 
+from collections.abc import Hashable
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
+
+
+class Allowance:
+    """So much for everybody at every tick. A single thing may cost more than that; its owner then waits for longer."""
+
+    def __init__(self, each_tick: float, most: float | None = None) -> None:
+        self._each_tick, self._most = each_tick, each_tick if most is None else most
+        self._left: dict[Hashable, float] = {}
+
+    def has(self, who: Hashable) -> bool:
+        """Whether anything is left."""
+        return self._left.get(who, self._most) > 0
+
+    def spend(self, who: Hashable, amount: float) -> bool:
+        """Take so much, if anything is left; whether it was."""
+        left = self._left.get(who, self._most)
+        if left <= 0:
+            return False
+        self._left[who] = left - amount
+        return True
+
+    def refill(self) -> None:
+        """A tick has passed. Whoever has all of it back is forgotten."""
+        later = {who: left + self._each_tick for who, left in self._left.items()}
+        self._left = {who: left for who, left in later.items() if left < self._most}
+
 
 # How long certificates are valid unless asked otherwise: those of a group's authority, and those of agents.
 AUTHORITY_DAYS, AGENT_DAYS = 3650, 825

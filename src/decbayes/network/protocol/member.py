@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from decbayes.network.protocol.charter import Charter
-from decbayes.network.protocol.contents import shard_id
 from decbayes.network.protocol.effects import Effect, Report, Saved
 from decbayes.network.protocol.evidence import Evidence, Learned, Look, correct, learn, noted, relearn
-from decbayes.network.protocol.keys import AgentId, Identity
+from decbayes.network.protocol.keys import AgentId, Identity, shard_id
 from decbayes.network.protocol.merges import Merged
 from decbayes.network.protocol.notes import same_note
 from decbayes.network.protocol.pool import Pool

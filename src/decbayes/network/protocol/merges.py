@@ -1,4 +1,4 @@
-"""The merge of what a pool holds, by the charter's rules: its bits follow from the set of records alone."""
+"""How much of all evidence one member may count for."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -7,14 +7,35 @@ import numpy as np
 
 from decbayes.devices import everywhere_alike
 from decbayes.errors import DecbayesError
+from decbayes.families import Array
 from decbayes.merging import Alignment, Influence, align, robust_merge
-from decbayes.merging.lineage import ids_of
-from decbayes.merging.robust import scaled_by
+from decbayes.merging.reading.lineage import ids_of
+from decbayes.merging.robust.robust import scaled_by
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.keys import AgentId
 from decbayes.network.protocol.record import Record
-from decbayes.network.protocol.shares import within_share
 from decbayes.posterior import Posterior
+
+
+def within_share(units: Array, share: float) -> Array:
+    """By how much each member's evidence is scaled down, so that none has more than its share of what then counts.
+
+    That is min(1, C / e) with the largest C ≤ share · Σ_j min(e_j, C). Of fewer members than 1 / share no such C holds;
+    then all count alike.
+    """
+    if share >= 1.0:
+        return np.ones(len(units))
+    rising = np.sort(units)
+    # With the largest m members capped, C = share · (C m + what the others have).
+    for capped in range(len(rising) + 1):
+        others = rising[: len(rising) - capped].sum()
+        if share * capped >= 1.0:
+            break
+        level = share * others / (1.0 - share * capped)
+        if capped == len(rising) or rising[-capped - 1] <= level:
+            return np.asarray(np.minimum(1.0, max(level, rising[0]) / np.maximum(units, 1.0)))
+    return np.asarray(np.minimum(1.0, rising[0] / np.maximum(units, 1.0)))
+
 
 Entry = tuple[AgentId, int, bytes]
 """Origin, version and digest: how agents tell each other what they hold."""

@@ -1,8 +1,4 @@
-"""What a member says of one merged posterior beside its contribution, so that the others know how far to believe it.
-
-A note travels in the body of the member's record, as further arrays, if the charter's rules ask for it. It names the
-posterior that it is about, and says nothing about any other: notes of an earlier merge are passed over.
-"""
+"""What members say of one merged posterior beside their contributions, and what that adds up to."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +9,8 @@ import numpy as np
 from decbayes.errors import InvalidFile, InvalidPosterior, NotCalibrated
 from decbayes.families import Array
 from decbayes.families.matrices import mirrored, upper
-from decbayes.models.information import size_of
-from decbayes.models.model import Model
+from decbayes.models.core.information import size_of
+from decbayes.models.core.model import Model
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.keys import AgentId
 from decbayes.posterior import Posterior
@@ -22,6 +18,8 @@ from decbayes.posterior import Posterior
 if TYPE_CHECKING:
     from decbayes.calibration import Information, Scores
     from decbayes.network.protocol.merges import Merged
+    from decbayes.network.protocol.record import Record
+
 
 PREFIX = "note/"
 SCORED = ("merged", "others", "own")
@@ -190,3 +188,57 @@ def own_scores(model: Model, merged: "Merged", site: int, held: Any) -> "Scores 
         return None
     posteriors: Sequence[Posterior] = (merged.posterior, alignment.without(site), alignment.posteriors[site])
     return validate(model, dict(zip(SCORED, posteriors, strict=True)), held)
+
+
+@dataclass(frozen=True)
+class Belief:
+    """A merged posterior, calibrated or not, and what its members say of it.
+
+    `why` is empty if it is calibrated. `stale` are members whose note is about an earlier merge, or who have none yet.
+    `overlaps` and `scores` are what each member says of itself: nobody else can check them.
+    """
+
+    posterior: Posterior
+    why: str
+    stale: tuple[AgentId, ...] = ()
+    overlaps: Mapping[AgentId, Array] = field(default_factory=dict)
+    scores: "Scores | None" = None
+
+
+def believed(charter: Charter, merged: "Merged", records: Sequence["Record"]) -> Belief:
+    """What the notes about this very merge say; it follows from the set of records alone."""
+    at = merged.posterior.digest
+    notes = {record.origin: record.note for record in records if record.note is not None and record.note.at == at}
+    posterior, why = intervals(charter, merged.posterior, records, notes)
+    scores = [note.scores for note in notes.values() if note.scores is not None]
+    return Belief(
+        posterior,
+        why,
+        tuple(record.origin for record in records if record.origin not in notes) if charter.rules.notes else (),
+        {origin: note.overlaps for origin, note in notes.items() if note.overlaps.size},
+        sum(scores[1:], scores[0]) if scores else None,
+    )
+
+
+def intervals(
+    charter: Charter, posterior: Posterior, records: Sequence["Record"], notes: Mapping[AgentId, Note]
+) -> tuple[Posterior, str]:
+    """The posterior, calibrated if that is possible, and why it is not."""
+    size = sum(prior.size for prior in posterior.structure.prior.values())
+    said = [note.information for note in notes.values() if note.information is not None]
+    # A member may say something of another size: then it has not said what this merge needs.
+    parts = [information for information in said if len(information.contribution) == size]
+    why = obstacle(charter)
+    if not why and len(notes) < len(records):
+        why = f"{len(records) - len(notes)} of {len(records)} members have not looked at this merge yet"
+    if not why and len(parts) < len(records):
+        why = f"{len(records) - len(parts)} of {len(records)} members have too few observations to say what it needs"
+        why += ", or say it of another number of parameters" if len(said) > len(parts) else ""
+    if why or not parts:
+        return posterior, why or "there is nothing in it"
+    from decbayes.calibration.intervals import by_response
+
+    try:
+        return by_response(posterior, parts), ""
+    except (NotCalibrated, InvalidPosterior) as error:
+        return posterior, str(error)

@@ -22,10 +22,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from decbayes.network.protocol.beliefs import Belief, believed
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.keys import AgentId
 from decbayes.network.protocol.merges import Counted, Entry, Merged, entries_of, merge_records
+from decbayes.network.protocol.notes import Belief, believed
 from decbayes.network.protocol.record import Record, SignedHeader
 from decbayes.network.protocol.roster import Roster, roster
 from decbayes.posterior import Posterior

@@ -16,7 +16,7 @@ from decbayes.errors import InvalidFile, InvalidPosterior, Refused
 from decbayes.families import Contribution, dense
 from decbayes.families.matrices import smallest, stored
 from decbayes.files import contribution_from
-from decbayes.models.tally import ABSOLUTE, RELATIVE
+from decbayes.models.core.information import ABSOLUTE, RELATIVE
 from decbayes.network.protocol.charter import PROTOCOL, Charter
 from decbayes.network.protocol.keys import PUBLIC_BYTES, AgentId, agent_id, short, signed_by
 from decbayes.network.protocol.notes import Note, note_from

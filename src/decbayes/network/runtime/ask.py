@@ -7,11 +7,10 @@ import zenoh
 
 from decbayes.errors import Refused, TransportFailed
 from decbayes.files import MOST_BYTES, from_bytes
-from decbayes.merging.agreement import alike
+from decbayes.merging.base.agreement import alike
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.runtime.links import Links
-from decbayes.network.runtime.questions import Asking
-from decbayes.network.runtime.sealing import Seal
+from decbayes.network.runtime.questions import Asking, Seal
 from decbayes.network.runtime.stored import Answer
 from decbayes.network.runtime.transport import explain, open_session, root_key
 from decbayes.posterior import Posterior

@@ -7,8 +7,7 @@ from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.merges import UNCOMPUTABLE, Merged
 from decbayes.network.runtime.log import Log
 from decbayes.network.runtime.queues import Inbox, Worker
-from decbayes.network.runtime.status import member_name
-from decbayes.network.runtime.stored import set_description
+from decbayes.network.runtime.stored import member_name, set_description
 from decbayes.network.runtime.transport import Transport
 
 # So long without news, and the set is worth a look.

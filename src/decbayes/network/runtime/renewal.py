@@ -9,7 +9,7 @@ from decbayes.errors import DecbayesError, InvalidCharter, InvalidKey
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.keys import AgentId, Identity, short
 from decbayes.network.protocol.roster import Roster
-from decbayes.network.runtime.credentials import revoked_names
+from decbayes.network.runtime.certificates import revoked_names
 from decbayes.network.runtime.log import Log
 
 

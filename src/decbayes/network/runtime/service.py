@@ -23,9 +23,8 @@ from decbayes.network.runtime.orders import withdrawn
 from decbayes.network.runtime.owner import Owner
 from decbayes.network.runtime.questions import Question
 from decbayes.network.runtime.queues import SHARES, Call, Inbox, Worker
-from decbayes.network.runtime.status import TICK_SECONDS, about_members, status_of
 from decbayes.network.runtime.store import SqliteStore
-from decbayes.network.runtime.stored import answered
+from decbayes.network.runtime.stored import TICK_SECONDS, about_members, answered, status_of
 from decbayes.network.runtime.transport import SLACK, Transport
 
 if TYPE_CHECKING:

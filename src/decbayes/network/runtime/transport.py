@@ -24,9 +24,18 @@ from decbayes.network.protocol.effects import Effect, Peer
 from decbayes.network.protocol.messages import message_bytes
 from decbayes.network.runtime.links import Links, parse, settings, with_port
 from decbayes.network.runtime.log import plain
-from decbayes.network.runtime.questions import MOST_TOKENS, QUESTION_BYTES, Question, departed, too_long, turn_away
+from decbayes.network.runtime.questions import (
+    MOST_TOKENS,
+    NONCE_BYTES,
+    QUESTION_BYTES,
+    Once,
+    Question,
+    Seal,
+    departed,
+    too_long,
+    turn_away,
+)
 from decbayes.network.runtime.queues import Call, Inbox, Outbox
-from decbayes.network.runtime.sealing import NONCE_BYTES, Once, Seal
 
 if TYPE_CHECKING:
     from zenoh import Query, Sample, Session

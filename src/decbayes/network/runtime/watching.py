@@ -7,17 +7,17 @@ from math import isfinite
 from typing import Any
 
 from decbayes.merging import Alignment, Reliability
-from decbayes.merging.agreement import alike
-from decbayes.merging.lineage import ids_of
-from decbayes.models.model import Model
-from decbayes.models.registry import model_for
+from decbayes.merging.base.agreement import alike
+from decbayes.merging.reading.lineage import ids_of
+from decbayes.models.core.model import Model
+from decbayes.models.core.registry import model_for
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.merges import UNCOMPUTABLE, Merged
+from decbayes.network.runtime.log import sentence
 from decbayes.network.runtime.metrics import metrics_text, troubles
 from decbayes.network.runtime.queues import Worker
-from decbayes.network.runtime.sentences import sentence
-from decbayes.network.runtime.status import problems
+from decbayes.network.runtime.stored import problems
 from decbayes.page import Page
 from decbayes.page.describing import described
 from decbayes.posterior import Posterior

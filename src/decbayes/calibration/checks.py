@@ -1,0 +1,172 @@
+"""Whether to trust a fit at all: the tail of importance ratios, and posterior predictive checks at the sites."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from decbayes.arguments import check_kind, check_whole
+from decbayes.calibration.validation import model_of
+from decbayes.errors import InvalidData, NotCalibrated, StructureMismatch
+from decbayes.families import Array, dense
+from decbayes.models.core.model import Model
+from decbayes.models.core.simulation import drawn_parameters
+from decbayes.posterior import Posterior
+
+# Shapes up to these say that the approximation is close, and that it will do.
+CLOSE, FAIR = 0.5, 0.7
+# Draws that a shape can be learned from, at least.
+LEAST_DRAWS = 100
+# A shape is drawn towards a half as if by so many further draws in the tail.
+PRIOR_DRAWS = 10
+# Ratios of an exact posterior are all the same, but for this.
+ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The shape k of the importance ratios' tail, learned from so many draws."""
+
+    shape: float
+    draws: int
+
+    @property
+    def close(self) -> bool:
+        return self.shape <= CLOSE
+
+    def __str__(self) -> str:
+        if self.shape == -np.inf:
+            return "The posterior is exact."
+        text = f"k = {self.shape:.2f}"
+        if self.close:
+            return f"{text}: the approximation is close to the posterior."
+        if self.shape <= FAIR:
+            return f"{text}: the approximation will do; calibrate its intervals."
+        return (
+            f"{text}: the approximation misses part of the posterior. Calibrate its intervals, and do not rely on its "
+            "tails or joint probabilities."
+        )
+
+
+def diagnose(
+    model: Model, shards: Iterable[Any], posterior: Posterior, *, draws: int = 1000, seed: int = 0
+) -> Diagnosis:
+    """How close a posterior is to the exact one, given all data that it was fitted to.
+
+    It is about all parameters together, and of one labelling of the components. Regressions, mixtures and tables can
+    be diagnosed; other models do not say how probable data are given their parameters.
+    """
+    check_kind(Posterior, posterior=posterior)
+    check_whole(LEAST_DRAWS, draws=draws)
+    check_whole(0, seed=seed)
+    known, values = model_of(model, posterior), posterior.sample(draws, np.random.default_rng(seed))
+    ratios = -told(posterior, values)
+    for shard in shards:
+        ratios = ratios + known.log_likelihoods(values, shard)
+    return Diagnosis(pareto_shape(ratios), draws)
+
+
+def told(posterior: Posterior, values: Any) -> Array:
+    """(λ − λ0) · T(θ) for each draw."""
+    families = posterior.structure.families
+    parts = [
+        (family.statistics(values[name]) * dense(posterior.contribution[name])).sum(axis=(-2, -1))
+        for name, family in families.items()
+    ]
+    return np.asarray(np.sum(parts, axis=0))
+
+
+def pareto_shape(log_ratios: Array) -> float:
+    """The shape of the tail of ratios: the largest 3√S of them, over the next smaller one."""
+    largest = np.max(log_ratios)
+    if not np.isfinite(largest):
+        return np.inf
+    rising = np.sort(log_ratios - largest)
+    size = int(min(len(rising) / 5, 3 * sqrt(len(rising))))
+    beyond = np.exp(rising[-size:]) - np.exp(rising[-size - 1])
+    return shape_of(beyond) if rising[0] < -ROUNDING else -np.inf
+
+
+def shape_of(beyond: Array) -> float:
+    """The shape of a generalized Pareto distribution, from a sorted sample (Zhang and Stephens, 2009).
+
+    b = −k/σ has a posterior over a grid of quantiles of its prior; given b, the likelihood's best k is a mean.
+    """
+    size, grid = len(beyond), 30 + int(sqrt(len(beyond)))
+    quarter = beyond[int(size / 4 + 0.5) - 1]
+    if not quarter > np.finfo(np.float64).tiny:
+        # A few draws have all of the weight.
+        return np.inf
+    b = (1.0 - np.sqrt(grid / (np.arange(1, grid + 1) - 0.5))) / (3.0 * quarter) + 1.0 / beyond[-1]
+    shapes = np.log1p(-b[:, None] * beyond).mean(axis=1)
+    height = size * (np.log(-b / shapes) - shapes - 1.0)
+    weights = np.exp(height - height.max())
+    found = np.log1p(-(b @ weights / weights.sum()) * beyond).mean()
+    return float((size * found + PRIOR_DRAWS * 0.5) / (size + PRIOR_DRAWS))
+
+
+@dataclass(frozen=True, eq=False)
+class PredictiveCheck:
+    """Sums that add up across sites: log predictive density and units of the data, and of each replica of them.
+
+    `scores` and `units` are (1 + replicas,), the data first.
+    """
+
+    posterior: str
+    scores: Array
+    units: Array
+
+    def __add__(self, other: "PredictiveCheck") -> "PredictiveCheck":
+        if not isinstance(other, PredictiveCheck):
+            return NotImplemented
+        if (self.posterior, len(self.scores)) != (other.posterior, len(other.scores)):
+            raise StructureMismatch("These checks are of other posteriors or have other replicas: they do not add up.")
+        return PredictiveCheck(self.posterior, self.scores + other.scores, self.units + other.units)
+
+    def __radd__(self, other: Any) -> "PredictiveCheck":
+        """`sum` begins with 0."""
+        return self if other == 0 else NotImplemented
+
+    @property
+    def probability(self) -> float:
+        """The share of replicas that the posterior finds as unlikely as the data, or more so.
+
+        Near 0: the data are further from the model than it would produce. Near 1: they are closer to it than chance.
+        """
+        means = self.scores / np.maximum(self.units, 1e-300)
+        return float((1 + np.count_nonzero(means[1:] <= means[0])) / len(means))
+
+
+def predictive_check(
+    model: Model, posterior: Posterior, data: Any, *, site: int = 0, replicas: int = 99, seed: int = 0, **options: Any
+) -> PredictiveCheck:
+    """Compare a site's data with as many that the posterior would produce, by their log predictive density.
+
+        check = sum(db.checking.predictive_check(model, merged, shard, site=i) for i, shard in enumerate(shards))
+        print(check.probability)
+
+    Replica r has the same parameters at all sites, drawn from the posterior by `seed`; its data are the `site`'s own.
+    `options` are the model's, such as the `length` of documents. Data that the posterior was fitted to look better than
+    new ones: hold some back (`hold_back`).
+    """
+    check_whole(0, site=site, seed=seed)
+    check_whole(1, replicas=replicas)
+    known, count = model_of(model, posterior), model.count(data)
+    if not count:
+        raise InvalidData("There are no observations to check with.")
+    sums = [summed(known, posterior, data)]
+    for replica in range(replicas):
+        parameters = drawn_parameters(posterior, np.random.default_rng([seed, replica]))
+        try:
+            made, _ = known.draw(parameters, count, np.random.default_rng([seed, replica, 1 + site]), **options)
+        except (NotImplementedError, TypeError) as error:
+            raise NotCalibrated(f"There is no way to draw replicas: {error}") from None
+        sums.append(summed(known, posterior, made))
+    scores, units = np.transpose(sums)
+    return PredictiveCheck(posterior.digest, scores, units)
+
+
+def summed(model: Model, posterior: Posterior, data: Any) -> tuple[float, float]:
+    return float(np.sum(model.log_predictive(posterior, data))), float(np.sum(model.units(data)))

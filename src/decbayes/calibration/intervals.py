@@ -1,0 +1,190 @@
+"""Intervals that hold the truth as often as they say: by linear response, bootstrap or jackknife."""
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from decbayes.arguments import check_kind, check_whole
+from decbayes.calibrated import Calibration
+from decbayes.calibration.linear_response import LinearResponse
+from decbayes.calibration.sites import Information, informations, one_more_pass, total
+from decbayes.errors import NotCalibrated
+from decbayes.families import Array
+from decbayes.merging import Alignment
+from decbayes.merging.alignment import LEAST_PER_PARAMETER
+from decbayes.models.core.model import Method, Model
+from decbayes.posterior import Posterior
+from decbayes.streaming.course import shift
+from decbayes.updates.update import without
+from decbayes.workers import jobs
+
+# A replica has settled when a pass moves it by less than this many deviations, or after so many passes.
+SETTLED, MOST_PASSES = 0.02, 40
+
+
+def bootstrapped(
+    model: Model, shards: Sequence[Any], posterior: Posterior, *, replicas: int, seed: int
+) -> dict[str, dict[str, Array]]:
+    """The deviation of every entry over the replicas, and no less than the family's own."""
+    from joblib import Parallel, delayed
+
+    tasks = (delayed(replica)(model, shards, posterior, seed, number) for number in range(replicas))
+    refits = list(Parallel(n_jobs=jobs(), prefer="threads")(tasks))
+    found: dict[str, dict[str, Array]] = {}
+    for factor, family in posterior.structure.families.items():
+        drawn = [family.quantities(refit.mean(factor)) for refit in refits]
+        plain = family.quantities(family.deviation(posterior.natural[factor]))
+        found[factor] = {
+            name: np.maximum(own, np.std([values[name] for values in drawn], axis=0, ddof=1))
+            for name, own in plain.items()
+        }
+    return found
+
+
+def replica(model: Model, shards: Sequence[Any], posterior: Posterior, seed: int, number: int) -> Posterior:
+    """The posterior of data counted at random, reached from the posterior of the data as they are."""
+    drawn = [resampled(model, shard, seed, number, site) for site, shard in enumerate(shards)]
+    reached = posterior
+    for _ in range(MOST_PASSES):
+        before, reached = reached, one_more_pass(model, drawn, reached)
+        if shift(before, reached) <= SETTLED:
+            break
+    return reached
+
+
+def resampled(model: Model, shard: Any, seed: int, number: int, site: int) -> Any:
+    """A site's data with each observation as often as a Poisson variable of mean 1 says."""
+    try:
+        size = model.count(shard)
+        times = np.random.default_rng([seed, number, site]).poisson(1.0, size=size)
+        return model.taken(shard, np.repeat(np.arange(size), times))
+    except (TypeError, IndexError, ValueError) as error:
+        raise NotCalibrated(f"A bootstrap needs data in memory whose rows can be repeated ({error}).") from None
+
+
+# Fewer sites say too little about how much they differ.
+LEAST_SITES = 5
+
+
+def jackknifed(alignment: Alignment) -> Posterior:
+    """The merge of an alignment with the deviations that leaving out one site at a time shows.
+
+        Var[θ] = (N − 1) / N · Σ_i (E[θ | all but i] − mean)²
+
+    For posteriors that their sites fitted alone, at no further cost to anybody. Where sites are many and small it
+    cannot work and is refused: refine first, then `calibrate`. Contributions that were refined have seen each other,
+    and hide how much they would differ: `calibrate` those.
+    """
+    check_kind(Alignment, alignment=alignment)
+    merged, sites = alignment.merged(), len(alignment.posteriors)
+    check_sites(alignment)
+    left_out = [without(merged, alignment.in_slots(site)) for site in range(sites)]
+    deviations = {}
+    for factor, family in merged.structure.families.items():
+        plain = family.quantities(family.deviation(merged.natural[factor]))
+        means = [family.quantities(posterior.mean(factor)) for posterior in left_out]
+        deviations[factor] = {
+            name: np.maximum(own, jackknife_deviation(np.array([values[name] for values in means])))
+            for name, own in plain.items()
+        }
+    return replace(merged, calibration=Calibration(f"jackknife over {sites} sites", deviations))
+
+
+def jackknife_deviation(left_out: Array) -> Array:
+    """The standard deviation of an estimate, from what it is without each site in turn."""
+    return np.asarray(np.sqrt(len(left_out) - 1) * left_out.std(axis=0))
+
+
+def check_sites(alignment: Alignment) -> None:
+    """Refuse too few sites, and sites that are too small to have found what all data together would show."""
+    if len(alignment.posteriors) < LEAST_SITES:
+        raise NotCalibrated(f"A jackknife needs {LEAST_SITES} sites or more. `calibrate` needs one.")
+    for coupled in alignment.structure.symmetry:
+        # Leaving such a site out does not show that its own fit is not where the fit of all data would have been.
+        if (few := alignment.thin(coupled)) is not None:
+            raise NotCalibrated(
+                f"Sites have {few:.1f} observations per parameter of a component, fewer than the "
+                f"{LEAST_PER_PARAMETER:g} that a jackknife needs. Refine first, then `calibrate`."
+            )
+
+
+Deviations = Mapping[str, Mapping[str, Array]]
+
+# Deviations that a posterior may be away from where it would converge: further, and intervals lie in the wrong place.
+SETTLED = 0.25
+
+
+def calibrate(
+    model: Model,
+    shards: Iterable[Any],
+    merged: Posterior,
+    *,
+    method: Method | None = None,
+    replicas: int = 15,
+    seed: int = 0,
+) -> Posterior:
+    """The same posterior with intervals that hold the truth about as often as they say.
+
+    By "linear response" each site looks once more at its own data, and says how its contribution depends on the merged
+    posterior: a small matrix, whose sum over sites is all that is needed (`Information`, `calibrated`). By "bootstrap"
+    all sites refit together, so many `replicas` with every observation counted at random, from a `seed` that they agree
+    on. The default is what the model is calibrated by: a bootstrap for topics, linear response for others.
+
+    Refine before. The intervals are those around the posterior as it is, and `uncertainty` says if more passes over the
+    data would still move it.
+    """
+    data = tuple(shards)
+    check_kind(Posterior, posterior=merged)
+    check_whole(2, replicas=replicas)
+    check_whole(0, seed=seed)
+    if (method or model.calibrated_by) == "bootstrap":
+        deviations = bootstrapped(model, data, merged, replicas=replicas, seed=seed)
+        away = shift(merged, one_more_pass(model, data, merged))
+        warn_if_unrefined(away)
+        return with_deviations(merged, f"bootstrap, {replicas} replicas, {told(len(data))}", deviations, away)
+    if method not in (None, "linear response"):
+        raise ValueError(f"method is 'linear response' or 'bootstrap', not {method!r}.")
+    return calibrated(merged, informations(model, data, merged))
+
+
+def calibrated(posterior: Posterior, parts: Sequence[Information]) -> Posterior:
+    """The posterior with the deviations that follow from the information of all sites."""
+    check_kind(Posterior, posterior=posterior)
+    found, away = responded(posterior, parts)
+    warn_if_unrefined(away)
+    return found
+
+
+def by_response(posterior: Posterior, parts: Sequence[Information]) -> Posterior:
+    """The same without a warning: threads share the filters of warnings, and `uncertainty` says it as well."""
+    return responded(posterior, parts)[0]
+
+
+def responded(posterior: Posterior, parts: Sequence[Information]) -> tuple[Posterior, float]:
+    """The calibrated posterior, and how far it is from where it would converge."""
+    whole = total(parts)
+    response = LinearResponse(posterior, whole)
+    text, away = f"linear response, {told(whole.sites)}", response.remaining()
+    return with_deviations(posterior, text, response.deviations(), away), away
+
+
+def with_deviations(posterior: Posterior, method: str, deviations: Deviations, away: float) -> Posterior:
+    """The posterior with these deviations; where it has not converged, that is said with them."""
+    remark = f"; {unrefined(away)}" if away > SETTLED else ""
+    return replace(posterior, calibration=Calibration(method + remark, deviations))
+
+
+def unrefined(away: float) -> str:
+    return f"not refined, about {away:.1f} deviations from where it would converge"
+
+
+def warn_if_unrefined(away: float) -> None:
+    if away > SETTLED:
+        warnings.warn(f"The merge is {unrefined(away)}. Refine it first (`refine`).", RuntimeWarning, stacklevel=4)
+
+
+def told(sites: int) -> str:
+    return f"{sites} site" if sites == 1 else f"{sites} sites"

@@ -1,0 +1,21 @@
+"""How far to believe a result: data set aside, diagnoses, probabilities of matches, plans tried in advance."""
+
+from decbayes.calibration import Information, Plan, Scores, diagnose, overlap, predictive_check, reliability, try_plan
+from decbayes.models.core.evaluation import adjusted_rand, hold_back, hold_out, relative_entropy
+from decbayes.models.mixtures import gibbs
+
+__all__ = [
+    "Information",
+    "Plan",
+    "Scores",
+    "adjusted_rand",
+    "diagnose",
+    "gibbs",
+    "hold_back",
+    "hold_out",
+    "overlap",
+    "predictive_check",
+    "relative_entropy",
+    "reliability",
+    "try_plan",
+]

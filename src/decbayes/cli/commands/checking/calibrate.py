@@ -1,0 +1,89 @@
+"""`decbayes calibrate`: what each site adds to a calibration, and the posterior that is calibrated by all of it."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.table import Table
+
+from decbayes.calibration import Information
+from decbayes.calibration.intervals import by_response
+from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.terminal import messages, plain
+from decbayes.cli.shared.terminal import output as console
+from decbayes.errors import InvalidFile, NotCalibrated
+from decbayes.files import MOST_BYTES, load, save, write_whole
+from decbayes.models.core.registry import model_for
+from decbayes.posterior import Posterior
+
+ENDING = ".information"
+# Rows that are printed; the file has them all.
+MOST_ROWS = 40
+
+
+def calibrate(
+    posterior: Annotated[Path, Parameter(help="The merged posterior file, the same at all sites.")],
+    files: Annotated[list[Path], Parameter(negative="", help="This site's data, or all sites' .information files.")],
+    /,
+    *,
+    output: Annotated[
+        Path, Parameter(name=["--output", "-o"], help="Where to write: .information, or the calibrated posterior.")
+    ],
+    columns: Annotated[
+        str, Parameter(help="Columns to use, separated by commas; default: those of the posterior.")
+    ] = "",
+    level: Annotated[float, Parameter(help="The probability of the intervals that are printed.")] = 0.9,
+) -> None:
+    """Calibrate a merged posterior: each site writes what its data say, then somebody adds it up."""
+    check_output(output, posterior, *files)
+    if not 0.0 < level < 1.0:
+        raise WrongArgument(f"--level must be between 0 and 1, not {level:g}.")
+    read, parts = load(posterior), [path for path in files if path.name.endswith(ENDING)]
+    if not parts and len(files) == 1:
+        write_part(read, files[0], columns, output)
+    elif files and len(parts) == len(files):
+        found = by_response(read, [read_part(path) for path in parts])
+        save(found, output)
+        print_intervals(found, level)
+        messages().print(f"{output}: {found.uncertainty}")
+    else:
+        raise WrongArgument(f"Give this site's data, one file, or the {ENDING} files of all sites.")
+
+
+def write_part(posterior: Posterior, data: Path, columns: str, output: Path) -> None:
+    """This site's part, for whoever adds them up."""
+    if not output.name.endswith(ENDING):
+        raise WrongArgument(f"What a site adds to a calibration goes into a {ENDING} file: -o {output.stem}{ENDING}.")
+    model = model_for(posterior.structure)
+    if model.calibrated_by != "linear response":
+        raise NotCalibrated(
+            f"{type(model).__name__} is calibrated by refits of all data: `decbayes.calibrate` in Python."
+        )
+    observations = model.read(data, columns=columns, report=messages().print)
+    part = Information.of(model, observations, posterior)
+    write_whole(output, part.to_bytes())
+    size, rows = len(part.matrix), model.count(observations)
+    messages().print(f"{output}: {size:,} × {size:,} sums over {rows:,} observations, no rows of {data}")
+    if rows < size:
+        messages().print(f"With fewer observations than {size:,} these sums say much about each of them: think twice.")
+
+
+def read_part(path: Path) -> Information:
+    if path.stat().st_size > MOST_BYTES:
+        raise InvalidFile(f"{path} has more than the {MOST_BYTES:,} bytes that are read.")
+    try:
+        return Information.from_bytes(path.read_bytes())
+    except InvalidFile as error:
+        raise InvalidFile(f"{path} cannot be read. {error}") from error
+
+
+def print_intervals(posterior: Posterior, level: float) -> None:
+    rows = posterior.summary(level=level)
+    table = Table("factor", "component", "quantity", "entry", "mean", "deviation", "lower", "upper", box=None)
+    for row in rows[:MOST_ROWS]:
+        texts = [plain(str(row[name])) for name in ("factor", "component", "quantity", "entry")]
+        table.add_row(*texts, *(f"{row[name]:.4g}" for name in ("mean", "deviation", "lower", "upper")))
+    console().print(table)
+    if len(rows) > MOST_ROWS:
+        console().print(f"{len(rows) - MOST_ROWS:,} rows more: decbayes show --json has all.")

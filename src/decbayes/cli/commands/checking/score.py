@@ -1,0 +1,86 @@
+"""`decbayes score`: how well posteriors predict data that they have not seen."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt
+from rich.table import Table
+
+from decbayes.cli.shared.common_options import Device, Reading, work_on
+from decbayes.cli.shared.terminal import messages, output
+from decbayes.errors import InvalidData
+from decbayes.files import load
+from decbayes.inputs.frames import read_frame
+from decbayes.merging.base.agreement import same_columns
+from decbayes.models.core.evaluation import adjusted_rand, hold_out
+from decbayes.models.core.registry import model_for
+from decbayes.posterior import Posterior
+
+AS_THEY_ARE = Reading()
+
+
+def score(
+    data: Annotated[Path, Parameter(help="Held-out data, in any format that `decbayes fit` reads.")],
+    posteriors: Annotated[list[Path], Parameter(negative="", help="The posterior files to compare.")],
+    /,
+    *,
+    held_out: Annotated[float, Parameter(help="Topics and features: share of each observation to predict.")] = 0.1,
+    seed: Annotated[NonNegativeInt, Parameter(help="Topics and features: random seed that chooses this share.")] = 0,
+    labels: Annotated[
+        str, Parameter(help="A column of labels: also print how well classes or clusters agree with them.")
+    ] = "",
+    device: Device = None,
+    reading: Reading = AS_THEY_ARE,
+) -> None:
+    """Print each posterior's mean log predictive density of held-out data; higher is better."""
+    if not posteriors:
+        raise InvalidData("Name the posteriors to score after the data.")
+    if not 0.0 < held_out < 1.0:
+        raise InvalidData(f"--held-out must be between 0 and 1, not {held_out:g}.")
+    work_on(device)
+    read = same_columns([load(path) for path in posteriors])
+    warn_of_other_labels(posteriors, read)
+    table = Table("posterior", "log predictive", *(["adjusted Rand"] if labels else []), box=None)
+    for path, posterior in zip(posteriors, read, strict=True):
+        with messages().status(f"scoring {path}"):
+            values = [predictive(posterior, data, reading, held_out, np.random.default_rng(seed))]
+            values += [agreement(posterior, data, reading, labels)] if labels else []
+        table.add_row(str(path), *(f"{value:.4f}" for value in values))
+    output().print(table)
+
+
+def agreement(posterior: Posterior, data: Path, reading: Reading, labels: str) -> float:
+    """How well a posterior's components agree with a column of labels."""
+    model = model_for(posterior.structure)
+    names = read_frame(data, [labels])[labels]
+    return adjusted_rand(
+        names, model.assign(posterior, model.read(data, **reading.options(type(model)), report=messages().print))
+    )
+
+
+def predictive(posterior: Posterior, data: Path, reading: Reading, share: float, rng: np.random.Generator) -> float:
+    """The mean log predictive density of a file's observations, or of a part of each given the rest."""
+    model = model_for(posterior.structure)
+    observations = model.read(data, **reading.options(type(model)), report=messages().print)
+    held = None
+    if model.in_parts:
+        observations, held = hold_out(observations, share=share, rng=rng)
+    return model.score(posterior, observations, held)
+
+
+def warn_of_other_labels(paths: list[Path], read: Sequence[Posterior]) -> None:
+    """Warn where posteriors have different words or columns: their scores do not compare."""
+    for path, posterior in zip(paths[1:], read[1:], strict=True):
+        if predicted(posterior) != predicted(read[0]):
+            messages().print(
+                f"{path} and {paths[0]} have different words or columns. Each is scored on its own ones, so their "
+                "scores cannot be compared."
+            )
+
+
+def predicted(posterior: Posterior) -> Any:
+    """What a score is about: the target of a regression, else all words or columns."""
+    return posterior.structure.model.get("target") or dict(posterior.structure.labels)

@@ -1,0 +1,155 @@
+"""`decbayes validate`: score posteriors on data that a site held back, and add up what several sites found."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from rich.table import Table
+
+from decbayes.calibration import Scores, diagnose
+from decbayes.calibration.validation import LEAST_HELD_BACK
+from decbayes.calibration.validation import validate as scored
+from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.terminal import messages, plain
+from decbayes.cli.shared.terminal import output as results
+from decbayes.errors import InvalidData, StructureMismatch
+from decbayes.files import load
+from decbayes.merging import tree
+from decbayes.merging._merge import most_components
+from decbayes.merging.base.agreement import same_columns
+from decbayes.models.core.evaluation import hold_back
+from decbayes.models.core.registry import model_for
+from decbayes.posterior import Posterior
+
+SUFFIX = ".scores"
+
+
+def validate(
+    files: Annotated[
+        list[Path],
+        Parameter(negative="", help="This site's data, then the posteriors to score; or files of scores to add up."),
+    ],
+    /,
+    *,
+    output: Annotated[
+        Path | None, Parameter(name=["--output", "-o"], help="Write the scores to this file, to be added to others'.")
+    ] = None,
+    cuts: Annotated[
+        str,
+        Parameter(help="Numbers of components, such as 2:20: the posteriors are all sites', and merges are scored."),
+    ] = "",
+    held_back: Annotated[
+        float | None,
+        Parameter(help="The data are all of the site's, fitted with --hold-back: score that share of them only."),
+    ] = None,
+    approximation: Annotated[
+        bool,
+        Parameter(negative="", help="The data are all that one posterior was fitted to: how close is it to exact?"),
+    ] = False,
+    columns: Annotated[
+        str, Parameter(help="Columns to use, separated by commas; default: those of the posterior.")
+    ] = "",
+) -> None:
+    """Print how well posteriors predict data that a site held back, and write sums that add up across sites."""
+    check_output(output, *files)
+    if approximation:
+        print_diagnosis(files, columns, held_back)
+        return
+    if files and all(path.suffix == SUFFIX for path in files):
+        found = sum_of([Scores.load(path) for path in files])
+    else:
+        found = site_scores(files, cuts, held_back, columns)
+    if output is not None:
+        found.save(output)
+    print_scores(found)
+
+
+def print_diagnosis(files: list[Path], columns: str, share: float | None) -> None:
+    """How close a posterior is to the exact one, given the data that it was fitted to."""
+    if len(files) != 2:
+        raise WrongArgument("--approximation needs the data, one file, and the posterior that was fitted to them.")
+    data, path = files
+    posterior = load(path)
+    model = model_for(posterior.structure)
+    observations = model.read(data, columns=columns, report=messages().print)
+    if share is not None:
+        observations = hold_back(model, observations, share=share)[0]
+    with messages().status("drawing"):
+        found = diagnose(model, [observations], posterior)
+    results().print(str(found))
+
+
+def sum_of(parts: list[Scores]) -> Scores:
+    total, *others = parts
+    for part in others:
+        total = total + part
+    return total
+
+
+def site_scores(files: list[Path], cuts: str, share: float | None, columns: str) -> Scores:
+    """The scores of one site."""
+    if len(files) < 2:
+        raise InvalidData(f"Name the data and then the posteriors to score, or {SUFFIX} files to add up.")
+    numbers = numbers_in(cuts)
+    data, *paths = files
+    read = same_columns([load(path) for path in paths])
+    model = model_for(read[0].structure)
+    observations = model.read(data, columns=columns, report=messages().print)
+    if share is not None:
+        if not 0.0 < share < 1.0:
+            raise WrongArgument(f"--held-back must be between 0 and 1, not {share:g}.")
+        observations = hold_back(model, observations, share=share)[1]
+    if model.count(observations) < LEAST_HELD_BACK:
+        raise InvalidData(
+            f"{model.count(observations)} observations are held back. At least {LEAST_HELD_BACK} are needed: sums over "
+            "fewer would tell too much about each. Hold back a larger share."
+        )
+    with messages().status("scoring"):
+        return scored(model, candidates(paths, read, numbers), observations)
+
+
+def candidates(paths: list[Path], read: Sequence[Posterior], numbers: range | None) -> Mapping[Any, Posterior]:
+    """The posteriors to score: those of the files, or merges of them by number of components."""
+    if numbers is None:
+        names = [path.name.removesuffix(".posterior") for path in paths]
+        if len(set(names)) < len(names):
+            raise InvalidData("Two posteriors have the same file name, by which scores are told apart. Rename one.")
+        return dict(zip(names, read, strict=True))
+    whole, most = tree(read), sum(most_components(posterior.structure) for posterior in read)
+    if numbers[-1] > most:
+        raise WrongArgument(f"--cuts goes up to {numbers[-1]}, but the posteriors have {most} components together.")
+    return whole.cuts(numbers)
+
+
+def numbers_in(cuts: str) -> range | None:
+    """2:20 is 2 to 20, both included; 2:20:2 is every second."""
+    if not cuts:
+        return None
+    parts = cuts.split(":")
+    if not 2 <= len(parts) <= 3 or not all(part.isdecimal() for part in parts):
+        raise WrongArgument("--cuts is FIRST:LAST or FIRST:LAST:STEP, such as 2:20.")
+    first, last, step = map(int, [*parts, "1"][:3])
+    if not 1 <= first <= last or step < 1:
+        raise WrongArgument("--cuts is FIRST:LAST or FIRST:LAST:STEP, from 1 on, the larger number last.")
+    return range(first, last + 1, step)
+
+
+def print_scores(found: Scores) -> None:
+    """Each score with its standard error, and how far it is behind the best; then the choice."""
+    best = found.best
+    table = Table("posterior", "score", "±", "behind the best", "±", box=None)
+    for name in found.names:
+        behind, error = found.score(best) - found.score(name), found.error(best, name)
+        differs = ["–", ""] if name == best else [f"{behind:.4f}", f"{error:.4f}"]
+        table.add_row(plain(str(name)), f"{found.score(name):.4f}", f"{found.error(name):.4f}", *differs)
+    results().print(table)
+    results().print(
+        f"log predictive density per {plain(found.unit)} of {found.observations:,} held-back observations; higher is "
+        "better. ±: standard error."
+    )
+    try:
+        results().print(f"choice {found.choice()}")
+    except StructureMismatch:
+        results().print("The sites have scored different posteriors under one name: a comparison, and no choice.")

@@ -1,0 +1,62 @@
+"""`decbayes columns`: what a table's columns hold, for sites that agree on them."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.table import Table
+
+from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.terminal import messages, output, plain
+from decbayes.columns import Column, agree, columns_of, names_in
+from decbayes.columns import plain as as_lists
+from decbayes.errors import InvalidData
+from decbayes.files import write_whole
+from decbayes.inputs.frames import read_frame
+from decbayes.models.core.model import split_names
+from decbayes.models.tables.tabular import kinds_from, read_columns
+
+
+def columns(
+    sources: Annotated[list[Path], Parameter(negative="", help="Tables, or files that this command has written.")],
+    /,
+    *,
+    output_file: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Where to write the columns.")] = None,
+    columns: Annotated[str, Parameter(help="Columns to use, separated by commas; all of them if not given.")] = "",
+    kinds: Annotated[
+        str, Parameter(help="What columns hold where their values mislead: age=real,grade=categorical.")
+    ] = "",
+    sequences: Annotated[str, Parameter(help="A column that only tells sequences apart; it is left out.")] = "",
+) -> None:
+    """Find out what columns hold, and join what several sites have found."""
+    if not sources:
+        raise InvalidData("Name a table, or the columns of several sites.")
+    if output_file is not None:
+        check_output(output_file, *sources)
+    found = agree(*(columns_in(source, columns, kinds, sequences) for source in sources))
+    if output_file is not None:
+        text = ",\n ".join(json.dumps(row, ensure_ascii=False) for row in as_lists(found))
+        write_whole(output_file, f"[{text}]\n".encode())
+    table = Table("column", "kind", "details", box=None)
+    for name, column in found.items():
+        table.add_row(plain(name), column.kind, plain(details_text(column)))
+    output().print(table)
+
+
+def columns_in(source: Path, names: str, kinds: str, sequences: str) -> dict[str, Column]:
+    if source.suffix == ".columns":
+        return read_columns(source)
+    frame = read_frame(source, split_names(names))
+    if sequences and not names and sequences not in names_in(frame):
+        raise InvalidData(f"{source}: there is no column '{sequences}' to tell sequences apart.")
+    own = [name for name in names_in(frame) if name != sequences]
+    return columns_of(frame, kinds_from(kinds), names=own, report=messages().print)
+
+
+def details_text(column: Column) -> str:
+    """What is agreed on beside the kind."""
+    named = [name for name in column.__dataclass_fields__ if name != "kind"]
+    if named == ["categories"]:
+        return ", ".join(map(str, column.details()))
+    return ", ".join(f"{name} {value:g}" for name, value in zip(named, column.details(), strict=True))

@@ -1,0 +1,73 @@
+"""`decbayes export`: a posterior's components as a table, for spreadsheets and other programs."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt
+from cyclopts.validators import Number
+
+from decbayes.cli.shared.outputs import check_output, check_rows, writing
+from decbayes.cli.shared.terminal import messages
+from decbayes.files import load, write_whole
+from decbayes.posterior import Posterior
+
+EVERYTHING = 1 << 62
+NUMBERS = ("mean", "deviation", "lower", "upper")
+
+
+def export(
+    posterior: Annotated[Path, Parameter(help="A posterior file.")],
+    /,
+    *,
+    output: Annotated[
+        Path, Parameter(name=["--output", "-o"], help="Where to write: .csv, .csv.gz, .parquet or .json.")
+    ],
+    top: Annotated[
+        NonNegativeInt, Parameter(help="Words, or other entries, per component, largest first; 0 is all.")
+    ] = 0,
+    level: Annotated[float, Parameter(help="Probability of the intervals.", validator=Number(gt=0, lt=1))] = 0.9,
+) -> None:
+    """Write one row per parameter: its component, its name, mean, standard deviation and interval."""
+    check_output(output, posterior)
+    check_rows(output, ".json")
+    read = load(posterior)
+    rows = with_ids(read, read.summary(top=top or EVERYTHING, level=level))
+    if output.suffix == ".json":
+        write_whole(output, (json.dumps(described(read, rows, level), ensure_ascii=False, indent=1) + "\n").encode())
+    else:
+        write_table(rows, output)
+    messages().print(f"{output}: {len(rows):,} rows")
+
+
+def with_ids(posterior: Posterior, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with the lasting names of their components, where they have any."""
+    if not posterior.ids:
+        return rows
+    (coupled,) = posterior.structure.symmetry
+    return [{**row, "id": posterior.ids[row["component"]] if row["factor"] in coupled.factors else ""} for row in rows]
+
+
+def described(posterior: Posterior, rows: list[dict[str, Any]], level: float) -> dict[str, Any]:
+    """All that a program needs to know of a posterior."""
+    structure = posterior.structure
+    return {
+        "model": dict(structure.model),
+        "structure": structure.fingerprint,
+        "posterior": posterior.digest,
+        "level": level,
+        "uncertainty": posterior.uncertainty,
+        "parameters": [{name: value for name, value in row.items() if name != "uncertainty"} for row in rows],
+    }
+
+
+def write_table(rows: list[dict[str, Any]], output: Path) -> None:
+    first = [name for name in rows[0] if name not in NUMBERS]
+    with writing(output, digits=EXACT) as target:
+        values = np.array([[row[name] for name in NUMBERS] for row in rows])
+        target.write({name: [row[name] for row in rows] for name in first}, NUMBERS, values)
+
+
+EXACT = 12

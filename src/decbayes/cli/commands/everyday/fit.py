@@ -1,0 +1,269 @@
+"""`decbayes fit`: the posterior of one site's data. Each model has a command, and its settings are the options."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from cyclopts import App, Parameter
+from cyclopts.types import NonNegativeInt, PositiveInt
+
+from decbayes.cli.shared.common_options import Device, HoldBack, available, check_hold_back, without_held_back
+from decbayes.cli.shared.model_options import KEYWORD, as_option, lacking, model_options
+from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.posterior_files import sent_in
+from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.terminal import fitting, many, messages
+from decbayes.cli.shared.unfinished import Counted, Unfinished, fit_on, forget, named
+from decbayes.devices import DeviceName, use_device
+from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
+from decbayes.files import load, save
+from decbayes.models.core.ascent import FitInterrupted
+from decbayes.models.core.model import Model
+from decbayes.models.core.registry import MODELS, model_for
+from decbayes.models.core.settings import number_of
+from decbayes.posterior import Posterior
+from decbayes.streaming import epochs
+from decbayes.updates.forgetting import Forgetting, checked_forgetting
+from decbayes.updates.rounds import Sent
+
+
+def another_day(
+    model: Model, observations: Any, before: Sent, forgetting: Forgetting, seed: int
+) -> tuple[Posterior | None, str]:
+    """The posterior of the new data and of what is left of the earlier ones, if there are any, and what that is."""
+    if not np.sum(model.units(observations)):
+        return None, ""
+    rng = np.random.default_rng(seed)
+    with messages().status("fitting, and finding out what still holds" if forgetting == "learn" else "fitting"):
+        found = next(epochs(model, [[observations]], start=before.posterior, forgetting=forgetting, rng=rng))
+    what = "what still holds" if forgetting == "learn" else f"{1.0 - float(forgetting or 0.0):.0%}"
+    return found, f"{many(model.count(observations), 'new observation')} on top of {what} of the earlier data"
+
+
+app = App(name="fit", help="Fit a model to one site's data and write its posterior.")
+
+Data = Annotated[Path, Parameter(help="A .csv, .tsv, .parquet, .npy, .npz or .mtx file.")]
+Sources = Annotated[
+    list[Path], Parameter(help="Files and folders of texts, - for standard input; or a file of counts.", negative="")
+]
+Output = Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the posterior.")]
+Like = Annotated[Path | None, Parameter(help="Use the model, prior and column names of another site's posterior.")]
+EARLIER = "A posterior of earlier data: the new one holds both, with the same model and components."
+Seed = Annotated[NonNegativeInt, Parameter(help="Random seed: the same seed gives the same fit.")]
+Restarts = Annotated[
+    NonNegativeInt | None,
+    Parameter(help="Additional random starts; the best is kept.", show_default=False),
+]
+Passes = Annotated[PositiveInt | None, Parameter(help="Maximum number of passes over the data.", show_default=False)]
+Batch = Annotated[
+    PositiveInt | None, Parameter(help="Documents in a batch of the first passes, for very many.", show_default=False)
+]
+Forgets = Annotated[
+    float | Literal["learn"] | None,
+    Parameter(help="The share of --prior to forget, or 'learn': what the new data contradict.", show_default=False),
+]
+
+
+FIRST = (inspect.Parameter("output", KEYWORD, annotation=Output),)
+LAST = (
+    inspect.Parameter("like", KEYWORD, default=None, annotation=Like),
+    inspect.Parameter("restarts", KEYWORD, default=None, annotation=Restarts),
+    inspect.Parameter("passes", KEYWORD, default=None, annotation=Passes),
+    inspect.Parameter("seed", KEYWORD, default=0, annotation=Seed),
+    inspect.Parameter("hold_back", KEYWORD, default=0.0, annotation=HoldBack),
+    inspect.Parameter("forgetting", KEYWORD, default=None, annotation=Forgets),
+)
+# What only models that learn from batches, and on a GPU, can do.
+LARGE = (
+    inspect.Parameter("batch", KEYWORD, default=None, annotation=Batch),
+    inspect.Parameter("device", KEYWORD, default=None, annotation=Device),
+)
+
+
+def fit_command(kind: type[Model]) -> Callable[..., None]:
+    """The command that fits a kind of model."""
+
+    def command(*words: Any, **options: Any) -> None:
+        fit(kind, *words, **options)
+
+    data = Sources if kind.many_files else Data
+    where = inspect.Parameter("data", inspect.Parameter.POSITIONAL_ONLY, annotation=data)
+    settings = model_options(kind)
+    own = [where, *FIRST, *settings, earlier_option(settings), *LAST, *(LARGE if kind.in_batches else ())]
+    command.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+    command.__doc__ = help_text(kind)
+    return command
+
+
+def earlier_option(settings: Sequence[inspect.Parameter]) -> inspect.Parameter:
+    """--prior, or --earlier as well: some models have a number of the first name."""
+    taken = any(setting.name == "prior" for setting in settings)
+    parameter = Parameter(name="--earlier" if taken else ["--prior", "--earlier"], help=EARLIER)
+    return inspect.Parameter("earlier", KEYWORD, default=None, annotation=Annotated[Path | None, parameter])
+
+
+def fit(
+    kind: type[Model],
+    data: Any,
+    *,
+    output: Path,
+    like: Path | None = None,
+    earlier: Path | None = None,
+    restarts: int | None = None,
+    passes: int | None = None,
+    seed: int = 0,
+    hold_back: float = 0.0,
+    forgetting: Forgetting = None,
+    batch: int | None = None,
+    device: DeviceName | None = None,
+    **settings: Any,
+) -> None:
+    """Read the data, fit with a progress bar and write the posterior.
+
+    On Ctrl-C the best state so far is written, and the same command goes on from there.
+    """
+    files = [data] if isinstance(data, Path) else data
+    check_output(output, *files, like, earlier, *(value for value in settings.values() if isinstance(value, Path)))
+    check_together(like, earlier, forgetting)
+    check_hold_back(hold_back)
+    before = None if earlier is None else sent_in(earlier)
+    chosen = {"restarts": restarts, "passes": passes, "batch": batch}
+    options = {"like": like, "earlier": before and before.posterior.digest, **chosen, "seed": seed, **settings}
+    options |= {"hold_back": hold_back} if hold_back else {}
+    options |= {} if device is None else {"device": available(device)}
+    command = named(kind, files, options)
+    known = like or earlier
+    model, observations = agreed(kind, data, known, settings) if known is not None else built(kind, data, settings)
+    check_earlier(before, earlier, model)
+    observations = without_held_back(model, observations, hold_back)
+    ascent = replace(model.ascent, **{name: value for name, value in chosen.items() if value is not None})
+    model = replace(model, ascent=ascent)
+    with nullcontext() if device is None else use_device(options["device"]):
+        if before is None or forgetting is None:
+            posterior, said = fitted(model, observations, before, output, command, seed)
+        else:
+            posterior, said = another_day(model, observations, before, forgetting, seed)
+    if posterior is None:
+        raise InvalidData(
+            f"{', '.join(map(str, files))} holds nothing that the model can use: no word of its vocabulary, or only "
+            "empty rows. Nothing was written."
+        )
+    save(posterior, output, note=None if before is None else {"holds": sorted(before.data)})
+    forget(output)
+    messages().print(f"{output}: {said}")
+
+
+def fitted(
+    model: Model, observations: Any, before: Sent | None, output: Path, command: str, seed: int
+) -> tuple[Posterior | None, str]:
+    """The posterior, if there was anything to learn, and how the fit went; an interrupted one is kept in its place."""
+    left = Unfinished.of(output, command)
+    if left is not None:
+        messages().print(f"Going on from pass {left.passes}, where {output} was interrupted.")
+    try:
+        with fitting(model.ascent.restarts + 1, model.ascent.passes) as bar:
+            report = Counted(bar) if left is None else left.counted(bar)
+            found = fit_on(model, observations, left, seed, report, **on_top(before))
+    except FitInterrupted as interruption:
+        Unfinished.after(report, interruption, left).save(output, command)
+        messages().print(f"Interrupted; the best state so far is in {output}. The same command goes on from there.")
+        raise
+    structure = found.posterior.structure
+    if found.posterior == (Posterior.of_prior(structure) if before is None else before.posterior):
+        return None, ""
+    end = "converged" if found.converged else "not converged yet"
+    one = model.number.removesuffix("s")
+    number = f"{many(number_of(structure), one)}, " if model.auto else ""
+    turns = many(len(found.bound), *(("round",) if model.auto else ("pass", "passes")))
+    return found.posterior, (
+        f"{many(model.count(observations), 'observation')}, {number}bound {found.bound[-1]:,.2f} after {turns}, {end}; "
+        f"structure {structure.fingerprint[:12]}"
+    )
+
+
+def check_together(like: Path | None, earlier: Path | None, forgetting: Forgetting) -> None:
+    """Refuse options that make no sense together, before anything is read."""
+    if earlier is not None and like is not None:
+        raise WrongArgument("--prior and --like exclude each other: the model is that of the prior.")
+    if forgetting is not None and earlier is None:
+        raise WrongArgument("--forgetting says how much of --prior is forgotten; name the posterior of earlier data.")
+    try:
+        checked_forgetting(forgetting)
+    except ValueError as error:
+        raise WrongArgument(str(error)) from None
+
+
+def built(kind: type[Model], data: Any, settings: dict[str, Any]) -> tuple[Model, Any]:
+    """A new model and the file's observations."""
+    needed = lacking(kind, settings)
+    if needed:
+        raise WrongArgument(f"Give {' and '.join(needed)}, or another site's posterior: --like FILE.")
+    try:
+        model, observations = kind.from_file(data, report=messages().print, **settings)
+        _ = model.structure
+    except (ValueError, InvalidStructure) as error:
+        raise WrongArgument(str(error)) from None
+    return model, observations
+
+
+def agreed(kind: type[Model], data: Any, like: Path, settings: dict[str, Any]) -> tuple[Model, Any]:
+    """The model of another site's posterior, and the file's observations as that model needs them.
+
+    How many components the site looks for is its own affair: posteriors of different numbers merge.
+    """
+    sources = {name: settings.pop(name) for name in kind.sources & settings.keys()}
+    number = settings.pop(kind.number, None)
+    if settings:
+        names = ", ".join(map(as_option, settings))
+        raise WrongArgument(f"{names} and --like {like} exclude each other: with --like they are those of that file.")
+    model = model_for(load(like).structure)
+    if type(model) is not kind:
+        raise StructureMismatch(f"{like} is a posterior of {type(model).__name__}, not of {kind.__name__}.")
+    if number is not None:
+        model = model.sized(number)
+    return model, model.read(data, **sources, report=messages().print)
+
+
+def on_top(before: Sent | None) -> dict[str, Posterior]:
+    """Earlier data count in the prior, and their components are where to start."""
+    return {} if before is None else {"prior": before.posterior, "start": before.posterior}
+
+
+def check_earlier(before: Sent | None, path: Path | None, model: Model) -> None:
+    if before is not None and before.posterior.structure != model.structure:
+        raise WrongArgument(f"{path} has another number of {model.number}; leave --{model.number} out.")
+
+
+def help_text(kind: type[Model]) -> str:
+    """What the model is about, what its own way of reading files needs, and an example."""
+    own = next(parent for parent in kind.__mro__ if "from_file" in vars(parent)) is not Model
+    reading = inspect.getdoc(kind.from_file) if own else ""
+    example = f"decbayes fit {command_name(kind)} {kind.example} -o a.posterior"
+    return f"{kind.about or first_line(kind)}\n\n{reading}\n\nFor example:\n\n```sh\n{example}\n```"
+
+
+def first_line(kind: type[Model]) -> str:
+    return (inspect.getdoc(kind) or kind.__name__).splitlines()[0]
+
+
+def command_name(kind: type[Model]) -> str:
+    return kind.command or kind.__name__.lower()
+
+
+def known_models() -> dict[str, type[Model]]:
+    """All models that can be loaded; a message names the others."""
+    known = {}
+    for name in MODELS:
+        try:
+            known[name] = MODELS[name]
+        except (ImportError, AttributeError, TypeError) as error:
+            messages().print(f"The model {name} cannot be loaded: {error}")
+    return known
+
+
+for _kind in known_models().values():
+    app.command(fit_command(_kind), name=command_name(_kind))

@@ -1,0 +1,74 @@
+"""`decbayes refine`: one site's next round, on what the others sent in the last."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt, PositiveInt
+from cyclopts.validators import Number
+
+from decbayes.cli.commands.everyday.merge import number_of
+from decbayes.cli.shared.common_options import (
+    Device,
+    HoldBack,
+    Reading,
+    check_hold_back,
+    the_data,
+    without_held_back,
+    work_on,
+)
+from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.posterior_files import read_sent
+from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.terminal import fitting, messages
+from decbayes.files import save
+from decbayes.streaming.course import shift
+from decbayes.updates.rounds import Round
+
+AS_THEY_ARE = Reading()
+
+
+def refine(
+    data: Annotated[list[Path], Parameter(help="All of this site's data, as `decbayes fit` reads them.", negative="")],
+    /,
+    *,
+    own: Annotated[Path, Parameter(help="This site's newest posterior: its fit, or its last round.")],
+    others: Annotated[
+        list[Path], Parameter(help="The newest posteriors of all other sites.", consume_multiple=True, negative="")
+    ],
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write this site's next round.")],
+    components: Annotated[
+        str | None, Parameter(help="In the first round: number of components, or 'auto'; the same at all sites.")
+    ] = None,
+    passes: Annotated[PositiveInt | None, Parameter(help="Maximum number of passes over the data.")] = None,
+    damping: Annotated[
+        float, Parameter(help="How much of the way to go, if rounds swing to and fro.", validator=Number(gt=0, lte=1))
+    ] = 1.0,
+    hold_back: HoldBack = 0.0,
+    seed: Annotated[NonNegativeInt, Parameter(help="Random seed.")] = 0,
+    device: Device = None,
+    reading: Reading = AS_THEY_ARE,
+) -> None:
+    """Refit this site's data with what all other sites have sent as the prior, and write what it contributes now."""
+    check_output(output, *data, own, *others)
+    check_hold_back(hold_back)
+    work_on(device)
+    sent = read_sent([own, *others])
+    if components is not None and sent[str(own)].round:
+        raise WrongArgument("--components is for the first round; later ones have the number that was chosen then.")
+    begun = Round.of(sent, number_of(components))
+    model = begun.model
+    observations = model.read(the_data(model, data), report=messages().print, **reading.options(type(model)))
+    observations = without_held_back(model, observations, hold_back)
+    ascent = model.ascent if passes is None else replace(model.ascent, passes=passes)
+    with fitting(1, ascent.passes) as bar:
+        rng = np.random.default_rng(seed)
+        found = begun.refined(observations, rng=rng, ascent=ascent, damping=damping, progress=bar)
+    save(found.posterior, output, note=found.note())
+    moved = shift(begun.merged, begun.after(found))
+    messages().print(
+        f"{output}: round {found.round} of {len(found.sites)} sites; it moves the merge by {moved:.2g} standard "
+        "deviations per parameter"
+    )

@@ -1,0 +1,139 @@
+"""`decbayes transform`: what a posterior says of each of many observations."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from cyclopts import Parameter
+from cyclopts.types import PositiveInt
+
+from decbayes.cli.shared.common_options import Device, Reading, the_data, work_on
+from decbayes.cli.shared.outputs import check_output, check_rows, part_of, writing
+from decbayes.cli.shared.terminal import messages, progress_bar
+from decbayes.cli.shared.unfinished import named
+from decbayes.errors import InvalidData
+from decbayes.files import load
+from decbayes.inputs.texts import STANDARD_INPUT
+from decbayes.models.core.registry import model_for
+from decbayes.models.core.transforms import Block
+from decbayes.models.core.transforms import transform as blocks_of
+
+AS_THEY_ARE = Reading()
+
+
+def transform(
+    sources: Annotated[
+        list[Path], Parameter(name="DATA MODEL", help="The data, as `decbayes fit` reads them; then a posterior file.")
+    ],
+    /,
+    *,
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write: .csv, .csv.gz or .parquet.")],
+    digits: Annotated[
+        PositiveInt,
+        Parameter(help="Digits of shares after the point, in .csv files; other numbers have four more in all."),
+    ] = 4,
+    device: Device = None,
+    reading: Reading = AS_THEY_ARE,
+) -> None:
+    """Write one row per observation: where it stands, its largest component, and the shares of all."""
+    *data, path = sources
+    if not data:
+        raise InvalidData("Name the data, and after them the posterior file.")
+    check_output(output, *sources)
+    check_rows(output)
+    work_on(device)
+    posterior = load(path)
+    model = model_for(posterior.structure)
+    options = reading.options(type(model))
+    files = the_data(model, data)
+    left = Written.of(
+        output, command := named(type(model), data, {**options, "of": posterior.digest, "digits": digits})
+    )
+    if left.blocks:
+        messages().print(f"Going on after {left.rows:,} rows, where {output} was interrupted.")
+    done = Transforming(output, command, left, resumable=STANDARD_INPUT not in data)
+    blocks = blocks_of(posterior, files, skip=left.blocks, report=messages().print, **options)
+    done.write(blocks, digits, nothing=f"{', '.join(map(str, data))} holds no observations.")
+    messages().print(f"{output}: {done.reached.rows:,} rows")
+    if done.reached.unknown:
+        messages().print(
+            f"{done.reached.unknown:,} of them hold nothing that the model knows; their numbers are the prior's."
+        )
+
+
+@dataclass(frozen=True)
+class Written:
+    """How much of a command's output is written: blocks, rows, and what `Rows.size` says of them."""
+
+    blocks: int = 0
+    rows: int = 0
+    unknown: int = 0
+    size: int = 0
+
+    @classmethod
+    def of(cls, output: Path, command: str) -> "Written":
+        """What an interrupted run of the same command has left."""
+        try:
+            note = json.loads(note_of(output).read_text(encoding="utf-8"))
+            there = note.pop("command") == command and part_of(output).is_file()
+            return cls(**{name: int(value) for name, value in note.items()}) if there else cls()
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return cls()
+
+    def after(self, block: Block, size: int) -> "Written":
+        unknown = self.unknown + int(block.unknown.sum())
+        return Written(self.blocks + 1, self.rows + len(block.values), unknown, size)
+
+
+def note_of(output: Path) -> Path:
+    return output.with_name(f"{output.name}.part.json")
+
+
+class Transforming:
+    """Blocks on their way into a file, and how far they are."""
+
+    def __init__(self, output: Path, command: str, reached: Written, *, resumable: bool) -> None:
+        self._output, self._command, self._resumable = output, command, resumable
+        self.reached = reached
+
+    def write(self, blocks: Iterable[Block], digits: int, *, nothing: str) -> None:
+        try:
+            with (
+                writing(self._output, digits, begun=self.reached.size, keep=self._resumable) as rows,
+                progress_bar() as bar,
+            ):
+                task = bar.add_task("reading", total=None)
+                for block in blocks:
+                    rows.write(first_columns(block), block.names, block.values)
+                    self.reached = self.reached.after(block, rows.size)
+                    bar.update(task, description=f"{self.reached.rows:,} written")
+                if not self.reached.rows:
+                    raise InvalidData(nothing)
+        except KeyboardInterrupt:
+            self._leave_a_note()
+            raise
+        note_of(self._output).unlink(missing_ok=True)
+
+    def _leave_a_note(self) -> None:
+        if not (self._resumable and self.reached.blocks):
+            part_of(self._output).unlink(missing_ok=True)
+            return
+        note_of(self._output).write_text(json.dumps({"command": self._command, **asdict(self.reached)}))
+        messages().print(
+            f"Interrupted after {self.reached.rows:,} rows, which are kept. The same command goes on from there."
+        )
+
+
+def first_columns(block: Block) -> dict[str, Any]:
+    """Where an observation stands, its largest component, and how many of its words the model knows."""
+    columns: dict[str, Any] = {"row" if block.known is None else "document": block.places}
+    if block.shares:
+        best = np.argmax(block.values, axis=1).tolist()
+        unknown = block.unknown.tolist()
+        columns[block.names[0].rsplit("_", 1)[0]] = [None if no else k for k, no in zip(best, unknown, strict=True)]
+    if block.known is not None:
+        columns["words"] = block.known.astype(np.int64).tolist()
+    return columns

@@ -1,0 +1,71 @@
+"""`decbayes words`: the words of one site's texts, for a vocabulary that all sites agree on."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt, PositiveInt
+from cyclopts.validators import Number
+
+from decbayes.cli.shared.common_options import Reading
+from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.terminal import messages
+from decbayes.errors import InvalidData
+from decbayes.files import write_whole
+from decbayes.inputs.documents import Choice, Vocabulary, holds_counts, joined, read_documents, read_vocabulary
+from decbayes.inputs.recipes import Recipe, stop_words_of, trust
+from decbayes.inputs.texts import FORMATS, STANDARD_INPUT
+from decbayes.models.core.model import split_names
+from decbayes.models.topics.sources import report_reading, text_source
+
+LIST = ".words"
+THE_TEXTS = Reading()
+
+
+def words(
+    data: Annotated[
+        list[Path], Parameter(help="Texts, as `decbayes fit topics` reads them; or .words files to join.", negative="")
+    ],
+    /,
+    *,
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the words, one per line.")],
+    least_documents: Annotated[PositiveInt, Parameter(help="Ignore words in fewer documents.")] = 5,
+    most_share: Annotated[
+        float, Parameter(help="Ignore words in a larger share of the documents.", validator=Number(gt=0, lte=1))
+    ] = 0.5,
+    most_words: Annotated[NonNegativeInt, Parameter(help="Keep only the most frequent ones; 0 keeps all.")] = 0,
+    stop_words: Annotated[str, Parameter(help="Words to ignore: languages or files, separated by commas.")] = "",
+    ngrams: Annotated[PositiveInt, Parameter(help="Also list pairs of neighbouring words (2), and so on.")] = 1,
+    tokens: Annotated[str, Parameter(help="What a word is: words, characters, or a regular expression.")] = "words",
+    keep_case: Annotated[bool, Parameter(help="Do not turn texts into lower case.", negative="")] = False,
+    reading: Reading = THE_TEXTS,
+) -> None:
+    """Write the words of texts, one per line, and how they were made; or join such lists of several sites."""
+    check_output(output, *data)
+    lists = [path for path in data if path.suffix == LIST]
+    if lists and lists != data:
+        raise InvalidData(f"{lists[0]} is a list of words, other files are not: join lists, or list words of texts.")
+    chosen = split_names(stop_words)
+    if lists:
+        together = joined((path, read_vocabulary(path)) for path in lists)
+        stopping = Choice(stop_words=stop_words_of(chosen, together.recipe))
+        found = together._replace(words=tuple(word for word in together.words if not stopping.stops(word)))
+    else:
+        recipe = Recipe(tokens, trust(reading.tokenizer), ngrams, not keep_case)
+        choice = Choice(least_documents, most_share, most_words, stop_words_of(chosen, recipe))
+        found = listed(data, reading, recipe, choice)
+    write_whole(output, found.text().encode())
+    messages().print(f"{output}: {len(found.words):,} words")
+
+
+def listed(data: list[Path], reading: Reading, recipe: Recipe, choice: Choice) -> Vocabulary:
+    said = reading
+    source = text_source(data, said.columns, said.format, said.encoding, said.whole, said.strict)
+    if STANDARD_INPUT not in data and holds_counts(source):
+        raise InvalidData(
+            f"{data[0]}: only texts have words to list (.{', .'.join(FORMATS)}). Those of a table are in its column "
+            "'text', or in --columns NAME."
+        )
+    documents = read_documents(source, recipe=recipe, choice=choice)
+    report_reading(documents, "too rare, too common or stop words", recipe, messages().print)
+    return Vocabulary(documents.vocabulary, recipe)

@@ -1,0 +1,1 @@
+"""Agents, their group, and questions to them."""

@@ -1,0 +1,241 @@
+"""`decbayes agent`: one member of a group, running until it is told to stop."""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt
+
+import decbayes
+from decbayes.cli.shared.common_options import (
+    Authority,
+    Certificate,
+    CertificateKey,
+    PageOption,
+    Plain,
+    available,
+    tls_of,
+)
+from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.terminal import messages
+from decbayes.devices import DeviceName, use_device
+from decbayes.errors import InvalidCharter, TransportFailed
+from decbayes.extras import require_extra
+from decbayes.inputs.recipes import trust
+from decbayes.models.core.evaluation import hold_back, hold_out
+from decbayes.models.core.registry import model_for
+from decbayes.page.describing import LEAST
+
+if TYPE_CHECKING:
+    from decbayes.network import Charter, Identity, SqliteStore
+    from decbayes.network.runtime.links import Links
+    from decbayes.network.runtime.log import Log
+    from decbayes.network.runtime.metrics import Metrics
+    from decbayes.network.runtime.renewal import CharterFile, KeyFile
+    from decbayes.network.runtime.watching import Score, Watcher
+    from decbayes.page import PageAddress
+
+
+def scorer(charter: "Charter", shards: Sequence[Any], path: Path | None, seed: int) -> "Score | None":
+    """The mean log density of a file's observations, or of those that the charter has every site hold back.
+
+    None where there are none, or so few that a score would tell about single ones.
+    """
+    model, share = charter.model, charter.rules.validation
+    if path is None and not (share and shards):
+        return None
+    if path is not None:
+        observations = model.read(path, report=messages().print)
+    else:
+        observations = model.joined([hold_back(model, shard, share=share)[1] for shard in shards])
+    if model.count(observations) < LEAST:
+        if path is not None:
+            raise WrongArgument(f"{path} holds too few observations to tell their score; give {LEAST:.0f} or more.")
+        return None
+    held = None
+    if model.in_parts:
+        observations, held = hold_out(observations, share=0.1, rng=np.random.default_rng(seed))
+    return lambda posterior: model_for(posterior.structure).score(posterior, observations, held)
+
+
+def agent(
+    charter: Annotated[Path, Parameter(help="The group's charter, the same for all members.")],
+    /,
+    *,
+    key: Annotated[Path, Parameter(help="This agent's private key; see `decbayes keygen`.")],
+    store: Annotated[Path, Parameter(help="File in which it keeps its state; created on first use.")],
+    data: Annotated[tuple[Path, ...], Parameter(help="Its own data, one file per shard, as in `decbayes fit`.")] = (),
+    listen: Annotated[tuple[str, ...], Parameter(help="HOST:PORT to listen at.", negative="")] = ("127.0.0.1:0",),
+    connect: Annotated[tuple[str, ...], Parameter(help="HOST:PORT of neighbours.", negative="")] = (),
+    discovery: Annotated[
+        Literal["none", "gossip", "multicast"], Parameter(help="Whether to link with other agents that it finds.")
+    ] = "none",
+    tls_authority: Authority = None,
+    tls_certificate: Certificate = None,
+    tls_key: CertificateKey = None,
+    plain: Plain = False,
+    refine: Annotated[
+        NonNegativeInt,
+        Parameter(help="How many times to refit, with the other sites' contributions as the prior."),
+    ] = 0,
+    metrics: Annotated[
+        NonNegativeInt | None,
+        Parameter(help="Serve /metrics and /health at this port of 127.0.0.1; 0 is any free one."),
+    ] = None,
+    page: PageOption = None,
+    held: Annotated[
+        Path | None, Parameter(help="Data that is held back: the page shows how well the merged posterior predicts it.")
+    ] = None,
+    seed: Annotated[NonNegativeInt, Parameter(help="Random seed of the fits.")] = 0,
+    tokenizer: Annotated[
+        str, Parameter(help="MODULE:FUNCTION that cuts texts into words, if the charter names one.")
+    ] = "",
+    device: Annotated[DeviceName, Parameter(help="Where to fit topics: cpu, cuda, or auto.")] = "cpu",
+    stop_with_stdin: Annotated[bool, Parameter(help="Stop when standard input ends.", negative="")] = False,
+) -> None:
+    """Join a group: fit this site's data, publish the contribution, relay and merge those of all members."""
+    require_extra(*(["net"] if page is None else ["net", "page"]), task="decbayes agent")
+    from decbayes.network import Charter, Identity, SqliteStore
+    from decbayes.network.runtime.links import Links
+    from decbayes.network.runtime.log import Log
+    from decbayes.network.runtime.metrics import Metrics
+    from decbayes.network.runtime.renewal import CharterFile, KeyFile
+    from decbayes.page import PageAddress
+
+    check_streams(stop_with_stdin)
+    use_device(available(device))
+    trust(tokenizer)
+    agreed, identity = Charter.load(charter), Identity.load(key)
+    shown_at = None if page is None else PageAddress.parse(page, plain=plain)
+    if held is not None and page is None:
+        raise WrongArgument("--held is for the page; give --page, too.")
+    links = Links(listen, connect, discovery, tls_of(tls_authority, tls_certificate, tls_key), plain)
+    shards = [agreed.model.read(path, report=messages().print) for path in data]
+    with SqliteStore(store, agreed) as opened:
+        check_member(identity, agreed, key, opened)
+        shards += told_data(agreed, opened, data)
+    stop, file, keys = stopping(stop_with_stdin), CharterFile(charter, agreed, identity.id), KeyFile(key, identity)
+    links = replace(links, revoked=file.revoked)
+    watcher = None if shown_at is None else watching(shown_at, scorer(agreed, shards, held, seed))
+    log, served = Log.on_stdout(agreed.names), None if metrics is None else Metrics(metrics)
+    if watcher is not None:
+        log.listener = watcher.hear
+    try:
+        while not stop.is_set():
+            with SqliteStore(store, file.charter) as opened:
+                rng = np.random.default_rng(seed)
+                begin = Beginning(file, keys, opened, links, log, served, watcher, refine, rng)
+                # The next charter's links are opened where these were.
+                links = replace(links, listen=serve(begin, shards, stop), revoked=file.revoked)
+    finally:
+        if watcher is not None:
+            watcher.page.close()
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """What an agent begins to serve with, under one charter."""
+
+    file: "CharterFile"
+    key: "KeyFile"
+    store: "SqliteStore"
+    links: "Links"
+    log: "Log"
+    metrics: "Metrics | None"
+    watcher: "Watcher | None"
+    refinements: int
+    rng: np.random.Generator
+
+
+def watching(address: "PageAddress", score: "Score | None") -> "Watcher":
+    from decbayes.cli.shared.alignments import learned
+    from decbayes.network.runtime.watching import Watcher
+    from decbayes.page import Page
+
+    return Watcher(Page(address), score, learned)
+
+
+def told_data(charter: "Charter", store: "SqliteStore", named: Sequence[Path]) -> list[Any]:
+    """The data that the agent was told to observe in earlier starts; a file that is gone still counts."""
+    from decbayes.network.runtime.orders import told
+
+    paths = [Path(path) for path in told(store)]
+    there = [path for path in paths if path.exists() and path not in named]
+    return [charter.model.read(path, report=messages().print) for path in there]
+
+
+def serve(begin: Beginning, shards: Sequence[Any], stop: Event) -> tuple[str, ...]:
+    """Serve until it is told to stop or there is another charter; where it has listened."""
+    from decbayes.network import Agent
+    from decbayes.network.runtime.service import Service
+
+    store, log, charter = begin.store, begin.log, begin.file.charter
+    # Versions leap by random steps that must differ from start to start: never from a seed.
+    saved, fresh = store.load(), np.random.default_rng()
+    member = Agent(charter, begin.key.identity, rng=fresh, saved=saved, software=decbayes.__version__)
+    log.names = charter.names
+    if store.damaged:
+        log("store_damaged", records=store.damaged, text="They are ignored; neighbours send them again.")
+    service = Service(
+        member,
+        store,
+        begin.links,
+        log,
+        rng=begin.rng,
+        refinements=begin.refinements,
+        metrics=begin.metrics,
+        watcher=begin.watcher,
+    )
+    try:
+        for shard in shards:
+            service.observe(shard)
+        service.run(stop, until=lambda: begin.file.renewed(log) or begin.key.renewed(member.pool.roster, log))
+    finally:
+        service.close()
+    return service.transport.endpoints
+
+
+def check_streams(with_stdin: bool) -> None:
+    """The log takes standard output over; were it closed, its number could by now be that of another file."""
+    if sys.stdout is None:
+        raise TransportFailed("Standard output is closed, and the log goes there. Direct it to a file or /dev/null.")
+    if with_stdin and sys.stdin is None:
+        raise TransportFailed("Standard input is closed, so --stop-with-stdin has nothing to wait for.")
+
+
+def check_member(identity: "Identity", charter: "Charter", key: Path, store: "SqliteStore") -> None:
+    from decbayes.network.protocol.pool import Pool
+
+    known = Pool(charter)
+    if identity.id not in charter.keys:
+        # A key that has replaced another is not in the charter; the members' votes say whose it is.
+        known.restore(store.load())
+    if identity.id not in known.roster.keys:
+        raise InvalidCharter(
+            f"{key} is not the key of a member of '{charter.group}'. Add its public key, {identity.public.hex()}, "
+            "with `decbayes charter add`, and give the new charter to all members. If it replaces "
+            "another key, start with that key's store once enough members have signed it (`decbayes tell rekey`)."
+        )
+
+
+def stopping(with_stdin: bool) -> Event:
+    """An event that SIGTERM, Ctrl-C or, if asked for, the end of standard input sets."""
+    stop = Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    if with_stdin:
+        Thread(target=wait_for_end, args=(stop,), daemon=True).start()
+    return stop
+
+
+def wait_for_end(stop: Event) -> None:
+    while os.read(0, 4096):
+        pass
+    stop.set()

@@ -1,0 +1,200 @@
+"""`decbayes charter`: what a group agrees on."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+from cyclopts import App, Parameter
+
+from decbayes.errors import InvalidCharter, StoreFailed
+from decbayes.extras import require_extra
+from decbayes.inputs.documents import Vocabulary, read_vocabulary
+from decbayes.models.core.registry import MODELS
+from decbayes.network.protocol.limits import Limits, Rules
+
+if TYPE_CHECKING:
+    from decbayes.network import Charter
+
+app = App(name="charter", help="Write, extend or show a charter: what a group agrees on.")
+
+File = Annotated[Path, Parameter(help="The charter's file.")]
+Members = Annotated[tuple[str, ...], Parameter(name="--member", help="NAME=PUBLIC_KEY, once for each member.")]
+
+
+@app.command
+def new(
+    file: File,
+    /,
+    *,
+    group: Annotated[str, Parameter(help="A name for the group.")],
+    model: Annotated[str, Parameter(help=f"One of {', '.join(MODELS)}.")],
+    members: Members,
+    settings: Annotated[tuple[str, ...], Parameter(name="--set", help="NAME=VALUE, a setting of the model.")] = (),
+    limits: Annotated[
+        tuple[str, ...], Parameter(name="--limit", help="NAME=VALUE, a limit on what members may send.")
+    ] = (),
+    rules: Annotated[tuple[str, ...], Parameter(name="--rule", help="NAME=VALUE, by which members count.")] = (),
+    vocabulary: Annotated[Path | None, Parameter(help="The words of a topic model, one per line.")] = None,
+) -> None:
+    """Write a charter. Give the file to all members, and let them compare its fingerprint.
+
+    For example:
+
+    ```sh
+    key=$(decbayes keygen a.key)
+    decbayes charter new group.toml --group g --model GaussianMean --member a=$key
+    ```
+    """
+    require_extra("net", task="decbayes charter")
+    from decbayes.network import Charter
+
+    refuse_existing(file)
+    words, recipe = read_vocabulary(vocabulary) if vocabulary is not None else Vocabulary(())
+    made = {"recipe": str(recipe)} if str(recipe) else {}
+    charter = Charter(
+        group=group,
+        model_name=model,
+        settings={**values(settings), **made},
+        members=keys(members),
+        limits=limits_from(values(limits)),
+        rules=rules_from(values(rules)),
+        vocabulary=words,
+    )
+    charter.save(file)
+    print_charter(charter)
+
+
+@app.command
+def add(file: File, /, *, members: Members) -> None:
+    """Add members. Earlier records stay valid; all members need the new file.
+
+    For example:
+
+    ```sh
+    decbayes charter add group.toml --member c=$(decbayes keygen c.key)
+    ```
+    """
+    charter = load(file)
+    added = keys(members)
+    known = sorted(added.keys() & charter.members.keys())
+    if known:
+        raise InvalidCharter(f"There is a member named '{known[0]}' already.")
+    extended = replace(charter, members={**charter.members, **added})
+    extended.save(file)
+    print_charter(extended)
+
+
+@app.command(name="next")
+def next_epoch(
+    file: File,
+    /,
+    *,
+    store: Annotated[Path, Parameter(help="The store of an agent that has the contributions of all members.")],
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the new charter.")],
+    forgetting: Annotated[
+        float | Literal["learn"] | None,
+        Parameter(help="The share to forget, or 'learn': what this epoch's data contradict."),
+    ] = None,
+) -> None:
+    """Begin a new epoch: the merge so far becomes the prior, and the data in it are not counted again.
+
+    All members need the new file and the `.prior` beside it; stores stay, and running agents go on by it.
+
+    For example:
+
+    ```sh
+    decbayes charter next group.toml --store a.store -o group-2.toml
+    ```
+    """
+    refuse_existing(output)
+    charter = load(file)
+    from decbayes.network.runtime.stored import stored_pool
+
+    pool = stored_pool(store, charter)
+    shards = {record.origin: record.header.shards for record in pool.counted()}
+    if not shards:
+        raise StoreFailed(f"{store} holds no contributions yet, so a new epoch would not differ from this one.")
+    following = charter.next_epoch(pool.posterior(), shards, forgetting=forgetting)
+    following.save(output)
+    print_charter(following)
+
+
+@app.command
+def show(file: File, /) -> None:
+    """Show a charter and its fingerprint, which must be the same for all members.
+
+    For example:
+
+    ```sh
+    decbayes charter show group.toml
+    ```
+    """
+    print_charter(load(file))
+
+
+def load(file: Path) -> "Charter":
+    require_extra("net", task="decbayes charter")
+    from decbayes.network import Charter
+
+    return Charter.load(file)
+
+
+def refuse_existing(file: Path) -> None:
+    if file.exists():
+        raise InvalidCharter(f"{file} exists, and a charter is not overwritten. Use `charter add` to add members.")
+
+
+def print_charter(charter: "Charter") -> None:
+    settings = ", ".join(f"{name}={value}" for name, value in charter.settings.items())
+    print(f"group        {charter.group}")
+    print(f"model        {charter.model_name} ({settings})")
+    print(f"members      {', '.join(charter.members)}")
+    if charter.epoch is not None:
+        print(f"prior        earlier data of {', '.join(charter.epoch.counted)}")
+    print(f"fingerprint  {charter.short_fingerprint}")
+
+
+def keys(pairs: Sequence[str]) -> dict[str, bytes]:
+    """Public keys by name."""
+    from decbayes.network.protocol.charter import member_key
+
+    named = [split(pair) for pair in pairs]
+    if len({name for name, _ in named}) < len(named):
+        raise InvalidCharter("Two members have the same name.")
+    return {name: member_key(name, text) for name, text in named}
+
+
+def values(pairs: Sequence[str]) -> dict[str, Any]:
+    """Settings by name: numbers, lists and so on as in JSON, everything else as a string."""
+    return {name: value(text) for name, text in map(split, pairs)}
+
+
+def value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def split(pair: str) -> tuple[str, str]:
+    name, sign, text = pair.partition("=")
+    if not (name and sign and text):
+        raise InvalidCharter(f"'{pair}' is not of the form NAME=VALUE.")
+    return name, text
+
+
+def limits_from(given: dict[str, Any]) -> Limits:
+    try:
+        return msgspec.convert(given, Limits)
+    except msgspec.ValidationError as error:
+        raise InvalidCharter(f"limits: {error}. There are {', '.join(Limits.__struct_fields__)}.") from None
+
+
+def rules_from(given: dict[str, Any]) -> Rules:
+    try:
+        return msgspec.convert(given, Rules)
+    except msgspec.ValidationError as error:
+        raise InvalidCharter(f"rules: {error}. There are {', '.join(Rules.__struct_fields__)}.") from None

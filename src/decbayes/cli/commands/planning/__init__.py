@@ -1,0 +1,1 @@
+"""Before there are data: plans, simulations, a demonstration."""

@@ -1,0 +1,54 @@
+"""`decbayes demo`: eight agents share handwritten digits, one is killed, one comes late, and all agree."""
+
+import signal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt
+
+from decbayes.cli.shared.common_options import PageOption, both, linger, showing
+from decbayes.extras import require_extra
+
+
+def demo(
+    *,
+    seed: Annotated[NonNegativeInt, Parameter(help="Random seed; another one gives the sites other images.")] = 0,
+    out: Annotated[Path, Parameter(help="Folder for the picture.")] = Path("demo"),
+    page: PageOption = None,
+) -> None:
+    """Run the agents, show them, and draw the outcome."""
+    require_extra(*(["demo"] if page is None else ["demo", "page"]), task="decbayes demo")
+    from decbayes.cli.shared.terminal import Output
+    from decbayes.demo.digits import Digits, Story
+    from decbayes.demo.events import Events, prepare
+    from decbayes.demo.page import Broadcast
+    from decbayes.demo.picture import draw
+    from decbayes.demo.view import watching
+
+    # Told to end, it cleans up as after Ctrl-C; the agents end with it in any case.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    console = Output(highlight=False)
+    console.print("Eight sites hold 100 handwritten digits each. They share posteriors, never images.")
+    digits = Digits.load(seed)
+    _ = digits.batch_score
+    with TemporaryDirectory(prefix="decbayes-demo-") as folder, prepare(Path(folder), digits) as party:
+        story = Story(digits)
+        events = Events(party, story)
+        try:
+            with watching(events, console), showing(page, console) as shown:
+                if shown is not None:
+                    events.show = both(events.show, Broadcast(shown, events))
+                events.run()
+                if shown is not None and console.is_terminal:
+                    linger(events.show, console)
+        finally:
+            events.close()
+    target = out / "digits.png"
+    scores = draw(story, target)
+    console.print("\nLog density of a held-out image:")
+    for name, score in scores.items():
+        console.print(f"  {name:<22} {score:9.2f}")
+    console.print("AMPS is the merge of the first broadcasts; refined is what the sites agree on in the end.")
+    console.print(f"\nPicture: {target}")

@@ -1,0 +1,212 @@
+"""`decbayes plan`: try a plan on simulated data before anybody fits anything. One command per model."""
+
+import hashlib
+import inspect
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+from cyclopts.types import NonNegativeInt, PositiveInt
+from rich.table import Table
+
+from decbayes.calibration.plans import PlanReport, advice, try_plan
+from decbayes.calibration.trials import Plan, Trial
+from decbayes.cli.commands.everyday.fit import command_name, known_models
+from decbayes.cli.shared.model_options import KEYWORD, model_options
+from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
+from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.terminal import messages, progress_bar
+from decbayes.cli.shared.terminal import output as results
+from decbayes.errors import InvalidData, InvalidStructure
+from decbayes.files import load, write_whole
+from decbayes.models.core.model import Model
+from decbayes.models.core.registry import model_for
+
+app = App(name="plan", help="Simulate a plan: how good would the merged posterior be?")
+
+FORMAT = "decbayes plan 1"
+
+Sites = Annotated[PositiveInt, Parameter(help="Number of sites.")]
+Observations = Annotated[PositiveInt, Parameter(help="Observations (points, rows, documents) of each site.")]
+Rounds = Annotated[NonNegativeInt, Parameter(help="Rounds of refinement after the first broadcast.")]
+DataSets = Annotated[PositiveInt, Parameter(help="How many data sets to simulate.")]
+Restarts = Annotated[NonNegativeInt | None, Parameter(help="Additional random starts of each fit.", show_default=False)]
+Like = Annotated[Path | None, Parameter(help="A posterior: use its model and prior, and draw the truth from it.")]
+Output = Annotated[
+    Path | None,
+    Parameter(name=["--output", "-o"], help="Keep the figures in this file; the same command goes on from there."),
+]
+Picture = Annotated[Path | None, Parameter(help="Draw histograms of ranks into this file (.png, .svg, .pdf).")]
+Seed = Annotated[NonNegativeInt, Parameter(help="Random seed: the same seed gives the same figures.")]
+Dimension = Annotated[PositiveInt, Parameter(help="Dimensions of a point.")]
+Words = Annotated[PositiveInt, Parameter(help="Words in the vocabulary.")]
+Length = Annotated[PositiveInt, Parameter(help="Mean length of documents, in words.")]
+
+FIRST = (
+    inspect.Parameter("sites", KEYWORD, annotation=Sites),
+    inspect.Parameter("observations", KEYWORD, annotation=Observations),
+    inspect.Parameter("rounds", KEYWORD, default=0, annotation=Rounds),
+    inspect.Parameter("data_sets", KEYWORD, default=50, annotation=DataSets),
+)
+LAST = (
+    inspect.Parameter("like", KEYWORD, default=None, annotation=Like),
+    inspect.Parameter("restarts", KEYWORD, default=None, annotation=Restarts),
+    inspect.Parameter("output", KEYWORD, default=None, annotation=Output),
+    inspect.Parameter("picture", KEYWORD, default=None, annotation=Picture),
+    inspect.Parameter("dpi", KEYWORD, default=DPI, annotation=Dpi),
+    inspect.Parameter("seed", KEYWORD, default=0, annotation=Seed),
+)
+# What data would say, and a plan without data must.
+FROM_DATA = {
+    "dimension": (inspect.Parameter("dimension", KEYWORD, default=2, annotation=Dimension),),
+    "vocabulary": (
+        inspect.Parameter("words", KEYWORD, default=500, annotation=Words),
+        inspect.Parameter("length", KEYWORD, default=100, annotation=Length),
+    ),
+}
+# Settings that say how to read files.
+READING = {"columns", "vocabulary", "least_documents", "most_share", "kinds", "agreed_columns", "names", "sequences"}
+
+
+def plan_command(kind: type[Model]) -> Callable[..., None]:
+    """The command that tries plans of a kind of model."""
+
+    def command(**options: Any) -> None:
+        plan(kind, **options)
+
+    settings = [each for each in model_options(kind) if each.name not in READING]
+    fields = kind.__dataclass_fields__
+    missing = [each for name, extra in FROM_DATA.items() if name in fields and name in kind.from_data for each in extra]
+    command.__signature__ = inspect.Signature([*FIRST, *settings, *missing, *LAST])  # type: ignore[attr-defined]
+    command.__doc__ = help_text(kind)
+    return command
+
+
+def help_text(kind: type[Model]) -> str:
+    name = command_name(kind)
+    wanted = " --components 3" if "components" in kind.__dataclass_fields__ else ""
+    wanted = " --topics 5 --words 200" if "vocabulary" in kind.__dataclass_fields__ else wanted
+    example = f"decbayes plan {name} --sites 10 --observations 50{wanted} --picture plan.png"
+    return (
+        "Simulate sites that fit this model and merge what they found; print how good that is.\n\n"
+        "The truth is drawn from the prior, or with --like from a posterior, so that it is like your data.\n\n"
+        f"For example:\n\n```sh\n{example}\n```"
+    )
+
+
+def plan(
+    kind: type[Model],
+    *,
+    sites: int,
+    observations: int,
+    rounds: int = 0,
+    data_sets: int = 50,
+    like: Path | None = None,
+    restarts: int | None = None,
+    output: Path | None = None,
+    picture: Path | None = None,
+    dpi: int = DPI,
+    seed: int = 0,
+    length: int | None = None,
+    **settings: Any,
+) -> None:
+    """Simulate, with a bar; print coverage, matches, the gap to batch, and advice."""
+    check_output(output, like)
+    check_picture(picture, like)
+    given = {name: value for name, value in settings.items() if value is not None}
+    posterior = None if like is None else load(like)
+    model = planned(kind, given) if posterior is None else model_for(posterior.structure)
+    if type(model) is not kind:
+        raise WrongArgument(f"{like} is a posterior of {type(model).__name__}, not of {kind.__name__}.")
+    if restarts is not None:
+        model = replace(model, ascent=replace(model.ascent, restarts=restarts))
+    in_words = float(length or 100) if model.unit == "word" else None
+    plan = Plan(model, sites, observations, rounds, posterior, in_words)
+    key = key_of(plan, seed)
+    done = [] if output is None else kept(output, key)
+    if done:
+        messages().print(f"Going on after {len(done)} data sets, which {output} holds.")
+    report = simulated(plan, data_sets, seed, done, output, key)
+    print_report(plan, report)
+    if picture is not None:
+        from decbayes import plot
+
+        save_picture(plot.calibration(report), picture, dpi)
+
+
+def planned(kind: type[Model], settings: dict[str, Any]) -> Model:
+    """The model of a plan without data."""
+    words = settings.pop("words", None)
+    if words is not None:
+        settings["vocabulary"] = tuple(f"word{number}" for number in range(words))
+    try:
+        model = kind(**settings)
+        _ = model.structure
+        return model
+    except (TypeError, ValueError, InvalidStructure) as error:
+        text = str(error).removesuffix(".")
+        raise WrongArgument(f"{text}. A posterior of such data says everything: --like FILE.") from None
+
+
+def simulated(plan: Plan, data_sets: int, seed: int, done: list[Trial], output: Path | None, key: str) -> PlanReport:
+    """The report of all data sets; each that ends is kept, so that nothing is lost on Ctrl-C."""
+    with progress_bar() as bar:
+        task = bar.add_task("simulating data sets", total=data_sets, completed=len(done))
+
+        def ended(each: Trial) -> None:
+            done.append(each)
+            bar.advance(task)
+            if output is not None:
+                keep(output, key, done)
+
+        return try_plan(plan, data_sets=data_sets, seed=seed, done=[*done], progress=ended)
+
+
+def key_of(plan: Plan, seed: int) -> str:
+    """What a file's figures depend on."""
+    truth = "" if plan.truth is None else plan.truth.digest
+    parts = (plan.model.structure.fingerprint, plan.model.ascent, plan.sites, plan.observations, plan.rounds, truth)
+    return hashlib.sha256(repr((*parts, plan.length, plan.level, seed)).encode()).hexdigest()
+
+
+def keep(path: Path, key: str, done: list[Trial]) -> None:
+    write_whole(
+        path, json.dumps({"format": FORMAT, "plan": key, "data sets": [asdict(each) for each in done]}).encode()
+    )
+
+
+def kept(path: Path, key: str) -> list[Trial]:
+    """The data sets that a file holds of the same plan."""
+    if not path.exists():
+        return []
+    with suppress(ValueError, TypeError, KeyError):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] == FORMAT and content["plan"] == key:
+            return [Trial(**each) for each in content["data sets"]]
+    raise InvalidData(f"{path} holds something else than figures of this plan. Choose another name.")
+
+
+def print_report(plan: Plan, report: PlanReport) -> None:
+    level = f"{plan.level:.0%}"
+    kinds = [report.coverage, report.calibrated, report.at_once]
+    titles = [f"{level} intervals hold the truth", "calibrated", "of one fit of all data"]
+    if not any(trial.covered_calibrated for trial in report.trials):
+        del kinds[1], titles[1]
+    table = Table("quantity", *(column for title in titles for column in (title, "±")), box=None)
+    for name in report.coverage:
+        table.add_row(name, *(f"{value:.1%}" for kind in kinds for value in kind[name]))
+    results().print(table)
+    if report.right[0] == report.right[0]:
+        results().print(f"matches right: {report.right[0]:.1%} ± {report.right[1]:.1%}")
+        for said, true, count in report.reliability():
+            results().print(f"  said {said:.0%}: {true:.0%} of {count}")
+    results().print(f"behind a fit of all data: {report.gap[0]:.4f} ± {report.gap[1]:.4f} nat per {plan.model.unit}")
+    results().print(f"{len(report.trials)} data sets. {advice(plan, report)}")
+
+
+for _kind in known_models().values():
+    app.command(plan_command(_kind), name=command_name(_kind))

@@ -1,0 +1,158 @@
+"""Options that several commands share: links, device, page, and where in files observations are."""
+
+import select
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_args
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.terminal import messages
+from decbayes.devices import DeviceName, device_for, use_device
+from decbayes.errors import InvalidData, TransportFailed
+from decbayes.models.core import evaluation as holdback
+from decbayes.models.core.model import Model
+from decbayes.models.topics import sources as topics
+
+if TYPE_CHECKING:
+    from decbayes.network.runtime.links import Tls
+    from decbayes.page import Page
+
+
+Authority = Annotated[Path | None, Parameter(help="The authority's certificate (PEM); it signed those of all agents.")]
+Certificate = Annotated[Path | None, Parameter(help="This agent's certificate (PEM).")]
+CertificateKey = Annotated[Path | None, Parameter(help="The certificate's private key (PEM).")]
+Plain = Annotated[bool, Parameter(help="Allow links without TLS beyond this machine.", negative="")]
+
+
+def tls_of(authority: Path | None, certificate: Path | None, key: Path | None) -> "Tls | None":
+    """All three files, or none."""
+    if authority is None and certificate is None and key is None:
+        return None
+    if authority is None or certificate is None or key is None:
+        raise TransportFailed(
+            "TLS needs all of --tls-authority, --tls-certificate and --tls-key; `decbayes certificate` makes them."
+        )
+    from decbayes.network.runtime.links import Tls
+
+    return Tls(authority, certificate, key)
+
+
+Device = Annotated[DeviceName | None, Parameter(help="Where to work: cpu, cuda (a GPU), or auto.", show_default=False)]
+
+
+def available(device: DeviceName) -> DeviceName:
+    """What "auto" means here; where there is no GPU, a line says so."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = device_for(device)
+    for warning in told:
+        messages().print(str(warning.message))
+    return "cpu" if found is None else "cuda"
+
+
+def work_on(device: DeviceName | None) -> None:
+    """From here on, for as long as the command runs."""
+    if device is not None:
+        use_device(available(device))
+
+
+PageOption = Annotated[
+    list[str] | None,
+    Parameter(
+        help="Show a live page in the browser: at any free port of 127.0.0.1, at this one, or at HOST:PORT.",
+        consume_multiple=(0, 1),
+        negative="",
+    ),
+]
+
+
+@contextmanager
+def showing(words: list[str] | None, console: Console) -> "Iterator[Page | None]":
+    """A page, if one is asked for; says where it is."""
+    from decbayes.page import Page, PageAddress
+
+    if words is None:
+        yield None
+        return
+    page = Page(PageAddress.parse(words))
+    console.print(f"Page: {page.url}")
+    try:
+        yield page
+    finally:
+        page.close()
+
+
+def both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+    def called() -> None:
+        first()
+        second()
+
+    return called
+
+
+def linger(show: Callable[[], None], console: Console) -> None:
+    """Go on showing how things are until somebody presses Enter."""
+    console.print("The page stays until you press Enter.")
+    while not select.select([sys.stdin], [], [], 1.0)[0]:
+        show()
+
+
+def told(hint: Any, *, negative: str | None = None) -> Parameter:
+    """An option that says of itself what the model's own option says."""
+    return Parameter(help=get_args(hint)[1], negative=negative)
+
+
+Columns = Annotated[
+    str, Parameter(help="Columns to use, separated by commas; default: those of the posterior, or the texts in `text`.")
+]
+
+HoldBack = Annotated[float, Parameter(help="Share of the data to keep out of the fit, for `decbayes validate`.")]
+# More than half of the data would judge, and less would learn.
+MOST_HELD_BACK = 0.5
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Reading:
+    """How files are read. All but the columns are about texts."""
+
+    columns: Columns = ""
+    format: Annotated[str, told(topics.Format)] = ""
+    encoding: Annotated[str, told(topics.Encoding)] = "utf-8"
+    whole: Annotated[bool, told(topics.Whole, negative="")] = False
+    strict: Annotated[bool, told(topics.Strict, negative="")] = False
+    tokenizer: Annotated[str, told(topics.Tokenizer)] = ""
+
+    def options(self, kind: type[Model]) -> dict[str, Any]:
+        """What was said, as a model's `read` takes it; refused if it is about texts and the model is not."""
+        usual, said = asdict(Reading()), asdict(self)
+        given = {name: value for name, value in said.items() if value != usual[name]}
+        unknown = sorted(given.keys() - kind.sources)
+        if unknown:
+            raise InvalidData(f"--{unknown[0]} is about texts, and {kind.__name__} has none.")
+        return given
+
+
+def the_data(model: Model, paths: list[Path]) -> Any:
+    """What a model reads: one file, or several where it can."""
+    if model.many_files:
+        return paths
+    if len(paths) != 1:
+        raise InvalidData(f"{type(model).__name__} reads one file, not {len(paths)}.")
+    return paths[0]
+
+
+def check_hold_back(share: float) -> None:
+    if not 0.0 <= share <= MOST_HELD_BACK:
+        raise WrongArgument(f"--hold-back must be from 0 to {MOST_HELD_BACK:g}, not {share:g}.")
+
+
+def without_held_back(model: Model, observations: Any, share: float) -> Any:
+    return holdback.hold_back(model, observations, share=share)[0] if share else observations

@@ -1,0 +1,234 @@
+"""What went where: the table that `decbayes merge --explain` prints."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from rich.cells import cell_len
+from rich.table import Table
+from rich.text import Text
+
+from decbayes.cli.shared.describe import captions
+from decbayes.cli.shared.terminal import output, plain
+from decbayes.families import Array
+from decbayes.merging import Alignment, Confidence
+from decbayes.merging.reading.confidence import DOUBTFUL
+from decbayes.merging.reading.heterogeneity import Heterogeneity
+from decbayes.merging.reading.lineage import ids_of
+from decbayes.merging.reading.margins import CLOSE
+from decbayes.merging.reading.shared import Shared
+from decbayes.posterior import Posterior
+from decbayes.reporting.remarks import Difference
+from decbayes.symmetry import CoupledSet
+
+MOST_SURE = 0.99  # simulations of a few hundred matches cannot tell more
+UNLIKE = 0.5  # distance of margins from simulated ones above which these tell little
+SPACES = 2  # around a column
+MEANING = (
+    "times chance: how far the sites' versions are apart, 1 by chance alone.\n"
+    "between sites: the deviation from site to site that would explain the rest."
+)
+SHORTEST_CAPTION = 16  # what the last column is left with, on a narrow terminal
+
+
+def print_alignment(found: Alignment, merged: Posterior, names: list[str], sure: Confidence | str) -> None:
+    """For each coupled set tables of slots × sites: the site's components and how sure they are; then who has what.
+
+    `sure` says why there are no probabilities, where it is a text; the tables then have margins.
+    """
+    for coupled in merged.structure.symmetry:
+        texts = slot_captions(merged, coupled)
+        values = sureness(found, coupled, sure)
+        cell = probability_cell if isinstance(sure, Confidence) else margin_cell
+        columns = [
+            [Text(plain(name)), *(cell(components, own) for components in row)]
+            for name, row, own in zip(names, found.fillings(coupled), values, strict=True)
+        ]
+        print_tables(columns, texts, plain(" + ".join(coupled.factors)))
+        for line in what_it_means(found, coupled, sure):
+            output().print(line)
+        print_shared(found.shared()[coupled], texts, names)
+        print_heterogeneity(found.heterogeneity()[coupled], texts)
+        if (few := found.thin(coupled)) is not None:
+            output().print(
+                f"Sites have {few:.1f} observations per parameter of a component: too few to find alone what all data "
+                "show. Unless these posteriors were refined, refine first; their intervals are not to be believed."
+            )
+
+
+def print_differences(told: Sequence[Difference]) -> None:
+    """Whether sites differ by more than chance, term by term."""
+    if not told:
+        return
+    table = Table("term", "times chance", "between sites", title="do sites differ?", box=None)
+    for each in told:
+        times = Text(f"{each.times:.1f}", style="yellow" if each.notable else "")
+        table.add_row(plain(each.term), times, f"{each.between:.2g}")
+    output().print(table)
+    output().print(MEANING)
+
+
+def sureness(found: Alignment, coupled: CoupledSet, sure: Confidence | str) -> list[Array]:
+    """For each site and component its probability, or its margin."""
+    each = sure.probabilities if isinstance(sure, Confidence) else found.margins()
+    return [own[coupled] for own in each]
+
+
+def what_it_means(found: Alignment, coupled: CoupledSet, sure: Confidence | str) -> Iterator[str]:
+    """What the numbers in brackets are, and how far to believe them."""
+    if not isinstance(sure, Confidence):
+        yield f"Probabilities are not calibrated: {plain(sure)}"
+        yield "In brackets: nats that the objective loses in the next best slot."
+        yield f"{close_calls(found, coupled)} are close calls (under {CLOSE:g})."
+        return
+    learned, (wrong, count) = sure.reliability, sure.expected_wrong(coupled)
+    yield "In brackets: the probability that it belongs there, learned from"
+    yield f"{learned.matches:,} matches at simulated sites like these."
+    yield f"About {wrong:.1f} of {count} matches are expected to be wrong."
+    if sure.self_reported:
+        yield "Overlaps are what the sites have reported of themselves."
+    if learned.unlike > UNLIKE:
+        yield "Margins are unlike those of simulated sites: the model describes these"
+        yield "data badly. Take the probabilities with care."
+
+
+def close_calls(found: Alignment, coupled: CoupledSet) -> str:
+    pairs = zip(found.margins(), found.seen(coupled), strict=True)
+    margins = np.concatenate([margin[coupled][seen] for margin, seen in pairs])
+    return f"{int((margins < CLOSE).sum())} of {len(margins)} matches"
+
+
+def print_shared(shared: Shared, texts: Sequence[str], names: Sequence[str]) -> None:
+    """Who supports each slot, with how much, and how far the versions differ; then what to look at."""
+    sites, slots = shared.evidence.shape
+    table = Table("slot", "sites", "observations", "apart", "merged", title="which sites have it", box=None)
+    for slot in range(slots):
+        support = shared.sites(slot)
+        own = f"{len(support)} of {sites}" if len(support) != 1 else f"only {plain(names[support[0]])}"
+        apart = f"{np.nanmax(shared.apart[support, slot]):.2f}" if support else "–"
+        table.add_row(str(slot), own, f"{shared.evidence[:, slot].sum():,.0f}", apart, texts[slot])
+    output().print(table)
+    output().print("apart: nats per observation that the most different site loses by the merge.")
+
+
+def print_heterogeneity(found: Heterogeneity, texts: Sequence[str]) -> None:
+    """Whether sites differ by more than chance, slot by slot."""
+    if not np.isfinite(found.ratio).any():
+        return
+    table = Table("slot", "times chance", "probability", "between sites", "merged", title="do sites differ?", box=None)
+    for slot, text in enumerate(texts):
+        if np.isfinite(found.ratio[slot]):
+            style = "yellow" if found.differ(slot) else ""
+            ratio = Text(f"{found.ratio[slot]:.1f}", style=style)
+            table.add_row(str(slot), ratio, f"{found.probability[slot]:.2g}", between_text(found, slot), text)
+    output().print(table)
+    output().print(MEANING)
+
+
+def between_text(found: Heterogeneity, slot: int) -> str:
+    largest = max(float(np.max(values[slot])) for parts in found.between.values() for values in parts.values())
+    return f"{largest:.2g}"
+
+
+def shared_rows(found: Alignment, names: Sequence[str], sure: Confidence | str) -> Iterator[dict[str, Any]]:
+    """Who has what, as plain values: one row for each slot."""
+    known = sure.probabilities if isinstance(sure, Confidence) else None
+    merged, margins = found.merged(), found.margins()
+    apart = found.heterogeneity()
+    for coupled, shared in found.shared().items():
+        texts, fillings = slot_captions(merged, coupled), found.fillings(coupled)
+        for slot, text in enumerate(texts):
+            yield {
+                "slot": slot,
+                "id": ids_of(merged)[slot] if merged.structure.resizable else None,
+                "caption": text,
+                "observations": float(shared.evidence[:, slot].sum()),
+                "duplicates": [pair[pair[0] == slot] for pair in shared.duplicates if slot in pair],
+                "unlike": slot in shared.unlike,
+                "times chance": finite(apart[coupled].ratio[slot]),
+                "by chance": finite(apart[coupled].probability[slot]),
+                "sites": [
+                    {
+                        "site": names[site],
+                        "components": list(fillings[site][slot]),
+                        "observations": float(shared.evidence[site, slot]),
+                        "apart": float(shared.apart[site, slot]),
+                        "confidence": None
+                        if known is None
+                        else [finite(known[site][coupled][own]) for own in fillings[site][slot]],
+                        "margins": [finite(margins[site][coupled][own]) for own in fillings[site][slot]],
+                    }
+                    for site in shared.sites(slot)
+                ],
+            }
+
+
+def finite(margin: float) -> float | None:
+    """JSON has no infinity and no NaN: a component that could go nowhere else has no margin."""
+    return float(margin) if np.isfinite(margin) else None
+
+
+def print_influence(found: Alignment, names: list[str]) -> None:
+    """Who has how much to do with the merge, and who disagrees with all others. Nobody is left out for it."""
+    influence = found.influence()
+    table = Table("site", "share", "log BF", "against", "stands out", title="influence", box=None)
+    for site, name in enumerate(names):
+        factor = f"{influence.log_bayes_factor[site].sum():+,.1f}"
+        flags = "; ".join(influence.flags(site)) or "–"
+        table.add_row(plain(name), f"{influence.share[site]:.1%}", factor, f"{influence.apart[site]:.0%}", flags)
+    output().print(table)
+    output().print("log BF: nats for the site's components being the same things as the others'.")
+    output().print("against: the share of its evidence that speaks against the others'.")
+
+
+def slot_captions(merged: Posterior, coupled: CoupledSet) -> list[str]:
+    texts = captions(merged)
+    size = merged.structure.components(coupled)
+    return texts if len(texts) == size else [""] * size
+
+
+def print_tables(columns: Sequence[Sequence[Text]], texts: Sequence[str], title: str) -> None:
+    """One table, or several below each other where all sites would not fit the terminal's width."""
+    console = output()
+    room = console.width - max(SHORTEST_CAPTION, *map(cell_len, texts)) - len("slot") - 2 * SPACES
+    for group in in_groups(columns, max(room, console.width // 2)):
+        table = Table("slot", title=title, box=None)
+        for name, *_ in group:
+            table.add_column(name, no_wrap=True)
+        table.add_column("merged")
+        for slot, text in enumerate(texts):
+            table.add_row(str(slot), *(column[slot + 1] for column in group), text)
+        console.print(table)
+
+
+def in_groups(columns: Sequence[Sequence[Text]], room: int) -> Iterator[list[Sequence[Text]]]:
+    """Columns in order, as many together as there is room for; one at least."""
+    group: list[Sequence[Text]] = []
+    taken = 0
+    for column in columns:
+        width = max(text.cell_len for text in column) + SPACES
+        if group and taken + width > room:
+            yield group
+            group, taken = [], 0
+        group.append(column)
+        taken += width
+    yield group
+
+
+def margin_cell(components: Sequence[int], margins: Array) -> Text:
+    """What a site has put into a slot: "2 (5.1)", or "2+4 (5.1)" with the smaller margin of the two."""
+    if not components:
+        return Text("–")
+    margin = float(margins[list(components)].min())
+    sureness = f"{margin:,.1f}" if np.isfinite(margin) else "no other"
+    return Text(f"{'+'.join(map(str, components))} ({sureness})", style="yellow" if margin < CLOSE else "")
+
+
+def probability_cell(components: Sequence[int], probabilities: Array) -> Text:
+    """What a site has put into a slot: "2 (97%)", or "2+4 (97%)" with the smaller probability of the two."""
+    if not components:
+        return Text("–")
+    own = probabilities[list(components)]
+    least = float(np.min(own)) if not np.isnan(own).any() else np.nan
+    text = "alone" if np.isnan(least) else f"{100 * min(least, MOST_SURE):.0f}%"
+    return Text(f"{'+'.join(map(str, components))} ({text})", style="yellow" if least < DOUBTFUL else "")

@@ -1,0 +1,217 @@
+"""Where results go: checked before the work is done, so that nothing is lost after it; rows as CSV or Parquet."""
+
+import gzip
+import os
+import re
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import IO, Annotated, Any, Protocol, cast
+
+import numpy as np
+from cyclopts import Parameter
+from cyclopts.types import PositiveInt
+from numpy.typing import NDArray
+
+from decbayes.errors import DecbayesError
+from decbayes.extras import require, require_extra
+from decbayes.families import Array
+from decbayes.inputs.tables import ending
+
+DPI = 200
+Dpi = Annotated[PositiveInt, Parameter(help="Dots per inch of pictures: 300 for a paper, 100 for a message.")]
+
+
+def check_output(output: Path | None, *inputs: Path | None) -> None:
+    """Refuse a file that could not be written, or that this command reads: its content would be gone."""
+    if output is None:
+        return
+    folder = output.parent
+    if output.exists() and not output.is_file():
+        raise DecbayesError(f"{output} is a folder or a device, not a file. Choose another name.")
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise DecbayesError(f"{output} cannot be written: {folder} is not a folder that you can write to.")
+    for path in inputs:
+        if path is not None and path.exists() and output.exists() and output.samefile(path):
+            raise DecbayesError(f"{output} is an input of this command and would be lost. Choose another name.")
+
+
+def check_picture(picture: Path | None, *inputs: Path | None) -> None:
+    """As for any output; and what draws it must be there before the work is done."""
+    check_output(picture, *inputs)
+    if picture is not None:
+        require_extra("plot", task="A picture")
+        from matplotlib.backend_bases import FigureCanvasBase
+
+        known = FigureCanvasBase.get_supported_filetypes()
+        if picture.suffix.lower().removeprefix(".") not in known:
+            raise DecbayesError(f"{picture}: pictures are written as .png, .svg or .pdf; choose a name that ends so.")
+
+
+def save_picture(figure: Any, path: Path, dpi: int) -> None:
+    try:
+        figure.savefig(path, dpi=dpi)
+    except ValueError as error:
+        raise DecbayesError(f"{path}: {error}") from None
+
+
+MOST_DIGITS = 6
+CHUNK = 1 << 24
+SPECIAL = re.compile('[,"\r\n]')
+
+
+class Rows(Protocol):
+    """Where rows go: some first columns, and a matrix of numbers beside them; `size` says how much is written."""
+
+    size: int
+
+    def write(self, first: dict[str, Sequence[Any]], names: Sequence[str], values: Array) -> None: ...
+
+
+def check_rows(path: Path, *further: str) -> None:
+    """Refuse a kind of file that cannot be written, before the work is done."""
+    kinds = (".csv", ".csv.gz", ".parquet", *further)
+    if not path.name.endswith(kinds):
+        said = f"{', '.join(kinds[:-1])} or {kinds[-1]}"
+        raise DecbayesError(f"{path}: rows are written as {said}; choose a name that ends so.")
+    if ending(path) == "parquet":
+        require_extra("parquet", task="Writing Parquet files")
+
+
+@contextmanager
+def writing(path: Path, digits: int, *, begun: int = 0, keep: bool = False) -> Iterator[Rows]:
+    """A file of rows: whole when all went well, and not there otherwise.
+
+    With `keep`, what was written when somebody interrupts stays beside it (`part_of`); `begun` is how much of that is
+    good, and copied first.
+    """
+    temporary, going = path.with_name(f".{path.name}.{secrets.token_hex(6)}"), False
+    try:
+        with opened(temporary, path, digits) as rows:
+            if begun:
+                rows.copy(part_of(path), begun)
+            going = True
+            yield rows
+        temporary.replace(path)
+        part_of(path).unlink(missing_ok=True)
+    except KeyboardInterrupt:
+        if going and keep:
+            temporary.replace(part_of(path))
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def part_of(path: Path) -> Path:
+    """Where the rows of an interrupted command are."""
+    return path.with_name(f"{path.name}.part")
+
+
+@contextmanager
+def opened(temporary: Path, path: Path, digits: int) -> Iterator["CsvRows | ParquetRows"]:
+    if ending(path) == "parquet":
+        with ParquetRows(temporary) as rows:
+            yield rows
+    else:
+        opener: Any = gzip.open if path.suffix == ".gz" else open
+        with opener(temporary, "wb") as file:
+            yield CsvRows(file, digits, opener)
+
+
+class CsvRows:
+    """Lines of text; their size is in bytes, before they are compressed."""
+
+    def __init__(self, file: IO[bytes], digits: int, opener: Any = open) -> None:
+        self._file, self._digits, self._opener, self.size = file, digits, opener, 0
+
+    def write(self, first: dict[str, Sequence[Any]], names: Sequence[str], values: Array) -> None:
+        header = "" if self.size else ",".join(map(quoted, [*first, *names])) + "\n"
+        heads = map(",".join, zip(*map(cells_of, first.values()), strict=True))
+        lines = number_lines(values, self._digits)
+        self._append((header + "".join(chain.from_iterable(zip(heads, lines, strict=True)))).encode())
+
+    def copy(self, source: Path, size: int) -> None:
+        with self._opener(source, "rb") as file:
+            while self.size < size and (content := file.read(min(CHUNK, size - self.size))):
+                self._append(content)
+
+    def _append(self, content: bytes) -> None:
+        self._file.write(content)
+        self.size += len(content)
+
+
+def cells_of(column: Sequence[Any]) -> list[str]:
+    """Texts of a column; most need no quotes, which is seen at once."""
+    texts = ["" if cell is None else str(cell) for cell in column]
+    return texts if SPECIAL.search("".join(texts)) is None else [*map(quoted, texts)]
+
+
+def quoted(text: str) -> str:
+    return f'"{text.replace(chr(34), 2 * chr(34))}"' if SPECIAL.search(text) else text
+
+
+def number_lines(values: Array, digits: int) -> list[str]:
+    """Each row's numbers after commas, and the end of the line.
+
+    Shares have few different texts, which are looked up: that is ten times as fast as writing each number.
+    """
+    shares = bool(((values >= 0.0) & (values <= 1.0)).all())
+    if not shares or digits > MOST_DIGITS:
+        return ["".join(f",{number_text(x, digits)}" for x in row) + "\n" for row in values.tolist()]
+    table = share_texts(digits)
+    width = values.shape[1] * table.dtype.itemsize
+    content = table[np.rint(values * 10**digits).astype(np.intp)].tobytes().decode()
+    return [content[first : first + width] + "\n" for first in range(0, len(content), width)]
+
+
+def number_text(value: float, digits: int) -> str:
+    return "" if value != value else f"{value:.{digits + 4}g}"
+
+
+@cache
+def share_texts(digits: int) -> NDArray[np.bytes_]:
+    """ ",0.0000" to ",1.0000"."""
+    whole, point = 10**digits, np.frombuffer(b",0.", dtype=np.uint8)
+    numbers = np.arange(whole + 1)
+    text = np.empty((whole + 1, digits + 3), dtype=np.uint8)
+    text[:, :3] = point
+    text[-1, 1] = ord("1")
+    for place in range(digits):
+        text[:, 3 + place] = ord("0") + numbers // 10 ** (digits - 1 - place) % 10
+    return text.view(f"S{digits + 3}").ravel()
+
+
+class ParquetRows:
+    """Shares are stored with 32 bits: seven digits. The size is in rows."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._writer, self.size = path, cast(Any, None), 0
+        self._arrow = require("pyarrow", extra="parquet", task="Writing Parquet files")
+        self._parquet = require("pyarrow.parquet", extra="parquet", task="Writing Parquet files")
+
+    def __enter__(self) -> "ParquetRows":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def write(self, first: dict[str, Sequence[Any]], names: Sequence[str], values: Array) -> None:
+        numbers = dict(zip(names, np.ascontiguousarray(values.T, dtype=np.float32), strict=True))
+        self._append(self._arrow.table({**{name: list(cells) for name, cells in first.items()}, **numbers}))
+
+    def copy(self, source: Path, size: int) -> None:
+        with self._parquet.ParquetFile(source, pre_buffer=False) as stored:
+            for batch in stored.iter_batches():
+                table = self._arrow.Table.from_batches([batch]).slice(0, size - self.size)
+                if table.num_rows:
+                    self._append(table)
+
+    def _append(self, table: Any) -> None:
+        if self._writer is None:
+            self._writer = self._parquet.ParquetWriter(self._path, table.schema)
+        self._writer.write_table(table.cast(self._writer.schema))
+        self.size += table.num_rows

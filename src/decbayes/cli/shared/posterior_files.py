@@ -1,0 +1,102 @@
+"""Posterior files: what they say of the data behind them, and which sites have what in a merge."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from decbayes.cli.shared.terminal import plain, progress_bar
+from decbayes.errors import InvalidFile, StructureMismatch
+from decbayes.families import Array
+from decbayes.files import load, load_note
+from decbayes.merging import Alignment
+from decbayes.merging.base.agreement import alike, same_columns, why
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure
+from decbayes.updates.rounds import Sent
+
+MOST_NAMED = 10
+KEY = "found by"
+
+
+def found_by(found: Alignment, names: Sequence[str]) -> dict[str, Any]:
+    """For the note of a merged file: for each coupled set and slot how many sites have it, and the largest by name."""
+    slots = [[supporters(column, names) for column in found.support(each).T] for each in found.structure.symmetry]
+    return {KEY: {"sites": len(names), "slots": slots}}
+
+
+def supporters(evidence: Array, names: Sequence[str]) -> dict[str, Any]:
+    """Of one slot; the same whatever the order of sites."""
+    having = sorted((-round(evidence[site]), names[site]) for site in np.flatnonzero(evidence > 0.0).tolist())
+    return {
+        "sites": len(having),
+        "observations": round(float(evidence.sum())),
+        "most": [[name, -count] for count, name in having[:MOST_NAMED]],
+    }
+
+
+def support_tables(posterior: Posterior, note: Mapping[str, Any]) -> list[Table]:
+    """One table per coupled set; none where the file does not say it, or says something else than `merge` writes."""
+    symmetry = posterior.structure.symmetry
+    try:
+        told, tables = note[KEY], []
+        for coupled, slots in zip(symmetry, told["slots"], strict=True):
+            if len(slots) != posterior.structure.components(coupled):
+                return []
+            tables.append(support_table(posterior.ids, int(told["sites"]), slots))
+    except (LookupError, TypeError, ValueError, OverflowError):
+        return []
+    return tables
+
+
+def support_table(ids: Sequence[str], sites: int, slots: Sequence[Any]) -> Table:
+    called = [[plain(name)] for name in ids] or [[] for _ in slots]
+    table = Table("slot", *(["id"] if ids else []), "sites", "observations", "found by", box=None)
+    table.title = "which sites have it"
+    for slot, (name, own) in enumerate(zip(called, slots, strict=True)):
+        count = f"{int(own['sites']):,} of {sites:,}"
+        table.add_row(str(slot), *name, count, f"{int(own['observations']):,}", named(own))
+    return table
+
+
+def named(own: Mapping[str, Any]) -> str:
+    """The sites with the most, and how many more there are."""
+    parts = [f"{plain(str(name))} {int(count):,}" for name, count in own["most"]]
+    more = int(own["sites"]) - len(parts)
+    return ", ".join(parts) + (f" and {more:,} more" if more > 0 else "") or "–"
+
+
+OR_PRIORS = ", or merge on common priors: --topic-prior learn --document-prior 0.1"
+
+
+def is_topics(structure: Structure) -> bool:
+    return structure.model.get("name") == "LatentDirichletAllocation"
+
+
+def same_words(first: Structure, second: Structure) -> bool:
+    """Whether both are topics of the same words, so that common priors would make them fit."""
+    return is_topics(first) and is_topics(second) and first.labels == second.labels
+
+
+def sent_in(path: Path) -> Sent:
+    try:
+        return Sent.of(load(path), load_note(path))
+    except InvalidFile as error:
+        raise InvalidFile(str(error) if str(path) in str(error) else f"{path}: {error}") from None
+
+
+def read_sent(paths: list[Path], *, any_prior: bool = False) -> dict[str, Sent]:
+    """All files by name; one that does not fit the first is refused. Numbers of components may differ."""
+    with progress_bar() as bar:
+        read = [sent_in(path) for path in bar.track(paths, description="reading")]
+    ordered = [posterior.structure for posterior in same_columns([each.posterior for each in read])]
+    for path, structure in zip(paths, ordered, strict=True) if not any_prior else ():
+        first = ordered[0]
+        if structure != first and not alike(structure, first):
+            told = f"{path} does not fit {paths[0]}: {why(first, structure, strictly=False)}"
+            remedy = OR_PRIORS if same_words(first, structure) else ""
+            raise StructureMismatch(f"{told} Fit it again with --like {paths[0]}{remedy}.")
+    again = [" (again)" * paths[:place].count(path) for place, path in enumerate(paths)]
+    return {f"{path}{mark}": each for path, mark, each in zip(paths, again, read, strict=True)}

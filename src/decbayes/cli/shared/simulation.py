@@ -1,0 +1,165 @@
+"""A simulated group as `decbayes simulate` shows it: in the terminal, as a picture, on a page."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import track
+from rich.table import Table
+from rich.text import Text
+
+from decbayes.network.runtime.stored import members
+from decbayes.network.runtime.watching import Showing
+from decbayes.network.simulation.schedule import History, run_history
+from decbayes.network.simulation.simulator import Simulation
+from decbayes.network.simulation.sites import Site
+from decbayes.page import Page
+from decbayes.page.outside import Arrivals, outside_view
+
+
+class SimulationPage:
+    """Shows a history's last step whenever it is called; the posterior is that of the site that counts most."""
+
+    def __init__(self, page: Page, history: History) -> None:
+        self._page, self._history = page, history
+        self._showing, self._arrivals, self._set, self._time = Showing(page), Arrivals(), "", -1
+
+    def __call__(self) -> None:
+        simulation, last = self._history.simulation, self._history.last.replace("_", " ")
+        sites = simulation.sites
+        links = [(named(sites[a]), named(sites[b])) for a, b in sorted(simulation.links)]
+        self._page.show("network", outside_view("simulation", "GaussianMean", [told(site) for site in sites], links))
+        if simulation.time != self._time:
+            self._time = simulation.time
+            self._page.tell({"event": "step", "text": f"step {simulation.time}: {last}"})
+        held = {named(site): versions(site, sites) for site in simulation.running}
+        for event in self._arrivals.news(held, links):
+            self._page.tell(event)
+        self._show_posterior()
+
+    def _show_posterior(self) -> None:
+        simulation = self._history.simulation
+        merges = [site.agent.merged() for site in simulation.running if site.agent is not None]
+        merged = max(merges, key=lambda each: each.observations, default=None)
+        if merged is None or merged.set_hash == self._set:
+            return
+        self._set = merged.set_hash
+        names = {key: named(site) for site in simulation.sites for key in site.keys}
+        self._showing(simulation.charter, merged, [names.get(origin, "?") for origin, _, _ in merged.entries])
+
+
+def named(site: Site) -> str:
+    return f"site {site.name}"
+
+
+def versions(site: Site, sites: list[Site]) -> dict[str, int]:
+    """The version of each site that this one holds."""
+    assert site.agent is not None
+    names = {key: named(other) for other in sites for key in other.keys}
+    return {names.get(origin, "?"): version for origin, version, _ in site.agent.pool.entries()}
+
+
+def told(site: Site) -> dict[str, Any]:
+    """A site as it sees itself."""
+    if site.agent is None:
+        return {"name": named(site), "link": "gone", "state": "down"}
+    known = members(site.agent.pool, None)
+    own = known.get(site.agent.pool.roster.called(site.agent.id), {})
+    return {"name": named(site), **own, "link": "up"}
+
+
+def check_many(histories: int, agents: int, steps: int, seed: int, console: Console) -> None:
+    """Run many histories, each checked at every step."""
+    for number in track(range(seed, seed + histories), description="histories", console=console):
+        run_history(number, agents=agents, steps=steps)
+    console.print(f"{histories:,} histories of {agents} agents and {steps} steps: all guarantees held at every step.")
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The links at some time, and how many observations each site's posterior counts; of one that is down, NaN."""
+
+    title: str
+    links: list[tuple[str, str]]
+    counted: dict[str, float]
+
+    @classmethod
+    def now(cls, simulation: Simulation, title: str) -> "Moment":
+        counted = {
+            site.name: float("nan") if site.agent is None else float(site.agent.merged().observations)
+            for site in simulation.sites
+        }
+        return cls(title, [(str(a), str(b)) for a, b in sorted(simulation.links)], counted)
+
+
+def watch(history: History, pause: float, console: Console, show: Callable[[], None]) -> tuple[Moment, Moment]:
+    """Show one history step by step, then how the group comes to agree; what it was like before and after that."""
+    simulation = history.simulation
+    with Live(console=console, auto_refresh=False, transient=False) as live:
+        for _ in range(history.plan.steps):
+            history.step()
+            live.update(view(simulation, history.last), refresh=True)
+            show()
+            time.sleep(pause)
+        rough = Moment.now(simulation, f"after {history.plan.steps} steps; grey sites are down")
+        history.calm()
+        rounds = history.agree()
+        live.update(view(simulation, f"calm; all agree after {rounds} rounds"), refresh=True)
+        show()
+    console.print("\nEvery site holds the same bits: the posterior of all counted data at once, to 1e-9.")
+    return rough, Moment.now(simulation, f"in agreement, {rounds} calm rounds later")
+
+
+def draw(moments: tuple[Moment, Moment]) -> Any:
+    """Both moments side by side, on one scale."""
+    from decbayes.plot import network
+    from decbayes.plot.style import canvas, styled
+
+    most = np.nanmax([count for moment in moments for count in moment.counted.values()])
+    with styled():
+        figure = canvas(6.2, 2.8)
+        for moment, axes in zip(moments, figure.subplots(1, 2), strict=True):
+            last = moment is moments[-1]
+            label = "observations counted"
+            network(moment.links, values=moment.counted, label=label, limits=(0, most), scale=last, axes=axes)
+            axes.set_title(moment.title, pad=12)
+    return figure
+
+
+def view(simulation: Simulation, event: str) -> Group:
+    """One row per site: what it is doing, whom it has heard of, and the posterior it holds."""
+    table = Table(title=f"step {simulation.time}: {event.replace('_', ' ')}", title_justify="left")
+    for column in ("site", "state", "has heard of", "observations", "posterior mean", "set"):
+        table.add_column(column, justify="right" if column in ("observations", "posterior mean") else "left")
+    for site in simulation.sites:
+        table.add_row(*row(simulation, site))
+    traffic = simulation.traffic
+    return Group(table, f"{traffic.messages:,} messages, {traffic.bytes:,} bytes, {traffic.lost:,} messages lost")
+
+
+def row(simulation: Simulation, site: Site) -> list[str | Text]:
+    if site.agent is None:
+        return [site.name, Text("down", "red"), "", "", "", ""]
+    pool, merged = site.agent.pool, site.agent.merged()
+    heard = Text()
+    for other in simulation.sites:
+        known, excluded = other.identity.id in pool.records, other.identity.id in pool.proofs
+        heard.append("✗" if excluded else "●" if known else "·", "red" if excluded else "green" if known else "dim")
+    parameters = merged.posterior.parameters("mean")
+    mean = f"{float(np.ravel(parameters['mean'])[0]):.4f} ± {float(np.sqrt(np.ravel(parameters['variance'])[0])):.4f}"
+    return [site.name, state(site), heard, str(merged.observations), mean, merged.set_hash[:8]]
+
+
+def state(site: Site) -> Text:
+    assert site.agent is not None
+    if site.identity.id in site.agent.pool.proofs:
+        return Text("excluded", "red")
+    if site.disk.full:
+        return Text("disk full", "yellow")
+    if site.agent.retracted:
+        return Text("retracted", "magenta")
+    return Text("waiting", "yellow") if site.agent.waiting else Text("up", "green")

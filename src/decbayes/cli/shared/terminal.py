@@ -1,0 +1,96 @@
+"""What commands share of the terminal: two consoles, and bars for fits and alignments."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from time import monotonic
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from decbayes.models.core.ascent import Pass
+
+
+class Output(Console):
+    """A console that leaves it to `main` what happens when the reader has had enough; rich's exits with status 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+def output() -> Console:
+    """Results, on standard output."""
+    return Output(markup=False, highlight=False, soft_wrap=True)
+
+
+def messages() -> Console:
+    """Everything else, on standard error, so that results can be piped."""
+    return Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
+
+
+def plain(text: str) -> str:
+    """Text from a file that somebody else wrote, without the characters that steer a terminal."""
+    return text if text.isprintable() else ascii(text)
+
+
+def many(number: int, one: str, several: str = "") -> str:
+    """How many there are of something, in words."""
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+
+
+class FitBar:
+    """The start, the pass and the bound of a fit, how far the pass is, and the time that is left."""
+
+    def __init__(self, bar: Progress, starts: int, passes: int) -> None:
+        self._bar, self._starts, self._passes = bar, starts, passes
+        self._task, self._begun = bar.add_task("fitting", total=starts), monotonic()
+
+    def __call__(self, state: Pass) -> None:
+        now = monotonic()
+        most = timedelta(seconds=round((now - self._begun) * max(0, self._passes - state.number)))
+        text = f"start {state.restart + 1}, pass {state.number}, bound {state.bound:,.1f}, at most {most} left"
+        self._begun = now
+        self._bar.update(self._task, completed=min(state.restart, self._starts), total=self._starts, description=text)
+
+    def within(self, done: int, total: int) -> None:
+        """So many of all observations have been worked through in this pass."""
+        self._bar.update(self._task, completed=done, total=total)
+
+
+@contextmanager
+def fitting(starts: int, passes: int) -> Iterator[FitBar]:
+    """A bar of a fit; it is gone when the fit ends."""
+    with progress_bar(MofNCompleteColumn(), TimeRemainingColumn()) as bar:
+        yield FitBar(bar, starts, passes)
+
+
+@contextmanager
+def aligning(sites: int) -> Iterator[Callable[[], None]]:
+    """A bar that counts how often a posterior was matched, and grows by a round when the last one changed something."""
+    with progress_bar() as bar:
+        task = bar.add_task(f"aligning {sites:,} posteriors", total=2 * sites)
+
+        def report() -> None:
+            bar.advance(task)
+            (state,) = bar.tasks
+            if state.finished:
+                bar.update(task, total=state.completed + sites)
+
+        yield report
+
+
+def progress_bar(*further: ProgressColumn) -> Progress:
+    """A bar on standard error that leaves nothing behind, and prints nothing where there is no terminal."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), *further, TimeElapsedColumn())
+    console = messages()
+    console.quiet = not console.is_terminal  # some versions of rich end a disabled bar with an empty line
+    return Progress(*columns, console=console, transient=True, disable=console.quiet)

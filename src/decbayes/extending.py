@@ -1,0 +1,21 @@
+"""What a model, a family or a solver of your own is made of."""
+
+from decbayes.merging.base.problem import Problem, Solution, Solver
+from decbayes.models.core import Fit, FitInterrupted, Model
+from decbayes.models.likelihoods import Likelihood
+from decbayes.models.mixtures import Mixture
+from decbayes.structure import Structure
+from decbayes.symmetry import CoupledSet
+
+__all__ = [
+    "CoupledSet",
+    "Fit",
+    "FitInterrupted",
+    "Likelihood",
+    "Mixture",
+    "Model",
+    "Problem",
+    "Solution",
+    "Solver",
+    "Structure",
+]

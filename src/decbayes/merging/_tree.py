@@ -1,0 +1,103 @@
+"""The tree of all sites' components: which join first, and what that loses. It can be cut at any number of slots."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from decbayes.arguments import check_whole
+from decbayes.display import Displayed
+from decbayes.errors import StructureMismatch
+from decbayes.families import Array
+from decbayes.families.matrices import Indices
+from decbayes.merging._merge import align, merged_structure
+from decbayes.merging.alignment import Alignment
+from decbayes.merging.base.canonical import canonical_order
+from decbayes.merging.base.components import Components, bases
+from decbayes.merging.base.coupled import as_sequence, coupled_problem, reordered
+from decbayes.merging.base.problem import Problem, Solution
+from decbayes.merging.grouping.joins import Joined, greedy_joins, grown_labels
+from decbayes.posterior import Posterior
+
+# Leaves of a tree at most; of more components, groups of the most alike are leaves.
+MOST_LEAVES = 1000
+
+
+@dataclass(frozen=True)
+class Branches:
+    """The joins of one coupled set, in canonical order: `leaf` of each component, and the `site` it belongs to."""
+
+    joined: Joined
+    leaf: Indices
+    site: Indices
+
+    one_to_one: ClassVar[bool] = False
+
+    def solve(self, problem: Problem) -> Solution:
+        """The slots that a cut puts components into: trees are solvers that have their answer."""
+        labels = self.joined.labels(min(problem.components, self.joined.size))[self.leaf]
+        return Solution(tuple(np.split(labels, np.flatnonzero(np.diff(self.site)) + 1)), (), "none")
+
+
+@dataclass(frozen=True)
+class Tree(Displayed):
+    """All components, joined two by two in the order that loses least, until one is left.
+
+    `cut(components)` is the alignment with so many slots: nothing is solved again. What the tree joined stays joined,
+    so that `align` finds better alignments for one number of slots; cuts of one tree can be compared.
+    """
+
+    posteriors: Sequence[Posterior] = field(repr=False)
+    branches: Branches = field(repr=False)
+
+    def cut(self, components: int) -> Alignment:
+        """The alignment that has so many slots."""
+        check_whole(1, components=components)
+        return align(self.posteriors, components=components, solver=self.branches)
+
+    def cuts(self, components: Iterable[int]) -> dict[int, Posterior]:
+        """The merged posterior of each number of slots."""
+        return {int(number): self.cut(int(number)).merged() for number in sorted(set(components))}
+
+    def losses(self) -> Array:
+        """`losses()[k − 1]`: nats that all joins have lost when k slots are left."""
+        return np.concatenate([np.cumsum(self.branches.joined.loss)[::-1], [0.0]])
+
+    def linkage(self) -> Array:
+        """The matrix that `scipy.cluster.hierarchy` works with: heights are nats lost, never falling."""
+        return self.branches.joined.linkage()
+
+    def sites(self) -> Indices:
+        """The site of each leaf, as an index into the posteriors, −1 where a leaf is a group of several sites'."""
+        order, _ = canonical_order(self.posteriors)
+        found = np.full(self.branches.joined.size, -2, dtype=np.intp)
+        for leaf, site in zip(self.branches.leaf, np.asarray(order)[self.branches.site], strict=True):
+            found[leaf] = site if found[leaf] in (-2, site) else -1
+        return found
+
+
+def tree(posteriors: Iterable[Posterior]) -> Tree:
+    """Join the components of all posteriors two by two, those first that lose least."""
+    held = as_sequence(posteriors)
+    order, readings = canonical_order(held)
+    structure = merged_structure(held, readings, order, None, None)
+    if not structure.resizable:
+        raise StructureMismatch(
+            f"{structure} has no one set of components that share a prior, so that a tree cannot be cut anywhere."
+        )
+    (coupled,) = structure.symmetry
+    orders = [readings[site].components[coupled] for site in order]
+    problem = coupled_problem(reordered(held, order), coupled, structure, orders)
+    site = np.repeat(np.arange(problem.sites), [len(own) for own in orders])
+    return Tree(held, grown(problem, site.astype(np.intp)))
+
+
+def grown(problem: Problem, site: Indices) -> Branches:
+    components = Components.of(problem.factors, [*problem.contents])
+    base = bases(components.factors, float(components.evidence.sum()), problem.components)
+    leaf = np.arange(len(components), dtype=np.intp)
+    if len(components) > MOST_LEAVES:
+        leaf = grown_labels(components, base, MOST_LEAVES)
+        components = components.joined(leaf, MOST_LEAVES)
+    return Branches(greedy_joins(components, base), leaf, site)

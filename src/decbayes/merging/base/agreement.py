@@ -1,0 +1,180 @@
+"""Posteriors merge only if they share one structure: columns are matched by name, missing components are padded."""
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from decbayes.arguments import check_kind
+from decbayes.errors import NothingToMerge, StructureMismatch
+from decbayes.families.matrices import Indices
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure, shape_text
+
+
+def same_columns(posteriors: Sequence[Posterior]) -> tuple[Posterior, ...]:
+    """The posteriors with their columns in one order: the smallest of theirs, whichever posterior comes first."""
+    given = tuple(posteriors)
+    if not all(isinstance(posterior, Posterior) for posterior in given):
+        return given  # refused by name in a moment
+    structures = [posterior.structure for posterior in given]
+    if all(structure is structures[0] or structure.labels == structures[0].labels for structure in structures):
+        return given
+    model = min(structures, key=lambda structure: tuple(structure.labels.values()))
+    return tuple(in_columns_of(model, posterior) for posterior in given)
+
+
+def in_columns_of(structure: Structure, posterior: Posterior) -> Posterior:
+    """The posterior with its columns in the order of a structure, where both have the same names for them."""
+    own = posterior.structure
+    orders = {name: order for name in own.labels if (order := column_order(structure, own, name)) is not None}
+    if not orders:
+        return posterior
+    moved = Structure(
+        own.families,
+        {name: prior[:, orders[name]] if name in orders else prior for name, prior in own.prior.items()},
+        own.symmetry,
+        {name: structure.labels[name] if name in orders else words for name, words in own.labels.items()},
+        own.sparse,
+        own.model,
+    )
+    contents = posterior.contribution.items()
+    contribution = {name: part[:, orders[name]] if name in orders else part for name, part in contents}
+    return Posterior(moved, contribution, posterior.ids)
+
+
+def column_order(wanted: Structure, own: Structure, name: str) -> Indices | None:
+    """Which columns to take, one after another; None where they are right already, or have other names.
+
+    A Gaussian's natural parameters have more columns than names: those are left as they are.
+    """
+    target, names = wanted.labels.get(name, ()), own.labels[name]
+    if target == names or len(names) != own.prior[name].shape[1] or not same_names(target, names):
+        return None
+    places = {word: place for place, word in enumerate(names)}
+    return np.array([places[word] for word in target], dtype=np.intp)
+
+
+def same_names(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Whether both have the same names, each once."""
+    return len(first) == len(second) == len(set(first)) and set(first) == set(second)
+
+
+def pad(posterior: Posterior, to: Structure | int) -> Posterior:
+    """The same posterior with more components: the added ones are as the prior has them.
+
+    `to` is their number, or a structure that has them. All else must agree: families, columns, labels, model, and the
+    prior of the existing components. `merge(posteriors, components=60)` merges into more slots without padding first.
+    """
+    check_kind(Posterior, posterior=posterior)
+    own = posterior.structure
+    structure = to if isinstance(to, Structure) else own.with_components(to)
+    if truncated(structure, own) != own:
+        raise StructureMismatch(
+            f"{own} cannot be padded to {structure}: but for the number of components in the coupled sets they must be "
+            "equal, prior and labels included, and the larger one must be the target."
+        )
+    return Posterior(structure, {name: padded(posterior, name, structure) for name in structure.families})
+
+
+def padded(posterior: Posterior, name: str, structure: Structure) -> csr_array:
+    contribution = csr_array(posterior.contribution[name])
+    rows = len(structure.prior[name])
+    indptr = np.append(contribution.indptr, np.full(rows - contribution.shape[0], contribution.indptr[-1]))
+    return csr_array((contribution.data, contribution.indices, indptr), shape=structure.prior[name].shape)
+
+
+def truncated(structure: Structure, like: Structure) -> Structure | None:
+    """The structure with as many components as another has, where that makes sense."""
+    if structure.symmetry != like.symmetry:
+        return None
+    relabelled = {name for coupled in structure.symmetry for name in coupled.factors}
+    rows = {name: len(like.prior.get(name, ())) for name in structure.prior}
+    if any(rows[name] != len(prior) for name, prior in structure.prior.items() if name not in relabelled):
+        return None
+    both = {name for name, family in structure.families.items() if family.two_sided}
+    shortened = {name: prior[: rows[name]] for name, prior in structure.prior.items()}
+    return structure.with_prior(
+        {name: prior[:, : rows[name]] if name in both else prior for name, prior in shortened.items()}
+    )
+
+
+def common_structure(posteriors: Sequence[Posterior]) -> Structure:
+    """The one structure that all posteriors share."""
+    for posterior in agreeing(posteriors, strictly=True):
+        structure = posterior.structure
+    return structure
+
+
+def agreeing(posteriors: Sequence[Posterior], *, strictly: bool) -> Iterator[Posterior]:
+    """The posteriors one by one, each compared with the first; numbers of components may differ unless `strictly`."""
+    if not len(posteriors):
+        raise NothingToMerge("There are no posteriors to merge. The posterior of no data is `Posterior.of_prior`.")
+    structure = None
+    for index, posterior in enumerate(posteriors):
+        check_kind(Posterior, **{f"posteriors[{index}]": posterior})
+        structure = structure or posterior.structure
+        if posterior.structure != structure and (strictly or not alike(posterior.structure, structure)):
+            raise StructureMismatch(
+                f"Posterior {index} does not share the structure of posterior 0: "
+                f"{why(structure, posterior.structure, strictly)} Posteriors merge only if they share one structure."
+            )
+        yield posterior
+
+
+def alike(first: Structure, second: Structure) -> bool:
+    """Whether two structures differ in nothing but the number of components, all of which share a prior."""
+    return first.resizable and second.resizable and first.with_components(1) == second.with_components(1)
+
+
+def why(first: Structure, second: Structure, strictly: bool) -> str:
+    """What keeps two structures apart; numbers of components do not, where they may differ."""
+    if not strictly and first.resizable and second.resizable:
+        first, second = first.with_components(1), second.with_components(1)
+    return difference(first, second)
+
+
+def difference(first: Structure, second: Structure) -> str:
+    """What differs between two structures, in a sentence."""
+    for name in sorted(first.families.keys() | second.families.keys()):
+        if name not in first.families or name not in second.families:
+            return f"only one of them has the factor '{name}'."
+        if first.families[name] != second.families[name]:
+            return f"'{name}' is {first.families[name].name} in one and {second.families[name].name} in the other."
+        shapes = shape_text(first.prior[name].shape), shape_text(second.prior[name].shape)
+        if shapes[0] != shapes[1]:
+            remedy = " `pad` completes the smaller one (`merge --components`)." if paddable(first, second) else ""
+            names = labels_text(first, second, name)
+            return f"'{name}' is {shapes[0]} in one and {shapes[1]} in the other{names}.{remedy}"
+        if first.labels.get(name) != second.labels.get(name):
+            return f"the columns of '{name}' have {columns_text(first, second, name)}."
+        if not np.array_equal(first.prior[name], second.prior[name]):
+            return f"the priors of '{name}' differ."
+    for key in sorted(first.model.keys() | second.model.keys()):
+        if first.model.get(key) != second.model.get(key):
+            return f"the model's {key} is {first.model.get(key)} in one and {second.model.get(key)} in the other."
+    return "their symmetry, labels or sparse factors differ."
+
+
+def paddable(first: Structure, second: Structure) -> bool:
+    """Whether they differ in nothing but the number of components."""
+    return truncated(first, second) == second or truncated(second, first) == first
+
+
+def columns_text(first: Structure, second: Structure, name: str) -> str:
+    """How the columns differ; the same names in another order need no other fit of a Dirichlet, only a list."""
+    if not same_names(first.labels.get(name, ()), second.labels.get(name, ())):
+        return f"different names{labels_text(first, second, name)}"
+    listed = len(first.labels[name]) == first.prior[name].shape[1]
+    remedy = "pass a list: `merge` brings its columns into one order" if listed else "fit with the columns in one order"
+    return f"the same names in another order; {remedy}"
+
+
+def labels_text(first: Structure, second: Structure, name: str) -> str:
+    """The first column that the two name differently, if they name any."""
+    pairs = enumerate(zip_longest(first.labels.get(name, ()), second.labels.get(name, ()), fillvalue="nothing"))
+    for column, (one, other) in pairs:
+        if one != other:
+            return f"; column {column} is {one!r} in one and {other!r} in the other"
+    return ""

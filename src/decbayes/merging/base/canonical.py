@@ -1,0 +1,156 @@
+"""An order of posteriors, and of each one's components, that depends on their contents alone.
+
+Merging happens in this order, so that the result is a pure function of a *set* of posteriors: neither the order of
+arrival nor anybody's labels can change a bit of it.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+
+import numpy as np
+
+from decbayes.families import Contribution
+from decbayes.families.matrices import is_sparse
+from decbayes.merging.base.agreement import agreeing
+from decbayes.merging.base.coupled import in_memory
+from decbayes.posterior import Posterior, arrays
+from decbayes.structure import Structure
+from decbayes.symmetry import CoupledSet, Permutation
+
+Components = Mapping[CoupledSet, Permutation]
+"""Each set's components in some order."""
+
+# Log-gammas differ in their last bits between processors; ranks must not.
+SIGNIFICANT = 6
+# Rows of up to so many bytes are compared as they are.
+SHORT = 1024
+# The name under which a posterior keeps its reading.
+READING = "_canonical"
+# Of so many posteriors in memory the evidence is computed together.
+AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class Canonical:
+    """How to read a posterior without its labels: each set's components sorted by content, and a rank among others."""
+
+    structure: Structure
+    components: Components
+    rank: tuple[float, bytes, bytes]
+    ids: tuple[str, ...]
+
+
+def canonical_order(posteriors: Sequence[Posterior], *, strictly: bool = False) -> tuple[list[int], list[Canonical]]:
+    """Indices of the posteriors, most evidence first, and each one's canonical reading.
+
+    Each posterior is looked at once, and compared with the first: all must share one structure, but for the number of
+    components unless `strictly`.
+    """
+    found, held = [], agreeing(posteriors, strictly=strictly)
+    # What is read from files is looked at one by one.
+    while some := list(islice(held, AT_ONCE if in_memory(posteriors) else 1)):
+        found += canonical_readings(some)
+    return sorted(range(len(posteriors)), key=lambda site: found[site].rank), found
+
+
+def canonical_readings(posteriors: Sequence[Posterior]) -> list[Canonical]:
+    """A posterior never changes: what was read of it is kept with it."""
+    unread = [posterior for posterior in posteriors if READING not in vars(posterior)]
+    found = [sorted_contents(posterior) for posterior in unread]
+    evidence = informations(unread, [components for components, _, _ in found])
+    for posterior, (components, content, labelled), nats in zip(unread, found, evidence, strict=True):
+        rank = -nats, content, labelled
+        vars(posterior)[READING] = Canonical(posterior.structure, components, rank, posterior.ids)
+    return [vars(posterior)[READING] for posterior in posteriors]
+
+
+def sorted_contents(posterior: Posterior) -> tuple[Components, bytes, bytes]:
+    """Each set's components in order, and two hashes: of all contents without their labels, and with them."""
+    structure = posterior.structure
+    digest, labelled = hashlib.sha256(), hashlib.sha256()
+    components: dict[CoupledSet, Permutation] = {}
+    plain = set(structure.families)
+    for coupled in structure.symmetry:
+        plain.difference_update(coupled.factors)
+        keys = component_keys(unlabelled(posterior, coupled))
+        components[coupled] = in_order(keys, posterior.ids)
+        digest.update(b"".join(sorted(keys)))
+        labelled.update(b"".join(keys))
+        for name in coupled.factors:
+            if structure.families[name].two_sided:
+                ordered = structure.families[name].relabelled(posterior.contribution[name], components[coupled])
+                digest.update(content_hash(ordered, name))
+    for name in structure.families if plain else ():
+        if name in plain:
+            digest.update(content_hash(posterior.contribution[name], name))
+    # Posteriors that differ in their labels alone are ordered by those: the first one names the slots.
+    labelled.update("\n".join(posterior.ids).encode())
+    return components, digest.digest(), labelled.digest()
+
+
+def canonical_components(posterior: Posterior, coupled: CoupledSet) -> Permutation:
+    """The components of a set, sorted by content."""
+    return in_order(component_keys(unlabelled(posterior, coupled)), posterior.ids)
+
+
+def unlabelled(posterior: Posterior, coupled: CoupledSet) -> list[Contribution]:
+    """What each component's rows say, whatever the labels of the others."""
+    families = posterior.structure.families
+    return [families[name].unlabelled(posterior.contribution[name]) for name in coupled.factors]
+
+
+def in_order(keys: Sequence[bytes], ids: Sequence[str]) -> Permutation:
+    names = ids or [""] * len(keys)
+    ranked = sorted(zip(keys, names, range(len(keys)), strict=True))
+    return np.array([component for *_, component in ranked], dtype=np.intp)
+
+
+def component_keys(contents: Sequence[Contribution]) -> list[bytes]:
+    """For each component, what tells its rows in all factors of a set from others: their bytes, or a hash of many."""
+    whole = [part for part in contents if not is_sparse(part)]
+    if len(whole) == len(contents):
+        rows = row_bytes(np.concatenate(whole, axis=1))
+        return rows if sum(map(len, rows)) <= SHORT * len(rows) else [hashlib.sha256(row).digest() for row in rows]
+    parts = zip(*map(row_bytes, contents), strict=True)
+    return [hashlib.sha256(b"".join(row)).digest() for row in parts]
+
+
+def row_bytes(contribution: Contribution) -> list[bytes]:
+    """The canonical bytes of each row."""
+    if is_sparse(contribution):
+        indices, data = contribution.indices.astype("<i4"), contribution.data.astype("<f8")
+        spans = [slice(*ends) for ends in pairwise(contribution.indptr.tolist())]
+        lengths = [(span.stop - span.start).to_bytes(8, "little") for span in spans]
+        return [n + indices[s].tobytes() + data[s].tobytes() for n, s in zip(lengths, spans, strict=True)]
+    step, whole = 8 * contribution.shape[1], contribution.astype("<f8").tobytes()
+    return [whole[first : first + step] for first in range(0, len(whole), step)]
+
+
+def content_hash(contribution: Contribution, name: str) -> bytes:
+    digest = hashlib.sha256(name.encode())
+    for part in arrays(contribution).values():
+        digest.update(part.tobytes())
+    return digest.digest()
+
+
+def informations(posteriors: Sequence[Posterior], components: Sequence[Components]) -> list[float]:
+    """KL(posterior ‖ prior) in nats, rounded: how much evidence each posterior brings.
+
+    Components are paired with the prior's in canonical order, whatever their labels. Where a prior tells components
+    apart such a pair may leave the domain; the factor is then not counted, since NaN would have no place in an order.
+    Nor has it where numbers are so large that their logarithms of Γ overflow.
+    """
+    if any(posterior.structure != posteriors[0].structure for posterior in posteriors):
+        singly = zip(posteriors, components, strict=True)
+        return [informations([posterior], [order])[0] for posterior, order in singly]
+    if not posteriors:
+        return []
+    structure, totals = posteriors[0].structure, np.zeros(len(posteriors))
+    sets = {name: coupled for coupled in structure.symmetry for name in coupled.factors}
+    for name, family in structure.families.items():
+        contributions = [posterior.contribution[name] for posterior in posteriors]
+        orders = [own[sets[name]] for own in components] if name in sets else None
+        totals += family.informations(structure.prior[name], contributions, orders)
+    return [0.0 if np.isnan(total) else float(f"{total:.{SIGNIFICANT}e}") for total in totals.tolist()]

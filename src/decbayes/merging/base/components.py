@@ -1,0 +1,122 @@
+"""The components of all sites as one list: what a merge that may put any of them into any slot works on."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from decbayes.families import Array
+from decbayes.families.matrices import Indices
+from decbayes.families.rows import Rows
+from decbayes.merging.base.problem import Factor, Problem
+
+# Observations below which a component says nothing.
+LEAST_EVIDENCE = 0.5
+
+
+@dataclass(frozen=True)
+class Components:
+    """Rows of all components in the factors that tell them apart, and how many observations each stands for.
+
+    A factor over the components themselves (their weights) tells how much evidence there is, and is left out of what
+    decides who goes where.
+    """
+
+    factors: tuple[Factor, ...]
+    rows: tuple[Rows, ...]
+    evidence: Array
+
+    @classmethod
+    def of(cls, factors: Sequence[Factor], contents: Sequence[tuple[Rows, ...]]) -> "Components":
+        """The components of some sites, one after another."""
+        pairs = list(zip(factors, zip(*contents, strict=True), strict=True))
+        told = [pair for pair in pairs if not pair[0].family.over_components] or pairs
+        rows = tuple(first.followed_by(others) for _, (first, *others) in told)
+        return cls(tuple(factor for factor, _ in told), rows, observed(pairs))
+
+    def __len__(self) -> int:
+        return len(self.evidence)
+
+    def told(self) -> Array:
+        """How many parameters each component's own data can tell apart."""
+        pairs = zip(self.factors, self.rows, strict=True)
+        return np.asarray(np.sum([factor.family.told(rows) for factor, rows in pairs], axis=0))
+
+    @cached_property
+    def order(self) -> Indices:
+        """Most evidence first: large components find their places before small ones follow."""
+        return np.argsort(-self.evidence, kind="stable").astype(np.intp)
+
+    def taken(self, chosen: Indices) -> "Components":
+        """Some of the components."""
+        return Components(self.factors, tuple(rows.taken(chosen) for rows in self.rows), self.evidence[chosen])
+
+    def followed_by(self, others: Sequence["Components"]) -> "Components":
+        """These components, then others."""
+        rows = [own.followed_by(more) for own, *more in zip(self.rows, *(other.rows for other in others), strict=True)]
+        evidence = np.concatenate([self.evidence, *(other.evidence for other in others)])
+        return Components(self.factors, tuple(rows), evidence)
+
+    def shortened(self, entries: int) -> "Components":
+        """A cheap likeness: sparse rows with their largest entries only."""
+        return Components(self.factors, tuple(rows.shortened(entries) for rows in self.rows), self.evidence)
+
+    def joined(self, labels: Indices, count: int) -> "Components":
+        """Each group of components as one."""
+        evidence = np.bincount(labels, self.evidence, minlength=count).astype(np.float64)
+        return Components(self.factors, tuple(rows.joined(labels, count) for rows in self.rows), evidence)
+
+
+def observed(pairs: Sequence[tuple[Factor, Sequence[Rows]]]) -> Array:
+    """How many observations each component stands for: weights tell, or how many have it, or the factor that says most.
+
+    What a factor without counts says is in units of its prior or of its noise.
+    """
+    counts = [pair for pair in pairs if pair[0].family.over_components and not pair[0].family.follows]
+    counts = counts or [pair for pair in pairs if pair[0].family.inclusive] or [*pairs]
+    # Site by site: transitions have as many columns as their site has components.
+    evidence = [
+        np.concatenate([factor.family.observations(factor.prior[:1], rows) for rows in sites])
+        for factor, sites in counts
+    ]
+    return np.asarray(np.maximum(max(evidence, key=lambda each: float(each.sum())), 0.0))
+
+
+def prior_components(factors: Sequence[Factor]) -> Components:
+    """The prior of each slot as a component of its own: what an earlier epoch has learned, say."""
+    apexes = [factor.family.apex(factor.prior.shape[1]) for factor in factors]
+    contents = [f.family.rows(np.array(f.prior - apex)) for f, apex in zip(factors, apexes, strict=True)]
+    return Components.of(factors, [tuple(contents)])
+
+
+def earlier_components(problem: Problem, slots: int | None = None) -> Components | None:
+    """The components of the merge that this one follows, one for each slot, those that hold most if there are more.
+
+    They hold the slots' places, so that what a slot means does not drift from merge to merge; none of it is added.
+    """
+    if problem.since is None:
+        return None
+    earlier, count = Components.of(problem.factors, [problem.since]), slots or problem.components
+    most = earlier.order[:count]
+    return earlier.taken(most).joined(np.arange(len(most)), count)
+
+
+def sites_of(problem: Problem) -> Indices:
+    """The site of each component."""
+    return np.repeat(np.arange(problem.sites), [contents[0].count for contents in problem.contents])
+
+
+def bases(factors: Sequence[Factor], observations: float, slots: int) -> list[Array]:
+    """What each observation brings along of the prior: all of it at the mean evidence of a slot."""
+    share = slots / max(observations, 1.0)
+    return [share * (factor.prior[0] - factor.family.apex(factor.prior.shape[1])) for factor in factors]
+
+
+def chunks(problem: Problem, sites: int) -> Iterator[tuple[slice, Components]]:
+    """The components of so many sites at a time, and where they stand in the list of all."""
+    first = 0
+    for begin in range(0, problem.sites, sites):
+        part = Components.of(problem.factors, [*problem.contents[begin : begin + sites]])
+        yield slice(first, first + len(part)), part
+        first += len(part)

@@ -1,0 +1,145 @@
+"""One coupled set of many posteriors, as solvers see it, from memory or loaded when it is needed."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+
+from decbayes.families.rows import Rows
+from decbayes.merging.base.agreement import pad, same_columns
+from decbayes.merging.base.problem import Factor, Problem
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure
+from decbayes.symmetry import CoupledSet, Permutation, identity
+
+
+def as_sequence(posteriors: Iterable[Posterior]) -> Sequence[Posterior]:
+    """The posteriors as a tuple, their columns in one order; a sequence that loads them on access is left as it is."""
+    if isinstance(posteriors, Sequence) and not in_memory(posteriors):
+        return posteriors
+    return same_columns(tuple(posteriors))
+
+
+def in_memory(posteriors: Sequence[Posterior]) -> bool:
+    """Whether the posteriors are all there; other sequences (a `Library`, say) may load them on access."""
+    return isinstance(posteriors, list | tuple)
+
+
+def reordered(posteriors: Sequence[Posterior], order: Sequence[int]) -> Sequence[Posterior]:
+    """The posteriors in another order, without loading any."""
+    return tuple(posteriors[site] for site in order) if in_memory(posteriors) else Reordered(posteriors, order)
+
+
+@dataclass(frozen=True)
+class Reordered(Sequence[Posterior]):
+    """Some posteriors of a sequence, in another order."""
+
+    posteriors: Sequence[Posterior]
+    order: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    @overload
+    def __getitem__(self, index: int) -> Posterior: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Reordered": ...
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return Reordered(self.posteriors, self.order[index])
+        return self.posteriors[self.order[index]]
+
+
+@dataclass(frozen=True)
+class Mapped(Sequence[Posterior]):
+    """Posteriors of a sequence, each changed when it is asked for."""
+
+    posteriors: Sequence[Posterior]
+    change: Callable[[Posterior], Posterior]
+
+    def __len__(self) -> int:
+        return len(self.posteriors)
+
+    @overload
+    def __getitem__(self, index: int) -> Posterior: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Mapped": ...
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return Mapped(self.posteriors[index], self.change)
+        return self.change(self.posteriors[index])
+
+
+@dataclass(frozen=True)
+class Contents(Sequence[tuple[Rows, ...]]):
+    """Each site's rows in some factors of one coupled set, its components in the given order."""
+
+    posteriors: Sequence[Posterior]
+    orders: Sequence[Permutation] | None
+    factors: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.posteriors)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[Rows, ...]: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Contents": ...
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return Contents(self.posteriors[index], self.orders and self.orders[index], self.factors)
+        posterior, order = self.posteriors[index], self.orders and self.orders[index]
+        families = posterior.structure.families
+        return tuple(families[name].rows(posterior.contribution[name], order) for name in self.factors)
+
+
+def coupled_problem(
+    posteriors: Sequence[Posterior],
+    coupled: CoupledSet,
+    structure: Structure,
+    components: Sequence[Permutation] | None = None,
+) -> Problem:
+    """The alignment problem of one set, each site's components in the given order, without factors that follow."""
+    return loaded_from(posteriors, problem_of(posteriors, coupled, structure, components))
+
+
+def problem_of(
+    posteriors: Sequence[Posterior],
+    coupled: CoupledSet,
+    structure: Structure,
+    components: Sequence[Permutation] | None = None,
+) -> Problem:
+    """The same, whose rows are made when they are asked for."""
+    names = tuple(name for name in coupled.factors if not structure.families[name].follows) or coupled.factors
+    factors = tuple(Factor(structure.families[name], structure.prior[name]) for name in names)
+    return Problem(factors, Contents(posteriors, components, names))
+
+
+def loaded_from(posteriors: Sequence[Posterior], problem: Problem) -> Problem:
+    """The problem with all rows there, where the posteriors are."""
+    return problem.loaded() if in_memory(posteriors) else problem
+
+
+def fitting(posteriors: Sequence[Posterior], structure: Structure) -> Sequence[Posterior]:
+    """The posteriors with as many components as the structure has."""
+    if in_memory(posteriors):
+        return tuple(padded_to(posterior, structure) for posterior in posteriors)
+    return Mapped(posteriors, lambda posterior: padded_to(posterior, structure))
+
+
+def padded_to(posterior: Posterior, structure: Structure) -> Posterior:
+    return posterior if posterior.structure == structure else pad(posterior, structure)
+
+
+def constant(posteriors: Sequence[Posterior], order: Sequence[int], structure: Structure) -> float:
+    """What the factors in no coupled set add to J."""
+    coupled = {name for each in structure.symmetry for name in each.factors}
+    plain = [name for name in structure.families if name not in coupled]
+    totals = {name: np.zeros(structure.prior[name].shape) for name in plain}
+    for site in order if plain else ():
+        for name, total in totals.items():
+            structure.families[name].rows(posteriors[site].contribution[name]).add_to(
+                total, identity(len(total)), identity(len(total))
+            )
+    return sum(structure.families[name].log_partition(structure.prior[name] + totals[name]) for name in plain)

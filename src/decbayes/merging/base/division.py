@@ -1,0 +1,273 @@
+"""Components that are impure: their counts are divided among the slots column by column.
+
+A site with little data finds topics that mix what others tell apart. Such a topic is treated as a document is: each of
+its words is shared out among the slots, in proportion to how much of the component each slot accounts for and how often
+the slot has that word. No data is needed for it, and every count stays in the sum.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csc_array, vstack
+
+from decbayes.families import Array
+from decbayes.families.matrices import Indices
+from decbayes.families.rows import Rows, SparseRows
+from decbayes.merging.base.components import earlier_components
+from decbayes.merging.base.problem import Problem
+from decbayes.symmetry import identity
+from decbayes.workers import even_parts, share_out
+
+# What a component starts with in its own slot; the rest is spread evenly, so that it can go anywhere.
+KEPT = 0.1
+# Sites that are read together where not all are in memory.
+SITES_AT_A_TIME = 100
+# Parts of the columns that are divided at the same time, whatever the number of threads.
+PARTS = 16
+# Counts that are kept column by column all the time (about 50 MB); of more, some sites' are read in each pass.
+MOST_KEPT = 1 << 22
+# A component is divided if it has so many words per slot, or gains so many nats for each further slot: what a few words
+# say of their sources is mostly noise, and slots that overlap drift apart if noise is taken for mixtures.
+WORDS, GAIN = 8, 10.0
+# Smaller shares of a component are left out in the end.
+NEGLIGIBLE = 1e-3
+# How much the earlier merge's counts weigh beside new ones in saying which word is whose: words then keep their topics,
+# and topics are better, too.
+EARLIER = 100.0
+# Of a word's counts that were there before, this share stays in the slots they were in. Each site's topics drift in
+# their own direction; most of that then does not reach the merge, and what lasts does within days.
+STEADY = 0.6
+# Shares and frequencies while they are looked for: what is zero would stay so.
+FLOOR = 1e-30
+
+Block = tuple[slice, csc_array]
+State = tuple[Array, Array]
+"""Shares (components, slots) and profiles (columns, slots)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Division:
+    """How components are shared out: `shares[i]` is (components of site i, slots), `profiles` is (columns, slots).
+
+    What is slot k here is slot `names[k]` of the merge. `steady`, (columns, slots), is the part of a column's counts
+    that goes where it went in an earlier merge; new slots have none of it. `received`, (columns, slots), is what the
+    slots receive of all sites together, if that is known already.
+    """
+
+    shares: tuple[Array, ...]
+    profiles: Array
+    names: Indices
+    steady: Array | None = None
+    received: Array | None = None
+
+    def renamed(self, names: Indices) -> "Division":
+        """The same with slot k called names[k]. Shares stay as they are, so that sums over slots keep their order."""
+        return replace(self, names=names[self.names])
+
+    def of_sites(self, shares: Iterable[Array]) -> "Division":
+        """The same for the sites, or for their components, in another order; or for some of the sites."""
+        own = tuple(shares)
+        return replace(self, shares=own, received=self.received if len(own) == len(self.shares) else None)
+
+    def add_to(self, received: Array, site: int, rows: Rows, order: Indices) -> None:
+        """Add what each slot receives of a site's rows to `received`, (columns, slots); rows in the given order."""
+        from decbayes.kernels.groups import divide_rows
+
+        sparse = rows.taken(order)
+        assert isinstance(sparse, SparseRows), "counts are sparse"
+        shares = np.ascontiguousarray(self.shares[site][order])
+        divide_rows(*sparse.parts, shares, self.profiles, received)
+
+    def settled(self, received: Array) -> Array:
+        """What slots receive when some of each column stays where it was: no count is lost."""
+        if self.steady is None:
+            return received
+        old = self.steady.any(axis=0)
+        moving = 1.0 - self.steady.sum(axis=1, keepdims=True)
+        known = received[:, old].sum(axis=1, keepdims=True)
+        return np.where(old, moving * received + known * self.steady, received)
+
+    def add_whole(self, total: Array, site: int, rows: Rows, order: Indices) -> None:
+        """Add rows that follow those divided: of each row a slot receives its share of the component."""
+        total[self.names] += self.shares[site][order].T @ rows.taken(order).written_out()
+
+
+def divided(problem: Problem, labels: tuple[Indices, ...], passes: int, at_once: int) -> Division | None:
+    """Shares after so many passes of expectation maximisation, from the slots that components are in.
+
+    None where whole components are explained as well: copies of one posterior, say, have nothing to be divided. So
+    many sites are in memory `at_once`.
+    """
+    slots, prior = problem.components, known_before(problem)
+    total = whole(problem, labels)
+    undivided = Division(tuple(np.eye(slots)[own] for own in labels), normalised(total + prior), identity(slots))
+    blocks = blocks_of_columns(problem, at_once)
+    start = KEPT * np.eye(slots)[np.concatenate(labels)] + (1.0 - KEPT) / slots, undivided.profiles
+    shares, profiles = climbed(blocks, prior, start, passes)
+    ends = np.cumsum([len(own) for own in labels])[:-1]
+    found = Division(tuple(np.split(pruned(shares), ends)), profiles, identity(slots))
+    divisible, gained = judged(problem, found, undivided)
+    if gained <= 0.0:
+        return None
+    if problem.since is not None:
+        return replace(found, steady=staying(problem, found))
+    pairs = zip(divisible, found.shares, undivided.shares, strict=True)
+    mixed = [np.where(own[:, None], after, before) for own, after, before in pairs]
+    return found.of_sites(mixed) if any(own.any() for own in divisible) else None
+
+
+def judged(problem: Problem, found: Division, undivided: Division) -> tuple[list[NDArray[np.bool_]], float]:
+    """Which components of each site may be divided, and what the division of all of them gains."""
+    divisible, gained = [], 0.0
+    for site, rows in enumerate(sparse_contents(problem)):
+        parts = [(division.shares[site], division.profiles) for division in (found, undivided)]
+        gained += likelihood(rows, slice(None), *parts[0]) - likelihood(rows, slice(None), *parts[1])
+        divisible.append(telling(rows, *parts))
+    return divisible, gained
+
+
+def telling(rows: SparseRows, found: State, undivided: State) -> NDArray[np.bool_]:
+    """Which components say enough of what they are mixed of, by their words or by what they gain."""
+    slots = found[1].shape[1]
+    enough = np.asarray(rows.stops - rows.starts >= WORDS * slots)
+    for component in np.flatnonzero(~enough).tolist():
+        own = slice(component, component + 1)
+        gain = likelihood(rows, own, *found) - likelihood(rows, own, *undivided)
+        enough[component] = gain > GAIN * (slots - 1)
+    return enough
+
+
+def staying(problem: Problem, division: Division) -> Array | None:
+    """(columns, slots): which part of each column's counts stays in which slot; None where there is no earlier merge.
+
+    No more counts than a slot still receives, and than a column still has in slots that were there before.
+    """
+    earlier = earlier_components(problem)
+    if earlier is None:
+        return None
+    received = np.zeros(division.profiles.shape)
+    for site, rows in enumerate(sparse_contents(problem)):
+        division.add_to(received, site, rows, identity(rows.count))
+    before = np.ascontiguousarray(earlier.rows[0].written_out().T)
+    before *= np.minimum(1.0, ratio(received.sum(axis=0), before.sum(axis=0)))
+    known = received[:, before.any(axis=0)].sum(axis=1)
+    return STEADY * before * ratio(1.0, np.maximum(before.sum(axis=1), known))[:, None]
+
+
+def ratio(part: Array | float, whole: Array) -> Array:
+    """Part by whole; nothing of nothing."""
+    return np.asarray(np.where(whole > 0.0, part / np.where(whole > 0.0, whole, 1.0), 0.0))
+
+
+def climbed(blocks: Callable[[], Iterable[Block]], prior: Array, start: State, passes: int) -> State:
+    """Shares and profiles after so many passes, each but the first two from a point ahead of what was reached.
+
+    Passes by themselves take small steps; so each is worth two to four.
+    """
+    from decbayes.kernels.groups import lead_on
+
+    reached = given = start
+    for step in range(passes):
+        (shares, profiles), before = given, reached
+        total, found = np.zeros(profiles.shape), np.empty(shares.shape)
+        for span, part in blocks():
+            found[span] = next_shares(part, shares[span], profiles, total)
+        reached = found, normalised(total + prior)
+        if step == 0:
+            given = reached
+        else:
+            shares = lead_on(np.ascontiguousarray(found.T), np.ascontiguousarray(before[0].T), FLOOR)
+            given = np.ascontiguousarray(shares.T), lead_on(reached[1], before[1], FLOOR)
+    return reached
+
+
+def known_before(problem: Problem) -> Array:
+    """(columns, slots): counts of the prior, and of the earlier merge where there is one, so many times over."""
+    (factor,) = problem.factors
+    counts = factor.prior - factor.family.apex(factor.prior.shape[1])
+    earlier = earlier_components(problem)
+    return np.ascontiguousarray((counts if earlier is None else counts + EARLIER * earlier.rows[0].written_out()).T)
+
+
+def blocks_of_columns(problem: Problem, at_once: int) -> Callable[[], Iterable[Block]]:
+    """The counts of so many sites' components at a time, column by column, and where they stand among all."""
+
+    def read() -> Iterator[Block]:
+        first = 0
+        for begin in range(0, problem.sites, at_once):
+            part = problem.part(slice(begin, begin + at_once))
+            matrix = csc_array(vstack([rows.matrix() for rows in sparse_contents(part)]))
+            yield slice(first, first + matrix.shape[0]), matrix
+            first += matrix.shape[0]
+
+    if at_once < problem.sites and problem.numbers(most=MOST_KEPT) > MOST_KEPT:
+        return read
+    kept = tuple(read())
+    return lambda: kept
+
+
+def next_shares(columns: csc_array, shares: Array, profiles: Array, total: Array) -> Array:
+    """How much of each component each slot accounts for; adds what the slots receive to `total`."""
+    from decbayes.kernels.groups import divide_columns
+
+    parts = even_parts(columns.shape[1], PARTS)
+    scales = np.zeros((len(parts), *shares.shape))
+
+    def divide(part: slice, own: Array) -> None:
+        ends = columns.indptr[part.start : part.stop + 1]
+        divide_columns(ends, columns.indices, columns.data, shares, profiles[part], own, total[part])
+
+    share_out(partial(divide, part, own) for part, own in zip(parts, scales, strict=True))
+    scales = np.add.reduce(scales)  # in the order of the parts
+    received = scales * shares
+    sums = received.sum(axis=1, keepdims=True)
+    return np.where(sums > 0.0, received / np.where(sums > 0.0, sums, 1.0), shares)
+
+
+def normalised(counts: Array) -> Array:
+    """Counts, which are overwritten, by the sum of their column."""
+    from decbayes.kernels.groups import normalise
+
+    normalise(counts)
+    return counts
+
+
+def likelihood(rows: SparseRows, chosen: slice, shares: Array, profiles: Array) -> float:
+    """How well the slots explain some of the components, each by its shares of them."""
+    from decbayes.kernels.groups import shared_likelihood
+
+    starts, stops, indices, data = rows.parts
+    return float(shared_likelihood(starts[chosen], stops[chosen], indices, data, shares[chosen], profiles))
+
+
+def pruned(shares: Any) -> Any:
+    """Shares without those that hardly count, so that what a slot receives is sparse."""
+    kept = np.where(shares < NEGLIGIBLE, 0.0, shares)
+    return kept / kept.sum(axis=1, keepdims=True)
+
+
+def whole(problem: Problem, labels: tuple[Indices, ...]) -> Array:
+    """(columns, slots): the counts of undivided components in their slots."""
+    total = np.zeros((problem.components, problem.factors[0].prior.shape[1]))
+    for own, rows in zip(labels, sparse_contents(problem), strict=True):
+        rows.add_to(total, own, np.arange(len(own)))
+    return np.ascontiguousarray(total.T)
+
+
+def sparse_contents(problem: Problem) -> Iterator[SparseRows]:
+    for (rows,) in problem.contents:
+        assert isinstance(rows, SparseRows), "counts are sparse"
+        yield rows
+
+
+def divisible(problem: Problem) -> bool:
+    """Whether components are nothing but counts, each of which may come from another slot: topics.
+
+    Counts below zero, which refined contributions may hold, are no counts.
+    """
+    countable = len(problem.factors) == 1 and problem.factors[0].family.countable
+    return countable and all(rows.data.min(initial=0.0) >= 0.0 for rows in sparse_contents(problem))

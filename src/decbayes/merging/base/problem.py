@@ -1,0 +1,169 @@
+"""The alignment of one coupled set, as solvers see it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.families import Array, Family
+from decbayes.families.rows import Rows
+from decbayes.symmetry import Permutation
+
+if TYPE_CHECKING:
+    from decbayes.merging.base.division import Division
+
+Assignments = NDArray[np.intp]
+"""(sites, slots): which component of each site fills each slot."""
+
+Slots = tuple[NDArray[np.intp], ...]
+"""For each site, the slot of each component."""
+
+Optimality = Literal["none", "swap", "site", "global"]
+"""What is proven about an alignment, weakest first: nothing; no exchange of two components of one site raises J; no
+relabelling of one site raises J; no relabelling of all sites raises J. Differences that are rounding do not count."""
+
+OnMatch = Callable[[], None]
+"""Called whenever one more site was matched against the others."""
+
+STRENGTH: tuple[Optimality, ...] = ("none", "swap", "site", "global")
+
+# Relative to the score of a site's assignment: smaller improvements are rounding.
+TOLERANCE = 1e-11
+
+
+@dataclass(frozen=True)
+class Factor:
+    """One factor of a coupled set."""
+
+    family: Family
+    prior: Array
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Put the components of all sites into slots. The factors hold the prior of each slot.
+
+    `contents[i]` are site i's rows, one matrix per factor. They may be read from disk each time they are asked for.
+    The paper's solvers put one component of each site into each slot, so that sites have as many as there are slots,
+    and maximise J = Σ_j A_j(λ0_j + Σ_i P_i c_ij) over permutations P_i. Whoever waits may pass `progress`. `since` are
+    the rows of an earlier merge, whose slots a search keeps to; `ids[i]` the names that site i's components have.
+    """
+
+    factors: tuple[Factor, ...]
+    contents: Sequence[tuple[Rows, ...]]
+    progress: OnMatch | None = field(default=None, repr=False, compare=False)
+    since: tuple[Rows, ...] | None = None
+    ids: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def sites(self) -> int:
+        return len(self.contents)
+
+    @property
+    def components(self) -> int:
+        return len(self.factors[0].prior)
+
+    @property
+    def exchangeable(self) -> bool:
+        """Whether the prior treats all components alike, so that only the sites' labels against each other matter."""
+        return all(factor.family.exchangeable(factor.prior) for factor in self.factors)
+
+    @property
+    def two_sided(self) -> bool:
+        """Whether a factor has a column for each component, too: then an assignment is a quadratic one."""
+        return any(factor.family.two_sided for factor in self.factors)
+
+    @property
+    def one_sided(self) -> "Problem":
+        """The same problem without such factors."""
+        if not self.two_sided:
+            return self
+        kept = [place for place, factor in enumerate(self.factors) if not factor.family.two_sided]
+        contents = tuple(tuple(rows[place] for place in kept) for rows in self.contents)
+        return replace(self, factors=tuple(self.factors[place] for place in kept), contents=contents)
+
+    def numbers(self, *, most: int) -> int:
+        """How many numbers all sites' rows hold; counted until there are more than `most`, as files must be read."""
+        total = 0
+        for contents in self.contents:
+            total += sum(rows.size for rows in contents)
+            if total > most:
+                break
+        return total
+
+    def evaluations(self, *, most: int) -> int:
+        """How many numbers all sites' gains take together: what a sweep costs; counted as in `numbers`."""
+        return self.components * self.numbers(most=most // self.components)
+
+    @property
+    def solved_by_folding(self) -> bool:
+        """Whether matching sites one after the other is exact: there is only one whose place is not arbitrary."""
+        return self.sites <= 1 + self.exchangeable
+
+    def part(self, sites: slice) -> "Problem":
+        """The same problem for some of the sites."""
+        return replace(self, contents=self.contents[sites])
+
+    def loaded(self) -> "Problem":
+        """The same problem with everybody's rows in memory."""
+        return replace(self, contents=tuple(self.contents))
+
+    def announce(self) -> None:
+        """Say that one more site was matched."""
+        if self.progress is not None:
+            self.progress()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Workers in other processes cannot reach whoever waits here.
+        return {**self.__dict__, "progress": None}
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The slot of each site's components, the objective as it rose, what is proven, and how counts are divided."""
+
+    slots: Slots
+    objective: tuple[float, ...]
+    optimality: Optimality
+    division: "Division | None" = None
+
+    @classmethod
+    def permuted(cls, assignments: Assignments, objective: tuple[float, ...], optimality: Optimality) -> "Solution":
+        """A solution in which each site fills each slot once."""
+        slots = np.empty_like(assignments)
+        np.put_along_axis(slots, assignments, np.arange(assignments.shape[1])[None], axis=1)
+        return cls(tuple(slots), objective, optimality)
+
+
+class Solver(Protocol):
+    """A way to find good slots for the components of one coupled set.
+
+    A solver that is `one_to_one` (as all are that do not say otherwise) needs as many components as slots of each site.
+    """
+
+    def solve(self, problem: Problem) -> Solution: ...
+
+
+def forbid_undefined(gain: Array) -> Array:
+    """The gain with a prohibitive loss wherever a sum would leave the domain."""
+    defined = np.isfinite(gain)
+    if defined.all():
+        return gain
+    largest = float(np.abs(gain[defined]).max(initial=1.0))
+    return np.where(defined, gain, -1e6 * largest)
+
+
+def best_permutation(gain: Array) -> Permutation:
+    """The maximum-weight assignment of components to slots."""
+    from scipy.optimize import linear_sum_assignment
+
+    return np.asarray(linear_sum_assignment(gain, maximize=True)[1], dtype=np.intp)
+
+
+def worthwhile(gain: Array, candidate: Permutation, current: Permutation) -> bool:
+    """Whether the candidate beats the current permutation by more than rounding."""
+    slots = np.arange(len(gain))
+    kept = gain[slots, current]
+    return bool((gain[slots, candidate] - kept).sum() > TOLERANCE * (1.0 + np.abs(kept).sum()))

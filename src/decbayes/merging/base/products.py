@@ -1,0 +1,190 @@
+"""Sums of contributions in common slots; the naive merge; and who is to blame where a sum is not proper."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from decbayes.errors import OutOfDomain, StructureMismatch
+from decbayes.families import Array, Contribution
+from decbayes.families.matrices import Indices
+from decbayes.merging.base.canonical import canonical_components, canonical_order
+from decbayes.merging.base.coupled import as_sequence
+from decbayes.merging.base.division import Division
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure
+from decbayes.symmetry import CoupledSet, Permutation, identity
+
+Assignment = Indices
+"""The slot of each component."""
+
+
+class AssignedSums:
+    """Σ_i c_i of every factor in slots, through dense matrices: the union of many sparse ones is dense anyway."""
+
+    def __init__(self, structure: Structure, known: Mapping[CoupledSet, Division] | None = None) -> None:
+        """Divisions that are `known` say what slots receive of all sites together: that is not added up again."""
+        self.structure = structure
+        self._totals = {name: np.zeros(prior.shape) for name, prior in structure.prior.items()}
+        self._received: dict[str, tuple[Division, Array]] = {}
+        for coupled, division in (known or {}).items():
+            names = [name for name in coupled.factors if not structure.families[name].follows]
+            self._received |= {name: (division, division.received) for name in names if division.received is not None}
+        self._known = frozenset(self._received)
+
+    def add(
+        self,
+        posterior: Posterior,
+        assignment: Mapping[CoupledSet, Assignment],
+        site: int = 0,
+        divisions: Mapping[CoupledSet, Division] | None = None,
+    ) -> None:
+        """Add a posterior's components to their slots. A factor in no coupled set is added as it is."""
+        placed: set[str] = set()
+        divided = divisions or {}
+        for coupled, slots in assignment.items():
+            # Where components share a slot, the order in which they are added must not depend on anybody's labels.
+            alone = coupled not in divided and len(np.unique(slots)) == len(slots)
+            left = [name for name in coupled.factors if name not in self._known]
+            order = identity(len(slots)) if alone or not left else canonical_components(posterior, coupled)
+            placed.update(coupled.factors)
+            for name in left:
+                self._add(posterior, name, np.asarray(slots), order, site, divided.get(coupled))
+        for name, total in self._totals.items():
+            if name not in placed:
+                rows = self.structure.families[name].rows(posterior.contribution[name])
+                rows.add_to(total, identity(len(total)), identity(len(total)))
+
+    def contributions(self) -> dict[str, Contribution]:
+        for name, (division, received) in self._received.items():
+            self._totals[name][division.names] = division.settled(received).T
+        sparse = self.structure.sparse
+        return {name: csr_array(total) if name in sparse else total for name, total in self._totals.items()}
+
+    def _add(
+        self, posterior: Posterior, name: str, slots: Assignment, order: Indices, site: int, division: Division | None
+    ) -> None:
+        total: Array = self._totals[name]
+        family, contribution = self.structure.families[name], posterior.contribution[name]
+        if division is None:
+            family.added(total, contribution, slots, order)
+        elif family.follows:
+            division.add_whole(total, site, family.rows(contribution), order)
+        else:
+            _, received = self._received.setdefault(name, (division, np.zeros(division.profiles.shape)))
+            division.add_to(received, site, family.rows(contribution), order)
+
+
+def filled_by(slots: Assignment, count: int) -> Permutation:
+    if not distinct(slots):
+        raise StructureMismatch("Several components of one posterior share a slot; `assignments` says which.")
+    filled = np.full(count, -1, dtype=np.intp)
+    filled[slots] = np.arange(len(slots))
+    return filled
+
+
+def distinct(slots: Assignment) -> bool:
+    return len(np.unique(slots)) == len(slots)
+
+
+def check_assignments(assignments: Sequence[Mapping[CoupledSet, Assignment]], sites: int, structure: Structure) -> None:
+    """Refuse assignments that are not one for each posterior, or name slots that do not exist."""
+    if len(assignments) != sites:
+        raise StructureMismatch(f"There are {sites} posteriors and {len(assignments)} assignments.")
+    counts = {coupled: structure.components(coupled) for coupled in structure.symmetry}
+    for site, assignment in enumerate(assignments):
+        if not isinstance(assignment, Mapping):
+            raise StructureMismatch(f"Assignment {site} must map each coupled set to slots.")
+    for coupled, count in counts.items():
+        found = [assignment.get(coupled, ()) for assignment in assignments]
+        if name_slots(found, count):
+            continue
+        site = next(site for site, slots in enumerate(found) if not name_slots([slots], count))
+        raise StructureMismatch(
+            f"Assignment {site} has {assignments[site].get(coupled)!r} for {coupled}: it names a slot for each "
+            f"component, as integers from 0 to {count - 1}."
+        )
+
+
+def name_slots(found: Sequence[object], count: int) -> bool:
+    """Whether all are arrays of integers below the count, none of them empty."""
+    arrays = [np.asarray(slots) for slots in found]
+    whole = all(slots.ndim == 1 and slots.size and slots.dtype.kind in "ui" for slots in arrays)
+    if not whole or any(isinstance(slots, np.ma.MaskedArray) for slots in found):
+        return False
+    together = np.concatenate([np.zeros(0, dtype=np.intp), *arrays])
+    return bool((together >= 0).all() and (together < count).all())
+
+
+def product(posteriors: Iterable[Posterior]) -> Posterior:
+    """Combine posteriors by Bayes' rule, counting the shared prior once.
+
+        λ = λ0 + Σ_i (λ_i − λ0)
+
+    Components are taken as they are labelled; see `merge` to align them first.
+    """
+    given = as_sequence(posteriors)
+    order, _ = canonical_order(given, strictly=True)
+    return assigned_product(given, [{}] * len(given), order, given[0].structure)
+
+
+def assigned_product(
+    posteriors: Sequence[Posterior],
+    assignments: Sequence[Mapping[CoupledSet, Assignment]],
+    order: Sequence[int],
+    structure: Structure,
+    divisions: Mapping[CoupledSet, Division] | None = None,
+) -> Posterior:
+    """λ0 + Σ_i (λ_i − λ0 in its slots), summed in the given order so that the result has the same bits each time."""
+    if len(posteriors) == 1 and not assignments[0]:
+        return posteriors[0]
+    sums = AssignedSums(structure, divisions)
+    for site in order:
+        sums.add(posteriors[site], assignments[site], site, divisions)
+    totals = sums.contributions()
+    check_domain(posteriors, assignments, totals, structure)
+    return Posterior(structure, totals)
+
+
+def check_domain(
+    posteriors: Sequence[Posterior],
+    assignments: Sequence[Mapping[CoupledSet, Assignment]],
+    totals: Mapping[str, Contribution],
+    structure: Structure,
+) -> None:
+    """Refuse a merge outside a family's domain, naming the factor, the component and the posteriors to blame."""
+    for name, family in structure.families.items():
+        outside = np.flatnonzero(~family.contains_sum(structure.prior[name], family.rows(totals[name])))
+        if len(outside):
+            guilty = blame(posteriors, assignments, structure, name, int(outside[0]))
+            raise OutOfDomain(
+                f"The merge leaves the domain of {family.name} in '{name}', component {outside[0]}: posterior "
+                f"{', '.join(map(str, guilty))} is less certain there than the prior, so the sum is not a proper "
+                "distribution. Leave it out, or fit it again with the shared prior."
+            )
+
+
+def blame(
+    posteriors: Sequence[Posterior],
+    assignments: Sequence[Mapping[CoupledSet, Assignment]],
+    structure: Structure,
+    name: str,
+    slot: int,
+) -> list[int]:
+    """The posteriors whose contribution to a slot, were it everybody's, would leave the domain.
+
+    Domains are convex and the total is the average of λ0 + N c_i, so there is always at least one.
+    """
+    rows = np.array([row_in(*pair, structure, name, slot) for pair in zip(posteriors, assignments, strict=True)])
+    extreme = structure.prior[name][slot] + len(rows) * rows
+    return [int(site) for site in np.flatnonzero(~structure.families[name].contains_rows(extreme))]
+
+
+def row_in(
+    posterior: Posterior, assignment: Mapping[CoupledSet, Assignment], structure: Structure, name: str, slot: int
+) -> Array:
+    """What a posterior has put into a slot."""
+    sums = AssignedSums(structure)
+    sums.add(posterior, assignment)
+    row = structure.families[name].rows(sums.contributions()[name]).taken(np.array([slot]))
+    return np.asarray(row.written_out()[0])

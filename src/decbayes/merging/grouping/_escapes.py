@@ -1,0 +1,145 @@
+"""Moves of whole slots: split one and join two others where that gains; join what the evidence does not part."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from scipy.special import entr
+
+from decbayes.families import Array
+from decbayes.families.matrices import Indices
+from decbayes.merging.base.components import Components
+from decbayes.merging.grouping.number import crowding
+from decbayes.merging.grouping.search import LEAST_GAIN, Search
+
+# Slots that lose more than so many times what noise would are not one thing, whatever a Bayes factor says: of many
+# parameters its price is so high that it joins what plainly differs.
+MOST_NOISE = 1.0
+# So many splits, best first, are tried before a search gives up.
+TRIED = 3
+
+
+class Escaping(Protocol):
+    """What escapes need of a search, on the processor or elsewhere."""
+
+    components: Components
+    count: int
+    labels: Indices
+
+    def restart(self, labels: Indices) -> None: ...
+    def moves(self) -> float: ...
+    def value(self) -> float: ...
+    def join_losses(self) -> Array: ...
+    def halves(self, groups: Sequence[Indices]) -> list[tuple[Indices, float]]: ...
+
+
+def escape(search: Escaping, most: int) -> None:
+    """Split a slot and join two others, then move on, for as long as that gains; at most so many times."""
+    value = search.value()
+    known: dict[bytes, tuple[Indices, float]] = {}
+    threshold = LEAST_GAIN * float(search.components.evidence.sum())
+    for _ in range(most):
+        labels = search.labels.copy()
+        if not any(improves(search, proposal, value + threshold) for proposal in proposals(search, known, threshold)):
+            search.restart(labels)
+            return
+        value = search.value()
+
+
+def improves(search: Escaping, labels: Indices, value: float) -> bool:
+    """Whether a search from these labels ends above the value; it is left there in any case."""
+    search.restart(labels)
+    return search.moves() > value
+
+
+def proposals(search: Escaping, known: dict[bytes, tuple[Indices, float]], threshold: float) -> list[Indices]:
+    """Labels after splitting one slot and joining the two others that lose least, most promising first."""
+    losses, found = search.join_losses(), []
+    groups = {slot: np.flatnonzero(search.labels == slot) for slot in range(search.count if search.count > 2 else 0)}
+    new = [members for members in groups.values() if len(members) > 1 and members.tobytes() not in known]
+    known.update(zip((members.tobytes() for members in new), search.halves(new), strict=True))
+    for slot, members in groups.items():
+        if len(members) < 2:
+            continue
+        half, gain = known[members.tobytes()]
+        others = losses.copy()
+        others[slot, :] = others[:, slot] = np.inf
+        first, second = sorted(np.unravel_index(np.argmin(others), others.shape))
+        found.append((gain - float(others[first, second]), slot, members[half == 1], int(first), int(second)))
+    found.sort(key=lambda option: (-option[0], option[1]))
+    promising = [option for option in found[:TRIED] if option[0] > threshold]
+    return [relabelled(search.labels, moved, first, second) for _, _, moved, first, second in promising]
+
+
+def relabelled(labels: Indices, moved: Indices, first: int, second: int) -> Indices:
+    """Slot `second` joins `first`, and makes room for the half that moves."""
+    after = np.where(labels == second, first, labels)
+    after[moved] = second
+    return after
+
+
+def vacate(search: Search) -> None:
+    """Join slots for as long as the evidence is against telling two of them apart; what is left over stays empty.
+
+    A fit of all data leaves a component at the prior if there is nothing for it to explain. Two slots are joined if the
+    Bayes factor is for it: that of their parameters, and that of their weights, less what overlap takes from those. And
+    if what they lose by it could be noise.
+    """
+    while True:
+        factors = np.where(search.join_losses() <= MOST_NOISE * noise(search), bayes_factors(search), -np.inf)
+        if not factors.max(initial=-np.inf) > 0.0:
+            return
+        first, second = sorted(np.unravel_index(np.argmax(factors), factors.shape))
+        search.restart(np.where(search.labels == second, first, search.labels))
+
+
+def bayes_factors(search: Search) -> Array:
+    """(slots, slots): log evidence for joining two filled slots; −∞ where there is nothing to join."""
+    components, count = search.components, search.count
+    held = components.joined(search.labels, count)
+    first, second = np.triu_indices(count, 1)
+    factors = np.full((count, count), -np.inf)
+    for_joining = weight_evidence(search, held.evidence, first, second)
+    for factor, rows in zip(held.factors, held.rows, strict=True):
+        prior, added = factor.prior[:1], rows.written_out()
+        terms, empty = factor.family.row_terms(prior + added), factor.family.row_terms(prior)[0]
+        joined = factor.family.row_terms(prior + added[first] + added[second])
+        for_joining = for_joining + joined + empty - terms[first] - terms[second]
+    filled = (held.evidence[first] > 0.0) & (held.evidence[second] > 0.0)
+    factors[first[filled], second[filled]] = for_joining[filled]
+    return factors
+
+
+def noise(search: Search) -> Array:
+    """(slots, slots): what a join would lose if the two were one thing, cut in two the best of all ways."""
+    members = np.bincount(search.labels, minlength=search.count)
+    freedom = search.freedom(np.arange(search.count))
+    parameters = np.minimum(freedom[:, None], freedom)
+    return np.asarray(0.5 * parameters * crowding(members[:, None] + members, parameters))
+
+
+def weight_evidence(search: Search, evidence: Array, first: Indices, second: Indices) -> Array:
+    """What one weight in the place of two is worth: the entropy of who belongs where, less what overlap leaves open."""
+    total = np.maximum(evidence[first] + evidence[second], 1e-300)
+    shares = np.array([evidence[first], evidence[second]]) / total
+    distance = 0.5 * np.maximum(loss_per_pair(search, evidence, first, second), 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        doubt = shares * np.log1p(shares[::-1] / shares * np.exp(-distance))
+    return np.asarray(total * np.maximum(entr(shares).sum(axis=0) - np.nan_to_num(doubt).sum(axis=0), 0.0))
+
+
+def loss_per_pair(search: Search, evidence: Array, first: Indices, second: Indices) -> Array:
+    """What joining one observation of each slot loses: half of it is Bhattacharyya's distance for known variances."""
+    weights = 1.0 / np.maximum(evidence, 1e-300)
+    held = search.components.joined(search.labels, search.count)
+    lost = np.zeros(len(first))
+    for factor, rows, base in zip(held.factors, held.rows, search.bases, strict=True):
+        one = rows.written_out() * weights[:, None]
+        peaks = [factor.family.peak(part, size, base) for part, size in pairs(one, first, second)]
+        lost += peaks[0] + peaks[1] - peaks[2]
+    return lost
+
+
+def pairs(one: Array, first: Indices, second: Indices) -> list[tuple[Array, Array]]:
+    ones = np.ones(len(first))
+    return [(one[first], ones), (one[second], ones), (one[first] + one[second], 2.0 * ones)]

@@ -1,0 +1,1 @@
+"""The same searches on a GPU."""

@@ -1,0 +1,124 @@
+"""Counts of topics divided among slots on a GPU: the same passes as `division` has."""
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from decbayes.families.matrices import Indices
+from decbayes.families.rows import SparseRows
+from decbayes.kernels.cuda.device import Device
+from decbayes.merging.base.division import FLOOR, GAIN, KEPT, WORDS, Division, known_before, pruned, sparse_contents
+from decbayes.merging.base.problem import Problem
+from decbayes.symmetry import identity
+
+State = tuple[Any, Any]
+"""Shares (components, slots) and profiles (columns, slots), on the GPU."""
+
+KERNELS, ROW_THREADS, COLUMN_THREADS, WARP = "division.cu", 128, 256, 32
+
+
+def divided(device: Device, problem: Problem, labels: tuple[Indices, ...], passes: int) -> Division | None:
+    """As `division.divided` does it, and what the slots receive of all sites together."""
+    xp, slots = device.xp, problem.components
+    first, *others = sparse_contents(problem)
+    rows = first.followed_by(others)
+    counts, prior = GpuCounts(device, rows), xp.asarray(known_before(problem))
+    whole = xp.eye(slots)[xp.asarray(np.concatenate(labels))]
+    undivided = normalised(counts.divided(whole, xp.ones_like(prior)).columns + prior, axis=0)
+    shares, profiles = climbed(counts, prior, (KEPT * whole + (1.0 - KEPT) / slots, undivided), passes)
+    shares = pruned(shares)
+    found = counts.divided(shares, profiles)
+    gains = found.likelihoods - counts.divided(whole, undivided).likelihoods
+    telling = xp.asarray(rows.stops - rows.starts >= WORDS * slots) | (gains > GAIN * (slots - 1))
+    if not (float(gains.sum()) > 0.0 and bool(telling.any())):
+        return None
+    if not bool(telling.all()):
+        shares = xp.where(telling[:, None], shares, whole)
+        found = counts.divided(shares, profiles)
+    there, ends = map(device.to_host, (shares, profiles, found.columns)), np.cumsum([len(own) for own in labels])[:-1]
+    own, frequencies, received = there
+    return Division(tuple(np.split(own, ends)), frequencies, identity(slots), received=received)
+
+
+def climbed(counts: "GpuCounts", prior: Any, start: State, passes: int) -> State:
+    """Shares and profiles after so many passes, as `division.climbed` leads them on."""
+    reached = given = start
+    for step in range(passes):
+        before, found = reached, counts.divided(*given)
+        reached = normalised(found.rows, axis=1, otherwise=given[0]), normalised(found.columns + prior, axis=0)
+        given = reached if step == 0 else tuple(led_on(reached[i], before[i], axis=1 - i) for i in range(2))
+    return reached
+
+
+def normalised(values: Any, *, axis: int, otherwise: Any = 0.0) -> Any:
+    """Values by their sum over an axis; something else where it is zero."""
+    sums = values.sum(axis=axis, keepdims=True)
+    filled = sums > 0.0
+    return np.where(filled, values / np.where(filled, sums, 1.0), otherwise)
+
+
+def led_on(reached: Any, before: Any, *, axis: int) -> Any:
+    """Where two points lead, as the kernel `lead_on` says it."""
+    ratio = np.maximum(reached, FLOOR) / np.maximum(before, FLOOR)
+    return normalised(np.maximum(reached * ratio / np.sqrt(np.sqrt(np.sqrt(ratio))), FLOOR), axis=axis)
+
+
+class Divided(NamedTuple):
+    """What the slots receive of each row (rows, slots) and of each column, and how well each row is explained."""
+
+    rows: Any
+    columns: Any
+    likelihoods: Any
+
+
+class GpuCounts:
+    """Counts of all components on the GPU, by row and by column."""
+
+    def __init__(self, device: Device, rows: SparseRows) -> None:
+        self._device, self._xp, self._sparse = device, device.xp, rows
+        self._rows = tuple(self._xp.asarray(part) for part in rows.parts)
+
+    @cached_property
+    def _by_column(self) -> tuple[Any, Any, Any]:
+        """Where each column's entries begin, the entries, and their rows."""
+        xp, (_, _, indices, _), sparse = self._xp, self._rows, self._sparse
+        entries = xp.argsort(indices, kind="stable").astype(np.int32)
+        owners = np.repeat(np.arange(sparse.count, dtype=np.int32), sparse.stops - sparse.starts)
+        ends = xp.zeros(sparse.width + 1, dtype=np.int32)
+        ends[1:] = xp.cumsum(xp.bincount(indices, minlength=sparse.width))
+        return ends, entries, xp.asarray(owners)[entries]
+
+    def divided(self, shares: Any, profiles: Any) -> Divided:
+        """Counts in proportion to shares (rows, slots) times profiles (columns, slots)."""
+        xp, (count, slots), width = self._xp, shares.shape, self._sparse.width
+        scales, received = xp.empty(self._sparse.size), xp.empty((count, slots))
+        total, likelihoods = xp.empty((width, slots)), xp.empty(count)
+        self._device.launch(
+            KERNELS,
+            "divide_rows",
+            count,
+            ROW_THREADS,
+            *self._rows,
+            shares,
+            profiles,
+            scales,
+            received,
+            likelihoods,
+            shared_bytes=8 * slots * ROW_THREADS // WARP,
+            SLOTS=slots,
+        )
+        self._device.launch(
+            KERNELS,
+            "divide_columns",
+            -(-width * WARP // COLUMN_THREADS),
+            COLUMN_THREADS,
+            *self._by_column,
+            np.int32(width),
+            shares,
+            profiles,
+            scales,
+            total,
+            SLOTS=slots,
+        )
+        return Divided(received, total, likelihoods)

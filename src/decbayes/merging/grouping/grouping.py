@@ -1,0 +1,233 @@
+"""Alignment of sites that differ: any component into any slot, several of one site into the same."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from decbayes.arguments import check_whole
+from decbayes.devices import device_for
+from decbayes.families import Array
+from decbayes.families.groups import Groups
+from decbayes.families.matrices import Indices
+from decbayes.kernels.cuda.device import Device
+from decbayes.merging.base.components import (
+    LEAST_EVIDENCE,
+    Components,
+    bases,
+    chunks,
+    earlier_components,
+    prior_components,
+    sites_of,
+)
+from decbayes.merging.base.division import SITES_AT_A_TIME, Division, divided, divisible
+from decbayes.merging.base.problem import Problem, Slots, Solution
+from decbayes.merging.grouping._escapes import escape, vacate
+from decbayes.merging.grouping.inherited_ids import homes
+from decbayes.merging.grouping.joins import grown_labels
+from decbayes.merging.grouping.search import Search, begin_at, empty_slots
+
+# Components without evidence, or with less than this share of the median, are placed when all others are.
+LEAST_SHARE = 0.01
+# Entries of a sparse row that the first tree looks at. Moves look at all of them.
+SHORT = 100
+# Numbers in all rows together (about 300 MB), and components, beyond which sites are taken some at a time, in so many
+# rounds: a few thousand components are searched as a whole, more would take too long.
+MOST_LOADED, MOST_SEARCHED, ROUNDS = 1 << 24, 5_000, 4
+# Numbers that all gains take together from which on a GPU is worth its launches.
+LARGE = 1_000_000
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Put components together that say the same, whichever sites they come from.
+
+        maximise Σ_k F(S_k),   F(S) = the log-likelihood of a group's data at its best parameters
+
+    Begins with a tree that joins what loses least, then moves single components while that gains, then splits and joins
+    slots (at most `escapes` times). Counts of topics are divided among slots column by column in so many `passes`,
+    because a topic that a small site has found may be a mixture of two; 0 keeps components whole.
+    """
+
+    escapes: int = 20
+    passes: int = 12
+
+    one_to_one: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_whole(0, escapes=self.escapes, passes=self.passes)
+
+    def solve(self, problem: Problem) -> Solution:
+        # Decided by size alone: files and memory must give the same result.
+        large = is_large(problem)
+        problem = problem if large else problem.loaded()
+        device = None if large else device_of(problem)
+        labels = streamed_labels(problem) if large else self._labels(problem, device)
+        sites = split(labels, [contents[0].count for contents in problem.contents])
+        return Solution(sites, (), "none", self._division(problem, sites, large, device))
+
+    def _division(self, problem: Problem, sites: Slots, large: bool, device: Device | None) -> Division | None:
+        if not self.passes or not divisible(problem):
+            return None
+        if device is None:
+            return divided(problem, sites, self.passes, SITES_AT_A_TIME if large else problem.sites)
+        from decbayes.merging.grouping.cuda.division import divided as divided_there
+
+        return divided_there(device, problem, sites, self.passes)
+
+    def _labels(self, problem: Problem, device: Device | None) -> Indices:
+        count, components = problem.components, Components.of(problem.factors, problem.contents)
+        base = bases(components.factors, float(components.evidence.sum()), count)
+        if not problem.exchangeable:
+            return anchored_labels(problem, components, [0.0 * each for each in base])
+        main = np.flatnonzero(components.evidence > least_evidence(components.evidence))
+        labels, home = np.full(len(components), -1, dtype=np.intp), homes_of(problem, components)
+        if len(main):
+            own = None if home is None else home[main]
+            labels[main] = self._searched(problem, components.taken(main), base, sites_of(problem)[main], own, device)
+        return attached(components, labels, base, count)
+
+    def _searched(
+        self,
+        problem: Problem,
+        components: Components,
+        base: Sequence[Array],
+        sites: Indices,
+        home: Indices | None,
+        device: Device | None,
+    ) -> Indices:
+        count, anchors = problem.components, earlier_components(problem)
+        fixed = problem.since is not None or home is not None
+        if device is not None and not fixed and len(components) > count:
+            from decbayes.merging.grouping.cuda.grouping import fits, searched
+
+            if fits(device, components, count, short=SHORT):
+                return searched(device, components, count, short=SHORT, escapes=self.escapes, announce=problem.announce)
+        start = home if home is not None else start_labels(problem, components, base, count)
+        search = Search(components, start, base, count, anchors, home)
+        if anchors is not None:
+            begin_at(search, anchors.evidence, sites)
+        elif home is not None:
+            begin_at(search, np.bincount(home[home >= 0], minlength=count).astype(float), sites)
+        if fixed or len(components) > count:
+            search.moves(announce=problem.announce)
+            escape(search, self.escapes)
+        if not countable(problem):
+            vacate(search)
+        return search.labels
+
+
+def is_large(problem: Problem) -> bool:
+    """Whether there are more components, or more numbers in them, than are looked at together; read no further.
+
+    What starts from a prior's or an earlier merge's slots is quick, and is always looked at as a whole.
+    """
+    if not problem.exchangeable or problem.since is not None:
+        return False
+    components, numbers = 0, 0
+    for contents in problem.contents:
+        components, numbers = components + contents[0].count, numbers + sum(rows.size for rows in contents)
+        if numbers > MOST_LOADED or (components > MOST_SEARCHED and countable(problem)):
+            return True
+    return False
+
+
+def device_of(problem: Problem) -> Device | None:
+    """The GPU, if one is used, where components are counts, and many; not for what follows an earlier merge."""
+    if problem.since is not None or len(problem.factors) > 1 or not countable(problem):
+        return None
+    if problem.evaluations(most=LARGE) < LARGE:
+        return None
+    return device_for()
+
+
+def countable(problem: Problem) -> bool:
+    """Whether components are counts, of which every slot takes some; clusters may leave slots empty (`vacate`)."""
+    return all(factor.family.countable for factor in problem.factors)
+
+
+def anchored_labels(problem: Problem, components: Components, base: Sequence[Array]) -> Indices:
+    """Each component to the slot whose prior it fits, then moves: slots that a prior tells apart keep their places."""
+    nowhere = np.full(len(components), -1, dtype=np.intp)
+    search = Search(components, nowhere, base, problem.components, prior_components(problem.factors))
+    search.restart(search.gains(np.arange(len(components))).argmax(axis=1))
+    search.moves(announce=problem.announce)
+    return search.labels
+
+
+def start_labels(problem: Problem, components: Components, base: Sequence[Array], count: int) -> Indices:
+    """The groups of a tree; nowhere if they are to begin at an earlier merge."""
+    if problem.since is not None:
+        return np.full(len(components), -1, dtype=np.intp)
+    if len(components) <= count:
+        return np.arange(len(components), dtype=np.intp)
+    return grown_labels(components.shortened(SHORT), base, count)
+
+
+def homes_of(problem: Problem, components: Components) -> Indices | None:
+    """The slots that components belong to by their ids; an earlier merge says it better."""
+    if problem.since is not None or not any(problem.ids):
+        return None
+    sizes = [contents[0].count for contents in problem.contents]
+    return homes(problem.ids, sizes, components.evidence, problem.components)
+
+
+def attached(components: Components, labels: Indices, base: Sequence[Array], count: int) -> Indices:
+    """Components without a slot go where they gain most; those that say nothing into the first one."""
+    left = np.flatnonzero(labels < 0)
+    if len(left):
+        search = Search(components, labels, base, count)
+        labels[left] = search.gains(left).argmax(axis=1)
+    return labels
+
+
+def least_evidence(evidence: Array) -> float:
+    positive = evidence[evidence > 0.0]
+    return min(LEAST_EVIDENCE, LEAST_SHARE * float(np.median(positive))) if len(positive) else 0.0
+
+
+def split(labels: Indices, sizes: Sequence[int]) -> tuple[Indices, ...]:
+    """Labels of all components, site by site."""
+    return tuple(np.split(labels, np.cumsum(sizes)[:-1]))
+
+
+def streamed_labels(problem: Problem) -> Indices:
+    """For more components than memory holds: a tree of blocks, then rounds of moves over one block at a time."""
+    labels, base = block_labels(problem)
+    for _ in range(ROUNDS):
+        slots = filled_slots(problem, labels, base)
+        for span, components in chunks(problem, SITES_AT_A_TIME):
+            search = Search.among(components, labels[span], slots)
+            search.sweep()
+            labels[span] = search.labels
+            problem.announce()
+    return labels
+
+
+def block_labels(problem: Problem) -> tuple[Indices, list[Array]]:
+    """Groups of each block's components, and groups of those."""
+    count = problem.components
+    found: list[Indices] = []
+    parts: list[Components] = []
+    for _, components in chunks(problem, SITES_AT_A_TIME):
+        short = components.shortened(SHORT)
+        base = bases(components.factors, float(components.evidence.sum()), count)
+        own = grown_labels(short, base, count)
+        found.append(own + sum(len(part) for part in parts))
+        parts.append(short.joined(own, int(own.max()) + 1).shortened(SHORT))
+        problem.announce()
+    blocks = parts[0].followed_by(parts[1:])
+    base = bases(blocks.factors, float(blocks.evidence.sum()), count)
+    return grown_labels(blocks, base, count)[np.concatenate(found)], base
+
+
+def filled_slots(problem: Problem, labels: Indices, base: Sequence[Array]) -> list[Groups]:
+    slots: list[Groups] = []
+    for span, components in chunks(problem, SITES_AT_A_TIME):
+        slots = slots or empty_slots(components.factors, base, problem.components)
+        for groups, rows in zip(slots, components.rows, strict=True):
+            groups.fill(rows, labels[span], components.evidence)
+    for groups in slots:
+        groups.update()
+    return slots

@@ -1,0 +1,51 @@
+"""Ids that sites' components have already: they pull components together, and each slot inherits one."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from decbayes.families import Array
+from decbayes.families.matrices import Indices
+from decbayes.merging.base.problem import best_permutation
+
+Ids = Sequence[Sequence[str]]
+"""For each site the ids of its components; none at all, or one for each, empty where a component has none."""
+
+
+def homes(ids: Ids, sizes: Sequence[int], evidence: Array, count: int) -> Indices | None:
+    """The slot that each component belongs to by its id, −1 for none; None where ids do not say enough.
+
+    Slots are for the ids with most evidence, of those that several sites use. Before sites agree on ids there are few
+    of these, and components are grouped as if they had none.
+    """
+    names = listed(ids, sizes)
+    known, place = np.unique(names, return_inverse=True)
+    uses = np.unique(np.column_stack([place, np.repeat(np.arange(len(sizes)), sizes)]), axis=0)
+    common = (np.bincount(uses[:, 0], minlength=len(known)) > 1) & (known != "")
+    held = np.where(common, np.bincount(place, evidence, minlength=len(known)), 0.0)
+    if held.sum() < 0.5 * evidence.sum() or not common.any():
+        return None
+    most = np.argsort(-held, kind="stable")[: min(count, int(common.sum()))]
+    slots = np.full(len(known), -1, dtype=np.intp)
+    slots[most] = np.arange(len(most))
+    return slots[place]
+
+
+def inherited(ids: Ids, slots: Sequence[Indices], evidence: Array, count: int) -> tuple[str, ...]:
+    """The id of each slot: that of most of its evidence, each given once; empty where there is none left."""
+    names = listed(ids, [len(own) for own in slots])
+    known, place = np.unique(names, return_inverse=True)
+    votes = np.zeros((count, len(known)))
+    np.add.at(votes, (np.concatenate(slots), place), np.where(names == "", 0.0, evidence))
+    # Of each slot as many ids as there are slots can matter: the others may take all but one of them.
+    likely = np.unique(np.argsort(-votes, axis=1, kind="stable")[:, :count])
+    square = np.zeros((max(count, len(likely)),) * 2)
+    square[:count, : len(likely)] = votes[:, likely]
+    chosen = best_permutation(square)[:count]
+    won = square[np.arange(count), chosen] > 0.0
+    return tuple(str(known[likely[k]]) if real else "" for k, real in zip(chosen, won, strict=True))
+
+
+def listed(ids: Ids, sizes: Sequence[int]) -> np.ndarray:
+    """One id for each component of all sites, one site after another."""
+    return np.array([name for own, size in zip(ids, sizes, strict=True) for name in (own or [""] * size)], dtype=object)

@@ -1,0 +1,279 @@
+"""Any component into any slot: single moves for as long as one gains, and larger ones out of poor optima.
+
+Σ_k F(S_k) is what the slots know (see `families.groups`). It never falls. Components come in an order that depends on
+their contents alone, so that the result does, too.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.families import Array
+from decbayes.families.groups import Groups
+from decbayes.families.matrices import Indices
+from decbayes.merging.base.components import Components
+from decbayes.merging.base.problem import Factor
+
+# Nats per observation: components that fit their slots better than any other by more than this are visited less often.
+SURE = 0.05
+# Nats per observation that a component must gain to leave the slot that its id is of: names should not follow noise.
+STAYS = 0.2
+# Nats per observation that a move must gain: far above rounding, far below anything that matters.
+LEAST_GAIN = 1e-9
+# Full sweeps, and sweeps over unsure components between two of them. Moves gain, so they end by themselves.
+MOST_SWEEPS, ASIDES = 50, 20
+# Components whose gains are computed together; one that would move is looked at again by itself.
+BLOCK = 64
+
+Announce = Callable[[], None]
+
+
+class Search:
+    """Who is in which slot, what the slots know, and what each component would gain elsewhere.
+
+    Gains are kept from visit to visit: a slot is evaluated again only after it has changed.
+    """
+
+    def __init__(
+        self,
+        components: Components,
+        labels: Indices,
+        bases: Sequence[Array],
+        count: int,
+        anchors: Components | None = None,
+        homes: Indices | None = None,
+    ) -> None:
+        """`anchors` are one more component for each slot, which stay there; `homes` slots that components prefer."""
+        self.components, self.count, self.bases, self.anchors, self.homes = components, count, bases, anchors, homes
+        self.slots = empty_slots(components.factors, bases, count)
+        self.restart(labels)
+
+    @classmethod
+    def among(cls, components: Components, labels: Indices, slots: list[Groups]) -> "Search":
+        """A search for some of the components that are in these slots already; the others stay where they are."""
+        search = cls.__new__(cls)
+        search.components, search.count, search.slots = components, len(slots[0].values()), slots
+        search.anchors = search.homes = None
+        search._begin(labels)
+        return search
+
+    def restart(self, labels: Indices) -> None:
+        """Put the components where the labels say; below zero is nowhere."""
+        self._begin(labels)
+        self.refill()
+
+    def _begin(self, labels: Indices) -> None:
+        self.labels = np.array(labels, dtype=np.intp)
+        self._gains = np.zeros((len(labels), self.count))
+        self._seen = np.full((len(labels), self.count), -1, dtype=np.int64)
+        self._versions = np.zeros(self.count, dtype=np.int64)
+        self._sureness = np.full(len(labels), -np.inf)
+
+    def refill(self) -> None:
+        """Sum the slots anew: adding and subtracting accumulates rounding."""
+        for factor, groups in enumerate(self.slots):
+            groups.clear()
+            if self.anchors is not None:
+                groups.fill(self.anchors.rows[factor], np.arange(self.count), self.anchors.evidence)
+            groups.fill(self.components.rows[factor], self.labels, self.components.evidence)
+            groups.update()
+
+    def value(self) -> float:
+        """Σ_k F(S_k), and what components gain that are at home."""
+        known = float(sum(groups.values().sum() for groups in self.slots))
+        at_home = 0.0 if self.homes is None else float(self.components.evidence[self.labels == self.homes].sum())
+        return known + STAYS * at_home
+
+    def gains(self, chosen: Indices) -> Array:
+        """(chosen, slots): what each slot gains from a component, or has gained from one that it holds."""
+        stale = self._seen[chosen] != self._versions
+        if stale.any():
+            held, evidence = self.labels[chosen], self.components.evidence
+            pairs = zip(self.slots, self.components.rows, strict=True)
+            fresh = np.asarray(sum(groups.gains(rows, chosen, held, evidence, stale) for groups, rows in pairs))
+            if self.homes is not None:
+                fresh = fresh + STAYS * evidence[chosen, None] * (self.homes[chosen, None] == np.arange(self.count))
+            self._gains[chosen] = np.where(stale, fresh, self._gains[chosen])
+            self._seen[chosen] = self._versions
+        return self._gains[chosen]
+
+    def moves(self, most: int = MOST_SWEEPS, announce: Announce | None = None) -> float:
+        """Single moves until none gains, or for so many full sweeps; returns Σ_k F(S_k)."""
+        for _ in range(most):
+            moved = self.sweep()
+            if announce is not None:
+                announce()
+            if not moved:
+                break
+            for _ in range(ASIDES):
+                if not self.sweep(SURE):
+                    break
+            self.refill()
+        return self.value()
+
+    def join_losses(self) -> Array:
+        """(slots, slots): what joining two slots loses; infinite on the diagonal."""
+        losses = np.asarray(sum(groups.join_losses() for groups in self.slots), dtype=np.float64)
+        np.fill_diagonal(losses, np.inf)
+        return losses
+
+    def join(self, kept: int, absorbed: int) -> None:
+        """Slot `absorbed` goes into slot `kept`; the last slot takes its place, and there is one less."""
+        last = self.count - 1
+        for groups in self.slots:
+            groups.join(kept, absorbed)
+        self.labels[self.labels == absorbed] = kept
+        self.labels[self.labels == last] = absorbed
+        self._versions[kept] += 1
+        for state in (self._gains, self._seen):
+            state[:, absorbed] = state[:, last]
+        self._versions[absorbed] = self._versions[last]
+        self._gains, self._seen = self._gains[:, :last].copy(), self._seen[:, :last].copy()
+        self._versions, self.count = self._versions[:last].copy(), last
+        self._sureness[:] = -np.inf
+
+    def freedom(self, slots: Indices) -> Array:
+        """How many parameters the data in these slots are about."""
+        return np.maximum(sum(groups.freedom(slots) for groups in self.slots), 1.0)
+
+    def alone(self) -> Array:
+        """F of each component by itself."""
+        pairs = zip(self.slots, self.components.rows, strict=True)
+        return np.asarray(sum(groups.alone(rows, self.components.evidence) for groups, rows in pairs))
+
+    def lost(self) -> Array:
+        """What each component loses by sharing its slot."""
+        everyone = np.arange(len(self.components))
+        return np.asarray(self.alone() - self.gains(everyone)[everyone, self.labels])
+
+    def margins(self) -> Array:
+        """What each component would lose in the next best slot; infinite where there is no other.
+
+        An empty slot is none: alone a component loses nothing, and that slots were left empty says that the evidence is
+        against it.
+        """
+        everyone, slots = np.arange(len(self.components)), np.arange(self.count)
+        gains = self.gains(everyone)
+        held = np.bincount(self.labels, self.components.evidence, minlength=self.count)
+        filled = (held > 0.0) | (self.anchors is not None)
+        others = np.where(filled & (slots != self.labels[:, None]), gains, -np.inf)
+        return np.asarray(np.maximum(gains[everyone, self.labels] - others.max(axis=1), 0.0))
+
+    def halves(self, groups: Sequence[Indices]) -> list[tuple[Indices, float]]:
+        """The members of each slot in two, and what that gains."""
+        return [self._halved(members) for members in groups]
+
+    def _halved(self, members: Indices) -> tuple[Indices, float]:
+        """In two from the member that fits worst and the one farthest from it."""
+        part = self.components.taken(members)
+        everyone = np.arange(len(part))
+        one = Search(part, np.zeros(len(part), dtype=np.intp), self.bases, 1)
+        whole, alone = one.value(), one.alone()
+        worst = int(np.argmax(alone - one.gains(everyone)[:, 0]))
+        one.restart(np.where(everyone == worst, 0, -1))
+        apart = alone - one.gains(everyone)[:, 0]
+        apart[worst] = -np.inf
+        start = np.full(len(part), -1, dtype=np.intp)
+        start[worst], start[int(np.argmax(apart))] = 0, 1
+        two = Search(part, start, self.bases, 2)
+        return two.labels, two.moves() - whole
+
+    def sweep(self, below: float = np.inf) -> bool:
+        """Give every component that is not sure of its slot one chance to move; whether any did."""
+        order = self.components.order
+        waiting = order[self._sureness[order] < below]
+        moved = False
+        for first in range(0, len(waiting), BLOCK):
+            block = waiting[first : first + BLOCK]
+            gains = self.gains(block)
+            versions = self._versions.copy()
+            for place in np.flatnonzero(self._wishes(block, gains) | (versions != self._versions).any()):
+                moved |= self._visit(int(block[place]))
+            self._note_sureness(block, gains)
+        return moved
+
+    def _wishes(self, chosen: Indices, gains: Array) -> Array:
+        """Which components would gain by a move."""
+        held = self.labels[chosen]
+        own = np.where(held >= 0, gains[np.arange(len(chosen)), held], -np.inf)
+        return np.asarray(gains.max(axis=1) > own + LEAST_GAIN * self.components.evidence[chosen])
+
+    def _visit(self, component: int) -> bool:
+        """Move one component into its best slot, if that gains."""
+        chosen = np.array([component])
+        gains = self.gains(chosen)
+        if not self._wishes(chosen, gains)[0]:
+            return False
+        self.move(component, int(gains[0].argmax()))
+        return True
+
+    def move(self, component: int, slot: int) -> None:
+        before = int(self.labels[component])
+        for groups, rows in zip(self.slots, self.components.rows, strict=True):
+            groups.move(rows, component, before, slot, float(self.components.evidence[component]))
+        self.labels[component] = slot
+        for changed in (before, slot):
+            if changed >= 0:
+                self._versions[changed] += 1
+
+    def _note_sureness(self, block: Indices, gains: Array) -> None:
+        if self.count > 1:
+            best = np.partition(gains, self.count - 2, axis=1)[:, -2:]
+            self._sureness[block] = (best[:, 1] - best[:, 0]) / np.maximum(self.components.evidence[block], 1e-300)
+
+
+def empty_slots(factors: Sequence[Factor], bases: Sequence[Array], count: int) -> list[Groups]:
+    return [factor.family.groups(base, count) for factor, base in zip(factors, bases, strict=True)]
+
+
+# Components that are tried as the first of an empty slot.
+CANDIDATES = 10
+# Two sites have found something new if a component of each gains so many times the noise by leaving what is known for
+# the other's, and the first so many nats per observation: a known topic that was cut in two does not fit its halves.
+BORN, APART = 3.5, 0.5
+
+
+def begin_at(search: Search, filled: Array, sites: Indices) -> None:
+    """Empty slots begin with what is new; then each component goes to the slot that it gains most in."""
+    known = filled > 0.0
+    if not known.any():
+        search.restart(np.zeros(len(search.labels), dtype=np.intp))
+        known[0] = True
+    for slot in np.flatnonzero(~known).tolist():
+        search.move(found_apart(search, slot, known, sites)[0], slot)
+        known[slot] = True
+    search.restart(search.gains(np.arange(len(search.labels))).argmax(axis=1))
+
+
+def found_apart(search: Search, slot: int, known: NDArray[np.bool_], sites: Indices) -> tuple[int, float]:
+    """The component to begin an empty slot with, and what it and the first to follow it gain: the lesser of the two.
+
+    It is one of those that fit the known slots worst, and a component of another site gains by following it. What one
+    site has mixed up fits as badly, but nobody gains as much by following it.
+    """
+    everyone = np.arange(len(search.labels))
+    held = np.where(known, search.gains(everyone), -np.inf).max(axis=1)
+    lost, worth = search.alone() - held, []
+    far = lost > APART * search.components.evidence
+    worst = np.argsort(-lost, kind="stable")[:CANDIDATES]
+    for component in worst.tolist():
+        home = int(search.labels[component])
+        search.move(component, slot)
+        follow = np.where(sites != sites[component], search.gains(everyone)[:, slot] - held, -np.inf)
+        worth.append(min(float(lost[component]), float(follow.max())) if far[component] else 0.0)
+        search.move(component, home)
+    best = int(np.argmax(worth))
+    return int(worst[best]), worth[best]
+
+
+def births(search: Search, known: NDArray[np.bool_], sites: Indices, noise: float) -> int:
+    """How many of the slots that nobody knows are for something that two sites have found."""
+    empty, known = np.flatnonzero(~known).tolist(), known.copy()
+    for born, slot in enumerate(empty):
+        component, worth = found_apart(search, slot, known, sites)
+        if worth < BORN * noise:
+            return born
+        search.move(component, slot)
+        known[slot] = True
+    return len(empty)

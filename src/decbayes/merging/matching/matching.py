@@ -1,0 +1,162 @@
+"""Alignment by iterated maximum-weight bipartite matching (section 3.2 of the paper)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+
+from decbayes.arguments import check_whole, given
+from decbayes.families.rows import Rows
+from decbayes.merging.base.problem import Assignments, Problem, Solution, Solver
+from decbayes.merging.matching.placement import Placement, ShortRows, placed
+from decbayes.symmetry import identity, inverse
+from decbayes.workers import jobs
+
+# J rises in every sweep but the last, so sweeps end by themselves; this only bounds a pathological case.
+MOST_SWEEPS = 1000
+
+
+# Evaluations a sweep. Up to CHEAP (about 40 ms) a search is repeated without being asked to; from WORTH_A_WORKER on (a
+# few milliseconds) repetitions are handed to workers.
+CHEAP, CHEAP_RESTARTS = 8_000_000, 8
+WORTH_A_WORKER = 500_000
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Deassign a site, match its components to the slots, reassign; until no site changes.
+
+    Starts by adding the sites one at a time, those with the most data first. Each of the `restarts` takes another
+    random order; the best J is kept. By default there are eight in small problems, where they are cheap and one start
+    may end in a poor optimum, and none in large ones, where optima hardly differ. The same `seed` gives the same
+    result, whatever the number of workers. `sweeps` ends each search after that many rounds over all sites.
+    """
+
+    restarts: int | None = None
+    seed: int = 0
+    sweeps: int | None = None
+
+    def __post_init__(self) -> None:
+        check_whole(0, seed=self.seed, **given(restarts=self.restarts, sweeps=self.sweeps))
+
+    def solve(self, problem: Problem) -> Solution:
+        evaluations = problem.evaluations(most=CHEAP)
+        if evaluations <= CHEAP:
+            # Restarts would read the files again and again; and files and memory must give the same result.
+            problem = problem.loaded()
+        restarts = (CHEAP_RESTARTS if evaluations <= CHEAP else 0) if self.restarts is None else self.restarts
+        starts = [None, *range(0 if problem.solved_by_folding else restarts)]
+        if len(starts) == 1 or evaluations < WORTH_A_WORKER:
+            solutions = [self._solve(problem, start) for start in starts]
+        else:
+            tasks = (delayed(self._solve)(problem, start) for start in starts)
+            solutions = Parallel(n_jobs=jobs(), prefer="threads")(tasks)
+        return max(solutions, key=lambda solution: solution.objective[-1])
+
+    def _solve(self, problem: Problem, restart: int | None) -> Solution:
+        order = range(problem.sites)
+        if restart is not None:
+            order = np.random.default_rng([self.seed, restart]).permutation(problem.sites).tolist()
+        return improve(fold(problem, order), most_sweeps=self.sweeps)
+
+
+def fold(problem: Problem, order: Sequence[int]) -> Placement | ShortRows:
+    """Add sites to the prior one by one, each in the permutation that is best for those before it."""
+    placement = placed(problem)
+    placement.fold(order)
+    return placement
+
+
+def improve(placement: Placement | ShortRows, *, most_sweeps: int | None = None) -> Solution:
+    """Rematch sites in turn until each one's assignment is the best given all others, or for so many sweeps."""
+    problem = placement.problem
+    placement.refresh()
+    trace = [placement.objective()]
+    for _ in range(MOST_SWEEPS if most_sweeps is None else most_sweeps):
+        if not placement.rematch_all():
+            return Solution.permuted(
+                placement.assignments, tuple(trace), "global" if problem.solved_by_folding else "site"
+            )
+        placement.refresh()
+        trace.append(placement.objective())
+    return Solution.permuted(placement.assignments, tuple(trace), "none")
+
+
+# So many subtrees a worker even out the work among them.
+SUBTREES_A_WORKER = 2
+
+
+@dataclass(frozen=True)
+class Subtree:
+    """Some sites merged into one: the place of each site's components, and the merged rows, one matrix per factor."""
+
+    assignments: Assignments
+    merged: tuple[Rows, ...]
+
+
+@dataclass(frozen=True)
+class Hierarchical:
+    """Align groups of `fan_in` sites with `inner`, merge each group into one site, and so on to the root.
+
+    By default `inner` adds a group's sites one at a time: sweeps are better spent on the whole than on each group.
+    The tree's result is then polished by at most `polish` sweeps of flat matching (None: until no site changes). The
+    first few repair nearly all that the tree got wrong. Subtrees are aligned in parallel through joblib, each
+    depth first: a worker holds `fan_in` sites or merged groups per level, however many sites there are.
+    """
+
+    fan_in: int = 8
+    inner: Solver = field(default_factory=lambda: Matching(restarts=0, sweeps=0))
+    polish: int | None = 3
+
+    def __post_init__(self) -> None:
+        check_whole(2, fan_in=self.fan_in)
+        check_whole(0, **given(polish=self.polish))
+
+    def solve(self, problem: Problem) -> Solution:
+        return improve(placed(problem, self._tree(problem)), most_sweeps=self.polish)
+
+    def _tree(self, problem: Problem) -> Assignments:
+        size = self.fan_in
+        while size * self.fan_in < problem.sites / (SUBTREES_A_WORKER * effective_n_jobs(jobs())):
+            size *= self.fan_in
+        if problem.evaluations(most=WORTH_A_WORKER) < WORTH_A_WORKER:
+            subtrees = [self._subtree(part, size) for part in parts(problem, size)]
+        else:
+            tasks = (delayed(self._subtree)(part, size) for part in parts(problem, size))
+            subtrees = Parallel(n_jobs=jobs(), prefer="threads")(tasks)
+        while len(subtrees) > 1:
+            groups = [subtrees[first : first + self.fan_in] for first in range(0, len(subtrees), self.fan_in)]
+            subtrees = [self._join(problem, group) for group in groups]
+        return subtrees[0].assignments
+
+    def _subtree(self, problem: Problem, size: int) -> Subtree:
+        """The sites merged into one; `size` is the power of `fan_in` that they fit in."""
+        if size == self.fan_in:
+            return merge_group(problem.loaded(), self.inner)
+        smaller = size // self.fan_in
+        return self._join(problem, [self._subtree(part, smaller) for part in parts(problem, smaller)])
+
+    def _join(self, problem: Problem, subtrees: Sequence[Subtree]) -> Subtree:
+        """One level up: each subtree is a site."""
+        joined = merge_group(replace(problem, contents=[subtree.merged for subtree in subtrees]), self.inner)
+        pairs = zip(subtrees, joined.assignments, strict=True)
+        return Subtree(np.concatenate([subtree.assignments[:, outer] for subtree, outer in pairs]), joined.merged)
+
+
+def parts(problem: Problem, size: int) -> list[Problem]:
+    """The problem cut into consecutive parts of so many sites."""
+    return [problem.part(slice(first, first + size)) for first in range(0, problem.sites, size)]
+
+
+def merge_group(problem: Problem, inner: Solver) -> Subtree:
+    """A handful of sites, aligned and added up."""
+    if problem.sites == 1:
+        return Subtree(identity(problem.components)[None], problem.contents[0])
+    assignments = np.array([inverse(slots) for slots in inner.solve(problem).slots])
+    totals = [np.zeros(factor.prior.shape) for factor in problem.factors]
+    for contents, permutation in zip(problem.contents, assignments, strict=True):
+        for total, rows in zip(totals, contents, strict=True):
+            rows.add_to(total, identity(problem.components), permutation)
+    pairs = zip(problem.factors, totals, strict=True)
+    return Subtree(assignments, tuple(factor.family.rows(total) for factor, total in pairs))

@@ -1,0 +1,231 @@
+"""Alignment where components have transitions among them: rows and columns move together, a quadratic assignment."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from decbayes.arguments import check_whole
+from decbayes.families import Array
+from decbayes.merging.base.problem import TOLERANCE, Optimality, Problem, Solution, best_permutation
+from decbayes.merging.matching._exhaustive import all_permutations
+from decbayes.merging.matching.placement import Placement
+from decbayes.symmetry import Permutation, identity
+
+MOST_SWEEPS = 100
+# Up to so many components all permutations are tried, which is quicker than a search.
+TRIED = 6
+# Up to so many components further random starts are cheap.
+FEW, RANDOM_STARTS = 16, 4
+# Pairs are exchanged in blocks of about this many numbers.
+BLOCK = 1 << 20
+
+every_permutation = cache(all_permutations)
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """Match sites in turn until none changes, by what components are like and by how they follow each other.
+
+        J(p) = Σ_k L[k, p_k] + Σ_kl lnΓ(R_kl + O_{p_k p_l})
+
+    R are the transitions of all other sites with the prior, O those of the site. Up to six components all permutations
+    are tried. Else each match starts from the best assignment without the second term, from that of Gilmore and Lawler,
+    from that around the current one and, for few components, from some at random; then pairs are exchanged while J
+    rises. Each of the `restarts` begins with the sites in another order.
+    """
+
+    restarts: int = 3
+    seed: int = 0
+
+    one_to_one: ClassVar[bool] = True
+    two_sided: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_whole(0, restarts=self.restarts, seed=self.seed)
+
+    def solve(self, problem: Problem) -> Solution:
+        problem = problem.loaded()
+        starts = [None, *range(0 if problem.solved_by_folding else self.restarts)]
+        return max((self._solve(problem, start) for start in starts), key=lambda solution: solution.objective[-1])
+
+    def _solve(self, problem: Problem, restart: int | None) -> Solution:
+        rng = np.random.default_rng([self.seed, 0 if restart is None else restart + 1])
+        order = range(problem.sites) if restart is None else rng.permutation(problem.sites).tolist()
+        chains = Chains(problem)
+        for site in order:
+            chains.rematch(site, rng)
+            problem.announce()
+        trace = [chains.objective()]
+        proven: Optimality = "none"
+        for _ in range(MOST_SWEEPS):
+            changed = [chains.rematch(site, rng) for site in range(problem.sites)]
+            if not any(changed):
+                proven = chains.proven()
+                break
+            trace.append(chains.objective())
+        return Solution.permuted(chains.placement.assignments, tuple(trace), proven)
+
+
+class Chains:
+    """Sites in their slots: a `Placement` of what components are like, and the sums of their transitions."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.placement = Placement(problem.one_sided)
+        places = [place for place, factor in enumerate(problem.factors) if factor.family.two_sided]
+        self.priors = [problem.factors[place].prior for place in places]
+        self.families = [problem.factors[place].family for place in places]
+        self.own = [[rows[place].written_out() for place in places] for rows in problem.contents]
+
+    def rematch(self, site: int, rng: np.random.Generator) -> bool:
+        """Give one site its best assignment against all others, as far as it is found; whether that changed it."""
+        current, match = self.placement.assignments[site].copy(), self.match(site)
+        placed = bool((current >= 0).all())
+        found = match.best(current if placed else None, rng)
+        if placed and match.value(found) <= match.value(current) + TOLERANCE * (1.0 + abs(match.value(current))):
+            return False
+        self.placement.place(site, found)
+        return True
+
+    def match(self, site: int) -> "Match":
+        """The site against all others."""
+        return Match(self.placement.gain(site), self._others(site), self.own[site])
+
+    def proven(self) -> Optimality:
+        """What is known once no site changes: a bound may show that none can be relabelled for the better."""
+        sites = range(self.placement.problem.sites)
+        if not all(self.match(site).proves(self.placement.assignments[site]) for site in sites):
+            return "swap"
+        return "global" if self.placement.problem.solved_by_folding else "site"
+
+    def objective(self) -> float:
+        """J of the set."""
+        self.placement.refresh()
+        sums = self._others(-1)
+        pairs = zip(self.families, sums, strict=True)
+        return self.placement.objective() + sum(family.log_partition(alpha - 1.0) for family, alpha in pairs)
+
+    def _others(self, site: int) -> list[Array]:
+        """α of each two-sided factor with everybody who is placed but one; summed anew, in one order."""
+        sums = [prior + 1.0 for prior in self.priors]
+        for other, assignment in enumerate(self.placement.assignments):
+            if other != site and (assignment >= 0).all():
+                for total, own in zip(sums, self.own[other], strict=True):
+                    total += own[np.ix_(assignment, assignment)]
+        return sums
+
+
+class Match:
+    """One site against all others: a linear gain, and transitions `rest` (α) and `own` (counts)."""
+
+    def __init__(self, gain: Array, rest: Sequence[Array], own: Sequence[Array]) -> None:
+        sums = [gammaln(r.sum(axis=1)[:, None] + o.sum(axis=1)[None, :]) for r, o in zip(rest, own, strict=True)]
+        self.linear = np.asarray(gain - np.sum(sums, axis=0))
+        self.pairs = list(zip(rest, own, strict=True))
+        self.slots = identity(len(gain))
+
+    def value(self, permutation: Permutation) -> float:
+        return float(self.values(permutation[None])[0])
+
+    def values(self, permutations: NDArray[np.intp]) -> Array:
+        """J, up to a constant, of each of some permutations."""
+        step = max(1, BLOCK // len(self.slots) ** 2)
+        return np.concatenate([self._values(permutations[at : at + step]) for at in range(0, len(permutations), step)])
+
+    def _values(self, permutations: NDArray[np.intp]) -> Array:
+        total = self.linear[self.slots, permutations].sum(axis=1)
+        for rest, own in self.pairs:
+            total = total + gammaln(rest + own[permutations[:, :, None], permutations[:, None, :]]).sum(axis=(1, 2))
+        return np.asarray(total)
+
+    def best(self, current: Permutation | None, rng: np.random.Generator) -> Permutation:
+        """The best permutation of a few components, and the best that is found of more."""
+        if len(self.slots) <= TRIED:
+            everything = every_permutation(len(self.slots))
+            return np.asarray(everything[self.values(everything).argmax()])
+        return self.searched(current, rng)
+
+    def searched(self, current: Permutation | None, rng: np.random.Generator) -> Permutation:
+        """The best that exchanges lead to, from all starts."""
+        return max((self.climbed(start) for start in self.starts(current, rng)), key=self.value)
+
+    def losses(self, permutation: Permutation, alike: NDArray[np.bool_]) -> Array:
+        """For each slot, what J loses when its component must go elsewhere; slots that are `alike` are one place.
+
+        Of a few components all permutations are tried, of more all exchanges of two.
+        """
+        few = len(self.slots) <= TRIED
+        candidates = every_permutation(len(self.slots)) if few else exchanges(permutation)
+        goes_to = np.argsort(candidates, axis=1)[:, permutation]
+        stays = (goes_to == self.slots) | (alike[goes_to] & alike)
+        reached = np.where(stays, -np.inf, self.values(candidates)[:, None])
+        return np.asarray(self.value(permutation) - reached.max(axis=0))
+
+    def bound(self) -> float:
+        """What no permutation's value exceeds (Gilmore and Lawler)."""
+        most = self.linear + self.bounds()
+        return float(most[self.slots, best_permutation(most)].sum())
+
+    def proves(self, permutation: Permutation) -> bool:
+        """Whether no other permutation is better, once `best` has been found."""
+        value = self.value(permutation)
+        return len(self.slots) <= TRIED or value >= self.bound() - TOLERANCE * (1.0 + abs(value))
+
+    def starts(self, current: Permutation | None, rng: np.random.Generator) -> list[Permutation]:
+        found = [best_permutation(self.linear), best_permutation(self.linear + self.bounds())]
+        if current is not None:
+            found += [current, best_permutation(self.linear + self.around(current))]
+        if len(self.slots) <= FEW:
+            found += [rng.permutation(len(self.slots)).astype(np.intp) for _ in range(RANDOM_STARTS)]
+        return list({permutation.tobytes(): permutation for permutation in found}.values())
+
+    def bounds(self) -> Array:
+        """(K, K): the most that transitions may add where slot k has component c (Gilmore and Lawler).
+
+        lnΓ is convex: sums are largest where the largest goes with the largest, so that sorting solves it.
+        """
+        total = np.zeros(self.linear.shape)
+        for rest, own in self.pairs:
+            apart = gammaln(np.diag(rest)[:, None] + np.diag(own)[None, :])
+            ranked = gammaln(off_diagonal(rest)[:, None, :] + off_diagonal(own)[None, :, :]).sum(axis=2)
+            total += apart + ranked
+        return total
+
+    def around(self, current: Permutation) -> Array:
+        """(K, K): what transitions add where slot k has component c and all others are as they are now."""
+        total = np.zeros(self.linear.shape)
+        for rest, own in self.pairs:
+            total += gammaln(rest[:, None, :] + own[:, current][None, :, :]).sum(axis=2)
+            total += gammaln(rest.T[:, None, :] + own.T[:, current][None, :, :]).sum(axis=2)
+        return total
+
+    def climbed(self, permutation: Permutation) -> Permutation:
+        """Exchange the pair that raises J most, until none does."""
+        value = self.value(permutation)
+        while len(permutation) > 1:
+            candidates = exchanges(permutation)
+            values = self.values(candidates)
+            best = int(values.argmax())
+            if not values[best] > value + TOLERANCE * (1.0 + abs(value)):
+                break
+            permutation, value = candidates[best], float(values[best])
+        return permutation
+
+
+def exchanges(permutation: Permutation) -> NDArray[np.intp]:
+    """(pairs, K): the permutation with two components exchanged, for each pair."""
+    first, second = np.triu_indices(len(permutation), 1)
+    rows, candidates = np.arange(len(first)), np.tile(permutation, (len(first), 1))
+    candidates[rows, first], candidates[rows, second] = permutation[second], permutation[first]
+    return candidates
+
+
+def off_diagonal(matrix: Array) -> Array:
+    """(K, K − 1): each row without its diagonal entry, in order of size."""
+    size = len(matrix)
+    others = matrix[~np.eye(size, dtype=np.bool_)].reshape(size, size - 1)
+    return np.sort(others, axis=1)

@@ -1,0 +1,134 @@
+"""Who has how much to do with a merge, and who disagrees with all others: nothing is decided here, people are told."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.families import Array, Family, dense
+from decbayes.merging.base.components import observed
+from decbayes.merging.base.problem import Factor
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure
+
+if TYPE_CHECKING:
+    from decbayes.merging.alignment import Alignment
+
+# In nats: less than this is hardly chance, though sites are many and slots more.
+DISAGREES = -10.0
+# A site stands out if so much of its evidence disagrees, and if that is so much more than is usual among the sites.
+MUCH, UNUSUAL = 0.1, 5.0
+# Honest sites are seldom so many times larger than the middle one.
+LARGE = 5.0
+# What is usual can be told from so many sites on.
+FEW = 4
+
+
+@dataclass(frozen=True)
+class Influence:
+    """Sites × slots: `evidence` is how many observations each has put there, `log_bayes_factor` the nats by which its
+    version and everybody else's are more likely of one thing than of two; 0 where one of them says nothing.
+
+    Slots are those of all coupled sets, one after another, then the rows of factors that belong to none.
+    """
+
+    evidence: Array
+    log_bayes_factor: Array
+
+    @cached_property
+    def share(self) -> Array:
+        """The share of all evidence that is each site's."""
+        own = self.evidence.sum(axis=1)
+        return per_observation(own, np.full(len(own), own.sum()))
+
+    @cached_property
+    def apart(self) -> Array:
+        """The share of each site's own evidence that speaks against everybody else's."""
+        own = self.evidence.sum(axis=1)
+        against = np.where(self.log_bayes_factor < DISAGREES, self.evidence, 0.0).sum(axis=1)
+        return per_observation(against, own)
+
+    @cached_property
+    def against(self) -> Array:
+        """Nats per observation that each site's evidence speaks against everybody else's."""
+        own = self.evidence.sum(axis=1)
+        nats = np.maximum(-self.log_bayes_factor, 0.0).sum(axis=1)
+        return per_observation(nats, own)
+
+    @cached_property
+    def large(self) -> NDArray[np.bool_]:
+        """Whose evidence is several times that of the middle site."""
+        own = self.evidence.sum(axis=1)
+        filled = own[own > 0]
+        return np.asarray(own > (LARGE * np.median(filled) if len(filled) >= FEW else np.inf))
+
+    @cached_property
+    def disagreeing(self) -> NDArray[np.bool_]:
+        """Who says something else than the others, and more so than is usual among the sites.
+
+        It may be the one that is right, or one that has seen other things.
+        """
+        much = self.apart > MUCH
+        told = self.against[self.evidence.sum(axis=1) > 0]
+        if len(told) < FEW:
+            return much
+        middle = np.median(told)
+        return np.asarray(much & (self.against > middle + UNUSUAL * np.median(np.abs(told - middle))))
+
+    def flags(self, site: int) -> tuple[str, ...]:
+        """What stands out about a site, in a few words."""
+        texts = {
+            f"has {self.share[site]:.0%} of all evidence": self.large[site],
+            f"disagrees with the others in {self.apart[site]:.0%} of its evidence": self.disagreeing[site],
+        }
+        return tuple(text for text, holds in texts.items() if holds)
+
+
+def per_observation(amounts: Array, observations: Array) -> Array:
+    """Amounts by observations, 0 where there are none."""
+    return np.asarray(np.divide(amounts, observations, out=np.zeros(len(amounts)), where=observations > 0))
+
+
+def influence(alignment: "Alignment") -> Influence:
+    """How far each site's part of a merge disagrees with the rest of it, and how much it is."""
+    structure, total = alignment.structure, alignment.merged()
+    evidence, factors = [], []
+    for site in range(len(alignment.posteriors)):
+        own = alignment.in_slots(site)
+        evidence.append(np.concatenate([group_evidence(own, names) for names in groups_of(structure)]))
+        factors.append(np.concatenate([group_factor(own, total, names) for names in groups_of(structure)]))
+    return Influence(np.array(evidence), np.array(factors))
+
+
+def groups_of(structure: Structure) -> tuple[tuple[str, ...], ...]:
+    """The factors whose rows go together: those of each coupled set, and each of the others alone."""
+    coupled = tuple(tuple(each.factors) for each in structure.symmetry)
+    placed = {name for names in coupled for name in names}
+    return *coupled, *((name,) for name in structure.families if name not in placed)
+
+
+def group_evidence(own: Posterior, names: Sequence[str]) -> Array:
+    """How many observations a posterior has put into each row of a group of factors."""
+    families, prior = own.structure.families, own.structure.prior
+    return observed([(Factor(families[n], prior[n]), [families[n].rows(own.contribution[n])]) for n in names])
+
+
+def group_factor(own: Posterior, total: Posterior, names: Sequence[str]) -> Array:
+    """The log Bayes factor of each row; weights of components say nothing about what the components are."""
+    families, structure = own.structure.families, own.structure
+    told = [name for name in names if not families[name].over_components] or [*names]
+    mine = {name: dense(own.contribution[name]) for name in told}
+    rest = {name: dense(total.contribution[name]) - mine[name] for name in told}
+    factors = [log_bayes_factors(families[name], structure.prior[name], mine[name], rest[name]) for name in told]
+    return np.asarray(np.sum(factors, axis=0))
+
+
+def log_bayes_factors(family: Family, prior: Array, own: Array, rest: Array) -> Array:
+    """A(λ0 + c + r) − A(λ0 + c) − A(λ0 + r) + A(λ0) of each row: c is a site's contribution, r everybody else's."""
+    together, apart = family.defined_terms(prior + own + rest), family.defined_terms(prior + own)
+    # The rest alone may lie outside the domain, where a site has taken evidence away: then nothing can be said.
+    factor = together - apart - family.defined_terms(prior + rest) + family.row_terms(prior)
+    return np.asarray(np.nan_to_num(factor, nan=0.0))

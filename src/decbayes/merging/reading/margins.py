@@ -1,0 +1,136 @@
+"""What an alignment's objective would lose elsewhere: margins of single matches, and a bound on all."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.families import Array
+from decbayes.families.matrices import Indices
+from decbayes.families.rows import Rows
+from decbayes.merging.base.components import Components, bases, prior_components
+from decbayes.merging.base.problem import Assignments, Problem, best_permutation
+from decbayes.merging.grouping.search import Search
+from decbayes.merging.matching.placement import Placement
+from decbayes.merging.matching.quadratic import Chains, Match
+from decbayes.symmetry import Permutation, identity, inverse
+
+Losses = Callable[[int, NDArray[np.bool_]], Array]
+"""What each slot of a site loses when its component must go elsewhere, given the slots that are alike."""
+
+CLOSE = 3.0  # nats of the objective: below this, look at the match before relying on it
+
+
+def component_margins(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
+    """For each site and component, what is lost in the next best slot."""
+    complete = all(len(own) == problem.components == len(np.unique(own)) for own in slots)
+    return matched_margins(problem, slots) if complete else grouped_margins(problem, slots)
+
+
+def matched_margins(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
+    """Where each site fills each slot once: what J loses when a match is forbidden and the next best is taken."""
+    permutations = np.array([inverse(own) for own in slots])
+    filled = np.array([touched(rows)[own] for rows, own in zip(problem.contents, permutations, strict=True)])
+    losses = chain_losses(problem, permutations) if problem.two_sided else plain_losses(problem, permutations)
+    margins = []
+    for site, own in enumerate(filled):
+        vacant = (filled.sum(axis=0) == own) & problem.exchangeable
+        margins.append(losses(site, vacant)[slots[site]])
+    return margins
+
+
+def plain_losses(problem: Problem, permutations: Assignments) -> Losses:
+    placement = Placement(problem, permutations)
+    return lambda site, alike: next_best_losses(placement.gain(site), permutations[site], alike)
+
+
+def chain_losses(problem: Problem, permutations: Assignments) -> Losses:
+    """The same where components follow each other, and all their moves go with them."""
+    chains = Chains(problem)
+    for site, permutation in enumerate(permutations):
+        chains.placement.place(site, permutation)
+    return lambda site, alike: chains.match(site).losses(permutations[site], alike)
+
+
+def touched(contents: Sequence[Rows]) -> NDArray[np.bool_]:
+    """Which components have anything in any factor."""
+    return np.asarray(np.any([(rows.written_out() != 0.0).any(axis=1) for rows in contents], axis=0))
+
+
+def grouped_margins(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
+    """What the slots' information loses when a component goes into the next best one."""
+    components = Components.of(problem.factors, [*problem.contents])
+    base = bases(components.factors, float(components.evidence.sum()), problem.components)
+    anchors = None if problem.exchangeable else prior_components(problem.factors)
+    search = Search(components, np.concatenate(slots), base, problem.components, anchors)
+    return np.split(search.margins(), np.cumsum([len(own) for own in slots])[:-1])
+
+
+def component_losses(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
+    """For each site and component, the nats of information that are lost because it shares its slot with others."""
+    components = Components.of(problem.factors, [*problem.contents])
+    base = bases(components.factors, float(components.evidence.sum()), problem.components)
+    search = Search(components, np.concatenate(slots), base, problem.components)
+    return np.split(np.maximum(search.lost(), 0.0), np.cumsum([len(own) for own in slots])[:-1])
+
+
+def next_best_losses(gain: Array, permutation: Permutation, alike: NDArray[np.bool_]) -> Array:
+    """For each slot, what is lost when its component must go elsewhere and all slots are assigned anew.
+
+    Slots that are `alike` count as one place. Around an optimal assignment the loss is the cheapest exchange of
+    components along a cycle through the slot, found for all slots at once from all-pairs shortest paths (Floyd and
+    Warshall).
+    """
+    slots = identity(len(gain))
+    optimal = best_permutation(gain)
+    placed = gain[:, optimal]
+    step = np.diag(placed)[:, None] - placed
+    path = step.copy()
+    for via in slots:
+        path = np.minimum(path, path[:, [via]] + path[[via], :])
+    same_place = np.eye(len(gain), dtype=np.bool_) | np.logical_and.outer(alike, alike)
+    leaving = np.where(same_place, np.inf, path + step.T).min(axis=1)
+    now = inverse(optimal)[permutation]
+    deficit = float((gain[slots, permutation] - gain[slots, optimal]).sum())
+    return np.where(same_place[slots, now], np.maximum(leaving[now], 0.0), 0.0) + deficit
+
+
+def upper_bound(problem: Problem) -> float:
+    """What J cannot exceed, by the convexity of A: see `Alignment.bound`."""
+    slots, plain = identity(problem.components), problem.one_sided
+    summed = [np.array(factor.prior) for factor in plain.factors]
+    total = 0.0
+    for both, contents in zip(problem.contents, plain.contents, strict=True):
+        gain = full_gain(plain, contents)
+        if np.isnan(gain).any():
+            return np.inf
+        total += most_of(problem, both, gain) / problem.sites
+        for natural, rows in zip(summed, contents, strict=True):
+            rows.add_to(natural, slots, slots)
+    for factor, natural in zip(plain.factors, summed, strict=True):
+        # The terms that belong to no row are the same for all permutations.
+        total += float(factor.family.row_terms(factor.prior).sum()) + factor.family.shared_term(natural)
+    return total
+
+
+def most_of(problem: Problem, contents: tuple[Rows, ...], gain: Array) -> float:
+    """The largest value of N copies of one site over all permutations, or more; `gain` is that of one-sided factors."""
+    slots = identity(problem.components)
+    if not problem.two_sided:
+        return float(gain[slots, best_permutation(gain)].sum())
+    pairs = [(factor, rows) for factor, rows in zip(problem.factors, contents, strict=True) if factor.family.two_sided]
+    rest = [factor.prior + 1.0 for factor, _ in pairs]
+    match = Match(gain, rest, [problem.sites * rows.written_out() for _, rows in pairs])
+    # A prior that treats components alike gives all permutations one value.
+    return match.value(slots) if problem.exchangeable else match.bound()
+
+
+def full_gain(problem: Problem, contents: tuple[Rows, ...]) -> Array:
+    """What the prior gains from N sites of the same contents; NaN where that leaves the domain."""
+    slots = identity(problem.components)
+    pairs = zip(problem.factors, contents, strict=True)
+    gains = [
+        factor.family.totals(factor.prior).gains(rows.times(problem.sites), slots, np.full_like(slots, -1))
+        for factor, rows in pairs
+    ]
+    return np.asarray(np.sum(gains, axis=0))

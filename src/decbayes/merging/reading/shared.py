@@ -1,0 +1,108 @@
+"""Who has what: which sites support each merged component, with how much, and how far their versions of it differ."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from decbayes.families import Array
+from decbayes.merging.base.components import Components, bases
+from decbayes.merging.grouping.number import crowding, measured_noise, sampling_noise
+from decbayes.merging.grouping.search import Search
+from decbayes.symmetry import CoupledSet
+
+if TYPE_CHECKING:
+    from decbayes.merging.alignment import Alignment
+
+# Two slots are nearly the same if joining them loses less than this per observation of the smaller one, in nats.
+ALMOST = 0.05
+# A slot holds unlike things if the best way to divide it in two gains so many times what dividing noise would gain.
+UNLIKE = 10.0
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Sites × slots: `evidence` is how many observations each site has put there, `apart` how many nats per observation
+    its version of the slot loses by the merge (NaN where it has none).
+
+    `duplicates` are pairs of slots that are nearly the same, `unlike` slots that hold components that differ.
+    """
+
+    evidence: Array
+    apart: Array
+    duplicates: tuple[tuple[int, int], ...]
+    unlike: tuple[int, ...]
+
+    def sites(self, slot: int) -> list[int]:
+        """The sites that support a slot, most evidence first."""
+        order = np.argsort(-self.evidence[:, slot], kind="stable")
+        return [int(site) for site in order if self.evidence[site, slot] > 0.0]
+
+    @property
+    def private(self) -> list[tuple[int, int]]:
+        """(slot, site) of each slot that only one of several sites supports."""
+        supporters = self.evidence > 0.0
+        alone = np.flatnonzero((supporters.sum(axis=0) == 1) & (len(supporters) > 1))
+        return [(int(slot), int(supporters[:, slot].argmax())) for slot in alone]
+
+    def remarks(self) -> tuple[str, ...]:
+        """What deserves a look, each with the remedy."""
+        told, count = [], self.evidence.shape[1]
+        if self.duplicates:
+            pairs = ", ".join(f"{first} and {second}" for first, second in self.duplicates)
+            told.append(f"Nearly the same: slots {pairs}. Fewer components would merge them.")
+        if self.unlike:
+            slots = ", ".join(map(str, self.unlike))
+            told.append(
+                f"{len(self.unlike)} of {count} slots hold components that differ ({slots}). "
+                f'More components than {count} would give them slots of their own; "auto" looks for how many.'
+            )
+        return tuple(told)
+
+
+def shared_components(alignment: "Alignment", coupled: CoupledSet) -> Shared:
+    """Each site's version of each slot, and what it loses by being merged with the others'."""
+    problem = alignment._problem(coupled)
+    slots = [assignment[coupled] for assignment in alignment.assignments]
+    count, sites = alignment.structure.components(coupled), len(slots)
+    components = Components.of(problem.factors, [*problem.contents])
+    versions = components.joined(np.concatenate([site * count + own for site, own in enumerate(slots)]), sites * count)
+    base = bases(components.factors, float(components.evidence.sum()), count)
+    search = Search(versions, np.tile(np.arange(count), sites), base, count)
+    lost = search.lost()
+    evidence = versions.evidence.reshape(sites, count)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        apart = np.where(evidence > 0.0, np.maximum(lost.reshape(sites, count), 0.0) / evidence, np.nan)
+    duplicates = near_duplicates(search.join_losses(), evidence.sum(axis=0))
+    unlike = unlike_slots(Search(components, np.concatenate(slots), base, count))
+    return Shared(evidence, apart, duplicates, unlike)
+
+
+def unlike_slots(search: Search) -> tuple[int, ...]:
+    """Slots whose best division in two gains far more than that of as many noisy copies of one thing would.
+
+    Noise is what components lose by sharing a slot when all slots are divided.
+    """
+    members = np.bincount(search.labels, minlength=search.count)
+    divided, gains = 2 * search.labels, np.zeros(search.count)
+    for slot in np.flatnonzero(members > 1):
+        own = np.flatnonzero(search.labels == slot)
+        ((half, gain),) = search.halves([own])
+        divided[own] += half
+        gains[slot] = gain / crowding(len(own), float(search.freedom(np.array([slot]))[0]))
+    apart = Search(search.components, divided, search.bases, 2 * search.count)
+    counts = np.bincount(divided, minlength=apart.count)
+    noise, _ = measured_noise(apart, counts, sampling_noise(search.components))
+    return tuple(np.flatnonzero(gains > UNLIKE * noise).tolist())
+
+
+def near_duplicates(losses: Array, evidence: Array) -> tuple[tuple[int, int], ...]:
+    """Pairs of filled slots that joining would hardly hurt."""
+    pairs: Sequence[tuple[int, int]] = [
+        (first, second)
+        for second in range(len(evidence))
+        for first in range(second)
+        if losses[first, second] < ALMOST * min(evidence[first], evidence[second]) and evidence[[first, second]].all()
+    ]
+    return tuple(pairs)

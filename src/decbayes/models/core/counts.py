@@ -1,0 +1,246 @@
+"""Word counts of documents: checked on the way in; and the words in the order of their columns."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from operator import index
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+
+from decbayes.arguments import real_array
+from decbayes.errors import InvalidData, InvalidStructure
+from decbayes.inputs.chunks import each_chunk, is_chunked
+from decbayes.inputs.filed import FileArray, Folder
+
+Vocabulary = Iterable[str] | Mapping[str, int] | Mapping[int, str]
+
+
+def words_in_order(vocabulary: Vocabulary) -> tuple[str, ...]:
+    """The words by column: of words in order, of {word: column} as scikit-learn's `CountVectorizer` keeps them
+    (whose order is another one), or of {column: word} as gensim's `Dictionary` does.
+    """
+    if isinstance(vocabulary, str):
+        raise InvalidStructure("The vocabulary must be a list of words, not one string.")
+    if not isinstance(vocabulary, Mapping):
+        return tuple(map(str, vocabulary))
+    by_column = dict(map(column_and_word, vocabulary.items()))
+    if sorted(by_column) != list(range(len(vocabulary))):
+        raise InvalidStructure(f"The vocabulary's columns are not 0 to {len(vocabulary) - 1}, each of them once.")
+    return tuple(by_column[column] for column in range(len(by_column)))
+
+
+def column_and_word(item: tuple[Any, Any]) -> tuple[int, str]:
+    key, value = item
+    return (index(value), key) if isinstance(key, str) else (index(key), str(value))
+
+
+LARGEST = np.iinfo(np.int32).max
+
+# What a pass works on at a time: between two blocks Ctrl-C is heard, and a block of files is read into memory.
+BLOCK_ENTRIES, BLOCK_DOCUMENTS = 1 << 19, 1 << 14
+# Of up to this many entries it is kept from pass to pass where each word occurs (128 MiB).
+MOST_KEPT = 1 << 24
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the words of a block occur: word w's entries and their documents, from starts[w] to starts[w + 1]."""
+
+    starts: NDArray[np.int64]
+    entries: NDArray[np.int32]
+    documents: NDArray[np.int32]
+
+    @classmethod
+    def unsorted(cls, part: "Part", words: int) -> "Places":
+        """Room for the entries of each word."""
+        starts = np.append(0, np.cumsum(np.bincount(part.columns, minlength=words)))
+        return cls(starts, *(np.empty(len(part.data), dtype=np.int32) for _ in range(2)))
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Documents as a CSR matrix over the words that occur in them, in memory or in files.
+
+    `words` are the vocabulary's numbers of these words: what a fit costs depends on its data, not on the vocabulary.
+    """
+
+    data: NDArray[np.int32] | FileArray
+    columns: NDArray[np.int32] | FileArray
+    offsets: NDArray[np.int64]
+    words: NDArray[np.int64]
+    folder: Folder | None = None
+    places: dict[int, Places] = field(init=False, default_factory=dict, repr=False, compare=False)
+    """Of the blocks that begin with these documents, where words occur: what the first pass has found."""
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def keep(self, span: slice, places: Places) -> None:
+        if self.folder is None and len(self.data) <= MOST_KEPT:
+            self.places[span.start] = places
+
+    def part(self, span: slice) -> "Part":
+        """Some consecutive documents, in memory."""
+        offsets = self.offsets[span.start : span.stop + 1]
+        entries = slice(int(offsets[0]), int(offsets[-1]))
+        return Part(self.data[entries], self.columns[entries], offsets - offsets[0])
+
+    def loaded(self) -> "Counts":
+        """All documents in memory."""
+        return self if self.folder is None else self.span(slice(0, len(self)))
+
+    def span(self, span: slice) -> "Counts":
+        """Some consecutive documents as a corpus of their own, over the same words."""
+        part = self.part(span)
+        return replace(self, data=part.data, columns=part.columns, offsets=part.offsets, folder=None)
+
+    def blocks(self) -> Iterator[slice]:
+        """All documents in spans of at most BLOCK_ENTRIES entries and BLOCK_DOCUMENTS documents, at least one each."""
+        first = 0
+        while first < len(self):
+            within = int(np.searchsorted(self.offsets, self.offsets[first] + BLOCK_ENTRIES, side="right")) - 1
+            last = min(max(within, first + 1), first + BLOCK_DOCUMENTS, len(self))
+            yield slice(first, last)
+            first = last
+
+    @cached_property
+    def tokens(self) -> int:
+        return int(self.frequencies.sum())
+
+    @cached_property
+    def frequencies(self) -> NDArray[np.float64]:
+        """How often each of the words occurs."""
+        total = np.zeros(len(self.words))
+        for part in map(self.part, self.blocks()):
+            total += np.bincount(part.columns, weights=part.data, minlength=len(total))
+        return total
+
+    def lengths(self) -> NDArray[np.int64]:
+        """How many different words each document has."""
+        return np.diff(self.offsets)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some of the documents, in memory: a CSR matrix over the same words."""
+
+    data: NDArray[np.int32]
+    columns: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def rows(self) -> NDArray[np.intp]:
+        """The document of each entry."""
+        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
+
+    def tokens(self) -> NDArray[np.float64]:
+        """How many words each document has."""
+        return np.bincount(self.rows(), self.data, minlength=len(self)).astype(np.float64)
+
+
+def as_counts(data: Any, vocabulary: int) -> Counts:
+    """Documents × words counts, sparse or dense or in chunks, as `Counts`; refuses what no document can hold."""
+    if isinstance(data, Counts):
+        return data
+    if is_chunked(data):
+        return spooled(data, vocabulary)
+    matrix = checked_matrix(data, vocabulary)
+    words, columns = present_words(matrix.indices, vocabulary)
+    return Counts(matrix.data.astype(np.int32, copy=False), columns, matrix.indptr.astype(np.int64), words)
+
+
+def spooled(chunks: Iterable[Any], vocabulary: int) -> Counts:
+    """Chunks of documents, each read and checked once and kept in files until the counts are not needed any more."""
+    folder = Folder()
+    data, columns = folder.array(np.int32), folder.array(np.int32)
+    lengths, occurs = [np.zeros(1, dtype=np.int64)], np.zeros(vocabulary, dtype=bool)
+    for chunk in each_chunk(chunks):
+        matrix = checked_matrix(chunk, vocabulary)
+        occurs[matrix.indices] = True
+        data.append(matrix.data)
+        columns.append(matrix.indices)
+        lengths.append(np.diff(matrix.indptr))
+    words, places = numbered(occurs)
+    for first in range(0, len(columns), BLOCK_ENTRIES):
+        span = slice(first, first + BLOCK_ENTRIES)
+        columns[span] = places[columns[span]]
+    return Counts(data, columns, np.cumsum(np.concatenate(lengths), dtype=np.int64), words, folder)
+
+
+def checked_matrix(data: Any, vocabulary: int) -> csr_array:
+    """A CSR matrix of positive integers without duplicate entries."""
+    try:
+        counts = widened(data)
+        check_shape(counts.shape, vocabulary)
+        matrix = csr_array(counts)
+    except (TypeError, ValueError) as error:
+        raise InvalidData(f"Counts must be a matrix of numbers, one row per document: {error}") from None
+    check_columns(matrix, vocabulary)
+    check_values(matrix)
+    if not matrix.has_canonical_format or not matrix.data.all():
+        matrix = matrix.copy() if issparse(data) else matrix
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        check_values(matrix)
+    return matrix
+
+
+def widened(data: Any) -> Any:
+    """Counts in a type that SciPy knows and whose duplicate entries can be added up without overflow."""
+    if not issparse(data):
+        array = real_array(data)
+        return array.astype(np.float64 if array.dtype.kind == "f" else np.int64, copy=False)
+    whole = data.dtype.kind in "bui"
+    return data.astype(np.int64) if whole and not getattr(data, "has_canonical_format", False) else data
+
+
+def check_shape(shape: tuple[int, ...], vocabulary: int) -> None:
+    if len(shape) != 2 or shape[1] != vocabulary:
+        raise InvalidData(
+            f"The counts have shape {shape}; the model expects (documents, {vocabulary}), one column per word of "
+            "its vocabulary. Count the words of new documents with that same vocabulary."
+        )
+
+
+def check_columns(matrix: csr_array, vocabulary: int) -> None:
+    if matrix.nnz and not 0 <= matrix.indices.min() <= matrix.indices.max() < vocabulary:
+        raise InvalidData(
+            f"The counts name the word number {matrix.indices.max()}; the vocabulary has {vocabulary} words."
+        )
+
+
+def check_values(matrix: csr_array) -> None:
+    values = matrix.data
+    if values.dtype.kind not in "buif":
+        raise InvalidData(f"Counts must be integers, not {values.dtype}.")
+    if not len(values):
+        return
+    if not np.isfinite(values).all():
+        raise InvalidData(
+            "The counts hold NaN or infinite values. (`hold_out` marks a dense matrix with NaN; give it a sparse one.)"
+        )
+    if values.min() < 0 or values.max() > LARGEST:
+        raise InvalidData(f"Counts must be between 0 and {LARGEST}; some are not.")
+    if values.dtype.kind == "f" and (values != np.rint(values)).any():
+        raise InvalidData("Counts must be integers; weighted words (tf-idf, say) are not counts.")
+
+
+def present_words(indices: NDArray[Any], vocabulary: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The words that occur, in order, and each index's place among them."""
+    occurs = np.zeros(vocabulary, dtype=bool)
+    occurs[indices] = True
+    words, places = numbered(occurs)
+    return words, places[indices]
+
+
+def numbered(occurs: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The words that occur, in order, and the place of each word of the vocabulary among them."""
+    words = np.flatnonzero(occurs)
+    places = np.zeros(len(occurs), dtype=np.int32)
+    places[words] = np.arange(len(words), dtype=np.int32)
+    return words, places

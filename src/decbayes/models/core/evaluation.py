@@ -1,0 +1,185 @@
+"""Data set aside to judge a posterior by, and how well assignments agree with known labels."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+from scipy.special import entr
+
+from decbayes.arguments import check_kind, is_number, real_array
+from decbayes.errors import InvalidData
+from decbayes.families import Array
+from decbayes.inputs.chunks import Chunks, check_again, is_chunked
+from decbayes.inputs.filed import FileMatrix
+from decbayes.models.core.counts import checked_matrix
+from decbayes.models.core.model import Model
+from decbayes.models.core.points import as_numbers
+
+# Of more tokens NumPy draws none without replacement.
+MOST_TOKENS = 999_999_999
+
+
+def hold_out(data: Any, *, share: float = 0.1, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Split each observation in two: (observed, held).
+
+    A sparse matrix holds word counts: of each document's n tokens round(share · n), at least one, are drawn without
+    replacement; observed + held is the input. A document of fewer than two tokens is observed whole.
+    A dense matrix holds vectors: the same share of each vector's components is drawn, and NaN marks in `observed` the
+    components that were held out, in `held` those that were not. What is missing to begin with is in neither.
+    """
+    check_kind(np.random.Generator, rng=rng)
+    if not is_number(share) or not 0.0 < share < 1.0:
+        raise ValueError(f"share is the part held out, between 0 and 1; not {share!r}.")
+    if isinstance(data, FileMatrix):
+        return hold_out_filed(data, share, rng)
+    return hold_out_tokens(data, share, rng) if issparse(data) else hold_out_components(data, share, rng)
+
+
+def hold_out_filed(data: FileMatrix, share: float, rng: np.random.Generator) -> tuple[FileMatrix, FileMatrix]:
+    """Counts in files, of which both parts are in files too."""
+    both = FileMatrix(data.shape[1]), FileMatrix(data.shape[1])
+    for rows in data:
+        for matrix, part in zip(both, hold_out_tokens(rows, share, rng), strict=True):
+            matrix.append(part)
+    return both
+
+
+def hold_out_tokens(data: Any, share: float, rng: np.random.Generator) -> tuple[csr_array, csr_array]:
+    counts = checked_matrix(data, data.shape[-1])
+    values = counts.data.astype(np.int64)
+    drawn = np.zeros_like(values)
+    for number, (first, last) in enumerate(pairwise(counts.indptr)):
+        document = values[first:last]
+        tokens = int(document.sum())
+        if tokens > MOST_TOKENS:
+            raise InvalidData(
+                f"Document {number} has {tokens:,} tokens, more than the {MOST_TOKENS:,} that can be divided. Split it."
+            )
+        size = held_size(tokens, share)
+        drawn[first:last] = rng.multivariate_hypergeometric(document, size) if size else 0
+    return with_values(counts, values - drawn), with_values(counts, drawn)
+
+
+def hold_out_components(data: Any, share: float, rng: np.random.Generator) -> tuple[Array, Array]:
+    vectors = as_numbers(data)
+    if vectors.ndim != 2:
+        raise InvalidData(f"Vectors must be the rows of a matrix; the shape is {vectors.shape}.")
+    there = ~np.isnan(vectors)
+    if not there.any() or np.isinf(vectors).any():
+        raise InvalidData("The vectors hold infinite values, or nothing but NaN: there is nothing to hold out.")
+    sizes = np.array([held_size(count, share) for count in range(vectors.shape[1] + 1)])[there.sum(axis=1)]
+    # Missing components come last in each vector's order, so that none of them is drawn.
+    order = rng.permuted(np.tile(np.arange(vectors.shape[1]), (len(vectors), 1)), axis=1)
+    rank = np.argsort(np.argsort(np.where(there, order, order + vectors.shape[1]), axis=1), axis=1)
+    taken = rank < sizes[:, None]
+    return np.where(taken, np.nan, vectors), np.where(taken, vectors, np.nan)
+
+
+def held_size(size: int, share: float) -> int:
+    """How many of `size` are held out: at least one, and never all."""
+    return min(max(1, round(share * size)), size - 1) if size > 1 else 0
+
+
+def with_values(counts: csr_array, values: Any) -> csr_array:
+    """The same matrix with other values, zeros left out."""
+    matrix = csr_array((values, counts.indices.copy(), counts.indptr.copy()), shape=counts.shape)
+    matrix.eliminate_zeros()
+    return matrix
+
+
+# Of what a document or a vector holds, this share is predicted from the rest.
+PREDICTED = 0.5
+
+
+def hold_back(model: Model, data: Any, *, share: float = 0.05) -> tuple[Any, Any]:
+    """(kept, held back): that share of the observations is left out of the site's fit, so that it can judge posteriors.
+
+    Which ones depends on how many there are, and on nothing else: whoever asks again, for the same data and share, gets
+    the same parts. round(share · n) are held back, and at least one where there are two or more. Chunks are divided one
+    by one.
+    """
+    if not is_number(share) or not 0.0 <= share < 1.0:
+        raise ValueError(f"share is the part of the observations to hold back, from 0 to below 1; not {share!r}.")
+    if share == 0.0:
+        return data, model.taken(data, np.zeros(0, dtype=np.intp)) if not is_chunked(data) else Chunks(lambda: ())
+    if is_chunked(data):
+        check_again(data)
+        return divided(model, data, share, 0), divided(model, data, share, 1)
+    parts = rows_of(model.count(data), share)
+    return model.taken(data, parts[0]), model.taken(data, parts[1])
+
+
+def in_halves(model: Model, shards: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Two halves of each shard that has two observations or more and is no stream of chunks."""
+    divisible = [shard for shard in shards if not is_chunked(shard) and model.count(shard) > 1]
+    return [hold_back(model, shard, share=0.5) for shard in divisible]
+
+
+def to_predict(model: Model, data: Any, *, seed: int = 0) -> tuple[Any, Any]:
+    """What is given of observations and what is to be predicted, for `log_predictive`: all, or one half of each."""
+    if not model.in_parts:
+        return data, None
+    return hold_out(data, share=PREDICTED, rng=np.random.default_rng(seed))
+
+
+def rows_of(count: int, share: float) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The rows that are kept, and those held back, in order."""
+    size = min(max(1, round(share * count)), count - 1) if count > 1 else 0
+    held = np.zeros(count, dtype=np.bool_)
+    held[np.random.default_rng(count).choice(count, size, replace=False)] = True
+    return np.flatnonzero(~held), np.flatnonzero(held)
+
+
+def divided(model: Model, chunks: Any, share: float, part: int) -> Any:
+    """One of the two parts, chunk by chunk."""
+
+    def parts() -> Iterator[Any]:
+        for chunk in chunks:
+            yield model.taken(chunk, rows_of(model.count(chunk), share)[part])
+
+    return FileMatrix.of(chunks.shape[1], parts()) if isinstance(chunks, FileMatrix) else Chunks(parts)
+
+
+def relative_entropy(assignments: Any) -> float:
+    """1 where every observation belongs to one component for certain, 0 where each belongs to all alike.
+
+    `assignments` are shares as `assign` gives them, (N, K).
+    """
+    shares = real_array(assignments)
+    if shares.ndim != 2:
+        raise InvalidData(f"Assignments are a matrix, observations × components; these have shape {shares.shape}.")
+    most = len(shares) * np.log(shares.shape[1])
+    return 1.0 if most == 0 else float(1.0 - entr(shares).sum() / most)
+
+
+def adjusted_rand(labels: Any, assignments: Any) -> float:
+    """The adjusted Rand index: 1 if two groupings differ in names alone, about 0 if they have nothing in common.
+
+    Each is one label per observation, or shares as `assign` gives them, of which the largest counts.
+    """
+    first, second = groups(labels), groups(assignments)
+    if len(first) != len(second):
+        raise InvalidData(f"There are {len(first)} labels and {len(second)} assignments.")
+    table = np.zeros((first.max(initial=0) + 1, second.max(initial=0) + 1))
+    np.add.at(table, (first, second), 1.0)
+    together, rows, columns = (pairs(counts) for counts in (table, table.sum(axis=1), table.sum(axis=0)))
+    chance = rows * columns / max(pairs(np.array([len(first)])), 1.0)
+    most = 0.5 * (rows + columns)
+    return 1.0 if most == chance else float((together - chance) / (most - chance))
+
+
+def groups(labels: Any) -> NDArray[np.intp]:
+    """Numbers from 0 on for labels of any kind."""
+    given = np.asarray(labels)
+    if given.ndim == 2:
+        return np.asarray(given.argmax(axis=1))
+    names = given if given.dtype.kind in "buif" else given.astype(str)
+    return np.asarray(np.unique(names, return_inverse=True)[1], dtype=np.intp)
+
+
+def pairs(counts: Any) -> float:
+    """How many pairs there are within groups of these sizes."""
+    return float(np.sum(counts * (counts - 1.0) / 2.0))

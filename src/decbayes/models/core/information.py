@@ -1,0 +1,215 @@
+"""What contributions say about the data behind them, and how they depend on what a posterior believes."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
+
+from decbayes.errors import InvalidPosterior, NotCalibrated
+from decbayes.families import Array, dense
+from decbayes.families.moments import root_and_inverse
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure
+
+# A contribution is a difference of sums that may be as large as everybody's evidence: so much is lost to rounding.
+ABSOLUTE, RELATIVE = 0.01, 1e-6
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many units of data a contribution holds: observations, words of documents, or steps of sequences.
+
+    `totals` must each be the number of all units, and `observed` that of all observations, where these are not the
+    units. `parts` are counts, and none is negative: one per component where there is something `within` them, (K, n)
+    by what tells it, which may be missing in part and is never more. `differences` are between two factors that tell
+    the same number, and vanish. `slack` is what honest fits leave out, and `loose` how much an observation may add
+    beyond the units of a component. Without `parts` all is within all units.
+    """
+
+    totals: ArrayLike
+    parts: Array
+    differences: Mapping[str, Array] = field(default_factory=dict)
+    slack: float = 0.0
+    within: Mapping[str, Array] = field(default_factory=dict)
+    observed: ArrayLike = ()
+    loose: float = 0.0
+
+    def contradiction(self, units: float, observations: float | None = None) -> str | None:
+        """How the contribution contradicts itself, or the units that it is said to hold; None if it does not.
+
+        Observations are the units unless told otherwise.
+        """
+        room = ABSOLUTE + RELATIVE * abs(units)
+        off = largest(np.asarray(self.totals) - units)
+        if not abs(off) <= room + self.slack:
+            return f"its numbers hold {units + off:,.6g}, not the {units:,.6g} that it states"
+        count = units if observations is None else observations
+        off = largest(np.asarray(self.observed) - count)
+        if not abs(off) <= room:
+            return f"its numbers are of {count + off:,.6g} observations, not the {count:,.6g} that it states"
+        if not self.parts.min(initial=0.0) >= -room:
+            return f"a part of it holds {self.parts.min():,.6g}"
+        for name, difference in self.differences.items():
+            if not abs(largest(difference)) <= room:
+                return f"'{name}' holds {largest(difference):+,.6g} in a component, beside what the others hold there"
+        return self._beyond(self.each(units) + self.loose * count, room)
+
+    def each(self, units: float) -> Array:
+        """(K, 1): how many units each component holds; all of them where the numbers do not tell."""
+        return self.parts.reshape(-1, 1) if self.parts.size else np.full((1, 1), float(units))
+
+    def _beyond(self, most: Array, room: float) -> str | None:
+        for name, held in self.within.items():
+            if not (held - most).max(initial=0.0) <= room:
+                return f"'{name}' holds {(held - most).max():,.6g} more in a component than the component has"
+            if not held.min(initial=0.0) >= -room:
+                return f"'{name}' holds {held.min():,.6g} in a component"
+        return None
+
+
+def largest(values: Array) -> float:
+    """The value with the largest absolute value; NaN if there is one."""
+    return float(max(values.max(initial=0.0), values.min(initial=0.0), key=abs))
+
+
+# Natural parameters up to this many have a matrix of 128 MiB.
+MOST_PARAMETERS = 4096
+# Parameters up to this many are nudged one by one: each takes two passes over the data.
+MOST_NUDGED = 512
+# A nudge of a natural parameter, in units of the information that it carries.
+NUDGE = 1e-4
+# Doubt about an observation that says nothing.
+NEGLIGIBLE = 1e-12
+
+
+def size_of(structure: Structure) -> int:
+    """How many natural parameters there are; refused where their matrix would be too large."""
+    size = sum(prior.size for prior in structure.prior.values())
+    if size > MOST_PARAMETERS:
+        raise NotCalibrated(
+            f"{size:,} parameters are more than the {MOST_PARAMETERS:,} whose matrix is kept in memory. "
+            "Calibrate with method='bootstrap'."
+        )
+    return size
+
+
+def places_of(structure: Structure) -> NDArray[np.intp]:
+    """(K, p): where the parameters of each component are, the factors one after another."""
+    blocks, first = [], 0
+    for prior in structure.prior.values():
+        blocks.append(first + np.arange(prior.size).reshape(prior.shape))
+        first += prior.size
+    return np.concatenate(blocks, axis=1)
+
+
+def mixture_information(structure: Structure, blocks: Iterable[Array], slopes: Array, statistics: Array) -> Array:
+    """Of observations that each belong to one component.
+
+        Σ_n (diag r_n − r_n r_nᵀ) ⊗ t_n t_nᵀ
+
+    `blocks` are features f of observations; r = softmax(f · slopes), t = f · statistics.
+    """
+    matrix, places = np.zeros((size_of(structure),) * 2), places_of(structure)
+    components, width = len(places), len(slopes)
+    sums = np.zeros((components, components, width, width))
+    for features in blocks:
+        shares = softmax(features @ slopes, axis=1)
+        for k in range(components):
+            for other in range(k, components):
+                weights = shares[:, k] * ((k == other) - shares[:, other])
+                # Most observations are sure of most components.
+                unsure = np.abs(weights) > NEGLIGIBLE
+                some = features[unsure]
+                sums[k, other] += some.T @ (weights[unsure, None] * some)
+    for k in range(components):
+        for other in range(k, components):
+            block = statistics.T @ sums[k, other] @ statistics
+            matrix[np.ix_(places[k], places[other])] = block
+            matrix[np.ix_(places[other], places[k])] = block.T
+    return matrix
+
+
+def feature_information(structure: Structure, points: Array, noise: float, means: Array, shares: Array) -> Array:
+    """Of observations that have several features each; `shares` is q(z), (N, K).
+
+    The bound is linear in each of E[T] and z, so that c = ∂L/∂E[T] moves with the other features, and with z, which
+    is where ∂L/∂z and the slope of its entropy are in balance:
+
+        ∂c/∂E[T] = L_TT + Σ_n L_Tz (1/z(1 − z) + L_zz)⁻¹ L_zT
+    """
+    matrix, places = np.zeros((size_of(structure),) * 2), places_of(structure)
+    components, side = means.shape
+    together = shares.T @ shares
+    for k in range(components):
+        for other in range(components):
+            if k != other:
+                matrix[places[k, :side], places[other, :side]] -= together[k, other] / noise
+    overlap = means @ means.T / noise
+    np.fill_diagonal(overlap, 0.0)
+    for point, z in zip(points, shares, strict=True):
+        cross = np.zeros((components, len(matrix)))
+        for k in range(components):
+            others = np.where(np.arange(components) == k, 0.0, z)
+            cross[k][places[:, :side]] = -others[:, None] * means[k] / noise
+            cross[k][places[k]] = [*(point - others @ means) / noise, -0.5 / noise, 1.0, -1.0]
+        root = np.sqrt(z * (1.0 - z))
+        scaled = root[:, None] * cross
+        matrix += scaled.T @ np.linalg.solve(np.eye(components) + root[:, None] * overlap * root, scaled)
+    return matrix
+
+
+def nudged_information(contributed: Callable[[Posterior], Posterior], posterior: Posterior) -> Array:
+    """By differences: what data contribute is looked at with each natural parameter a little larger and smaller.
+
+        ∂c/∂λ = H V,    so that    H = ∂c/∂λ V⁻¹,    V = ∂E[T]/∂λ
+
+    Where T does not vary, H is taken to be zero: V would leave it out again.
+    """
+    structure = posterior.structure
+    if size_of(structure) > MOST_NUDGED:
+        raise NotCalibrated(
+            f"{size_of(structure):,} parameters are more than the {MOST_NUDGED} whose effect is tried one by one. "
+            "Calibrate with method='bootstrap'."
+        )
+    slopes, first = np.zeros((size_of(structure),) * 2), 0
+    for name, family in structure.families.items():
+        variance = family.covariance(posterior.natural[name])
+        columns = [slope(contributed, posterior, name, place, variance) for place in range(len(variance))]
+        _, inverse = finite_root(variance)
+        slopes[:, first : first + len(variance)] = np.stack(columns, axis=1) @ inverse.T @ inverse
+        first += len(variance)
+    return 0.5 * (slopes + slopes.T)
+
+
+def finite_root(variance: Array) -> tuple[Array, Array]:
+    """The root of a factor's covariance and its inverse; refused where no number can hold it."""
+    if not np.isfinite(variance).all():
+        raise NotCalibrated("A factor's variances are too large to be computed with.")
+    return root_and_inverse(variance)
+
+
+def slope(
+    contributed: Callable[[Posterior], Posterior], posterior: Posterior, factor: str, place: int, variance: Array
+) -> Array:
+    """∂c/∂λ of one natural parameter; zero where nothing depends on it."""
+    if not variance[place, place] > 0.0:
+        return np.zeros(size_of(posterior.structure))
+    step, ends = NUDGE / np.sqrt(variance[place, place]), []
+    for sign in (1.0, -1.0):
+        natural = {name: np.array(part) for name, part in posterior.natural.items()}
+        natural[factor].flat[place] += sign * step
+        try:
+            ends.append(flat_contribution(contributed(Posterior.from_natural(posterior.structure, natural))))
+        except InvalidPosterior:
+            raise NotCalibrated(
+                f"'{factor}' is at the edge of what it can be, and its effect cannot be tried. "
+                "Calibrate with method='bootstrap'."
+            ) from None
+    return np.asarray((ends[0] - ends[1]) / (2.0 * step))
+
+
+def flat_contribution(posterior: Posterior) -> Array:
+    """λ − λ0 of all factors in the structure's order, row after row."""
+    return np.concatenate([np.ravel(dense(posterior.contribution[name])) for name in posterior.structure.families])

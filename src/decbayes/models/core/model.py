@@ -1,0 +1,253 @@
+"""What a model is: everything that streaming, the network, the command line and other libraries need of one."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.errors import CannotDraw, NotCalibrated, StructureMismatch
+from decbayes.families import Array
+from decbayes.inputs.chunks import check_again
+from decbayes.inputs.large import read_points
+from decbayes.inputs.tables import Report
+from decbayes.models.core.ascent import Ascent, Fit, OnPass
+from decbayes.models.core.information import Tally
+from decbayes.models.core.settings import Settings, number_of
+from decbayes.models.core.transforms import Observed, Transform, count, in_slices, joined, taken
+from decbayes.posterior import Posterior
+
+View = Literal["table", "points", "images", "words", "classes", "states"]
+"""How components are best looked at: numbers, places in space, images, words, columns of a table, states over time."""
+
+Method = Literal["linear response", "bootstrap"]
+"""How a model's intervals are calibrated: by how its contributions depend on the posterior, or by refits."""
+
+Columns = Annotated[str, "Columns to use, separated by commas; all of them if not given."]
+
+Row = Mapping[str, Any]
+"""One component in plain values: integers, floats, strings, tuples of strings, vectors."""
+
+
+def ignore(text: str) -> None:
+    """Nobody wants to know."""
+
+
+@dataclass(frozen=True)
+class Model(Settings):
+    """Data → posterior → prediction. An immutable value that holds its structure.
+
+    A model is a frozen dataclass whose fields are its settings: `decbayes fit` offers each that is a number or a string
+    as an option, and a charter sets them by name. What a subclass must say is `agreement`, `fit`, `log_predictive` and
+    `assign`. The rest has defaults that suit models of points.
+
+    `agreed` is the structure of somebody else's posterior. It takes the place of the one that the settings describe,
+    and may differ from it in the prior alone.
+    """
+
+    about: ClassVar[str] = ""
+    """One line for `decbayes fit --help`; default: the first line of the docstring."""
+
+    command: ClassVar[str] = ""
+    """What `decbayes fit` calls the model; default: its own name in lower case."""
+
+    example: ClassVar[str] = "data.csv"
+    """What follows `decbayes fit COMMAND` in an example: a file, and options."""
+
+    from_data: ClassVar[frozenset[str]] = frozenset({"dimension", "columns"})
+    """Settings that `from_file` takes from the data, and that are therefore not options."""
+
+    in_parts: ClassVar[bool] = False
+    """Whether a score is about a part of each observation, given the rest of it."""
+
+    unit: ClassVar[str] = "observation"
+    """What contributions count: observations, or parts of them such as words."""
+
+    sources: ClassVar[frozenset[str]] = frozenset({"columns"})
+    """Options of `from_file` and `read` that say where in files observations are, and nothing about the model."""
+
+    many_files: ClassVar[bool] = False
+    """Whether observations may come from several files and folders."""
+
+    in_batches: ClassVar[bool] = False
+    """Whether fits may learn from batches of observations, and on a GPU."""
+
+    calibrated_by: ClassVar[Method] = "linear response"
+
+    view: ClassVar[View] = "table"
+    caption: ClassVar[str] = ""
+    """The column of `describe` that tells components apart best; default: the last one."""
+
+    @abstractmethod
+    def fit(
+        self,
+        data: Any,
+        *,
+        rng: np.random.Generator,
+        prior: Posterior | None = None,
+        start: Posterior | None = None,
+        progress: OnPass | None = None,
+    ) -> Fit:
+        """The posterior of the data, on top of `prior` if given, starting from `start` if given."""
+
+    def fit_many(
+        self,
+        shards: Sequence[Any],
+        *,
+        rng: np.random.Generator,
+        priors: Sequence[Posterior] | None = None,
+        starts: Sequence[Posterior] | None = None,
+    ) -> list[Fit]:
+        """A fit of each shard, as many at a time as `joblib.parallel_config` says."""
+        from joblib import Parallel, delayed
+
+        from decbayes.workers import jobs
+
+        tasks = zip(shards, each(priors, shards), each(starts, shards), rng.spawn(len(shards)), strict=True)
+        fits = (delayed(self.fit)(shard, prior=prior, start=start, rng=own) for shard, prior, start, own in tasks)
+        return list(Parallel(n_jobs=jobs(), prefer="threads")(fits))
+
+    @abstractmethod
+    def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
+        """log p(held | data, posterior), or log p(data | posterior) where nothing is held out: per observation."""
+
+    @abstractmethod
+    def assign(self, posterior: Posterior, data: Any) -> Array:
+        """(observations, components): how much of each observation each component accounts for."""
+
+    def responsibilities(self, posterior: Posterior, data: Any) -> tuple[Array, Array]:
+        """(parts, components) and (parts,): which component accounts for each part of the data, and what a part counts.
+
+        Parts are observations, or what these consist of where each has a component of its own: words, steps.
+        """
+        shares = self.assign(posterior, data)
+        return shares, np.ones(len(shares))
+
+    def draw(self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator) -> tuple[Any, Any]:
+        """So many observations, given parameters as the families draw them, and what is hidden behind each.
+
+        `simulate` draws the parameters, too.
+        """
+        raise CannotDraw(f"{type(self).__name__} does not say how to draw observations.")
+
+    def score(self, posterior: Posterior, data: Any, held: Any = None) -> float:
+        """The mean log predictive density: per observation, or per word or value that was held out."""
+        check_again(data)
+        return float(np.sum(self.log_predictive(posterior, data, held)) / np.sum(self.units(data, held)))
+
+    def units(self, data: Any, held: Any = None) -> Array:
+        """How much each observation's log predictive density is about: 1, or the words or values that are held out."""
+        if held is None:
+            return np.ones(self.count(data))
+        return np.asarray(np.isfinite(held).reshape(len(held), -1).sum(axis=1), dtype=np.float64)
+
+    def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
+        """Each component in plain values, the most informative first; of long rows only the largest `top` entries."""
+        return [*posterior.summary(top=top)]
+
+    @classmethod
+    def from_file(
+        cls,
+        path: Path,
+        *,
+        columns: Columns = "",
+        report: Report = ignore,
+        **settings: Any,
+    ) -> tuple[Self, Any]:
+        """The model of a file's observations, and these."""
+        table = read_points(path, split_names(columns))
+        found: dict[str, Any] = {"columns": table.columns, "dimension": table.values.shape[1]}
+        wanted = {name: value for name, value in found.items() if name in cls.__dataclass_fields__}
+        return cls(**settings, **wanted), table.values
+
+    def read(self, path: Path, *, columns: str = "", report: Report = ignore) -> Any:
+        """The observations of a file, as this model needs them."""
+        agreed = getattr(self, "columns", ())
+        table = read_points(path, split_names(columns), agreed)
+        if agreed and table.columns and table.columns != tuple(agreed):
+            raise StructureMismatch(
+                f"{path} has the columns {', '.join(table.columns)}; the model has {', '.join(agreed)}."
+            )
+        return table.values
+
+    def stream(self, path: Any, *, report: Report = ignore, **sources: Any) -> Iterator[Observed]:
+        """The observations of a file, some at a time; `sources` are those of `read`."""
+        return in_slices(self.read(path, report=report, **sources))
+
+    def transform(self, posterior: Posterior) -> Transform:
+        """What the posterior says of each observation, for `db.transform`: by default what `assign` does."""
+        first, *_ = self.describe(posterior, top=1)
+        kind = {"classes": "class", "states": "state"}.get(self.view, next(iter(first)))
+        names = tuple(f"{kind}_{k}" for k in range(number_of(posterior.structure)))
+        return Transform(names, partial(self.assign, posterior))
+
+    def opened(self, data: Any) -> Any:
+        """Data, or those of the file that a path names."""
+        return self.read(data) if isinstance(data, Path) else data
+
+    def count(self, data: Any) -> int:
+        """How many observations there are."""
+        return count(data)
+
+    def taken(self, data: Any, rows: NDArray[np.intp]) -> Any:
+        """Some of the observations, in that order."""
+        return taken(data, rows)
+
+    def joined(self, shards: Sequence[Any]) -> Any:
+        """The observations of several shards."""
+        return joined(shards)
+
+    def units_of_one(self, most: int) -> tuple[int, int]:
+        """The fewest and the most units of one observation, if no more than so many are allowed."""
+        return (1, 1) if self.unit == "observation" else (0, most)
+
+    def tally(self, posterior: Posterior) -> Tally | None:
+        """How many observations the contribution holds, as its own numbers tell; None if the model cannot say.
+
+        Agents refuse a record that says otherwise of itself: nobody can claim more evidence than it states.
+        """
+        return None
+
+    def contributed(self, posterior: Posterior, data: Any) -> Posterior:
+        """λ0 + c(λ): what the data contribute, given what a posterior of more data believes.
+
+        The sum of all sites' contributions at a converged posterior is that posterior.
+        """
+        once: Model = replace(self, ascent=Ascent(passes=1))
+        nothing = Posterior.of_prior(posterior.structure)
+        return once.fit(data, prior=nothing, start=posterior, rng=np.random.default_rng(0)).posterior
+
+    def information(self, posterior: Posterior, data: Any) -> Array:
+        """∂c / ∂E[T], (n, n): how what the data contribute depends on what the posterior believes.
+
+        Rows and columns are the natural parameters of all factors in the structure's order, row after row. Sites'
+        matrices add up. It is what hidden variables cost: zero where data alone say what they contribute. Here it is
+        found by differences of `contributed`; a model that has a formula says so.
+        """
+        from decbayes.models.core.information import nudged_information
+
+        return nudged_information(lambda nudged: self.contributed(nudged, data), posterior)
+
+    def log_likelihoods(self, parameters: Mapping[str, Any], data: Any) -> Array:
+        """log p(data | parameters) of several draws of all parameters, but for what does not depend on them."""
+        raise NotCalibrated(f"{type(self).__name__} does not say how probable data are, given its parameters.")
+
+    def largest_contribution(self, value: float) -> Mapping[str, Array]:
+        """What one unit adds at most to each column of a factor, (1, d), if no number in the data is beyond ±`value`.
+
+        Factors of which the model knows no such bound are left out.
+        """
+        return {}
+
+
+def split_names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def each(values: Sequence[Posterior] | None, shards: Sequence[Any]) -> Sequence[Posterior | None]:
+    """One value per shard, or none at all."""
+    return [None] * len(shards) if values is None else values

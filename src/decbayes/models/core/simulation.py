@@ -1,0 +1,48 @@
+"""Data that a model could have produced: for tests, for calibration, and to see what a prior means."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from decbayes.arguments import check_kind, check_whole
+from decbayes.models.core.model import Model
+from decbayes.models.core.points import check_structure
+from decbayes.posterior import Posterior
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Data, the parameters that were drawn for it, and what each observation was drawn from: its component, …"""
+
+    data: Any
+    parameters: Mapping[str, Any]
+    hidden: Any
+
+
+def simulate(
+    model: Model, size: int, *, rng: np.random.Generator, posterior: Posterior | None = None, **options: Any
+) -> Simulated:
+    """So many observations from a model: its parameters are drawn from the prior, or from a posterior of it.
+
+    `options` are the model's own, such as the `length` of documents and of sequences.
+    """
+    check_kind(np.random.Generator, rng=rng)
+    check_whole(0, size=size)
+    source = posterior or Posterior.of_prior(model.structure)
+    check_structure(source, model.structure, "posterior")
+    parameters = drawn_parameters(source, rng)
+    data, hidden = model.draw(parameters, size, rng, **options)
+    return Simulated(data, parameters, hidden)
+
+
+def drawn_parameters(source: Posterior, rng: np.random.Generator) -> dict[str, Any]:
+    """One draw of all parameters."""
+    return {name: first(source, name, values) for name, values in source.sample(1, rng).items()}
+
+
+def first(posterior: Posterior, name: str, values: Any) -> Any:
+    """The only draw, without the axis that counts draws."""
+    family = posterior.structure.families[name]
+    return family.of_quantities({quantity: part[0] for quantity, part in family.quantities(values).items()})

@@ -1,0 +1,141 @@
+"""What a posterior says of each observation, some observations at a time: topics, classes, states, predictions."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse, vstack
+
+from decbayes.arguments import check_kind
+from decbayes.families import Array
+from decbayes.inputs.chunks import Chunks
+from decbayes.inputs.filed import FileArray, FileMatrix
+from decbayes.posterior import Posterior
+
+
+def count(data: Any) -> int:
+    """How many observations there are."""
+    return int(np.shape(data)[0])
+
+
+def taken(data: Any, rows: NDArray[np.intp]) -> Any:
+    """Some of the observations, in that order."""
+    return data[rows] if issparse(data) else np.asarray(data)[rows]
+
+
+def joined(shards: Sequence[Any]) -> Any:
+    """All observations of several shards."""
+    if len(shards) == 1:
+        return shards[0]
+    if any(isinstance(shard, FileMatrix) for shard in shards):
+        return Chunks(lambda: chain.from_iterable([shard] if issparse(shard) else shard for shard in shards))
+    return vstack(shards, format="csr") if issparse(shards[0]) else np.concatenate([np.asarray(s) for s in shards])
+
+
+# Observations that are worked on at a time.
+BLOCK = 1 << 11
+
+
+class Observed(NamedTuple):
+    """Some observations: where each stands in its file if that is not its number, and how many rows there are.
+
+    `rows` says which row each observation is, where they come in another order or where rows are missing. `data` may be
+    a function that finds them, for blocks that nobody may want.
+    """
+
+    data: Any
+    places: Sequence[str] | None = None
+    rows: NDArray[np.intp] | None = None
+    size: int | None = None
+
+    def found(self) -> Any:
+        """The data themselves."""
+        return self.data() if callable(self.data) else self.data
+
+    def rows_in(self) -> int:
+        """How many rows there are, without looking at the data if that can be known."""
+        if self.size is not None:
+            return self.size
+        return len(self.places) if self.places is not None else count(self.data)
+
+
+class Transform(NamedTuple):
+    """Names for the numbers that each observation gets, and the function that finds them.
+
+    `shares` tells whether they are shares of components, of which one is the largest. `known` counts what the model can
+    use of each observation, where that may be nothing.
+    """
+
+    names: tuple[str, ...]
+    of: Callable[[Any], Array]
+    shares: bool = True
+    known: Callable[[Any], Array] | None = None
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive observations: where each stands, its numbers by name, and how much of it the model knows.
+
+    Where the numbers are `shares` of components, one of these is the largest.
+    """
+
+    places: Sequence[str]
+    names: tuple[str, ...]
+    values: Array
+    shares: bool = True
+    known: Array | None = None
+
+    @property
+    def unknown(self) -> NDArray[np.bool_]:
+        """Observations of which the model knows nothing: what it says of them is its prior."""
+        return np.zeros(len(self.values), dtype=bool) if self.known is None else self.known == 0
+
+
+def transform(posterior: Posterior, source: Any, *, skip: int = 0, **reading: Any) -> Iterator[Block]:
+    """Topics, classes or states of new data, some observations at a time and in their order.
+
+        for block in db.transform(posterior, "letters/"):
+            print(block.places, block.values)
+
+    `source` is a file, several for topics, or data as the model takes it. `reading` says how files are read, as on the
+    command line: `columns`, `format` and so on. The numbers are what the model's `assign` finds, of regressions what
+    `predict` finds. So many blocks as `skip` says are read but left out: somebody has them already.
+    """
+    from decbayes.models.core.registry import model_for
+
+    check_kind(Posterior, posterior=posterior)
+    model = model_for(posterior.structure)
+    found, before = model.transform(posterior), 0
+    filed = isinstance(source, str | Path) or (
+        isinstance(source, list | tuple) and len(source) > 0 and isinstance(source[0], str | Path)
+    )
+    for number, observed in enumerate(model.stream(source, **reading) if filed else in_slices(source)):
+        if number < skip:
+            before += observed.rows_in()
+            continue
+        data = observed.found()
+        values = np.asarray(found.of(data))
+        if observed.rows is not None:
+            full = np.full((observed.size or len(values), values.shape[1]), np.nan)
+            full[observed.rows] = values
+            values = full
+        places = observed.places or [*map(str, range(before + 1, before + len(values) + 1))]
+        before += len(values)
+        known = None if found.known is None else found.known(data)
+        yield Block(places, found.names, values, found.shares, known)
+
+
+def in_slices(data: Any) -> Iterator[Observed]:
+    """Rows of a matrix some at a time; what is no matrix as a whole."""
+    if isinstance(data, FileMatrix):
+        for rows in data:
+            yield from in_slices(rows)
+    elif isinstance(data, np.ndarray | FileArray) or issparse(data):
+        for first in range(0, data.shape[0], BLOCK):
+            yield Observed(data[first : first + BLOCK])
+    else:
+        yield Observed(data)

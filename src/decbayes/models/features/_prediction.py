@@ -1,0 +1,82 @@
+"""Prediction of unseen components of a vector from the others, under a posterior over features."""
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from scipy.special import logsumexp
+
+from decbayes.families import Array
+from decbayes.models.features._state import infer
+
+# So many features are summed over exactly, the least certain ones of each observation; 2^10 combinations.
+SUMMED = 10
+
+
+@dataclass(frozen=True)
+class Believed:
+    """q(μ) and q(π), and the noise variance."""
+
+    means: Array  # (K, D)
+    variances: Array  # (K,)
+    alpha: Array
+    beta: Array
+    noise: float
+
+    @property
+    def inclusion(self) -> Array:
+        return self.alpha / (self.alpha + self.beta)
+
+
+def assignments_given(believed: Believed, observed: Array) -> Array:
+    """q(z = 1), (N, K), from those components that are not NaN."""
+    seen = ~np.isnan(observed)
+    values = np.where(seen, observed, 0.0)
+    features = len(believed.means)
+    products = np.einsum("id,jd->ijd", believed.means, believed.means).reshape(features**2, -1)
+    overlap = (products @ seen.T).reshape(features, features, -1) / believed.noise
+    own = overlap[range(features), range(features)] + np.outer(believed.variances, seen.sum(axis=1)) / believed.noise
+    odds = np.log(believed.inclusion) - np.log1p(-believed.inclusion)
+    alone = odds[:, None] + believed.means @ values.T / believed.noise - 0.5 * own
+    overlap[range(features), range(features)] = 0.0
+    return infer(alone, overlap).T
+
+
+def held_log_densities(believed: Believed, observed: Array, held: Array) -> Array:
+    """Σ log p(held value | observed values of its vector) over the values held out, per vector."""
+    rows = zip(assignments_given(believed, observed), observed, held, strict=True)
+    return np.array([held_log_density(believed, *row) for row in rows])
+
+
+def log_densities(believed: Believed, observed: Array) -> Array:
+    """log p(observed values), per vector."""
+    rows = zip(assignments_given(believed, observed), observed, strict=True)
+    return np.array([logsumexp(weighed(believed, *row)[0]) for row in rows])
+
+
+def held_log_density(believed: Believed, assignment: Array, observed: Array, held: Array) -> float:
+    """Σ_z p(z | observed) N(held; Σ_k z_k m_k, σ² + Σ_k z_k v_k), μ and π integrated out."""
+    weight, mean, variance = weighed(believed, assignment, observed)
+    density = log_normal(held, mean, variance)[:, ~np.isnan(held)]
+    return float(logsumexp((weight - logsumexp(weight))[:, None] + density, axis=0).sum())
+
+
+def weighed(believed: Believed, assignment: Array, observed: Array) -> tuple[Array, Array, Array]:
+    """Choices of the least certain features: log p(choice, observed), and mean and variance of each value.
+
+    All choices of these are listed; the other features keep their mean field, as a mean and a variance.
+    """
+    order = np.argsort(np.abs(assignment - 0.5), kind="stable")
+    summed, rest = order[:SUMMED], order[SUMMED:]
+    choices = np.array(list(product((0.0, 1.0), repeat=len(summed))))
+    mean = assignment[rest] @ believed.means[rest] + choices @ believed.means[summed]
+    doubt = (assignment * (1.0 - assignment))[rest] @ believed.means[rest] ** 2
+    spread = believed.noise + assignment[rest] @ believed.variances[rest] + choices @ believed.variances[summed]
+    variance = spread[:, None] + doubt
+    chance = believed.inclusion[summed]
+    weight = choices @ np.log(chance) + (1.0 - choices) @ np.log1p(-chance)
+    return weight + np.nansum(log_normal(observed, mean, variance), axis=1), mean, variance
+
+
+def log_normal(value: Array, mean: Array, variance: Array) -> Array:
+    return np.asarray(-0.5 * (np.log(2 * np.pi * variance) + (value - mean) ** 2 / variance))

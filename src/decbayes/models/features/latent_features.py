@@ -1,0 +1,239 @@
+"""Latent features: each observation is a sum of the features it has (section 3.3)."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import prod
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+
+from decbayes.arguments import Above, check_positive, check_whole
+from decbayes.families import Array, Beta, IsotropicGaussian, dense
+from decbayes.models.core.ascent import Ascent, Climb, Fit, OnPass, announce, best_climb, climb, fit_of
+from decbayes.models.core.information import Tally, feature_information
+from decbayes.models.core.model import Model, Row, View
+from decbayes.models.core.points import as_numbers, as_points, check_fit, check_held, check_rounding, check_structure
+from decbayes.models.core.transforms import Transform
+from decbayes.models.features._moves import exchangeable, repaired, starts
+from decbayes.models.features._prediction import Believed, assignments_given, held_log_densities, log_densities
+from decbayes.models.features._state import FeatureData, Span, State, believing, improved, state_of
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure
+from decbayes.symmetry import CoupledSet
+
+
+@dataclass(frozen=True)
+class LatentFeatures(Model):
+    """y ~ N(Σ_k z_k μ_k, variance · I) with z_k ~ Bernoulli(π_k), π_k ~ Beta, μ_k ~ N(0, prior_variance · I).
+
+    Observations are vectors of `dimension` numbers, or arrays (images) of as many.
+
+    A fit climbs from 1 + `ascent.restarts` starts, of which the first three are independent components of the data
+    and the fourth is random; the best is then repaired by moves until none raises the bound.
+    """
+
+    features: Annotated[int, "Number of features.", Above(0)] = 5
+    dimension: int = 10
+    variance: Annotated[float, "The known variance of the noise.", Above(0)] = 0.04
+    prior_variance: Annotated[float, "The prior variance of a feature.", Above(0)] = 1.0
+    inclusion_prior: tuple[float, float] = (1.0, 1.0)
+    ascent: Ascent = field(default=Ascent(restarts=3), kw_only=True)
+
+    about: ClassVar[str] = "Features that points or images share: a latent feature model."
+    command: ClassVar[str] = "features"
+    example: ClassVar[str] = "faces.npy --features 10"
+    in_parts: ClassVar[bool] = True
+    view: ClassVar[View] = "images"
+
+    def __post_init__(self) -> None:
+        check_whole(1, features=self.features, dimension=self.dimension)
+        check_positive(variance=self.variance, prior_variance=self.prior_variance)
+        if not isinstance(self.inclusion_prior, Sequence | np.ndarray) or len(self.inclusion_prior) != 2:
+            raise ValueError(f"inclusion_prior must be the two parameters of a Beta, not {self.inclusion_prior!r}.")
+        check_positive(**{f"inclusion_prior[{place}]": value for place, value in enumerate(self.inclusion_prior)})
+
+    def agreement(self) -> Structure:
+        alpha, beta = (np.full(self.features, value) for value in self.inclusion_prior)
+        origin = np.zeros((self.features, self.dimension))
+        return Structure(
+            families={"features": IsotropicGaussian(), "inclusion": Beta()},
+            prior={
+                "features": IsotropicGaussian().natural(mean=origin, variance=self.prior_variance),
+                "inclusion": Beta().natural(alpha=alpha, beta=beta),
+            },
+            symmetry=(CoupledSet(("features", "inclusion")),),
+            model={"name": "LatentFeatures", "variance": float(self.variance)},
+        )
+
+    @classmethod
+    def settings_of(cls, structure: Structure) -> dict[str, Any]:
+        features = structure.families["features"].parameters(structure.prior["features"])
+        inclusion = structure.families["inclusion"].parameters(structure.prior["inclusion"])
+        shared = {"features": len(features["mean"]), "dimension": features["mean"].shape[1]}
+        pair = float(inclusion["alpha"][0]), float(inclusion["beta"][0])
+        prior = {"prior_variance": float(features["variance"][0]), "inclusion_prior": pair}
+        return {**super().settings_of(structure), **shared, **prior}
+
+    def fit(
+        self,
+        data: Any,
+        *,
+        rng: np.random.Generator,
+        prior: Posterior | None = None,
+        start: Posterior | None = None,
+        progress: OnPass | None = None,
+    ) -> Fit:
+        """The posterior of the data, on top of `prior` if given.
+
+        With `start` the fit is one plain ascent from there, without restarts and moves, so that features keep their
+        places. Features that no observation needs stay at the prior; there may be more features than observations.
+        """
+        points = self._points(data)
+        check_fit(self.structure, rng, prior, start)
+        before = prior or Posterior.of_prior(self.structure)
+        if not len(points):
+            return Fit(before, (0.0,), True)
+        span = Span.of(points, before.mean("features"), *([] if start is None else [start.mean("features")]))
+        problem = self._problem(points, before, span)
+        if start is None:
+            reached = self._search(problem, rng, progress)
+        else:
+            reached = self._climb(problem, iter([self._believing(problem, start, span)]), 0, progress)
+        return fit_of(reached, partial(self._posterior, span))
+
+    def assign(self, posterior: Posterior, data: Any) -> Array:
+        """(N, K): the probability that each observation has each feature. Components that are NaN count as unseen."""
+        check_structure(posterior, self.structure, "posterior")
+        return assignments_given(self._believed(posterior), self._points(data, unseen=True))
+
+    def transform(self, posterior: Posterior) -> Transform:
+        """The features of an observation are no shares of it."""
+        return super().transform(posterior)._replace(shares=False)
+
+    def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
+        """Per observation the log density of the values held out, given the others of the same vector.
+
+        Both arrays have the data's shape, with NaN where a value is not in that part; what is in neither is unseen.
+        Values held out of one vector are predicted one by one. Where nothing is held out it is the density of the whole
+        vector. Features and inclusion probabilities are integrated out. The sum over assignments is exact up to ten
+        features; beyond that it is exact over the ten least certain of each observation and mean field in the others.
+        """
+        check_structure(posterior, self.structure, "posterior")
+        believed = self._believed(posterior)
+        if held is None:
+            return log_densities(believed, self._points(data, unseen=True))
+        observed, hidden = (self._points(part, unseen=True) for part in (data, held))
+        check_held(observed, hidden)
+        return held_log_densities(believed, observed, hidden)
+
+    def contributed(self, posterior: Posterior, data: Any) -> Posterior:
+        """A fit would solve for all features at once; here each is given the others as the posterior has them."""
+        points, shares = self._shares(posterior, data)
+        others = shares @ posterior.mean("features") - points
+        overlap = shares[:, :, None] * posterior.mean("features")
+        shift = np.einsum("nk,nkd->kd", shares, overlap - others[:, None, :]) / self.variance
+        had, missed = shares.sum(axis=0)[:, None], (1.0 - shares).sum(axis=0)[:, None]
+        added = {"features": np.hstack([shift, -0.5 * had / self.variance]), "inclusion": np.hstack([had, missed])}
+        return Posterior(self.structure, added)
+
+    def information(self, posterior: Posterior, data: Any) -> Array:
+        points, shares = self._shares(posterior, data)
+        return feature_information(self.structure, points, self.variance, posterior.mean("features"), shares)
+
+    def draw(self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """So many vectors, and which features each has."""
+        assigned = (rng.random((size, self.features)) < parameters["inclusion"]).astype(np.float64)
+        noise = np.sqrt(self.variance) * rng.standard_normal((size, self.dimension))
+        return assigned @ parameters["features"] + noise, assigned
+
+    def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
+        """Each feature and how often it occurs."""
+        pairs = zip(posterior.mean("inclusion"), posterior.mean("features"), strict=True)
+        return [{"feature": k, "how often": float(share), "mean": mean} for k, (share, mean) in enumerate(pairs)]
+
+    def tally(self, posterior: Posterior) -> Tally:
+        inclusion = dense(posterior.contribution["inclusion"])
+        told = -2.0 * self.variance * dense(posterior.contribution["features"])[:, -1]
+        # Every observation has each feature or has it not.
+        return Tally(inclusion.sum(axis=1), inclusion, {"features": told - inclusion[:, 0]})
+
+    def _points(self, data: Any, *, unseen: bool = False) -> Array:
+        points = as_points(flattened(data), self.dimension, unseen=unseen)
+        # How well features explain a vector is the small rest of its square, in units of the noise.
+        check_rounding(0.5 * float(np.nansum(points**2, axis=1).max(initial=0.0)) / self.variance)
+        return points
+
+    def _shares(self, posterior: Posterior, data: Any) -> tuple[Array, Array]:
+        """The points, and the probability that each has each feature, (N, K), given a posterior of more data."""
+        check_structure(posterior, self.structure, "posterior")
+        points = self._points(data)
+        span = Span.of(points, posterior.mean("features"))
+        state = self._believing(self._problem(points, posterior, span), posterior, span)
+        return points, state.assignments.T
+
+    def _search(self, problem: FeatureData, rng: np.random.Generator, progress: OnPass | None) -> Climb[State]:
+        """The best of several starts, then moves until none of them raises the bound."""
+        reached = self._climb(problem, self._starts(problem, rng), self.ascent.restarts, progress)
+        if reached.interrupted:
+            return reached
+        observations = len(problem.data)
+        threshold = self.ascent.tolerance * observations
+        # The moves report as one start more.
+        report = partial(announce, progress, self.ascent.restarts + 1)
+        step = partial(measured, partial(repaired, rng=rng, threshold=threshold))
+        moved = climb(reached.state, step, self.ascent, observations, report)
+        return Climb(moved.state, reached.bound + moved.bound, moved.converged, moved.interrupted)
+
+    def _climb(
+        self, problem: FeatureData, begins: Iterator[State], restarts: int, progress: OnPass | None
+    ) -> Climb[State]:
+        return best_climb(
+            partial(next, begins),
+            partial(measured, improved),
+            ascent=replace(self.ascent, restarts=restarts),
+            observations=len(problem.data),
+            progress=progress,
+        )
+
+    def _starts(self, problem: FeatureData, rng: np.random.Generator) -> Iterator[State]:
+        """What the prior already knows, if it tells features apart, then starts from the data."""
+        if not exchangeable(problem):
+            means = problem.shift / problem.precision[:, None]
+            yield believing(problem, means, 1.0 / problem.precision, problem.alpha, problem.beta)
+        yield from (state_of(problem, start) for start in starts(problem.data, self.features, rng))
+
+    def _problem(self, points: Array, before: Posterior, span: Span) -> FeatureData:
+        mean, variance = before.parameters("features").values()
+        shift = span.inside(mean) / variance[:, None]
+        return FeatureData(
+            span.inside(points), self.dimension, self.variance, shift, 1.0 / variance, **before.parameters("inclusion")
+        )
+
+    def _believing(self, problem: FeatureData, start: Posterior, span: Span) -> State:
+        mean, variance = start.parameters("features").values()
+        return believing(problem, span.inside(mean), variance, **start.parameters("inclusion"))
+
+    def _believed(self, posterior: Posterior) -> Believed:
+        mean, variance = posterior.parameters("features").values()
+        return Believed(mean, variance, **posterior.parameters("inclusion"), noise=self.variance)
+
+    def _posterior(self, span: Span, state: State) -> Posterior:
+        natural = {
+            "features": IsotropicGaussian().natural(mean=span.outside(state.means), variance=state.variances),
+            "inclusion": Beta().natural(alpha=state.alpha, beta=state.beta),
+        }
+        return Posterior.from_natural(self.structure, natural)
+
+
+def measured(step: Callable[[State], State], state: State) -> tuple[State, float]:
+    """A pass and the bound it reached."""
+    following = step(state)
+    return following, following.bound
+
+
+def flattened(data: Any) -> Array:
+    """Images (N, height, width) as vectors; anything else as it is."""
+    array = as_numbers(data)
+    # −1 would not say how many pixels there are when there is no image.
+    return array.reshape(len(array), prod(array.shape[1:])) if array.ndim > 2 else array

@@ -1,0 +1,190 @@
+"""The likelihoods of a table's columns of yes and no, counts and categories; real ones are in `real_likelihoods.py`."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc, betaincinv, gammaincinv, gammaln
+
+from decbayes.families import Array, Beta, Dirichlets, Gamma
+from decbayes.families.matrices import split
+from decbayes.models.core.points import LARGEST
+from decbayes.models.likelihoods.columnwise import Columnwise, filled_with_means
+
+
+@dataclass(frozen=True)
+class YesOrNo(Columnwise):
+    """x ~ Bernoulli(θ_k) in each column: Beta posteriors. Function: x."""
+
+    expects: ClassVar[str] = "0 or 1"
+    numeric: ClassVar[bool] = False
+
+    @property
+    def family(self) -> Beta:
+        return Beta()
+
+    def values(self, points: Array) -> Array:
+        return points
+
+    def terms(self, natural: Array) -> tuple[Array, Array]:
+        log_yes, log_no = split(self.family.mean(natural), 2)
+        return log_yes - log_no, log_no
+
+    def added(self, sums: Array, counts: Array) -> Array:
+        return np.hstack([sums, counts - sums])
+
+    def counts(self, contribution: Array) -> Array:
+        return np.asarray(sum(split(contribution, 2)))
+
+    def log_predictive(self, natural: Array, points: Array) -> Array:
+        share = self.expected(natural)
+        there = ~np.isnan(points)
+        yes = np.where(there, points, 0.0)
+        return np.asarray(yes @ np.log(share).T + (there - yes) @ np.log1p(-share).T)
+
+    def draw(self, parameters: Array, components: NDArray[np.intp], rng: np.random.Generator) -> Array:
+        share = parameters.reshape(len(parameters), -1)[components]
+        return (rng.random(share.shape) < share).astype(np.float64)
+
+    def outside(self, points: Array) -> NDArray[np.bool_]:
+        return np.asarray(~np.isnan(points) & (points != 0) & (points != 1))
+
+    def expected(self, natural: Array) -> Array:
+        return self.family.expected(natural).reshape(len(natural), -1)
+
+    def quantile(self, natural: Array, share: float) -> Array:
+        alpha, beta = (part.reshape(len(natural), -1) for part in self.family.columns(natural))
+        return np.asarray(betaincinv(alpha, beta, share))
+
+
+@dataclass(frozen=True)
+class Counted(Columnwise):
+    """x ~ Poisson(rate_k) in each column: Gamma posteriors. Functions: x, and Σ log x! of the row."""
+
+    expects: ClassVar[str] = "whole numbers from 0 on"
+
+    @property
+    def family(self) -> Gamma:
+        return Gamma()
+
+    def values(self, points: Array) -> Array:
+        return np.column_stack([points, np.nansum(gammaln(points + 1), axis=1)])
+
+    def terms(self, natural: Array) -> tuple[Array, Array]:
+        log_rate, rate = split(self.family.mean(natural), 2)
+        return np.column_stack([log_rate, -np.ones(len(rate))]), -rate
+
+    def added(self, sums: Array, counts: Array) -> Array:
+        return np.hstack([sums[:, :-1], -counts])
+
+    def counts(self, contribution: Array) -> Array:
+        return -split(contribution, 2)[1]
+
+    def dimension(self, width: int) -> int:
+        return width - 1
+
+    def log_predictive(self, natural: Array, points: Array) -> Array:
+        shape, rate = self.family.columns(natural)
+        factorials = np.nansum(gammaln(points + 1), axis=1)
+        density = np.empty((len(points), len(shape)))
+        for k in range(len(shape)):
+            constant = shape[k] * np.log(rate[k]) - gammaln(shape[k])
+            terms = constant + gammaln(points + shape[k]) - (points + shape[k]) * np.log1p(rate[k])
+            density[:, k] = np.nansum(terms, axis=1) - factorials
+        return density
+
+    def draw(self, parameters: Array, components: NDArray[np.intp], rng: np.random.Generator) -> Array:
+        return rng.poisson(parameters[components]).astype(np.float64)
+
+    def outside(self, points: Array) -> NDArray[np.bool_]:
+        return np.asarray(~np.isnan(points) & ((points < 0) | (points != np.rint(points)) | (points >= LARGEST)))
+
+    def embedded(self, points: Array) -> Array:
+        # The root of a count has about the same variance whatever the rate.
+        return filled_with_means(2.0 * np.sqrt(points))
+
+    def cumulative(self, natural: Array, place: int, values: Array) -> Array:
+        """(N, K): how probable it is that a new count of one column is at most that."""
+        shape, rate = (part[:, place] for part in self.family.columns(natural))
+        below = betainc(shape, np.floor(values)[:, None] + 1.0, rate / (rate + 1))
+        return np.where(values[:, None] < 0, 0.0, below)
+
+    def expected(self, natural: Array) -> Array:
+        return self.family.expected(natural)
+
+    def quantile(self, natural: Array, share: float) -> Array:
+        shape, rate = self.family.columns(natural)
+        return np.asarray(gammaincinv(shape, share) / rate)
+
+
+@dataclass(frozen=True)
+class Categories(Columnwise):
+    """x is one of `sizes[d]` categories in column d: Dirichlet posteriors. Functions: which of them it is."""
+
+    sizes: tuple[int, ...] = (2,)
+
+    expects: ClassVar[str] = "numbers of categories, from 0 to one less than there are"
+    numeric: ClassVar[bool] = False
+
+    @cached_property
+    def _family(self) -> Dirichlets:
+        return Dirichlets(self.sizes)
+
+    @property
+    def family(self) -> Dirichlets:
+        return self._family
+
+    def values(self, points: Array) -> Array:
+        which = np.zeros((len(points), sum(self.sizes)))
+        rows, columns = np.nonzero(~np.isnan(points))
+        which[rows, self.family.starts[columns] + points[rows, columns].astype(np.intp)] = 1.0
+        return which
+
+    def terms(self, natural: Array) -> tuple[Array, Array]:
+        # A missing value is none of the categories, which says all there is to say.
+        return self.family.mean(natural), np.zeros((len(natural), len(self.sizes)))
+
+    def added(self, sums: Array, counts: Array) -> Array:
+        return sums
+
+    def counts(self, contribution: Array) -> Array:
+        return self.family.sums(contribution)
+
+    def seeing(self, points: Array) -> Self:
+        return self
+
+    def dimension(self, width: int) -> int:
+        return len(self.sizes)
+
+    def log_predictive(self, natural: Array, points: Array) -> Array:
+        return np.asarray(self.values(points) @ np.log(self.expected(natural)).T)
+
+    def draw(self, parameters: Array, components: NDArray[np.intp], rng: np.random.Generator) -> Array:
+        groups = np.split(parameters, self.family.starts[1:], axis=1)
+        drawn = [draw_categories(shares[components], rng) for shares in groups]
+        return np.column_stack(drawn).astype(np.float64)
+
+    def outside(self, points: Array) -> NDArray[np.bool_]:
+        whole = (points >= 0) & (points < np.array(self.sizes)) & (points == np.rint(points))
+        return np.asarray(~np.isnan(points) & ~whole)
+
+    def embedded(self, points: Array) -> Array:
+        return self.values(points)
+
+    def expected(self, natural: Array) -> Array:
+        return self.family.expected(natural)
+
+    def quantile(self, natural: Array, share: float) -> Array:
+        (alpha,) = self.family.columns(natural)
+        others = self.family.spread(self.family.sums(alpha)) - alpha
+        # A column of one category is certain of it.
+        return np.asarray(np.where(others > 0, betaincinv(alpha, np.where(others > 0, others, 1.0), share), 1.0))
+
+
+def draw_categories(shares: Array, rng: np.random.Generator) -> NDArray[np.intp]:
+    """One category of each row of shares."""
+    steps = np.cumsum(shares, axis=1)
+    drawn = (rng.random((len(shares), 1)) * steps[:, -1:] >= steps).sum(axis=1)
+    return np.asarray(np.minimum(drawn, shares.shape[1] - 1), dtype=np.intp)

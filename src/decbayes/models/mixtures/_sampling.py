@@ -1,0 +1,72 @@
+"""A Gibbs sampler for the mixture with known variance: the true posterior, if it is let jump between labellings."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from decbayes.arguments import check_kind, check_whole
+from decbayes.families import Array, IsotropicGaussian, Weights
+from decbayes.models.core.points import as_points
+from decbayes.models.likelihoods.likelihood import KnownVariance, squared_distances
+from decbayes.models.mixtures.gaussian import GaussianMixture
+
+
+def gibbs(
+    model: GaussianMixture,
+    data: Any,
+    *,
+    rng: np.random.Generator,
+    draws: int,
+    burn_in: int = 100,
+    thinning: int = 1,
+    relabel: bool = True,
+) -> dict[str, Array]:
+    """Draws of weights (draws, K) and components (draws, K, D) from the true posterior, as `sample` gives them.
+
+    With `relabel` each sweep ends with a random relabelling, a move that the true posterior accepts always; the chain
+    then visits all K! labellings. Without it a chain stays in the labelling it fell into (figure 3a of the paper).
+    """
+    check_kind(np.random.Generator, rng=rng)
+    check_whole(0, draws=draws, burn_in=burn_in)
+    check_whole(1, thinning=thinning)
+    if not isinstance(model, GaussianMixture) or not isinstance(model.likelihood, KnownVariance):
+        raise ValueError("The Gibbs sampler is for mixtures of known variance: give the model a `variance`.")
+    check_whole(1, components=model.components)
+    points = as_points(data, model.dimension)
+    chain = Chain(model.structure.prior["weights"], model.structure.prior["components"], model.likelihood)
+    weights, means = chain.first(rng)
+    drawn: list[tuple[Array, Array]] = []
+    for sweep in range(burn_in + draws * thinning):
+        weights, means = chain.sweep(points, weights, means, rng)
+        if relabel:
+            order = rng.permutation(model.components)
+            weights, means = weights[order], means[order]
+        if sweep >= burn_in and (sweep - burn_in) % thinning == thinning - 1:
+            drawn.append((weights, means))
+    return {"weights": np.array([w for w, _ in drawn]), "components": np.array([m for _, m in drawn])}
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The conditional distributions of the mixture, from its prior and the known variance."""
+
+    weight_prior: Array
+    component_prior: Array
+    likelihood: KnownVariance
+
+    def first(self, rng: np.random.Generator) -> tuple[Array, Array]:
+        """A draw from the prior."""
+        return self._draw(self.weight_prior, self.component_prior, rng)
+
+    def sweep(self, points: Array, weights: Array, means: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Allocations given parameters, then parameters given allocations."""
+        scores = np.log(weights) - 0.5 * squared_distances(points, means) / self.likelihood.variance
+        allocation = np.argmax(scores + rng.gumbel(size=scores.shape), axis=1)
+        members = np.eye(len(weights))[allocation]
+        sums = members.T @ self.likelihood.features(points)
+        after = self.component_prior + self.likelihood.contribution(sums)
+        return self._draw(self.weight_prior + sums[:, -1:], after, rng)
+
+    def _draw(self, weights: Array, components: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+        return Weights().sample(weights, 1, rng)[0], IsotropicGaussian().sample(components, 1, rng)[0]

@@ -1,0 +1,287 @@
+"""Observations that each belong to one of K components: one engine for all mixtures."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp, softmax
+
+from decbayes.arguments import Above, check_positive, real_array
+from decbayes.errors import InvalidData
+from decbayes.families import Array, Weights, dense
+from decbayes.models.core.ascent import Ascent, Fit, Keep, OnPass, Watch, as_arrays, fit_best, fit_of, inside
+from decbayes.models.core.component_search import Search, check_number, known_number
+from decbayes.models.core.information import Tally, mixture_information
+from decbayes.models.core.model import Model, Row
+from decbayes.models.core.points import Points, check_fit, check_held, check_structure, in_blocks, open_points
+from decbayes.models.core.settings import Number
+from decbayes.models.likelihoods.discrete import draw_categories
+from decbayes.models.likelihoods.emissions import Emissions, Natural, Reference, coefficients, plus
+from decbayes.models.likelihoods.likelihood import nearest, spread_out_centres, summed
+from decbayes.models.likelihoods.point_pass import MOST_CANDIDATES, PointBlocks
+from decbayes.models.mixtures.moves import MixtureMoves
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure
+from decbayes.symmetry import CoupledSet
+
+Start = Literal["k-means++", "random"]
+
+POINTS_PER_CENTRE = 10
+
+
+@dataclass(frozen=True)
+class Clusters(Model):
+    """x ~ Σ_k π_k p(x | θ_k), with a Dirichlet prior on π and conjugate priors on each θ_k.
+
+    A kind of mixture says what its components emit, and how data becomes a matrix of numbers.
+
+    A fit starts from the nearest of centres chosen by "k-means++", or from "random" responsibilities where there are
+    fewer than ten points per component: centres would then give every point a component of its own.
+
+    With `components="auto"` a fit finds how many there are: births, joins and deletions that raise its bound. The
+    posterior says the number, and predictions take posteriors of any number.
+    """
+
+    components: Annotated[Number, "Number of clusters, or 'auto' to find it.", Above(0)]
+    weight_prior: Annotated[float, "Dirichlet prior α of the cluster weights.", Above(0)] = field(
+        default=1.0, kw_only=True
+    )
+    start_from: Annotated[Start | None, "How a fit starts; default: depends on the number of points."] = field(
+        default=None, kw_only=True
+    )
+    ascent: Ascent = field(default=Ascent(restarts=9), kw_only=True)
+
+    number: ClassVar[str] = "components"
+    caption: ClassVar[str] = "mean"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(components=self.components)
+        check_positive(weight_prior=self.weight_prior)
+        if self.start_from not in (None, "k-means++", "random"):
+            raise ValueError(f"start_from is 'k-means++' or 'random', not {self.start_from!r}.")
+
+    @property
+    @abstractmethod
+    def emissions(self) -> Emissions:
+        """How observations depend on a component's parameters, with the prior of these."""
+
+    @abstractmethod
+    def points(self, data: Any, *, unseen: bool = False) -> Array:
+        """Observations as a matrix of numbers; NaN is a missing value, where a model takes any, or if told so."""
+
+    def constants(self) -> Mapping[str, Any]:
+        """What sites must agree on beside the prior: known variances and the like."""
+        return {}
+
+    def agreement(self) -> Structure:
+        emissions = self.emissions
+        weights = Weights().natural(alpha=np.full(self._count, self.weight_prior))
+        return Structure(
+            families={"weights": Weights(), **emissions.families},
+            prior={"weights": weights, **emissions.prior(self._count)},
+            symmetry=(CoupledSet(("weights", *emissions.families)),),
+            labels=emissions.labels,
+            model={"name": type(self).__name__, **self.constants()},
+        )
+
+    @classmethod
+    def settings_of(cls, structure: Structure) -> dict[str, Any]:
+        prior = structure.prior["weights"]
+        weight = float(Weights().parameters(prior)["alpha"][0])
+        return {**super().settings_of(structure), "components": len(prior), "weight_prior": weight}
+
+    def fit(
+        self,
+        data: Any,
+        *,
+        rng: np.random.Generator,
+        prior: Posterior | None = None,
+        start: Posterior | None = None,
+        progress: OnPass | None = None,
+    ) -> Fit:
+        """The posterior of the data, on top of `prior` if given, starting from `start` if given.
+
+        Where the number of components is "auto", a prior or a start of so many components says it.
+        """
+        if (known := known_number(self, prior, start)) is not None:
+            return self.sized(known).fit(data, rng=rng, prior=prior, start=start, progress=progress)
+        check_fit(self.structure, rng, prior, start)
+        points = self._open(data)
+        before = dict((prior or Posterior.of_prior(self.structure)).natural)
+        blocks = PointBlocks(self.emissions, points)
+        if not len(blocks):
+            return Fit(Posterior.from_natural(self.structure, before), (0.0,), True)
+        if self.auto:
+            return fit_of(Search(MixtureMoves(self, blocks, rng), self.ascent, progress).run(), self._of_any_number)
+        begin = partial(self._begin, blocks, before, rng) if start is None else lambda: dict(start.natural)
+        ascent = self.ascent if start is None else Ascent(self.ascent.passes, self.ascent.tolerance)
+        watch = inside(progress, len(blocks))
+        return fit_best(
+            begin,
+            partial(self._pass, blocks, Reference(self.structure.families, before), watch=watch),
+            partial(Posterior.from_natural, self.structure),
+            ascent=ascent,
+            observations=len(blocks),
+            progress=progress,
+            keep=Keep(dict, as_arrays),
+        )
+
+    def from_assignments(self, data: Any, assignments: Any) -> Posterior:
+        """The posterior of observations whose components are known: their numbers, or shares as `assign` gives them.
+
+        Any other library's clusters become a posterior by it, exactly, because priors are conjugate.
+        """
+        points = self.points(data)
+        shares = as_shares(assignments, len(points), self._count)
+        emissions = self.emissions.seeing(points)
+        before = Posterior.of_prior(self.structure).natural
+        return Posterior.from_natural(self.structure, plus(emissions, before, shares.T @ emissions.features(points)))
+
+    def assign(self, posterior: Posterior, data: Any) -> Array:
+        """(N, K): the probability that each observation belongs to each component."""
+        check_structure(posterior, self.structure_for(posterior), "posterior")
+        return np.concatenate([self._assign(posterior, some) for some in in_blocks(self._open(data))])
+
+    def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
+        """log p(x | posterior) per observation, all parameters integrated out.
+
+        With `held` it is that of the values held out, given the others of the same observation. Both arrays then have
+        the data's shape, with NaN where a value is not in that part.
+        """
+        check_structure(posterior, self.structure_for(posterior), "posterior")
+        if held is None:
+            return np.concatenate([self._log_density(posterior, some) for some in in_blocks(self._open(data))])
+        points, hidden = (self.points(part, unseen=True) for part in (data, held))
+        check_held(points, hidden)
+        together = np.where(np.isnan(hidden), points, hidden)
+        return self._log_density(posterior, together) - self._log_density(posterior, points)
+
+    def information(self, posterior: Posterior, data: Any) -> Array:
+        check_structure(posterior, self.structure_for(posterior), "posterior")
+        blocks = PointBlocks(self.emissions, self._open(data))
+        slopes = coefficients(blocks.emissions, posterior.natural)
+        statistics = columns_of(posterior.structure, blocks.emissions)
+        return mixture_information(posterior.structure, blocks.features(), slopes, statistics)
+
+    def units(self, data: Any, held: Any = None) -> Array:
+        """Observations of which every value is missing say nothing, and do not count."""
+        if held is not None:
+            return super().units(data, held)
+        seen = [~np.isnan(some).all(axis=1) for some in in_blocks(self._open(data))]
+        return np.concatenate([np.empty(0), *seen])
+
+    def units_of_one(self, most: int) -> tuple[int, int]:
+        return (0, 1) if self.emissions.may_miss else (1, 1)
+
+    def tally(self, posterior: Posterior) -> Tally:
+        return self.emissions.tally(dense(posterior.contribution["weights"])[:, 0], posterior.contribution)
+
+    def largest_contribution(self, value: float) -> Mapping[str, Array]:
+        return self.emissions.largest_contribution(value)
+
+    def log_likelihoods(self, parameters: Mapping[str, Any], data: Any) -> Array:
+        """log p(x_n, k | θ) = t(x_n) · T(θ_k): priors are conjugate, so contributions tell the likelihood."""
+        blocks = PointBlocks(self.emissions, self._open(data))
+        families, added = self.structure.families, columns_of(self.structure, blocks.emissions)
+        told = np.concatenate([family.statistics(parameters[name]) for name, family in families.items()], axis=-1)
+        found = np.zeros(len(told))
+        for features in blocks.features():
+            seen = features @ added
+            found += [logsumexp(seen @ each.T, axis=1).sum() for each in told]
+        return found
+
+    def draw(
+        self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator
+    ) -> tuple[Array, NDArray[np.intp]]:
+        """So many observations, given the parameters, and the component of each."""
+        components = draw_categories(np.tile(parameters["weights"], (size, 1)), rng)
+        return self.emissions.draw(parameters, components, rng), components
+
+    def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
+        """Each component's weight and profile."""
+        profile = self.profile(posterior)
+        return [
+            {"component": k, "weight": float(weight), **{name: values[k] for name, values in profile.items()}}
+            for k, weight in enumerate(posterior.mean("weights"))
+        ]
+
+    def profile(self, posterior: Posterior) -> Mapping[str, Any]:
+        """What tells components apart, by name: one value per component."""
+        return {"mean": posterior.mean("components")}
+
+    @property
+    def _count(self) -> int:
+        return 1 if self.components == "auto" else self.components
+
+    def _of_any_number(self, natural: Natural) -> Posterior:
+        return Posterior.from_natural(self.structure.with_components(len(natural["weights"])), natural)
+
+    def _plus(self, natural: Natural, sums: Array) -> Natural:
+        return plus(self.emissions, natural, sums)
+
+    def _log_joint(self, posterior: Posterior, points: Array) -> Array:
+        """(N, K): log p(x_n, component k | posterior)."""
+        weights = np.log(posterior.mean("weights"))
+        return np.asarray(self.emissions.log_predictive(posterior.natural, points) + weights)
+
+    def _log_density(self, posterior: Posterior, points: Array) -> Array:
+        return np.asarray(logsumexp(self._log_joint(posterior, points), axis=1))
+
+    def _open(self, data: Any) -> Points:
+        return open_points(self.opened(data), self.points)
+
+    def _assign(self, posterior: Posterior, points: Array) -> Array:
+        emissions = self.emissions.seeing(points)
+        return np.asarray(softmax(emissions.features(points) @ coefficients(emissions, posterior.natural), axis=1))
+
+    def _begin(self, blocks: PointBlocks, before: Natural, rng: np.random.Generator) -> Natural:
+        """A first posterior: every point belongs to its nearest centre, or to a random mix of components."""
+        crowded = len(blocks) >= POINTS_PER_CENTRE * self._count
+        if (self.start_from or ("k-means++" if crowded else "random")) == "random":
+            shares = (rng.dirichlet(np.ones(self._count), size=len(points)) for points in blocks)
+            sums = [own.T @ features for own, features in zip(shares, blocks.features(), strict=True)]
+        else:
+            candidates = blocks.sample(MOST_CANDIDATES, rng)
+            places = self.embedding(blocks.emissions, candidates)
+            centres = spread_out_centres(places(candidates), self._count, rng)
+            pairs = zip(blocks, blocks.features(), strict=True)
+            sums = [summed(features, nearest(places(points), centres), self._count) for points, features in pairs]
+        return plus(blocks.emissions, before, np.add.reduce(sums))
+
+    def embedding(self, emissions: Emissions, points: Array) -> Callable[[Array], Array]:
+        """How points become places in space, among which first centres are chosen; learned from some of them."""
+        return emissions.embedded
+
+    def _pass(
+        self, blocks: PointBlocks, before: Reference, natural: Natural, *, watch: Watch | None = None
+    ) -> tuple[Natural, float]:
+        """One pass over the data; the bound is that of the parameters it was given."""
+        sums, height = blocks.weigh(coefficients(blocks.emissions, natural).T, watch)
+        return plus(blocks.emissions, before.natural, sums), height - before.divergence(natural)
+
+
+def columns_of(structure: Structure, emissions: Emissions) -> Array:
+    """(p, d): features times these are what an observation adds to a component, the factors one after another."""
+    added = emissions.added()
+    added["weights"] = np.zeros((len(next(iter(added.values()))), 1))
+    added["weights"][-1] = 1.0
+    return np.concatenate([added[name] for name in structure.families], axis=1)
+
+
+def as_shares(assignments: Any, observations: int, components: int) -> Array:
+    """(N, K): shares of each observation that add up to one, from shares or from numbers of components."""
+    given = real_array(assignments)
+    if given.shape == (observations,) and (np.isin(given, np.arange(components))).all():
+        return np.eye(components)[given.astype(np.intp)]
+    shares = given.astype(np.float64)
+    if shares.shape != (observations, components) or not (shares >= 0).all() or not np.allclose(shares.sum(axis=1), 1):
+        raise InvalidData(
+            f"Assignments are {observations} numbers from 0 to {components - 1}, or {observations} × {components} "
+            f"shares whose rows add up to one; these have the shape {given.shape}."
+        )
+    return shares

@@ -1,0 +1,162 @@
+"""Gaussian mixtures: known variance as in the paper, or unknown spherical, diagonal or full covariances."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from decbayes.arguments import Above, as_shape, check_positive, given
+from decbayes.families import Array
+from decbayes.models.core.model import Columns, View
+from decbayes.models.core.settings import Number
+from decbayes.models.likelihoods.likelihood import FullCovariance, KnownVariance, Likelihood, SphericalCovariance
+from decbayes.models.likelihoods.real import DiagonalCovariance
+from decbayes.models.mixtures.mixture import Mixture
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure
+
+Covariance = Literal["spherical", "diagonal", "full"]
+
+UNKNOWN: dict[str, Likelihood] = {
+    "spherical": SphericalCovariance(),
+    "diagonal": DiagonalCovariance(),
+    "full": FullCovariance(),
+}
+
+
+@dataclass(frozen=True)
+class GaussianMixture(Mixture):
+    """x ~ Σ_k π_k N(μ_k, ·), with a Dirichlet prior on π and a conjugate prior on each component.
+
+    With `variance` the components share that known variance and μ_k ~ N(prior_mean, prior_variance I). Without it
+    `covariance` is "spherical" or "diagonal" (Normal-Gamma) or "full" (Normal-Wishart). The
+    prior's expected precision is then 1 / `prior_scale`, with the weight of `prior_degrees` observations (its expected
+    variance is larger, or infinite), and its expected mean is `prior_mean`, with the weight of `prior_strength`.
+    """
+
+    variance: Annotated[float | None, "Known variance of the clusters.", Above(0)] = field(default=None, kw_only=True)
+    covariance: Annotated[Covariance | None, "Shape of the clusters, if their variance is not known."] = field(
+        default=None, kw_only=True
+    )
+    prior_mean: Annotated[Any, "The prior mean, in every dimension."] = field(default=0.0, kw_only=True)
+    prior_variance: Annotated[float, "The prior variance of a (known-variance) mean.", Above(0)] = field(
+        default=1.0, kw_only=True
+    )
+    prior_strength: Annotated[float, "Weight of the prior mean, in observations.", Above(0)] = field(
+        default=0.01, kw_only=True
+    )
+    prior_degrees: Annotated[float | None, "Weight of the prior scale, in observations.", Above(0)] = field(
+        default=None, kw_only=True
+    )
+    prior_scale: Annotated[Any, "1 / prior_scale is the expected precision of a cluster.", Above(0)] = field(
+        default=1.0, kw_only=True
+    )
+
+    about: ClassVar[str] = "Clusters of points: a Gaussian mixture."
+    command: ClassVar[str] = "mixture"
+    example: ClassVar[str] = "geyser.csv --columns duration,waiting"
+    view: ClassVar[View] = "points"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.variance is None) == (self.covariance is None):
+            raise ValueError("Give either `variance` (known) or `covariance` ('spherical', 'diagonal' or 'full').")
+        if self.covariance not in (None, *UNKNOWN):
+            raise ValueError(f"covariance is 'spherical', 'diagonal' or 'full', not {self.covariance!r}.")
+        check_positive(
+            prior_variance=self.prior_variance,
+            prior_strength=self.prior_strength,
+            **given(variance=self.variance, prior_degrees=self.prior_degrees),
+        )
+
+    @property
+    def likelihood(self) -> Likelihood:
+        if self.variance is not None:
+            return KnownVariance(float(self.variance))
+        return UNKNOWN[self.covariance or "full"]
+
+    def constants(self) -> Mapping[str, Any]:
+        # A site that writes 1 and one that writes 1.0 agree.
+        variance = None if self.variance is None else float(self.variance)
+        return {"covariance": self.covariance or "known", "variance": variance}
+
+    def component_prior(self) -> Array:
+        natural = self.likelihood.family.natural
+        mean = as_shape("prior_mean", self.prior_mean, (1, self.dimension))
+        if self.variance is not None:
+            return natural(mean=mean, variance=self.prior_variance)
+        if self.covariance == "spherical":
+            scale = as_shape("prior_scale", self.prior_scale, (), above=0.0)
+            weight = 0.5 * self.dimension * self._degrees
+            return natural(mean=mean, strength=self.prior_strength, shape=weight, rate=weight * scale)
+        if self.covariance == "diagonal":
+            rate = 0.5 * self._degrees * as_shape("prior_scale", self.prior_scale, (1, self.dimension), above=0.0)
+            return natural(mean=mean, strength=[[self.prior_strength]], shape=[[0.5 * self._degrees]], rate=rate)
+        if np.ndim(self.prior_scale) == 2:
+            scale = as_shape("prior_scale", self.prior_scale, (self.dimension, self.dimension))
+        else:
+            scale = np.diag(as_shape("prior_scale", self.prior_scale, (self.dimension,), above=0.0))
+        return natural(
+            mean=mean, strength=self.prior_strength, degrees=self._degrees, inverse_scale=self._degrees * scale
+        )
+
+    @classmethod
+    def settings_of(cls, structure: Structure) -> dict[str, Any]:
+        shared, kind = super().settings_of(structure), structure.model["covariance"]
+        prior = structure.families["components"].parameters(structure.prior["components"][:1])
+        settings = {**shared, "covariance": None if kind == "known" else kind, "prior_mean": plain(prior["mean"][0])}
+        if kind == "known":
+            return {**settings, "prior_variance": prior["variance"].item()}
+        settings["prior_strength"] = float(np.ravel(prior["strength"])[0])
+        if kind == "full":
+            degrees = float(prior["degrees"][0])
+            return {**settings, "prior_degrees": degrees, "prior_scale": plain(prior["inverse_scale"][0] / degrees)}
+        weight = float(np.ravel(prior["shape"])[0])
+        dimensions = shared["dimension"] if kind == "spherical" else 1
+        scale = plain(np.ravel(prior["rate"]) / weight)
+        return {**settings, "prior_degrees": 2.0 * weight / dimensions, "prior_scale": scale}
+
+    @classmethod
+    def from_file(
+        cls,
+        path: Path,
+        *,
+        components: Number = 3,
+        covariance: Covariance | None = None,
+        columns: Columns = "",
+        **options: Any,
+    ) -> tuple[Self, Any]:
+        """With --variance all clusters share that known variance; otherwise --covariance is their
+        shape, by default "full".
+        """
+        shape = covariance or ("full" if options.get("variance") is None else None)
+        return super().from_file(path, components=components, covariance=shape, columns=columns, **options)
+
+    def profile(self, posterior: Posterior) -> Mapping[str, Array]:
+        """Means, and the standard deviation of the data around them."""
+        if self.variance is not None:
+            means = posterior.mean("components")
+            return {"mean": means, "standard deviation": np.full((len(means), 1), self.variance**0.5)}
+        expected = posterior.mean("components")
+        return {"mean": expected.mean, "standard deviation": np.array([deviations(p) for p in expected.precision])}
+
+    @property
+    def _degrees(self) -> float:
+        default = 2.0 if self.covariance != "full" else self.dimension + 2.0
+        return default if self.prior_degrees is None else self.prior_degrees
+
+
+def deviations(precision: Array) -> Array:
+    """Standard deviations of the data around a mean, from a precision matrix or from precisions."""
+    if np.ndim(precision) == 2:
+        return np.sqrt(np.diag(np.linalg.inv(precision)))
+    return np.atleast_1d(1.0 / np.sqrt(precision))
+
+
+def plain(values: Array) -> Any:
+    """A diagonal matrix as its diagonal, equal numbers as one."""
+    if values.ndim == 2:
+        return plain(np.diag(values)) if (values == np.diag(np.diag(values))).all() else values
+    return float(values[0]) if (values == values[0]).all() else values

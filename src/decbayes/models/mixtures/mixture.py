@@ -1,0 +1,184 @@
+"""Mixtures of any likelihood that has a conjugate family; those over columns of one kind by name."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+
+from decbayes.arguments import Above, check_positive, check_whole
+from decbayes.families import Array
+from decbayes.inputs.large import read_points
+from decbayes.inputs.tables import Report
+from decbayes.models.core.model import Columns as Names
+from decbayes.models.core.model import ignore, split_names
+from decbayes.models.core.points import as_points
+from decbayes.models.likelihoods.discrete import Categories, Counted, YesOrNo
+from decbayes.models.likelihoods.emissions import Emissions, Part
+from decbayes.models.likelihoods.likelihood import Likelihood
+from decbayes.models.mixtures.clusters import Clusters
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure
+
+
+@dataclass(frozen=True)
+class Mixture(Clusters):
+    """x ~ Σ_k π_k p(x | θ_k), with a Dirichlet prior on π and a conjugate prior on each θ_k.
+
+    A mixture of its own kind says its `likelihood`, its `component_prior` and what of its settings `constants` are. It
+    need not say more. `columns` names the dimensions; sites that name them differently do not merge.
+    """
+
+    dimension: int = 1
+    columns: tuple[str, ...] = field(default=(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole(1, dimension=self.dimension)
+        if len(self.columns) not in (0, self.dimension):
+            raise ValueError(f"{len(self.columns)} column names for {self.dimension} dimensions.")
+
+    @property
+    @abstractmethod
+    def likelihood(self) -> Likelihood:
+        """How observations depend on a component's parameters."""
+
+    @abstractmethod
+    def component_prior(self) -> Array:
+        """(1, d): the natural parameters of the prior that all components share."""
+
+    @cached_property
+    def emissions(self) -> Emissions:
+        places, labels = tuple(range(self.dimension)), tuple(self.columns)
+        return Emissions((Part("components", self.likelihood, self.component_prior(), places, labels),))
+
+    def points(self, data: Any, *, unseen: bool = False) -> Array:
+        emissions = self.emissions
+        points = as_points(data, self.dimension, unseen=unseen or emissions.may_miss)
+        emissions.check(points, self.columns)
+        return points
+
+    @classmethod
+    def settings_of(cls, structure: Structure) -> dict[str, Any]:
+        family, width = structure.families["components"], structure.prior["components"].shape[1]
+        names = structure.labels.get("components", ())
+        return {**super().settings_of(structure), "dimension": family.dimension(width), "columns": names}
+
+
+@dataclass(frozen=True)
+class BernoulliMixture(Mixture):
+    """Each of D answers is yes with a probability of its own in each component; θ ~ Beta(prior, prior)."""
+
+    prior: Annotated[float, "α of yes and of no.", Above(0)] = field(default=0.5, kw_only=True)
+
+    about: ClassVar[str] = "Clusters of yes and no: a mixture of Bernoulli distributions."
+    command: ClassVar[str] = "yes-no"
+    example: ClassVar[str] = "answers.csv --components 4"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(prior=self.prior)
+
+    @property
+    def likelihood(self) -> YesOrNo:
+        return YesOrNo()
+
+    def component_prior(self) -> Array:
+        alpha = np.full((1, self.dimension), float(self.prior))
+        return self.likelihood.family.natural(alpha=alpha, beta=alpha)
+
+    @classmethod
+    def settings_of(cls, structure: Structure) -> dict[str, Any]:
+        return {**super().settings_of(structure), "prior": float(structure.prior["components"][0, 0]) + 1.0}
+
+    def profile(self, posterior: Posterior) -> Mapping[str, Any]:
+        return {"mean": self.likelihood.expected(posterior.natural["components"])}
+
+
+@dataclass(frozen=True)
+class PoissonMixture(Mixture):
+    """Each of D counts has a rate of its own in each component; rate ~ Gamma(prior_shape, prior_rate)."""
+
+    prior_shape: Annotated[float, "Shape of a rate's Gamma prior.", Above(0)] = field(default=0.5, kw_only=True)
+    prior_rate: Annotated[float, "Rate of a rate's Gamma prior.", Above(0)] = field(default=0.1, kw_only=True)
+
+    about: ClassVar[str] = "Clusters of counts: a mixture of Poisson distributions."
+    command: ClassVar[str] = "counts"
+    example: ClassVar[str] = "visits.csv --components 4"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(prior_shape=self.prior_shape, prior_rate=self.prior_rate)
+
+    @property
+    def likelihood(self) -> Counted:
+        return Counted()
+
+    def component_prior(self) -> Array:
+        ones = np.ones((1, self.dimension))
+        return self.likelihood.family.natural(shape=self.prior_shape * ones, rate=self.prior_rate * ones)
+
+    @classmethod
+    def settings_of(cls, structure: Structure) -> dict[str, Any]:
+        shape, rate = structure.families["components"].parameters(structure.prior["components"][:1]).values()
+        return {**super().settings_of(structure), "prior_shape": float(shape[0, 0]), "prior_rate": float(rate[0, 0])}
+
+
+@dataclass(frozen=True)
+class CategoricalMixture(Mixture):
+    """Each of D columns is one of `categories`, counted from 0, with shares of its own; shares ~ Dirichlet(prior).
+
+    `categories` is one number for all columns, or one per column.
+    """
+
+    categories: Any = field(default=2, kw_only=True)
+    prior: Annotated[float, "α of each category.", Above(0)] = field(default=0.5, kw_only=True)
+
+    about: ClassVar[str] = "Clusters of categories, given as numbers from 0 on."
+    command: ClassVar[str] = "categories"
+    example: ClassVar[str] = "survey.csv --components 4"
+    from_data: ClassVar[frozenset[str]] = frozenset({"dimension", "columns", "categories"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(prior=self.prior)
+        given = np.broadcast_to(np.asarray(self.categories), (self.dimension,)).tolist()
+        check_whole(1, **{f"categories[{place}]": size for place, size in enumerate(given)})
+        object.__setattr__(self, "categories", tuple(given))
+
+    @property
+    def likelihood(self) -> Categories:
+        return Categories(self.categories)
+
+    def component_prior(self) -> Array:
+        return self.likelihood.family.natural(alpha=np.full((1, sum(self.categories)), float(self.prior)))
+
+    @property
+    def emissions(self) -> Emissions:
+        (part,) = super().emissions.parts
+        pairs = zip(self.columns, self.categories, strict=False)
+        return Emissions((replace(part, labels=tuple(f"{name}={c}" for name, size in pairs for c in range(size))),))
+
+    def constants(self) -> Mapping[str, Any]:
+        return {"categories": list(self.categories), "columns": list(self.columns)}
+
+    @classmethod
+    def settings_of(cls, structure: Structure) -> dict[str, Any]:
+        known, prior = dict(structure.model), float(structure.prior["components"][0, 0]) + 1.0
+        told = {"dimension": len(known["categories"]), "columns": tuple(known["columns"]), "prior": prior}
+        return {**super().settings_of(structure), **told}
+
+    @classmethod
+    def from_file(
+        cls, path: Path, *, columns: Names = "", report: Report = ignore, **settings: Any
+    ) -> tuple[Self, Any]:
+        """Categories are numbers from 0 on; each column has as many as its largest number says. For names of
+        categories, other columns and missing values see `decbayes fit classes`.
+        """
+        table = read_points(path, split_names(columns))
+        sizes = [int(largest) + 1 for largest in np.nanmax(table.values, axis=0)]
+        model = cls(**settings, dimension=len(sizes), columns=table.columns, categories=sizes)
+        return model, model.points(table.values)

@@ -1,0 +1,127 @@
+"""Changing the number of a mixture's components: joins, deletions and divisions."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import gammaln, softmax
+
+from decbayes.families import Array, Weights
+from decbayes.models.core.component_search import Moves
+from decbayes.models.likelihoods.emissions import Reference, coefficients, plus
+from decbayes.models.likelihoods.likelihood import squared_distances
+from decbayes.models.likelihoods.point_pass import MOST_CANDIDATES, PointBlocks
+from decbayes.structure import Structure
+
+if TYPE_CHECKING:
+    from decbayes.models.mixtures.clusters import Clusters
+
+Natural = dict[str, Array]
+
+
+class MixtureMoves(Moves[Natural]):
+    """The moves of a mixture whose components share a prior; a state is its natural parameters."""
+
+    def __init__(self, model: "Clusters", blocks: PointBlocks, rng: np.random.Generator) -> None:
+        self._model, self._blocks, self._rng = model, blocks, rng
+        self._candidates = blocks.sample(MOST_CANDIDATES, rng)
+        self._places = model.embedding(blocks.emissions, self._candidates)
+        self.observations = self.rows = len(blocks)
+
+    def begin(self, count: int) -> Natural:
+        return self._model.sized(count)._begin(self._blocks, self._prior(count), self._rng)
+
+    def step(self, state: Natural) -> tuple[Natural, float]:
+        before = Reference(self._model.structure.families, self._prior(len(state["weights"])))
+        return self._model._pass(self._blocks, before, state)
+
+    def evidence(self, state: Natural) -> Array:
+        return evidence(self._model.structure, state)
+
+    def gains(self, state: Natural) -> Iterable[tuple[float, int, int]]:
+        gain = join_gains(self._model.structure, state)
+        first, second = np.triu_indices(len(gain), 1)
+        return zip(gain[first, second].tolist(), first.tolist(), second.tolist(), strict=True)
+
+    def joined(self, state: Natural, first: int, second: int) -> Natural:
+        return joined(self._model.structure, state, first, second)
+
+    def without(self, state: Natural, component: int) -> Natural:
+        return without(state, component)
+
+    def divided(self, state: Natural) -> Natural:
+        """Each component's points go to the nearer of two of them; one without two different points stays whole."""
+        seeds, apart = self._seeds(state)
+        slopes = coefficients(self._blocks.emissions, state)
+        nearer, farther = np.zeros((2, len(apart), self._blocks.width))
+        for points, features in zip(self._blocks, self._blocks.features(), strict=True):
+            places, responsibilities = self._places(points), softmax(features @ slopes, axis=1)
+            near = squared_distances(places, seeds[0]) <= squared_distances(places, seeds[1])
+            nearer += (responsibilities * near).T @ features
+            farther += (responsibilities * ~near).T @ features
+        sums = np.concatenate([nearer, farther[apart]])
+        return plus(self._blocks.emissions, self._prior(len(sums)), sums)
+
+    def _seeds(self, state: Natural) -> tuple[Array, Array]:
+        """(2, K, D): two points of each component, the second far from the first; and whether they differ."""
+        slopes, places = coefficients(self._blocks.emissions, state), self._places(self._candidates)
+        owner = np.argmax(self._blocks.emissions.features(self._candidates) @ slopes, axis=1)
+        seeds = np.zeros((2, slopes.shape[1], places.shape[1]))
+        for component in range(slopes.shape[1]):
+            own = places[owner == component]
+            if len(own):
+                first = own[self._rng.integers(len(own))]
+                distance = squared_distances(own, first[None])[:, 0]
+                share = distance / distance.sum() if distance.any() else None
+                seeds[:, component] = first, own[self._rng.choice(len(own), p=share)]
+        return seeds, (seeds[0] != seeds[1]).any(axis=1)
+
+    def _prior(self, count: int) -> Natural:
+        return prior_of(self._model.structure, count)
+
+
+def prior_of(structure: Structure, count: int) -> Natural:
+    """So many components that have seen nothing."""
+    return {name: np.repeat(rows[:1], count, axis=0) for name, rows in structure.prior.items()}
+
+
+def evidence(structure: Structure, state: Natural) -> Array:
+    """(K,): how many points each component accounts for."""
+    return np.asarray((state["weights"] - structure.prior["weights"][:1])[:, 0])
+
+
+def joined(structure: Structure, state: Natural, first: int, second: int) -> Natural:
+    """Two components as one: λ0 + c_i + c_j."""
+    together = {name: rows.copy() for name, rows in state.items()}
+    for name, rows in together.items():
+        rows[first] += rows[second] - structure.prior[name][0]
+    return without(together, second)
+
+
+def without(state: Natural, component: int) -> Natural:
+    return {name: np.delete(rows, component, axis=0) for name, rows in state.items()}
+
+
+def join_gains(structure: Structure, state: Natural) -> Array:
+    """(K, K): the most that the bound gains when two components are joined and all responsibilities stay.
+
+        A(λ0 + c_i + c_j) + A(λ0) − A(λ0 + c_i) − A(λ0 + c_j), and what the weights have in common
+
+    That the responsibilities are then less uncertain can only take from it. Without a meaning on the diagonal.
+    """
+    count, prior = len(state["weights"]), prior_of(structure, 1)
+    if count < 2:
+        return np.zeros((count, count))
+    first, second = np.triu_indices(count, 1)
+    own = row_terms(structure, state)
+    pairs = {name: rows[first] + rows[second] - prior[name] for name, rows in state.items()}
+    total, alpha = float(evidence(structure, state).sum()), float(Weights().parameters(prior["weights"])["alpha"][0])
+    in_common = [gammaln(number * alpha) - gammaln(number * alpha + total) for number in (count - 1, count)]
+    gains = np.zeros((count, count))
+    gains[first, second] = row_terms(structure, pairs) + row_terms(structure, prior) - own[first] - own[second]
+    gains[first, second] += in_common[0] - in_common[1]
+    return gains + gains.T
+
+
+def row_terms(structure: Structure, natural: Natural) -> Array:
+    return np.asarray(sum(structure.families[name].row_terms(rows) for name, rows in natural.items()))

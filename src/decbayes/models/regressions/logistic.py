@@ -1,0 +1,115 @@
+"""Logistic regression: how probable a yes is."""
+
+from dataclasses import dataclass
+from math import pi
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import expit, log_expit, logsumexp, ndtr, ndtri
+
+from decbayes.columns import Categorical, Column, YesNo
+from decbayes.columns.frames import likely_kind, values_in
+from decbayes.errors import InvalidData, InvalidStructure
+from decbayes.families import Array
+from decbayes.models.regressions._gaussian import GaussianRegression
+from decbayes.posterior import Posterior
+
+# The logistic function as a mixture of normal distribution functions, Σ p Φ(s x), to 1e-8 (Monahan and Stefanski,
+# 1989): all expectations under a Gaussian then have a closed form, however wide it is.
+SHARES = np.array(
+    [
+        0.003246343272134,
+        0.051517477033972,
+        0.195077912673858,
+        0.315569823632818,
+        0.274149576158423,
+        0.131076880695470,
+        0.027912418727972,
+        0.001449567805354,
+    ]
+)
+SLOPES = np.array(
+    [
+        1.365340806296348,
+        1.059523971016916,
+        0.830791313765644,
+        0.650732166639391,
+        0.508135425366489,
+        0.396313345166341,
+        0.308904252267995,
+        0.238212616409306,
+    ]
+)
+
+# Below this the mixture's tails are too light, and a sum over nodes takes its place.
+SMALL = 1e-5
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(64)
+
+
+@dataclass(frozen=True)
+class LogisticRegression(GaussianRegression):
+    """A yes is as probable as 1 / (1 + exp(−xβ)). The target is yes/no, or has two categories: the second is yes."""
+
+    about: ClassVar[str] = "How probable a yes is, from other columns."
+    command: ClassVar[str] = "logistic-regression"
+    example: ClassVar[str] = "patients.csv --formula 'smoker ~ age + sex'"
+    outcome: ClassVar[type[Column]] = YesNo
+    heaviest: ClassVar[float | None] = 0.25
+
+    def check_target(self, column: Column) -> None:
+        categories = column.categories if isinstance(column, Categorical) else ()
+        if not isinstance(column, YesNo) and len(categories) != 2:
+            held = f"has {len(categories)}" if categories else f"is {column.kind}"
+            raise InvalidStructure(
+                f"The target of LogisticRegression is yes/no, or has two categories; '{self.target}' {held}."
+            )
+
+    @classmethod
+    def kind_of(cls, frame: Any, target: str) -> str:
+        try:
+            words = likely_kind(values_in(frame, target)) is Categorical
+        except InvalidData as error:
+            raise InvalidData(f"Column '{target}': {error}") from None
+        return Categorical.kind if words else YesNo.kind
+
+    @property
+    def remark(self) -> str:
+        column = self.columns[self.target]
+        return f"; yes is {self.target} = {column.categories[1]}" if isinstance(column, Categorical) else ""
+
+    def check_outcomes(self, targets: Array) -> None:
+        if not np.isin(targets, (0.0, 1.0)).all():
+            raise InvalidData(f"The target '{self.target}' must be 0 or 1 in every row.")
+
+    def expectations(self, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+        # log σ(f) and log σ(−f) differ by f: with the sign of the target there is one formula.
+        sign = 2.0 * targets - 1.0
+        wide = np.sqrt(variance[:, None] + SLOPES**-2.0)
+        at = (-sign * mean)[:, None] / wide
+        below, height = ndtr(at), np.exp(-0.5 * at**2) / np.sqrt(2 * pi)
+        # E[log(1 + exp(−sf))]: each term is the mean of the positive part of a Gaussian.
+        value = -(((-sign * mean)[:, None] * below + wide * height) @ SHARES)
+        return value, sign * (below @ SHARES), (height / wide) @ SHARES
+
+    def most_of_one(self, value: float) -> tuple[float, float]:
+        # g + w E[f] of a yes falls from 1 to 0 as E[f] rises, and that of a no from 0 to −1.
+        return 1.0, 0.25
+
+    def beginning(self, targets: Array) -> Array:
+        return np.zeros(len(targets))
+
+    def log_density(self, posterior: Posterior, mean: Array, variance: Array, targets: Array) -> Array:
+        signed = (2.0 * targets - 1.0) * mean
+        probable = ndtr(signed[:, None] / np.sqrt(variance[:, None] + SLOPES**-2.0)) @ SHARES
+        shares = np.log(WEIGHTS / WEIGHTS.sum())
+        summed = logsumexp(log_expit(signed[:, None] + np.sqrt(variance)[:, None] * NODES) + shares, axis=1)
+        return np.asarray(np.where(probable > SMALL, np.log(np.maximum(probable, SMALL)), summed))
+
+    def predicted(self, posterior: Posterior, mean: Array, variance: Array, level: float) -> dict[str, Array]:
+        """The probability of a yes; the interval says how well it is known."""
+        reach = ndtri(0.5 + 0.5 * level) * np.sqrt(variance)
+        probable = np.exp(self.log_density(posterior, mean, variance, np.ones(len(mean))))
+        return {"mean": probable, "low": expit(mean - reach), "high": expit(mean + reach)}
+
+    def draw_outcomes(self, parameters: Any, linear: Array, rng: np.random.Generator) -> Array:
+        return np.asarray(rng.random(len(linear)) < expit(linear), dtype=np.float64)

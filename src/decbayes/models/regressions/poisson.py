@@ -1,0 +1,91 @@
+"""Poisson regression: how often something happens."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import gammaln, logsumexp, pdtr
+
+from decbayes.columns import Column, Poisson
+from decbayes.errors import InvalidData
+from decbayes.families import Array
+from decbayes.models.regressions._gaussian import GaussianRegression
+from decbayes.posterior import Posterior
+
+# exp of more is more often than anything happens, and would overflow.
+MOST = 300.0
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
+STEPS = 100
+
+
+@dataclass(frozen=True)
+class PoissonRegression(GaussianRegression):
+    """A count is Poisson with the mean exp(xβ)."""
+
+    about: ClassVar[str] = "How often something happens, from other columns."
+    command: ClassVar[str] = "poisson-regression"
+    example: ClassVar[str] = "patients.csv --formula 'visits ~ age + sex'"
+    outcome: ClassVar[type[Column]] = Poisson
+
+    def check_outcomes(self, targets: Array) -> None:
+        if not ((targets >= 0) & (targets == np.rint(targets))).all():
+            raise InvalidData(f"The target '{self.target}' must be a whole number from 0 on in every row.")
+
+    def expectations(self, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+        rate = np.exp(np.minimum(mean + 0.5 * variance, MOST))
+        return targets * mean - rate - gammaln(targets + 1), targets - rate, rate
+
+    def most_of_one(self, value: float) -> tuple[float, float]:
+        # No row may weigh more than the largest count: w is the count that the posterior expects, and E[f] ≤ log w.
+        return value * (2.0 + np.log1p(value)) + 1.0, value
+
+    def beginning(self, targets: Array) -> Array:
+        return np.log(targets + 0.5)
+
+    def log_density(self, posterior: Posterior, mean: Array, variance: Array, targets: Array) -> Array:
+        return log_poisson(targets, mean, np.maximum(variance, 1e-12))
+
+    def predicted(self, posterior: Posterior, mean: Array, variance: Array, level: float) -> dict[str, Array]:
+        """The mean count; the interval is that of a new count."""
+        low, high = (quantile(mean, variance, 0.5 + side * level) for side in (-0.5, 0.5))
+        return {"mean": np.exp(np.minimum(mean + 0.5 * variance, MOST)), "low": low, "high": high}
+
+    def draw_outcomes(self, parameters: Any, linear: Array, rng: np.random.Generator) -> Array:
+        # Beyond 1e18 NumPy draws no counts.
+        rates = np.exp(np.minimum(linear, 40.0))
+        return np.asarray(rng.poisson(rates), dtype=np.float64)
+
+
+def log_poisson(counts: Array, mean: Array, variance: Array) -> Array:
+    """log ∫ Poisson(y | exp f) N(f | mean, variance) df, with nodes around the integrand's own peak."""
+    peak = integrand_peak(counts, mean, variance)
+    wide = 1.0 / np.sqrt(np.exp(peak) + 1.0 / variance)
+    f = peak[:, None] + wide[:, None] * NODES
+    terms = counts[:, None] * f - np.exp(np.minimum(f, MOST)) - 0.5 * (f - mean[:, None]) ** 2 / variance[:, None]
+    summed = logsumexp(terms + 0.5 * NODES**2 + np.log(WEIGHTS), axis=1)
+    return np.asarray(summed + np.log(wide) - 0.5 * np.log(2 * np.pi * variance) - gammaln(counts + 1))
+
+
+def integrand_peak(counts: Array, mean: Array, variance: Array) -> Array:
+    """Where y f − exp(f) − (f − mean)² / 2 variance is highest; Newton's steps from the right never overshoot."""
+    f = np.minimum(np.maximum(mean, np.log(counts + 1.0)), MOST)
+    for _ in range(STEPS):
+        rate = np.exp(f)
+        step = (counts - rate - (f - mean) / variance) / (rate + 1.0 / variance)
+        f = f + step
+        if np.abs(step).max(initial=0.0) < 1e-10:
+            break
+    return np.asarray(f)
+
+
+def quantile(mean: Array, variance: Array, share: float) -> Array:
+    """The smallest count that a new one exceeds with a probability of at most 1 − share, by bisection."""
+    rates = np.exp(np.minimum(mean[:, None] + np.sqrt(variance)[:, None] * NODES, MOST))
+    low, high = np.full(len(mean), -1.0), np.ceil(4.0 * rates[:, np.argmin(np.abs(NODES - 6.0))] + 100.0)
+    weights = WEIGHTS / WEIGHTS.sum()
+    while (high - low > 1.0).any():
+        middle = np.floor(0.5 * (low + high))
+        enough = pdtr(np.maximum(middle, 0.0)[:, None], rates) @ weights >= share
+        done = high - low <= 1.0
+        low, high = np.where(enough | done, low, middle), np.where(enough & ~done, middle, high)
+    return high

@@ -1,0 +1,241 @@
+"""Sequences of table rows, and what hidden Markov models compute along their chains of states."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.columns import is_frame, names_in, warn
+from decbayes.columns.frames import values_in
+from decbayes.columns.values import is_missing
+from decbayes.errors import InvalidData
+from decbayes.families import Array, Transitions, Weights
+from decbayes.inputs.chunks import each_chunk
+from decbayes.inputs.frames import Frame, read_frame
+from decbayes.inputs.tables import Report
+from decbayes.models.core.model import Columns as Names
+from decbayes.models.core.model import ignore, split_names
+from decbayes.models.core.transforms import Observed
+from decbayes.models.likelihoods.emissions import Emissions, Natural
+from decbayes.models.tables.tabular import Agreed, Kinds, Tabular, columns_text, kinds_from, read_columns
+from decbayes.workers import gathered
+
+# Steps that are worked on at a time, or more where a sequence is longer.
+BLOCK = 1 << 12
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Sequences one after another: all their rows, and where each ends."""
+
+    points: Array
+    ends: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, sequences: list[Array], width: int) -> "Steps":
+        """Empty sequences are left out."""
+        parts = [part for part in sequences if len(part)]
+        ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
+        return cls(np.concatenate([np.empty((0, width)), *parts]), ends)
+
+    @property
+    def firsts(self) -> NDArray[np.int64]:
+        return np.append(0, self.ends[:-1]) if len(self.ends) else self.ends
+
+    def split(self, values: Any) -> list[Any]:
+        return np.split(values, self.ends[:-1]) if len(self.ends) else []
+
+    def counted(self, shares: Array) -> tuple[Array, Array]:
+        """Moves between states, and first states, where steps are independent given their shares."""
+        goes_on = np.ones(len(shares), dtype=np.bool_)
+        goes_on[self.ends - 1] = False
+        moved = shares[:-1][goes_on[:-1]].T @ shares[1:][goes_on[:-1]]
+        return moved, shares[self.firsts].sum(axis=0)
+
+    def followed_by(self, missing: int) -> "Steps":
+        """The same sequences, each with so many missing steps at its end."""
+        gap = np.full((missing, self.points.shape[1]), np.nan)
+        return Steps.of([np.concatenate([part, gap]) for part in self.split(self.points)], self.points.shape[1])
+
+
+class ChainBlocks:
+    """Features of whole sequences, some thousand steps at a time: threads share them out, and sums have one order."""
+
+    def __init__(self, emissions: Emissions, steps: Steps) -> None:
+        number = steps.firsts // BLOCK
+        cuts = steps.ends[:-1][np.diff(number) > 0]
+        self.blocks = [(emissions.features(points), ends) for points, ends in zip(*cut_at(steps, cuts), strict=True)]
+
+    def weigh(self, slopes: Array, start: Array, moves: Array) -> tuple[float, Array, Array, Array]:
+        """The log weight of all paths, (K, p) sums of features by state, expected moves and first states."""
+        parts = gathered(partial(weighed, features, ends, slopes, start, moves) for features, ends in self.blocks)
+        weight, sums, moved, begun = (sum(part[1:], start=part[0]) for part in zip(*parts, strict=True))
+        return weight, sums, moved, begun
+
+
+def cut_at(steps: Steps, cuts: NDArray[np.int64]) -> tuple[list[Array], list[NDArray[np.int64]]]:
+    """The steps between cuts, and where their sequences end in them."""
+    points = np.split(steps.points, cuts)
+    ends = np.split(steps.ends, np.searchsorted(steps.ends, cuts, side="right"))
+    return points, [own - first for own, first in zip(ends, np.append(0, cuts), strict=True)]
+
+
+def weighed(
+    features: Array, ends: NDArray[np.int64], slopes: Array, start: Array, moves: Array
+) -> tuple[float, Array, Array, Array]:
+    scores = np.ascontiguousarray(features @ slopes)
+    weight, moved, begun = smoothed(scores, Steps(features, ends), start, moves)
+    return weight, scores.T @ features, moved, begun
+
+
+def smoothed(scores: Array, steps: Steps, start: Array, moves: Array) -> tuple[float, Array, Array]:
+    """Probabilities of states in the place of scores; the log weight of all paths, expected moves and first states."""
+    from decbayes.kernels.chains import smooth
+
+    moved, begun = np.zeros(moves.shape), np.zeros(len(start))
+    return smooth(scores, steps.ends, start, moves, moved, begun), moved, begun
+
+
+def chain_weights(natural: Mapping[str, Array]) -> tuple[Array, Array]:
+    """exp E[log π] and exp E[log A]."""
+    start = np.exp(Weights().mean(natural["start"])[:, 0])
+    return start, np.ascontiguousarray(np.exp(Transitions().mean(natural["transitions"])))
+
+
+def plus(emissions: Emissions, natural: Mapping[str, Array], sums: Array, moved: Array, begun: Array) -> Natural:
+    """Natural parameters with the evidence of some sequences added."""
+    chain = {"start": natural["start"] + begun[:, None], "transitions": natural["transitions"] + moved}
+    return {**chain, **emissions.plus(natural, sums)}
+
+
+def stationary(moves: Array) -> Array:
+    """The distribution that transitions leave as it is."""
+    size = len(moves)
+    equations = np.vstack([moves.T - np.eye(size), np.ones(size)])
+    shares = np.linalg.lstsq(equations, np.append(np.zeros(size), 1.0), rcond=None)[0]
+    return np.asarray(np.maximum(shares, 0.0) / np.maximum(shares, 0.0).sum())
+
+
+@dataclass(frozen=True)
+class Sequential(Tabular):
+    """A model whose observations are sequences: a list of data frames or matrices, or one of either.
+
+    `sequences` names a column that tells sequences apart, and is none of the model's own. A table that has it holds
+    several sequences, whose rows are in order; one that has not is a single sequence.
+    """
+
+    sequences: Annotated[str, "The column that tells sequences apart; rows of one are in order."] = field(
+        default="", kw_only=True
+    )
+
+    unit: ClassVar[str] = "step"
+
+    def constants(self) -> Mapping[str, Any]:
+        return {**super().constants(), **({"sequences": self.sequences} if self.sequences else {})}
+
+    def steps(self, data: Any) -> Steps:
+        """Sequences as one matrix, and where each ends."""
+        if isinstance(data, str) or not hasattr(data, "__iter__"):
+            raise InvalidData("Sequences are a list of data frames or matrices, or one of either.")
+        tables = [data] if is_frame(data) or getattr(data, "ndim", 0) == 2 else list(each_chunk(data))
+        parts = [part for table in tables for part in cut(self.points(table), self._names(table))]
+        return Steps.of(parts, len(self.columns))
+
+    def separate(self, data: Any) -> list[Array]:
+        """Each sequence as a matrix of its own."""
+        steps = self.steps(data)
+        return steps.split(steps.points)
+
+    def count(self, data: Any) -> int:
+        return len(self.steps(data).ends)
+
+    def units(self, data: Any, held: Any = None) -> Array:
+        """A score is per step."""
+        return np.diff(self.steps(data).ends, prepend=0).astype(np.float64)
+
+    def taken(self, data: Any, rows: NDArray[np.intp]) -> list[Any]:
+        sequences = self.separate(data)
+        return [sequences[row] for row in rows]
+
+    def joined(self, shards: Sequence[Any]) -> list[Any]:
+        return [sequence for shard in shards for sequence in self.separate(shard)]
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        sequences: str = "",
+        kinds: Mapping[str, str] | None = None,
+        names: Iterable[str] = (),
+        report: Report = warn,
+        **settings: Any,
+    ) -> Self:
+        if sequences and sequences not in names_in(frame):
+            raise InvalidData(f"There is no column '{sequences}' to tell sequences apart.")
+        own = [name for name in (tuple(names) or names_in(frame)) if name != sequences]
+        return super().from_frame(frame, kinds=kinds, names=own, report=report, sequences=sequences, **settings)
+
+    @classmethod
+    def from_file(
+        cls,
+        path: Path,
+        *,
+        sequences: str = "",
+        columns: Names = "",
+        kinds: Kinds = "",
+        agreed_columns: Agreed = None,
+        report: Report = ignore,
+        **settings: Any,
+    ) -> tuple[Self, Any]:
+        """Rows of a sequence follow each other; --sequences names the column that tells sequences apart, without which
+        there is one. Other columns are read as those of `decbayes fit classes`.
+        """
+        if agreed_columns is not None:
+            model = cls(columns=read_columns(agreed_columns), sequences=sequences, **settings)
+            return model, model.read(path)
+        names = split_names(columns)
+        frame = read_frame(path, [*names, *([sequences] if names and sequences else [])])
+        model = cls.from_frame(frame, kinds=kinds_from(kinds), sequences=sequences, report=report, **settings)
+        report(f"{path}: {columns_text(model.columns)}")
+        return model, model.separate(frame)
+
+    def read(self, path: Path, *, columns: str = "", report: Report = ignore) -> Any:
+        """The agreed columns of a file."""
+        return self.separate(self._rows(path))
+
+    def stream(self, path: Any, *, report: Report = ignore, **sources: Any) -> Iterator[Observed]:
+        """All sequences at once, and which row of the file each step is."""
+        frame = self._rows(Path(path))
+        names = self._names(frame)
+        points = self.points(frame)
+        rows = np.concatenate(cut(np.arange(len(points)), names))
+        yield Observed(cut(points, names), rows=rows, size=len(points))
+
+    def _rows(self, path: Path) -> Frame:
+        return read_frame(path, [*self.columns, *([self.sequences] if self.sequences else [])])
+
+    def _names(self, table: Any) -> Any:
+        """Which sequence each row belongs to, if a column says it."""
+        if not self.sequences or not is_frame(table) or self.sequences not in names_in(table):
+            return None
+        names = values_in(table, self.sequences)
+        nameless = sum(map(is_missing, names))
+        if nameless:
+            raise InvalidData(
+                f"{nameless:,} of {len(names):,} rows lack '{self.sequences}', which says their sequence."
+            )
+        return names
+
+
+def cut(points: Any, names: Any) -> list[Any]:
+    """The rows of each sequence, in their order; sequences in the order of their first rows."""
+    if names is None:
+        return [points]
+    texts = np.array([str(name) for name in names])
+    _, first, which = np.unique(texts, return_index=True, return_inverse=True)
+    return [points[which == sequence] for sequence in np.argsort(first)]

@@ -1,0 +1,276 @@
+"""Hidden Markov models: sequences of rows whose state changes from step to step."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.arguments import Above, check_positive, check_whole, given
+from decbayes.errors import InvalidData
+from decbayes.families import Array, Transitions, Weights, dense
+from decbayes.models.core.ascent import Ascent, Fit, Keep, OnPass, as_arrays, fit_best
+from decbayes.models.core.information import Tally
+from decbayes.models.core.model import Row, View
+from decbayes.models.core.points import check_fit, check_structure
+from decbayes.models.likelihoods.discrete import draw_categories
+from decbayes.models.likelihoods.emissions import Emissions, Natural, Reference
+from decbayes.models.likelihoods.likelihood import nearest_centres, scaled
+from decbayes.models.likelihoods.real import Covariance, RealColumns, real_likelihood
+from decbayes.models.sequences.chains import ChainBlocks, Sequential, Steps, chain_weights, plus, smoothed, stationary
+from decbayes.models.tables.profiles import Filled, class_summaries, fill, profile_rows
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure
+from decbayes.symmetry import CoupledSet
+
+
+@dataclass(frozen=True)
+class HiddenMarkov(Sequential):
+    """Each step of a sequence is in one of several states; the next state depends on the present one.
+
+    A state emits rows as a class of `LatentClasses` does: columns of any kind, and values, or whole steps, may be
+    missing. Data are lists of sequences, each a data frame or a matrix; a single one is one sequence.
+
+    `transition_prior` is α of each next state, `stickiness` is added to it for staying, `start_prior` is α of each
+    first state. Real columns have a variance of their own in each state. With `covariance="full"` they are correlated,
+    and then missing together or not at all; with `variance` they have that known one, in their squared agreed units.
+    """
+
+    states: Annotated[int, "How many states.", Above(0)] = 2
+    transition_prior: Annotated[float, "α of each next state.", Above(0)] = field(default=1.0, kw_only=True)
+    stickiness: Annotated[float, "Added to the α of staying in a state."] = field(default=0.0, kw_only=True)
+    start_prior: Annotated[float, "α of each first state.", Above(0)] = field(default=1.0, kw_only=True)
+    covariance: Annotated[Covariance, "Whether real columns are correlated within a state: diagonal or full."] = field(
+        default="diagonal", kw_only=True
+    )
+    variance: Annotated[float | None, "Known variance of real columns, in their squared units.", Above(0)] = field(
+        default=None, kw_only=True
+    )
+    ascent: Ascent = field(default=Ascent(restarts=9), kw_only=True)
+
+    about: ClassVar[str] = "States of sequences: hidden Markov models of mixed columns with missing values."
+    command: ClassVar[str] = "states"
+    example: ClassVar[str] = "walks.csv --states 4 --sequences walk"
+    caption: ClassVar[str] = "stands out by"
+    view: ClassVar[View] = "states"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole(1, states=self.states)
+        check_positive(transition_prior=self.transition_prior, start_prior=self.start_prior)
+        if not self.stickiness >= 0:
+            raise ValueError(f"stickiness must be a number, at least 0; not {self.stickiness!r}.")
+        check_positive(**given(variance=self.variance))
+        if self.covariance not in ("diagonal", "full") or (self.variance is not None and self.covariance == "full"):
+            raise ValueError("covariance is 'diagonal' or 'full', and 'diagonal' where `variance` is known.")
+
+    def agreement(self) -> Structure:
+        size, emissions = self.states, self.emissions
+        alpha = np.full((size, size), float(self.transition_prior)) + float(self.stickiness) * np.eye(size)
+        return Structure(
+            families={"start": Weights(), "transitions": Transitions(), **emissions.families},
+            prior={
+                "start": Weights().natural(alpha=np.full(size, float(self.start_prior))),
+                "transitions": Transitions().natural(alpha=alpha),
+                **emissions.prior(size),
+            },
+            symmetry=(CoupledSet(("start", "transitions", *emissions.families)),),
+            labels=emissions.labels,
+            model={"name": type(self).__name__, **self.constants()},
+        )
+
+    def constants(self) -> Mapping[str, Any]:
+        full = {"covariance": "full"} if self.covariance == "full" else {}
+        known = {} if self.variance is None else {"variance": float(self.variance)}
+        return {**super().constants(), **full, **known}
+
+    @classmethod
+    def real_likelihood(cls, constants: Mapping[str, Any], **units: Any) -> RealColumns:
+        said = {name: constants[name] for name in ("covariance", "variance") if name in constants}
+        return real_likelihood(**said, **units)
+
+    @classmethod
+    def settings_of(cls, structure: Structure) -> dict[str, Any]:
+        alpha = Transitions().parameters(structure.prior["transitions"])["alpha"]
+        start = Weights().parameters(structure.prior["start"])["alpha"]
+        moves = float(alpha[0, -1])
+        told = {"states": len(alpha), "transition_prior": moves, "stickiness": float(alpha[0, 0]) - moves}
+        return {**super().settings_of(structure), **told, "start_prior": float(start[0])}
+
+    def fit(
+        self,
+        data: Any,
+        *,
+        rng: np.random.Generator,
+        prior: Posterior | None = None,
+        start: Posterior | None = None,
+        progress: OnPass | None = None,
+    ) -> Fit:
+        """The posterior of the sequences, on top of `prior` if given, climbing from `start` if given."""
+        steps = self.steps(data)
+        check_fit(self.structure, rng, prior, start)
+        before = dict((prior or Posterior.of_prior(self.structure)).natural)
+        if not len(steps.points):
+            return Fit(Posterior.from_natural(self.structure, before), (0.0,), True)
+        emissions = self.emissions.seeing(steps.points)
+        begin = partial(self._begin, emissions, steps, before, rng) if start is None else lambda: dict(start.natural)
+        return fit_best(
+            begin,
+            partial(self._pass, emissions, ChainBlocks(emissions, steps), Reference(self.structure.families, before)),
+            partial(Posterior.from_natural, self.structure),
+            ascent=self.ascent if start is None else Ascent(self.ascent.passes, self.ascent.tolerance),
+            observations=len(steps.points),
+            progress=progress,
+            keep=Keep(dict, as_arrays),
+        )
+
+    def assign(self, posterior: Posterior, data: Any) -> Array:
+        """(steps, states): the probability of each state given the whole sequence, sequences one after another."""
+        steps, scores, start, moves = self._expected(posterior, data)
+        smoothed(scores, steps, start, moves)
+        return scores
+
+    def filter(self, posterior: Posterior, data: Any) -> Array:
+        """(steps, states): the probability of each state given the steps up to now."""
+        from decbayes.kernels.chains import filtered
+
+        steps, scores, start, moves = self._expected(posterior, data)
+        filtered(scores, steps.ends, start, moves, np.empty(len(steps.ends)))
+        return scores
+
+    def path(self, posterior: Posterior, data: Any) -> list[NDArray[np.int64]]:
+        """The most likely states of each sequence, all steps together."""
+        from decbayes.kernels.chains import best_path
+
+        steps, scores, start, moves = self._expected(posterior, data)
+        found = np.empty(len(scores), dtype=np.int64)
+        best_path(scores, steps.ends, np.log(start), np.log(moves), found)
+        return steps.split(found)
+
+    def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
+        """log p(sequence | posterior) of each: emissions integrate their parameters out at each step, transitions are
+        at their means.
+        """
+        from decbayes.kernels.chains import filtered
+
+        if held is not None:
+            raise InvalidData("A score of sequences is about whole ones; nothing of them can be held out.")
+        steps = self.steps(data)
+        totals = np.zeros(len(steps.ends))
+        filtered(*self._predictive(posterior, steps), totals)
+        return totals
+
+    def next_states(self, posterior: Posterior, data: Any) -> Array:
+        """(sequences, states): the probability of each state one step after the end of each sequence."""
+        steps = self.steps(data)
+        return np.asarray(self.filter(posterior, data)[steps.ends - 1] @ posterior.mean("transitions"))
+
+    def next_rows(self, posterior: Posterior, data: Any, *, steps: int = 1, level: float = 0.9) -> list[Row]:
+        """What comes after the end of each sequence: one row per sequence, step and column, as `fill` has them."""
+        check_whole(1, steps=steps)
+        longer = self.steps(data).followed_by(steps)
+        found = []
+        for row in self._filled(posterior, longer, level).rows:
+            place = row.pop("row")
+            sequence = int(np.searchsorted(longer.ends, place, side="right"))
+            step = place - int(longer.ends[sequence]) + steps + 1
+            found.append({"sequence": sequence, "step": step, **row})
+        return [row for row in found if row["step"] > 0]
+
+    def fill(self, posterior: Posterior, data: Any, *, level: float = 0.9) -> Filled:
+        """Missing values, predicted from the whole sequence, and how sure that is; sequences one after another."""
+        return self._filled(posterior, self.steps(data), level)
+
+    def occupancy(self, posterior: Posterior) -> Array:
+        """The share of steps that a long sequence spends in each state."""
+        check_structure(posterior, self.structure, "posterior")
+        return stationary(posterior.mean("transitions"))
+
+    def dwell_times(self, posterior: Posterior) -> Array:
+        """How many steps a visit to each state lasts, at the mean transitions."""
+        check_structure(posterior, self.structure, "posterior")
+        return np.asarray(1.0 / (1.0 - np.diag(posterior.mean("transitions"))))
+
+    def from_states(self, data: Any, states: Array, moved: Array, begun: Array) -> Posterior:
+        """The posterior of sequences whose states are known: probabilities at each step, and expected moves."""
+        steps = self.steps(data)
+        emissions = self.emissions.seeing(steps.points)
+        before = Posterior.of_prior(self.structure).natural
+        sums = states.T @ emissions.features(steps.points)
+        return Posterior.from_natural(self.structure, plus(emissions, before, sums, moved, begun))
+
+    def draw(
+        self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator, *, length: int = 60
+    ) -> tuple[list[Array], list[NDArray[np.intp]]]:
+        """So many sequences, given the parameters, and the states of each."""
+        states = np.empty((length, size), dtype=np.intp)
+        shares = np.tile(parameters["start"], (size, 1))
+        for step in range(length):
+            states[step] = draw_categories(shares, rng)
+            shares = parameters["transitions"][states[step]]
+        drawn = [self.emissions.draw(parameters, own, rng) for own in states.T]
+        return drawn, list(states.T)
+
+    def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
+        """How often each state is visited and for how long, what sets it apart, and its columns."""
+        share, lasts = self.occupancy(posterior), self.dwell_times(posterior)
+        rows = class_summaries(self.columns, self.emissions, posterior, top, share)
+        return [
+            {"component": k, "share": float(share[k]), "steps per visit": float(lasts[k]), **row}
+            for k, row in enumerate(rows)
+        ]
+
+    def profiles(self, posterior: Posterior, *, level: float = 0.9) -> list[Row]:
+        """What each state is like: one row per state and column (and category), with intervals, for a data frame."""
+        check_structure(posterior, self.structure, "posterior")
+        return [*profile_rows(self.columns, self.emissions, posterior, level)]
+
+    def tally(self, posterior: Posterior) -> Tally:
+        """Every step is a first one or comes after a move. No state is left more often, or has more values, than it has
+        steps, and no move happens less often than never.
+        """
+        begun, moved = (dense(posterior.contribution[name]) for name in ("start", "transitions"))
+        visits = begun[:, 0] + moved.sum(axis=0)
+        told = self.emissions.tally(visits, posterior.contribution)
+        ended = visits[:, None] - moved.sum(axis=1, keepdims=True)
+        within = {**told.within, "transitions": ended, "moves": np.hstack([begun, moved, moved.T])}
+        return replace(told, within=within, observed=begun.sum())
+
+    def largest_contribution(self, value: float) -> Mapping[str, Array]:
+        return self.emissions.largest_contribution(value)
+
+    def _filled(self, posterior: Posterior, steps: Steps, level: float) -> Filled:
+        scores, _, *weights = self._predictive(posterior, steps)
+        smoothed(scores, steps, *weights)
+        with np.errstate(divide="ignore"):
+            return fill(self.columns, self.emissions, posterior, steps.points, np.log(scores), level)
+
+    def _predictive(self, posterior: Posterior, steps: Steps) -> tuple[Array, NDArray[np.int64], Array, Array]:
+        """log p(step | state) with parameters integrated out, where sequences end, mean first states and moves."""
+        check_structure(posterior, self.structure, "posterior")
+        scores = np.ascontiguousarray(self.emissions.log_predictive(posterior.natural, steps.points))
+        return scores, steps.ends, posterior.mean("start"), posterior.mean("transitions")
+
+    def _expected(self, posterior: Posterior, data: Any) -> tuple[Steps, Array, Array, Array]:
+        """Steps, expected log weights of states at each, and weights of first states and of moves."""
+        check_structure(posterior, self.structure, "posterior")
+        steps = self.steps(data)
+        emissions = self.emissions.seeing(steps.points)
+        scores = np.ascontiguousarray(emissions.features(steps.points) @ emissions.coefficients(posterior.natural))
+        return steps, scores, *chain_weights(posterior.natural)
+
+    def _begin(self, emissions: Emissions, steps: Steps, before: Natural, rng: np.random.Generator) -> Natural:
+        """A first posterior: every step is in the state of its nearest centre."""
+        places = scaled(emissions.embedded, steps.points)
+        nearest = nearest_centres(places(steps.points), self.states, rng)
+        shares = np.eye(self.states)[nearest]
+        return plus(emissions, before, shares.T @ emissions.features(steps.points), *steps.counted(shares))
+
+    def _pass(
+        self, emissions: Emissions, blocks: ChainBlocks, before: Reference, natural: Natural
+    ) -> tuple[Natural, float]:
+        """One pass over the data; the bound is that of the parameters it was given."""
+        weight, *added = blocks.weigh(emissions.coefficients(natural), *chain_weights(natural))
+        return plus(emissions, before.natural, *added), weight - before.divergence(natural)

@@ -1,0 +1,84 @@
+"""Latent classes: tables of categorical, yes/no, count and real columns, with values missing anywhere."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from decbayes.columns import decoded
+from decbayes.families import Array
+from decbayes.models.core.model import Columns as Names
+from decbayes.models.core.model import Row, View
+from decbayes.models.core.points import check_structure
+from decbayes.models.core.settings import Number
+from decbayes.models.likelihoods.emissions import Emissions
+from decbayes.models.likelihoods.likelihood import scaled
+from decbayes.models.mixtures.clusters import Clusters
+from decbayes.models.tables.profiles import Filled, class_summaries, fill, profile_rows
+from decbayes.models.tables.tabular import Agreed, Kinds, Tabular
+from decbayes.posterior import Posterior
+
+
+@dataclass(frozen=True)
+class LatentClasses(Tabular, Clusters):
+    """Rows of a table belong to classes; within a class columns are independent, and values may be missing anywhere.
+
+    model = db.LatentClasses.from_frame(patients, components=4)
+    fit = model.fit(patients, rng=rng)
+    model.profiles(fit.posterior)          # what each class is like, with intervals
+    model.fill(fit.posterior, patients)    # missing values, with their uncertainty
+    """
+
+    about: ClassVar[str] = "Classes of rows in a table of mixed columns with missing values."
+    command: ClassVar[str] = "classes"
+    example: ClassVar[str] = "patients.csv --components 4"
+    caption: ClassVar[str] = "stands out by"
+    view: ClassVar[View] = "classes"
+
+    @classmethod
+    def from_file(
+        cls,
+        path: Path,
+        *,
+        components: Number = 3,
+        columns: Names = "",
+        kinds: Kinds = "",
+        agreed_columns: Agreed = None,
+        **options: Any,
+    ) -> tuple[Self, Any]:
+        """Texts are categorical, true and false are yes/no, whole numbers from 0 or 1 on are counts, others are real.
+        Missing values are empty, NA, NaN, null or ?.
+        """
+        return super().from_file(
+            path, components=components, columns=columns, kinds=kinds, agreed_columns=agreed_columns, **options
+        )
+
+    def embedding(self, emissions: Emissions, points: Array) -> Callable[[Array], Array]:
+        """Columns count alike, whatever their units."""
+        return scaled(emissions.embedded, points)
+
+    def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
+        """Each class's weight, what sets it apart, and its columns."""
+        check_structure(posterior, self.structure_for(posterior), "posterior")
+        weights = posterior.mean("weights")
+        rows = class_summaries(self.columns, self.emissions, posterior, top, weights)
+        return [{"component": k, "weight": float(weights[k]), **row} for k, row in enumerate(rows)]
+
+    def profiles(self, posterior: Posterior, *, level: float = 0.9) -> list[Row]:
+        """What each class is like: one row per class and column (and category), with intervals, for a data frame.
+
+        Intervals are those of the mean field, which takes it as known who belongs to which class: too narrow where
+        classes overlap.
+        """
+        check_structure(posterior, self.structure_for(posterior), "posterior")
+        return [*profile_rows(self.columns, self.emissions, posterior, level)]
+
+    def fill(self, posterior: Posterior, data: Any, *, level: float = 0.9) -> Filled:
+        """The missing values of a table, predicted from the others of the same row, and how sure that is."""
+        check_structure(posterior, self.structure_for(posterior), "posterior")
+        points = self.points(data)
+        return fill(self.columns, self.emissions, posterior, points, self._log_joint(posterior, points), level)
+
+    def decoded(self, points: Array) -> dict[str, Any]:
+        """A matrix of numbers as columns, as `pandas.DataFrame`, `polars.DataFrame` and `pyarrow.table` take them."""
+        return decoded(points, self.columns)

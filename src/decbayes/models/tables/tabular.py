@@ -1,0 +1,255 @@
+"""Models of tables: declared columns become likelihoods, one factor for each kind of column."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.arguments import Above, check_positive
+from decbayes.columns import (
+    Categorical,
+    Column,
+    Columns,
+    Gaussian,
+    Poisson,
+    YesNo,
+    coded,
+    columns_of,
+    declared,
+    is_frame,
+    known,
+    plain,
+    warn,
+)
+from decbayes.errors import InvalidData, InvalidStructure
+from decbayes.families import Array, Family
+from decbayes.inputs.frames import read_frame
+from decbayes.inputs.tables import Report
+from decbayes.models.core.model import Columns as Names
+from decbayes.models.core.model import Model, ignore, split_names
+from decbayes.models.core.points import as_points
+from decbayes.models.likelihoods.columnwise import Columnwise
+from decbayes.models.likelihoods.discrete import Categories, Counted, YesOrNo
+from decbayes.models.likelihoods.emissions import Emissions, Part
+from decbayes.models.likelihoods.real import DiagonalCovariance, RealColumns
+from decbayes.structure import Structure
+
+Kinds = Annotated[str, "What columns hold where their values mislead, as in age=real,grade=categorical."]
+Agreed = Annotated[Path | None, "Columns that sites have agreed on; see `decbayes columns`."]
+
+
+@dataclass(frozen=True)
+class Tabular(Model):
+    """A model whose observations are rows of a table.
+
+    `columns` says what each column holds: {"sex": Categorical("f", "m"), "age": Gaussian(centre=50, scale=20)}. Data
+    are data frames with at least these columns, in any order, or matrices of numbers in the order of the columns, with
+    categories as numbers from 0 on. NaN, None and the like are missing values.
+
+    Priors: `category_prior` is α of each category, `yes_no_prior` that of yes and of no. A count's prior mean weighs at
+    most `count_prior` observations and at most so many events. A real column's mean is its centre with the weight of
+    `prior_strength` observations, and its variance `prior_scale` squared units with that of `prior_degrees`.
+    """
+
+    columns: Mapping[str, Column] = field(default_factory=dict, kw_only=True)
+    category_prior: Annotated[float, "α of each category.", Above(0)] = field(default=0.5, kw_only=True)
+    yes_no_prior: Annotated[float, "α of yes and of no.", Above(0)] = field(default=0.5, kw_only=True)
+    count_prior: Annotated[float, "Observations, or events, that a count's prior mean weighs.", Above(0)] = field(
+        default=0.5, kw_only=True
+    )
+    prior_strength: Annotated[float, "Observations that a real column's centre weighs.", Above(0)] = field(
+        default=0.01, kw_only=True
+    )
+    prior_degrees: Annotated[float, "Observations that a real column's scale weighs.", Above(0)] = field(
+        default=2.0, kw_only=True
+    )
+    prior_scale: Annotated[float, "The prior variance of a real column, in its own squared units.", Above(0)] = field(
+        default=0.3, kw_only=True
+    )
+
+    example: ClassVar[str] = "patients.csv"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "columns", known(self.columns))
+        if not self.columns:
+            raise InvalidStructure("A table has one column or more; say what they hold with `columns`.")
+        check_positive(
+            category_prior=self.category_prior,
+            yes_no_prior=self.yes_no_prior,
+            count_prior=self.count_prior,
+            prior_strength=self.prior_strength,
+            prior_degrees=self.prior_degrees,
+            prior_scale=self.prior_scale,
+        )
+
+    @cached_property
+    def emissions(self) -> Emissions:
+        """One part for each kind of column that there is."""
+        groups = {kind: [name for name, column in self.columns.items() if column.kind == kind] for kind in PARTS}
+        return Emissions(tuple(PARTS[kind](self, names) for kind, names in groups.items() if names))
+
+    def points(self, data: Any, *, unseen: bool = False) -> Array:
+        """Rows as a matrix of numbers, NaN where a value is missing."""
+        points = coded(data, self.columns) if is_frame(data) else as_points(data, len(self.columns), unseen=True)
+        self.emissions.check(points, tuple(self.columns))
+        return points
+
+    def count(self, data: Any) -> int:
+        return len(self.points(data))
+
+    def taken(self, data: Any, rows: NDArray[np.intp]) -> Any:
+        return self.points(data)[rows]
+
+    def joined(self, shards: Sequence[Any]) -> Any:
+        return np.concatenate([self.points(shard) for shard in shards])
+
+    def constants(self) -> Mapping[str, Any]:
+        return {"columns": plain(self.columns)}
+
+    @classmethod
+    def real_likelihood(cls, constants: Mapping[str, Any], **units: Any) -> RealColumns:
+        """How real columns are distributed, by the model's constants."""
+        return DiagonalCovariance(**units)
+
+    @classmethod
+    def settings_of(cls, structure: Structure) -> dict[str, Any]:
+        priors = {
+            setting: value
+            for factor, read in PRIORS.items()
+            if factor in structure.prior
+            for setting, value in read(structure.families[factor], structure.prior[factor][:1]).items()
+        }
+        if "real" in structure.prior:
+            priors |= cls.real_likelihood(structure.model).settings(structure.prior["real"][:1])
+        return {**super().settings_of(structure), **priors}
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        kinds: Mapping[str, str] | None = None,
+        names: Iterable[str] = (),
+        report: Report = warn,
+        **settings: Any,
+    ) -> Self:
+        """The model of a data frame's columns, by their types and values; `kinds` says where these mislead.
+
+        `report` is told of columns that look misread (a warning, if nobody is), `names` are the columns to use if not
+        all of them.
+        """
+        return cls(columns=columns_of(frame, kinds, names=names, report=report), **settings)
+
+    @classmethod
+    def from_file(
+        cls,
+        path: Path,
+        *,
+        columns: Names = "",
+        kinds: Kinds = "",
+        agreed_columns: Agreed = None,
+        report: Report = ignore,
+        **settings: Any,
+    ) -> tuple[Self, Any]:
+        """Texts are categorical, true and false are yes/no, whole numbers from 0 or 1 on are counts, others are real.
+        Missing values are empty, NA, NaN, null or ?.
+        """
+        if agreed_columns is None:
+            frame = read_frame(path, split_names(columns))
+            model = cls.from_frame(frame, kinds=kinds_from(kinds), report=report, **settings)
+            report(f"{path}: {columns_text(model.columns)}")
+        else:
+            model = cls(columns=read_columns(agreed_columns), **settings)
+            frame = read_frame(path, list(model.columns))
+        return model, model.points(frame)
+
+    def read(self, path: Path, *, columns: str = "", report: Report = ignore) -> Any:
+        """The agreed columns of a file."""
+        return self.points(read_frame(path, list(self.columns)))
+
+
+def columns_text(columns: Columns) -> str:
+    """What a table's columns hold, in a sentence."""
+    kinds = {kind: [name for name, column in columns.items() if column.kind == kind] for kind in PARTS}
+    return "; ".join(f"{kind}: {', '.join(names)}" for kind, names in kinds.items() if names)
+
+
+def kinds_from(text: str) -> dict[str, str]:
+    """{"age": "real"} from "age=real"."""
+    pairs = [part.partition("=") for part in split_names(text)]
+    wrong = [name for name, sign, kind in pairs if not (name and sign and kind)]
+    if wrong:
+        raise InvalidData(f"'{wrong[0]}' is not of the form COLUMN=KIND.")
+    return {name.strip(): kind.strip() for name, _, kind in pairs}
+
+
+def read_columns(path: Path) -> dict[str, Column]:
+    """Columns from the file that `decbayes columns` wrote."""
+    import json
+
+    try:
+        return declared(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, RecursionError, InvalidStructure) as error:
+        raise InvalidData(f"{path} does not list columns, as `decbayes columns` does ({error}).") from None
+
+
+def part(
+    model: Tabular, factor: str, names: list[str], likelihood: Columnwise, prior: Array, labels: Any = None
+) -> Part:
+    places = tuple(place for place, name in enumerate(model.columns) if name in set(names))
+    return Part(factor, likelihood, prior, places, tuple(labels or names))
+
+
+def categorical_part(model: Tabular, names: list[str]) -> Part:
+    columns = [column for column in (model.columns[name] for name in names) if isinstance(column, Categorical)]
+    labels = [f"{name}={each}" for name, column in zip(names, columns, strict=True) for each in column.categories]
+    likelihood = Categories(tuple(len(column.categories) for column in columns))
+    alpha = np.full((1, len(labels)), float(model.category_prior))
+    return part(model, "categorical", names, likelihood, likelihood.family.natural(alpha=alpha), labels)
+
+
+def yes_no_part(model: Tabular, names: list[str]) -> Part:
+    alpha = np.full((1, len(names)), float(model.yes_no_prior))
+    return part(model, "yes_no", names, YesOrNo(), YesOrNo().family.natural(alpha=alpha, beta=alpha))
+
+
+def count_part(model: Tabular, names: list[str]) -> Part:
+    means = np.array([[column.mean for column in map(model.columns.get, names) if isinstance(column, Poisson)]])
+    shape, rate = np.minimum(means, 1.0), 1.0 / np.maximum(means, 1.0)
+    prior = Counted().family.natural(shape=model.count_prior * shape, rate=model.count_prior * rate)
+    return part(model, "counts", names, Counted(), prior)
+
+
+def real_part(model: Tabular, names: list[str]) -> Part:
+    columns = [column for column in map(model.columns.get, names) if isinstance(column, Gaussian)]
+    units = {name: tuple(getattr(column, name) for column in columns) for name in ("centre", "scale", "resolution")}
+    likelihood = model.real_likelihood(model.constants(), **units)
+    weights = {"strength": float(model.prior_strength), "degrees": float(model.prior_degrees)}
+    prior = likelihood.prior(len(names), **weights, scale=float(model.prior_scale))
+    return part(model, "real", names, likelihood, prior)
+
+
+PARTS: dict[str, Callable[[Tabular, list[str]], Part]] = {
+    Categorical.kind: categorical_part,
+    YesNo.kind: yes_no_part,
+    Poisson.kind: count_part,
+    Gaussian.kind: real_part,
+}
+"""How the columns of each kind become one part."""
+
+
+def count_prior(family: Family, prior: Array) -> dict[str, float]:
+    return {"count_prior": float(max(part[0, 0] for part in family.parameters(prior).values()))}
+
+
+PRIORS: dict[str, Callable[[Family, Array], dict[str, float]]] = {
+    "categorical": lambda family, prior: {"category_prior": float(prior[0, 0]) + 1.0},
+    "yes_no": lambda family, prior: {"yes_no_prior": float(prior[0, 0]) + 1.0},
+    "counts": count_prior,
+}
+"""The settings that the priors of columns tell; those of real ones tell their own."""

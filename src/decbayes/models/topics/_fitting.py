@@ -1,0 +1,170 @@
+"""Fits of topics: where they start, on which device they climb, and what of it becomes the posterior."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from decbayes.families import Array, Dirichlet
+from decbayes.families.matrices import stored
+from decbayes.kernels.cuda.device import Device
+from decbayes.models.core.ascent import Ascent, Keep, Watch
+from decbayes.models.core.counts import Counts
+from decbayes.models.topics._passes import Fresh, Statistics, Steps, Topics
+from decbayes.models.topics._search import TopicSearch
+from decbayes.models.topics.document_prior import SHARES, LearnedPrior, contributions
+from decbayes.posterior import Posterior
+
+# A start gives each topic the corpus's word frequencies and this share of one document's: enough to tell topics apart,
+# too little to tie them to that document.
+DISTINCTION = 0.1
+
+# Expected counts below this are left out of the posterior: a millionth of a word changes no prediction.
+NEGLIGIBLE = 1e-6
+
+
+class Search(Protocol):
+    """A climb from some statistics, pass by pass."""
+
+    @property
+    def keep(self) -> Keep[Any] | None: ...
+
+    def begin(self, statistics: Array, tables: Array | None = None) -> Any: ...
+
+    def step(self, reached: Any) -> tuple[Any, float]: ...
+
+    def statistics(self, reached: Any) -> Array: ...
+
+    def tables(self, reached: Any) -> Array | None: ...
+
+
+@dataclass(frozen=True)
+class Site:
+    """The documents of one site, the evidence before them, and the topics to start from if there are any."""
+
+    counts: Counts
+    prior: Posterior
+    start: Posterior | None = None
+
+    @cached_property
+    def before(self) -> Topics:
+        return topics_at(self.prior, self.counts)
+
+    def first(self, rng: np.random.Generator) -> "First":
+        """Statistics to start from: those that take the prior to `start`, or a random choice."""
+        topics = len(self.prior.structure.prior["topics"])
+        if self.start is not None:
+            return First(topics, topics_at(self.start, self.counts).alpha - self.before.alpha)
+        return random_first(self.counts, topics, rng)
+
+    @property
+    def learned(self) -> LearnedPrior | None:
+        """What is known of the documents' prior, where it is learned."""
+        return LearnedPrior.of(self.prior) if SHARES in self.prior.contribution else None
+
+    def first_tables(self) -> Array | None:
+        """What `start` has learned of the documents' prior beyond what is known of it."""
+        if self.learned is None or self.start is None:
+            return None if self.learned is None else self.learned.nothing
+        begun = LearnedPrior.of(self.start)
+        return np.append(begun.shares - self.learned.shares, begun.rate - self.learned.rate)
+
+    def posterior(self, statistics: Array, tables: Array | None = None) -> Posterior:
+        return self.posterior_of(kept(statistics), tables)
+
+    def posterior_of(self, entries: "Entries", tables: Array | None = None) -> Posterior:
+        """What statistics that are not negligible, and tables of the documents' prior, add to the prior."""
+        contribution, (data, rows, indptr) = self.prior.contribution["topics"], entries
+        own = csr_array((data, self.counts.words[rows], indptr), shape=contribution.shape)
+        parts = {"topics": contribution + own if len(stored(contribution)) else own}
+        said = {} if tables is None else contributions(tables)
+        parts |= {name: self.prior.contribution[name] + part for name, part in said.items()}
+        return Posterior(self.prior.structure, parts)
+
+
+@dataclass(frozen=True, eq=False)
+class First:
+    """Statistics to start from: an array (words, 1 or topics), and what single topics have of some words on top."""
+
+    topics: int
+    array: Array
+    added: tuple[NDArray[np.intp], NDArray[np.intp], Array] | None = None
+    """Words, topics and numbers."""
+
+    def written_out(self, xp: Any = np) -> Any:
+        """(words, topics), as an array of NumPy or of a GPU."""
+        statistics = xp.zeros((len(self.array), self.topics))
+        statistics += xp.asarray(self.array)
+        if self.added is not None:
+            words, topics, numbers = map(xp.asarray, self.added)
+            statistics[words, topics] += numbers
+        return statistics
+
+
+Entries = tuple[Array, NDArray[Any], NDArray[np.int64]]
+"""The parts of a CSR matrix, topics × words at hand."""
+
+
+def kept(statistics: Array) -> Entries:
+    """What is not negligible of (words, topics) statistics."""
+    from decbayes.kernels.lda import keep_entries
+
+    indptr, nothing = np.empty(statistics.shape[1] + 1, dtype=np.int64), np.empty(0)
+    keep_entries(statistics, NEGLIGIBLE, indptr, np.empty(0, dtype=np.int32), nothing)
+    indices, data = np.empty(indptr[-1], dtype=np.int32), np.empty(indptr[-1])
+    if len(data):
+        keep_entries(statistics, NEGLIGIBLE, indptr, indices, data)
+    return data, indices, indptr
+
+
+def topics_at(posterior: Posterior, counts: Counts) -> Topics:
+    """The posterior's topics, for the words at hand."""
+    (alpha,) = Dirichlet().columns(posterior.natural["topics"])
+    return Topics(np.ascontiguousarray(alpha[:, counts.words].T), alpha.sum(axis=1))
+
+
+def random_first(counts: Counts, topics: int, rng: np.random.Generator) -> First:
+    """Each topic has the word frequencies of the corpus, and a little of one document."""
+    even = (1 - DISTINCTION) * counts.frequencies[:, None] / topics
+    candidates = np.flatnonzero(counts.lengths())
+    if not len(candidates):
+        return First(topics, even)
+    chosen = rng.choice(candidates, topics, replace=len(candidates) < topics)
+    documents = [counts.part(slice(number, number + 1)) for number in chosen.tolist()]
+    # Drawn around the document's frequencies: two topics that get the same document could not part otherwise.
+    drawn = np.concatenate([rng.dirichlet(10.0 * document.data) for document in documents])
+    owners = np.repeat(np.arange(topics), [len(document.data) for document in documents])
+    words = np.concatenate([document.columns for document in documents]).astype(np.intp)
+    return First(topics, even, (words, owners, DISTINCTION * counts.tokens / topics * drawn))
+
+
+def search_of(site: Site, steps: Steps, ascent: Ascent, device: Device | None, watch: Watch | None) -> Search:
+    """The climb of one site on the device."""
+    if device is None or site.learned is not None:
+        return TopicSearch(site.counts, site.before, steps, ascent, watch, site.learned)
+    from decbayes.models.topics.cuda.search import GpuSearch, GpuTopicSearch
+
+    return GpuTopicSearch(GpuSearch(device, [site.counts], [site.before], steps, ascent))
+
+
+def document_topics(counts: Counts, topics: Topics, steps: Steps, device: Device | None) -> tuple[Array, Array]:
+    """γ of each document and its part of the bound, given the topics."""
+    if device is None or not len(counts):
+        gamma = np.empty((len(counts), len(steps.prior)))
+        return gamma, Statistics(topics).add(counts, steps, Fresh(len(steps.prior)), gamma)
+    from decbayes.models.topics.cuda.search import GpuSearch
+
+    return GpuSearch(device, [counts], [topics], steps, Ascent()).document_topics()
+
+
+def predicted(counts: Counts, shares: Array, topics: Topics) -> Array:
+    """Per document Σ_w n_w log Σ_k θ_k E[β_kw], for documents with these shares of topics."""
+    means, total = topics.alpha / topics.totals, np.zeros(len(counts))
+    for span in counts.blocks():
+        part = counts.part(span)
+        probability = np.einsum("ij,ij->i", shares[span][part.rows()], means[part.columns])
+        total[span] = np.bincount(part.rows(), part.data * np.log(probability), minlength=len(part))
+    return total

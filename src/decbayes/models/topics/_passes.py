@@ -1,0 +1,281 @@
+"""One pass of topics over documents, on as many cores as joblib allows and with the same bits for any number of them.
+
+Documents are independent given the topics, and words are independent given the documents. So a block of documents is
+updated by document first; what it says of the topics is then added up by word, each word's documents in their order.
+Neither the threads nor the size of a block change the order in which anything is summed.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from decbayes.families import Array
+from decbayes.models.core.ascent import Watch
+from decbayes.models.core.counts import Counts, Part, Places
+from decbayes.models.topics.document_prior import table_sums
+from decbayes.workers import share_out, split_among_threads, thread_count
+
+# What is summed over all words is summed for so many words each, whatever the number of threads.
+WORDS = 256
+# Entries × topics below which a thread costs more than it saves.
+WORTH_A_THREAD = 100_000
+# So many parts per thread, which each takes when it is done with another, even out their times.
+PARTS = 32
+# Sorting reads everything in each of its parts.
+SORTERS = 4
+
+
+@dataclass(frozen=True)
+class Topics:
+    """Dirichlet topics: α of the words at hand, (words, topics) as the kernels want it, and its sums over all words."""
+
+    alpha: Array
+    totals: Array
+
+    def plus(self, statistics: Array) -> "Topics":
+        alpha = np.empty_like(self.alpha)
+        sums = np.empty((-(-len(alpha) // WORDS), len(self.totals)))
+
+        def some(number: int) -> None:
+            words = slice(WORDS * number, WORDS * (number + 1))
+            np.add(self.alpha[words], statistics[words], out=alpha[words])
+            statistics[words].sum(axis=0, out=sums[number])
+
+        by_blocks(some, alpha)
+        return Topics(alpha, self.totals + sums.sum(axis=0))
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How a document's topics are found: their prior, the change of γ that ends the search, and the most steps."""
+
+    prior: Array
+    tolerance: float
+    most: int
+
+
+@dataclass(frozen=True)
+class Expected:
+    """exp(E[log β] − scale) of every word, (words, topics): what documents need to know of the topics."""
+
+    weights: Array
+    scales: Array
+
+    @classmethod
+    def of(cls, topics: Topics) -> "Expected":
+        from decbayes.kernels.lda import expect_topics
+
+        weights, scales = np.empty_like(topics.alpha), np.empty(len(topics.alpha))
+
+        def some(words: slice) -> None:
+            expect_topics(topics.alpha[words], topics.totals, weights[words], scales[words])
+
+        by_words(some, weights)
+        return cls(weights, scales)
+
+
+class Source(Protocol):
+    """γ of documents in memory, in files, or not found yet."""
+
+    def __getitem__(self, span: slice, /) -> Array: ...
+
+
+class Target(Source, Protocol):
+    """Where γ of documents is written."""
+
+    def __setitem__(self, span: slice, gamma: Array, /) -> None: ...
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """Document topics that start anew, all topics alike: there are no rows to go on from."""
+
+    topics: int
+
+    def __getitem__(self, span: slice) -> Array:
+        return np.empty((0, self.topics))
+
+
+class Statistics:
+    """Expected counts of each word in each topic, and the documents' part of the bound, summed as documents come.
+
+    With `tables` also what the documents say of their prior.
+    """
+
+    def __init__(self, topics: Topics, *, tables: bool = False) -> None:
+        self.expected = Expected.of(topics)
+        self.bound = 0.0
+        self.tables = np.zeros(len(topics.totals) + 1) if tables else None
+        self._sums = np.zeros_like(topics.alpha)
+
+    def add(
+        self, counts: Counts, steps: Steps, before: Source, after: Target | None = None, watch: Watch | None = None
+    ) -> Array:
+        """Find the documents' topics, going on from those `before`; returns each document's part of the bound."""
+        bounds, room = np.empty(len(counts)), Room.of(counts, len(steps.prior))
+        for span in counts.blocks():
+            # What is written to memory is worked on where it will be.
+            gamma = after[span] if isinstance(after, np.ndarray) else room.gamma[: span.stop - span.start]
+            work = Work(counts.part(span), steps, before[span], gamma, bounds[span], room)
+            counts.keep(span, self._add_block(work, counts.places.get(span.start)))
+            if after is not None and not isinstance(after, np.ndarray):
+                after[span] = gamma
+            if self.tables is not None:
+                self.tables += table_sums(gamma, steps.prior)
+            if watch is not None:
+                watch(span.stop)
+        # One after the other, so that it does not matter in how many parts documents are added.
+        self.bound = float(np.add.accumulate(np.append(self.bound, bounds))[-1])
+        return bounds
+
+    def finish(self) -> Array:
+        """(words, topics)."""
+        weights = self.expected.weights
+        by_words(lambda words: np.multiply(self._sums[words], weights[words], out=self._sums[words]), weights)
+        return self._sums
+
+    def _add_block(self, work: "Work", known: Places | None) -> Places:
+        """Where its words occur is found at the same time, unless it is known."""
+        block, topics = work.block, len(work.steps.prior)
+        places = known or Places.unsorted(block, len(self._sums))
+        threads = thread_count() if len(block.data) * topics > 2 * WORTH_A_THREAD else 1
+        updates = [partial(work.update, self.expected, *parted(block.offsets, threads))] * threads
+        share_out([*updates, *(sorting(block, places, threads) if known is None else ())], most=threads)
+        share_out([partial(self._sum, places, work.room, *parted(places.starts, threads))] * threads, most=threads)
+        return places
+
+    def _sum(self, places: Places, room: "Room", ends: NDArray[np.int64], counter: NDArray[np.int64]) -> None:
+        from decbayes.kernels.lda import add_statistics
+
+        found = room.ratios, room.proportions, self._sums
+        add_statistics(places.starts, places.entries, places.documents, *found, ends, counter)
+
+
+@dataclass(frozen=True)
+class Room:
+    """What one block after another is worked on in: for each a new one would cost more than what is done in it."""
+
+    ratios: Array
+    proportions: Array
+    gamma: Array
+
+    @classmethod
+    def of(cls, counts: Counts, topics: int) -> "Room":
+        """Room for the largest block."""
+        blocks = list(counts.blocks())
+        entries = max((int(counts.offsets[span.stop] - counts.offsets[span.start]) for span in blocks), default=0)
+        shape = max((span.stop - span.start for span in blocks), default=0), topics
+        return cls(np.empty(entries), np.empty(shape), np.empty(shape))
+
+
+@dataclass(frozen=True)
+class Work:
+    """A block of documents, what their γ was before if there was any, and where to write what is found of them."""
+
+    block: Part
+    steps: Steps
+    before: Array
+    gamma: Array
+    bounds: Array
+    room: Room
+
+    def update(self, expected: Expected, ends: NDArray[np.int64], counter: NDArray[np.int64]) -> None:
+        """Find the topics of the documents, or of those that other threads leave."""
+        from decbayes.kernels.lda import update_documents
+
+        block, steps = self.block, self.steps
+        update_documents(
+            block.data,
+            block.columns,
+            block.offsets,
+            expected.weights,
+            expected.scales,
+            steps.prior,
+            self.before,
+            self.gamma,
+            self.room.proportions,
+            self.room.ratios,
+            self.bounds,
+            steps.tolerance,
+            steps.most,
+            ends,
+            counter,
+        )
+
+
+def sorting(block: Part, places: Places, threads: int) -> Iterator[Callable[[], None]]:
+    """Find where the words of a block occur, some of them in each task."""
+    from decbayes.kernels.lda import sort_by_word
+
+    first = 0
+    for last in equal_work(places.starts, min(threads, SORTERS)).tolist():
+        words, first = slice(first, last), last
+        starts = places.starts[words.start : words.stop + 1]
+        yield partial(sort_by_word, block.columns, block.offsets, starts, words.start, places.entries, places.documents)
+
+
+class Inference:
+    """The topics of documents, given topics that stay as they are: nothing is learned from these documents."""
+
+    def __init__(self, topics: Topics, steps: Steps) -> None:
+        self._weights, self._steps = Expected.of(topics).weights, steps
+
+    def __call__(self, counts: csr_array) -> Array:
+        """(documents, topics): expected shares."""
+        from decbayes.kernels.lda import infer_documents
+
+        data, columns = counts.data.astype(np.int32, copy=False), counts.indices.astype(np.int32, copy=False)
+        offsets, steps = counts.indptr.astype(np.int64, copy=False), self._steps
+        shares = np.ones((len(offsets) - 1, len(steps.prior)))
+
+        def some(span: slice) -> None:
+            rows = offsets[span.start : span.stop + 1]
+            infer_documents(data, columns, rows, self._weights, steps.prior, shares[span], steps.tolerance, steps.most)
+
+        split_among_threads(some, len(shares), cost=len(data) * len(steps.prior))
+        return shares
+
+
+def bound_of_topics(topics: Topics, prior: Topics) -> float:
+    """E[log p(β)] − E[log q(β)]."""
+    from decbayes.kernels.lda import divergence
+
+    parts = np.empty(-(-len(topics.alpha) // WORDS))
+
+    def some(number: int) -> None:
+        words = slice(WORDS * number, WORDS * (number + 1))
+        parts[number] = divergence(topics.alpha[words].ravel(), prior.alpha[words].ravel())
+
+    by_blocks(some, topics.alpha)
+    return float(np.add.accumulate(parts)[-1]) - float(divergence(topics.totals, prior.totals))
+
+
+def by_words(work: Callable[[slice], object], matrix: Array) -> None:
+    """Do something for all words, (words, topics), some of them at the same time."""
+    split_among_threads(work, len(matrix), cost=matrix.size)
+
+
+def by_blocks(work: Callable[[int], object], matrix: Array) -> None:
+    """Do something for all blocks of WORDS words, by their number."""
+
+    def some(blocks: slice) -> None:
+        for number in range(blocks.start, blocks.stop):
+            work(number)
+
+    split_among_threads(some, -(-len(matrix) // WORDS), cost=matrix.size)
+
+
+def parted(offsets: NDArray[np.int64], threads: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the parts of some work end, and the counter from which threads take them."""
+    return equal_work(offsets, PARTS * threads if threads > 1 else 1), np.zeros(1, dtype=np.int64)
+
+
+def equal_work(offsets: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
+    """Where parts with about as many entries each end; there may be fewer."""
+    cuts = np.searchsorted(offsets, offsets[-1] * np.arange(1, parts) // parts)
+    return np.unique(np.append(cuts, len(offsets) - 1))

@@ -1,0 +1,105 @@
+"""What a posterior of topics says of documents: their topics, and how probable their words are."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from decbayes.devices import device_for
+from decbayes.errors import InvalidData
+from decbayes.families import Array, Dirichlet
+from decbayes.models.core.counts import Counts, as_counts, checked_matrix
+from decbayes.models.core.model import Row
+from decbayes.models.core.points import check_structure
+from decbayes.models.core.transforms import Transform
+from decbayes.models.topics._fitting import document_topics, predicted, topics_at
+from decbayes.models.topics._passes import Inference, Steps, Topics
+from decbayes.models.topics.document_prior import SHARES, LearnedPrior
+from decbayes.models.topics.sources import OfTexts, tokens_of
+from decbayes.posterior import Posterior
+
+# Predictions are made once and from few documents, so they can afford converged document topics.
+PREDICTION_TOLERANCE, PREDICTION_STEPS = 1e-4, 300
+
+
+class Predicting(OfTexts):
+    """A model of texts whose posterior has topics, and a prior of their shares in documents."""
+
+    document_prior: Any
+
+    def assign(self, posterior: Posterior, data: Any) -> Array:
+        """(documents, topics): the expected share of each topic in each document, given the posterior's topics."""
+        check_structure(posterior, self.structure_for(posterior), "posterior")
+        counts = as_counts(data, len(self.vocabulary))
+        gamma, _ = self._predict(posterior, counts)
+        return np.asarray(gamma / gamma.sum(axis=1, keepdims=True))
+
+    def responsibilities(self, posterior: Posterior, data: Any) -> tuple[Array, Array]:
+        """For each distinct word of each document the probability of each topic, and how often it occurs there."""
+        counts = as_counts(data, len(self.vocabulary))
+        shares = self.assign(posterior, counts)
+        topics, part = topics_at(posterior, counts), counts.part(slice(0, len(counts)))
+        joint = shares[part.rows()] * (topics.alpha / topics.totals)[part.columns]
+        return joint / joint.sum(axis=1, keepdims=True), np.asarray(part.data, dtype=np.float64)
+
+    def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
+        """Per document Σ_w n_w log Σ_k E[θ_dk] E[β_kw] over the words of `held`, where q(θ_d) is that of `data`.
+
+        Where nothing is held out it is the variational bound of the document's log-likelihood: never more than that.
+        """
+        if held is None:
+            return self._document_bounds(posterior, data)
+        shares, counts = self.assign(posterior, data), as_counts(held, len(self.vocabulary))
+        if len(shares) != len(counts):
+            raise InvalidData(f"{len(shares)} documents are observed, but words of {len(counts)} are held out.")
+        if not counts.tokens:
+            raise InvalidData("No words are held out, so there is nothing to predict.")
+        return predicted(counts, shares, topics_at(posterior, counts))
+
+    def taken(self, data: Any, rows: NDArray[np.intp]) -> Any:
+        """Some of the documents; those of a dense matrix as a sparse one, which is known to hold counts."""
+        return super().taken(data if issparse(data) else checked_matrix(data, len(self.vocabulary)), rows)
+
+    def document_prior_of(self, posterior: Posterior) -> Array:
+        """(topics,): α of each topic in a document, as given, or as the posterior has learned it."""
+        check_structure(posterior, self.structure_for(posterior), "posterior")
+        if SHARES in posterior.contribution:
+            learned = LearnedPrior.of(posterior)
+            return learned.alpha(learned.nothing)
+        return np.array(np.broadcast_to(self.document_prior, posterior.structure.prior["topics"].shape[:1]))
+
+    def units(self, data: Any, held: Any = None) -> Array:
+        """How many words each document has, or has held out."""
+        counts = as_counts(data if held is None else held, len(self.vocabulary))
+        return np.concatenate([np.zeros(0), *(counts.part(span).tokens() for span in counts.blocks())])
+
+    def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
+        """Each topic's words, most probable first, and how many words it was learned from."""
+        added = np.asarray(posterior.contribution["topics"].sum(axis=1)).ravel()
+        orders = np.argsort(-posterior.mean("topics"), axis=1, kind="stable")[:, :top]
+        words = [tuple(self.vocabulary[word] for word in order) for order in orders]
+        return [
+            {"topic": k, "words": round(float(added[k])), "most probable words": words[k] if added[k] else ()}
+            for k in range(len(words))
+        ]
+
+    def transform(self, posterior: Posterior) -> Transform:
+        """What documents need to know of the topics is found once."""
+        check_structure(posterior, self.structure_for(posterior), "posterior")
+        (alpha,) = Dirichlet().columns(posterior.natural["topics"])
+        prior, words = self.document_prior_of(posterior), len(self.vocabulary)
+        steps = Steps(prior, PREDICTION_TOLERANCE, PREDICTION_STEPS)
+        infer = Inference(Topics(np.ascontiguousarray(alpha.T), alpha.sum(axis=1)), steps)
+        names = tuple(f"topic_{k}" for k in range(len(alpha)))
+        return Transform(names, lambda data: infer(checked_matrix(data, words)), known=tokens_of)
+
+    def _document_bounds(self, posterior: Posterior, data: Any) -> Array:
+        check_structure(posterior, self.structure_for(posterior), "posterior")
+        return self._predict(posterior, as_counts(data, len(self.vocabulary)))[1]
+
+    def _predict(self, posterior: Posterior, counts: Counts) -> tuple[Array, Array]:
+        """γ of each document and its part of the bound, given the posterior's topics."""
+        topics = topics_at(posterior, counts)
+        steps = Steps(self.document_prior_of(posterior), PREDICTION_TOLERANCE, PREDICTION_STEPS)
+        return document_topics(counts, topics, steps, device_for())

@@ -1,0 +1,141 @@
+"""The climb of topics on the processor: passes over all documents, after a search in which they come in batches."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from decbayes.families import Array
+from decbayes.inputs.filed import FileArray
+from decbayes.models.core.ascent import Ascent, Keep, PassInterrupted, Watch
+from decbayes.models.core.counts import Counts
+from decbayes.models.topics._passes import Fresh, Statistics, Steps, Topics, bound_of_topics
+from decbayes.models.topics.document_prior import LearnedPrior
+
+# How much batch t counts: (DELAY + t) ** -FORGETTING of all that is known, the earlier ones less and less.
+DELAY, FORGETTING = 1.0, 0.6
+
+
+@dataclass(frozen=True)
+class Reached:
+    """Expected counts of each word in each topic, (words, topics), and γ of each document if the next pass needs it.
+
+    Where the documents' prior is learned, `tables` are what they say of it.
+    """
+
+    statistics: Array
+    document_topics: Fresh | Array | FileArray
+    spare: Array | FileArray | None = None
+    passes: int = 0
+    tables: Array | None = None
+
+
+@dataclass(frozen=True)
+class TopicSearch:
+    """What a fit is about: the documents, the topics before them, and how their own topics are found."""
+
+    counts: Counts
+    before: Topics
+    steps: Steps
+    ascent: Ascent
+    watch: Watch | None = None
+    learned: LearnedPrior | None = None
+
+    def begin(self, statistics: Array, tables: Array | None = None) -> Reached:
+        return Reached(statistics, Fresh(len(self.steps.prior)), tables=tables)
+
+    def step(self, reached: Reached) -> tuple[Reached, float]:
+        """One pass over the documents."""
+        searching = reached.passes < self.ascent.warm_up
+        return self._in_batches(reached) if searching and self.ascent.batch else self._together(reached, searching)
+
+    def statistics(self, reached: Reached) -> Array:
+        return reached.statistics
+
+    def tables(self, reached: Reached) -> Array | None:
+        return reached.tables
+
+    @property
+    def keep(self) -> Keep[Reached]:
+        return Keep(packed, self._unpacked)
+
+    def _together(self, reached: Reached, searching: bool) -> tuple[Reached, float]:
+        """The bound is that of the topics given and the document topics found."""
+        topics = self.before.plus(reached.statistics)
+        found, steps = Statistics(topics, tables=self.learned is not None), self._steps(reached.tables)
+        # γ is read from one place and written to another: a pass that is interrupted changes nothing.
+        carried = reached.passes + 1 >= self.ascent.warm_up
+        after = (self._room() if reached.spare is None else reached.spare) if carried else None
+        before = Fresh(len(self.steps.prior)) if searching else reached.document_topics
+        found.add(self.counts, steps, before, after, self.watch)
+        bound = found.bound + bound_of_topics(topics, self.before) + self._log_density(steps)
+        spare = None if isinstance(before, Fresh) else before
+        document_topics = reached.document_topics if after is None else after
+        return Reached(found.finish(), document_topics, spare, reached.passes + 1, found.tables), bound
+
+    def _in_batches(self, reached: Reached) -> tuple[Reached, float]:
+        """The topics change after every batch; the bound is that of each document when it was read."""
+        statistics, tables, bound = reached.statistics, reached.tables, 0.0
+        batches = list(batches_of(len(self.counts), self.ascent.batch or 1))
+        try:
+            for number, span in enumerate(batches, start=reached.passes * len(batches)):
+                part = self.counts.span(span)
+                if part.tokens:
+                    share = (DELAY + number) ** -FORGETTING
+                    found, said, own = self._of_batch(statistics, tables, part)
+                    statistics = (1.0 - share) * statistics + share * found
+                    if tables is not None and said is not None:
+                        tables = (1.0 - share) * tables + share * said
+                    bound += own
+                if self.watch is not None:
+                    self.watch(span.stop)
+        except KeyboardInterrupt:
+            raise PassInterrupted(replace(reached, statistics=statistics, tables=tables)) from None
+        bound += bound_of_topics(self.before.plus(statistics), self.before) + self._log_density(self._steps(tables))
+        return replace(reached, statistics=statistics, tables=tables, passes=reached.passes + 1), bound
+
+    def _of_batch(self, statistics: Array, tables: Array | None, part: Counts) -> tuple[Array, Array | None, float]:
+        """What all documents would say of topics and prior if they were like these; and the bound of these."""
+        found = Statistics(self.before.plus(statistics), tables=self.learned is not None)
+        found.add(part, self._steps(tables), Fresh(len(self.steps.prior)))
+        scale = self.counts.tokens / part.tokens
+        return scale * found.finish(), None if found.tables is None else scale * found.tables, found.bound
+
+    def _steps(self, tables: Array | None) -> Steps:
+        """With the prior that the documents have taught so far."""
+        if self.learned is None or tables is None:
+            return self.steps
+        return replace(self.steps, prior=self.learned.alpha(tables))
+
+    def _log_density(self, steps: Steps) -> float:
+        return 0.0 if self.learned is None else self.learned.log_density(steps.prior)
+
+    def _room(self) -> Array | FileArray:
+        """For γ of all documents: in files if the documents are."""
+        documents, topics = len(self.counts), len(self.steps.prior)
+        if self.counts.folder is None:
+            return np.empty((documents, topics))
+        return self.counts.folder.array(np.float64, (topics,), length=documents)
+
+    def _unpacked(self, arrays: Mapping[str, Any]) -> Reached:
+        statistics, passes = np.asarray(arrays["statistics"]), int(np.asarray(arrays["passes"]))
+        tables = np.asarray(arrays["tables"]) if "tables" in arrays else None
+        if "document_topics" not in arrays:
+            return replace(self.begin(statistics, tables), passes=passes)
+        room, given = self._room(), arrays["document_topics"]
+        for span in self.counts.blocks():
+            room[span] = given[span]
+        return Reached(statistics, room, passes=passes, tables=tables)
+
+
+def packed(reached: Reached) -> dict[str, Any]:
+    """Arrays by name: all that the next pass needs."""
+    named = {"document_topics": reached.document_topics, "tables": reached.tables}
+    there = {name: array for name, array in named.items() if array is not None and not isinstance(array, Fresh)}
+    return {"statistics": reached.statistics, "passes": np.array(reached.passes), **there}
+
+
+def batches_of(size: int, batch: int) -> list[slice]:
+    """Spans of `batch`, the last one shorter."""
+    return [slice(first, min(first + batch, size)) for first in range(0, size, batch)]

@@ -1,0 +1,1 @@
+"""The same climb on a GPU, of one site or of many at once."""

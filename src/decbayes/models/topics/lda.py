@@ -1,0 +1,253 @@
+"""Latent Dirichlet allocation by batch variational Bayes (section 3.2)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from decbayes.arguments import Above, as_shape, check_whole
+from decbayes.devices import DeviceName, device_for
+from decbayes.families import Array, Dirichlet
+from decbayes.inputs.recipes import USUAL, Recipe
+from decbayes.models.core.ascent import Ascent, Fit, OnPass, fit_best, fit_of, inside
+from decbayes.models.core.component_search import Search, check_number, known_number
+from decbayes.models.core.counts import Counts, as_counts, words_in_order
+from decbayes.models.core.information import Tally
+from decbayes.models.core.model import Method, View, each
+from decbayes.models.core.points import check_fit
+from decbayes.models.core.settings import Number
+from decbayes.models.topics._fitting import NEGLIGIBLE, Site, search_of
+from decbayes.models.topics._moves import ExpectedCounts, TopicMoves
+from decbayes.models.topics._passes import Steps
+from decbayes.models.topics._prediction import PREDICTION_STEPS, PREDICTION_TOLERANCE, Predicting
+from decbayes.models.topics.document_prior import (
+    CONCENTRATION,
+    FAMILIES,
+    SHARES,
+    checked_number,
+    checked_prior,
+    factors,
+    tallied,
+)
+from decbayes.models.topics.word_prior import (
+    FIRST,
+    check_topics,
+    checked_topic_prior,
+    fit_learning,
+    fit_numbered_first,
+    shared_prior,
+)
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure
+from decbayes.symmetry import CoupledSet
+from decbayes.workers import HEAVY, gathered
+
+
+@dataclass(frozen=True)
+class LatentDirichletAllocation(Predicting):
+    """Documents mix topics, θ_d ~ Dirichlet(document_prior); topics mix words, β_k ~ Dirichlet(topic_prior).
+
+    `document_prior` is a number, or "learn": each fit then finds one number per topic, and a merge learns them from all
+    sites together. One number per topic may be given, too; topic k is then topic k everywhere, and is never relabelled.
+
+    `topic_prior` is a number, "learn" (each fit then finds it, and its posterior says it: see `texts.with_priors`), one
+    number per word, or a topics × words matrix. Data are sparse (or dense) documents × words counts; empty documents
+    are allowed and ignored. `vocabulary` is the words in the order of the columns, or a mapping between words and
+    columns, as a `CountVectorizer` or a gensim `Dictionary` has it. `recipe` says how texts become words, for `read`
+    and `counted`; it is a part of what sites agree on.
+
+    A fit begins with `ascent.warm_up` passes that start every document's topics afresh, which finds better optima than
+    carrying them over from pass to pass; the passes after that carry them over, so that the bound rises to a fixed
+    point of batch variational Bayes. In each pass a document's topics take at most `document_steps` steps and stop once
+    they change by less than `document_tolerance` words per topic.
+
+    With `topics="auto"` a fit finds how many there are: births, joins and deletions that raise its bound. The posterior
+    says the number, and predictions take posteriors of any number.
+    """
+
+    topics: Annotated[Number, "Number of topics, or 'auto' to find it.", Above(0)]
+    vocabulary: tuple[str, ...]
+    document_prior: Annotated[
+        float | Literal["learn"], "Dirichlet prior α of the topics in a document, or 'learn'.", Above(0)
+    ] = 0.1
+    topic_prior: Annotated[
+        float | Literal["learn"] | Any, "Dirichlet prior α of the words in a topic, or 'learn'.", Above(0)
+    ] = 0.01
+    document_steps: Annotated[int, "Maximum number of steps per document in each pass.", Above(0)] = 10
+    document_tolerance: Annotated[float, "Stop a document below this change, in words per topic.", Above(0)] = 1e-3
+    recipe: Recipe = USUAL
+    ascent: Ascent = field(default=Ascent(passes=100, tolerance=1e-3, warm_up=10), kw_only=True)
+
+    about: ClassVar[str] = "Topics of documents: latent Dirichlet allocation of texts or of word counts."
+    command: ClassVar[str] = "topics"
+    example: ClassVar[str] = "letters.jsonl --vocabulary words.txt"
+    from_data: ClassVar[frozenset[str]] = frozenset({"vocabulary"})
+    in_parts: ClassVar[bool] = True
+    number: ClassVar[str] = "topics"
+    unit: ClassVar[str] = "word"
+    in_batches: ClassVar[bool] = True
+    calibrated_by: ClassVar[Method] = "bootstrap"
+    view: ClassVar[View] = "words"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "vocabulary", words_in_order(self.vocabulary))
+        object.__setattr__(self, "recipe", Recipe.of(self.recipe))
+        check_number(topics=self.topics)
+        check_whole(1, document_steps=self.document_steps)
+        object.__setattr__(self, "document_prior", checked_prior(self.document_prior))
+        checked_number(self.document_prior, self.topics)
+        checked_topic_prior(self.topic_prior)
+        if not self.vocabulary:
+            raise ValueError("The vocabulary is empty; each column of the counts needs its word.")
+        if len(set(self.vocabulary)) < len(self.vocabulary):
+            raise ValueError("The vocabulary names some words twice; each column of the counts needs its own word.")
+
+    def agreement(self) -> Structure:
+        shape, eta = (self._count, len(self.vocabulary)), FIRST if self.learns_words else self.topic_prior
+        topics = Dirichlet().natural(alpha=as_shape("topic_prior", eta, shape, above=0.0))
+        given: Any = self.document_prior
+        fixed = isinstance(given, tuple)
+        return Structure(
+            families={"topics": Dirichlet(), **(FAMILIES if self.learns else {})},
+            prior={"topics": topics, **(factors(self._count) if self.learns else {})},
+            symmetry=() if fixed else (CoupledSet(("topics", SHARES) if self.learns else ("topics",)),),
+            labels={"topics": self.vocabulary},
+            sparse=frozenset({"topics"}),
+            model={
+                "name": "LatentDirichletAllocation",
+                "document_prior": list(given) if fixed else given,
+                **self.made(),
+            },
+        )
+
+    @property
+    def learns(self) -> bool:
+        """Whether the documents' prior is learned."""
+        return bool(self.document_prior == "learn")
+
+    @property
+    def learns_words(self) -> bool:
+        """Whether the prior of the words in a topic is learned."""
+        return isinstance(self.topic_prior, str)
+
+    @property
+    def undecided(self) -> str:
+        return "topic_prior" if self.learns_words else super().undecided
+
+    def structure_for(self, posterior: Posterior) -> Structure:
+        """The model's structure, with the posterior's number of topics and its topic prior where fits find them."""
+        if not self.learns_words:
+            return super().structure_for(posterior)
+        check_topics(posterior)
+        return replace(self, topic_prior=shared_prior(posterior.structure)).structure_for(posterior)
+
+    @classmethod
+    def settings_of(cls, structure: Structure) -> dict[str, Any]:
+        shared = {"topics": len(structure.prior["topics"]), "vocabulary": structure.labels["topics"]}
+        return {**super().settings_of(structure), **shared, "topic_prior": shared_prior(structure)}
+
+    def fit(
+        self,
+        data: Any,
+        *,
+        rng: np.random.Generator,
+        prior: Posterior | None = None,
+        start: Posterior | None = None,
+        progress: OnPass | None = None,
+        device: DeviceName | None = None,
+    ) -> Fit:
+        """The posterior of the documents, on top of `prior` if given, starting from the topics of `start` if given.
+
+        Where the number of topics is "auto", a prior or a start of so many topics says it. `device` is where: see
+        `use_device`, which holds if it is not given.
+        """
+        if self.learns_words:
+            return fit_learning(self, data, prior, start, rng=rng, progress=progress, device=device)
+        if (known := known_number(self, prior, start)) is not None:
+            sized = self.sized(known)
+            return sized.fit(data, rng=rng, prior=prior, start=start, progress=progress, device=device)
+        check_fit(self.structure, rng, prior, start)
+        site = self._site(data, prior, start)
+        if not site.counts.tokens:
+            return Fit(site.prior, (0.0,), True)
+        if self.auto and self.learns:
+            return fit_numbered_first(self, site.counts, rng=rng, progress=progress, device=device)
+        if self.auto:
+            moves = TopicMoves(self, site.counts.loaded(), site.before, rng)
+            return fit_of(Search(moves, self.ascent, progress).run(), partial(self._of_any_number, site.counts))
+        ascent = self._climbing(start)
+        search = search_of(site, self._steps(), ascent, device_for(device), inside(progress, len(site.counts)))
+        return fit_best(
+            lambda: search.begin(site.first(rng).written_out(), site.first_tables()),
+            search.step,
+            lambda reached: site.posterior(search.statistics(reached), search.tables(reached)),
+            ascent=ascent,
+            observations=site.counts.tokens,
+            progress=progress,
+            keep=search.keep,
+        )
+
+    def fit_many(
+        self,
+        shards: Sequence[Any],
+        *,
+        rng: np.random.Generator,
+        priors: Sequence[Posterior] | None = None,
+        starts: Sequence[Posterior] | None = None,
+        device: DeviceName | None = None,
+    ) -> list[Fit]:
+        """A fit of each shard; on a GPU all in the same launches."""
+        gpu = device_for(device)
+        if gpu is None or self.auto or self.learns or self.learns_words:
+            return super().fit_many(shards, rng=rng, priors=priors, starts=starts)
+        from decbayes.models.topics.cuda.sites import fit_sites
+
+        nothing = Posterior.of_prior(self.structure)  # made once, by nobody's thread
+        given = zip(shards, priors or [nothing] * len(shards), each(starts, shards), strict=True)
+        size = sum(getattr(shard, "nnz", HEAVY * len(shards)) for shard in shards)
+        sites = gathered((partial(self._site, *site) for site in given), size=size)
+        return fit_sites(sites, self._steps(), self._climbing(starts), gpu, rng.spawn(len(sites)))
+
+    def contributed(self, posterior: Posterior, data: Any) -> Posterior:
+        """With documents whose topics have converged, as a prediction has them."""
+        steps: Any = {"document_steps": PREDICTION_STEPS, "document_tolerance": PREDICTION_TOLERANCE}
+        return super(LatentDirichletAllocation, replace(self, **steps)).contributed(posterior, data)
+
+    def draw(
+        self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator, *, length: float = 100.0
+    ) -> tuple[csr_array, Array]:
+        """So many documents of about `length` words each, and the topics of each."""
+        learned = parameters[CONCENTRATION][0, 0] * parameters[SHARES] if self.learns else self.document_prior
+        shares = rng.dirichlet(np.broadcast_to(learned, self._count), size=size)
+        words = shares @ parameters["topics"]
+        tokens = rng.poisson(length, size=size)
+        return csr_array(rng.multinomial(tokens, words / words.sum(axis=1, keepdims=True))), shares
+
+    def tally(self, posterior: Posterior) -> Tally:
+        topics, prior = csr_array(posterior.contribution["topics"]), posterior.structure.prior["topics"]
+        counts, fewest = topics.sum(axis=1), topics.min(axis=1).toarray()
+        told = Tally(counts.sum(), counts, slack=NEGLIGIBLE * prior.size, within={"topics": fewest[:, None]})
+        return tallied(posterior, told) if self.learns else told
+
+    def _site(self, data: Any, prior: Posterior | None, start: Posterior | None) -> Site:
+        counts = as_counts(self.opened(data), len(self.vocabulary))
+        return Site(counts, prior or Posterior.of_prior(self.structure), start)
+
+    def _climbing(self, start: Any) -> Ascent:
+        """From given topics there is nothing to search for."""
+        return self.ascent if start is None else replace(self.ascent, warm_up=0, restarts=0)
+
+    def _steps(self) -> Steps:
+        given = np.ones(self._count) if self.learns else self.document_prior
+        return Steps(np.array(np.broadcast_to(given, self._count)), self.document_tolerance, self.document_steps)
+
+    @property
+    def _count(self) -> int:
+        return 1 if self.topics == "auto" else self.topics
+
+    def _of_any_number(self, counts: Counts, expected: ExpectedCounts) -> Posterior:
+        prior = Posterior.of_prior(self.sized(expected.statistics.shape[1]).structure)
+        return Site(counts, prior).posterior(expected.statistics)

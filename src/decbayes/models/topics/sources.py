@@ -1,0 +1,167 @@
+"""Where topics come from: the options that say how texts are read, and what is said about them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from decbayes.arguments import Above
+from decbayes.errors import InvalidData
+from decbayes.families import Array
+from decbayes.inputs.chunks import in_batches
+from decbayes.inputs.documents import Choice, Counting, Documents, holds_counts, read_documents, read_vocabulary
+from decbayes.inputs.recipes import UNSPACED_REMEDY, Recipe, stop_words_of, trust, unspaced
+from decbayes.inputs.tables import Report
+from decbayes.inputs.texts import LeftOut, Texts, without_standard_input
+from decbayes.models.core.model import Model, ignore, split_names
+from decbayes.models.core.settings import Number
+from decbayes.models.core.transforms import BLOCK, Observed, in_slices
+
+TextColumns = Annotated[str, "Columns of a table that hold the texts, separated by commas; default: text."]
+Tokenizer = Annotated[str, "MODULE:FUNCTION that cuts a text into words."]
+Format = Annotated[str, "What files are, whatever their names: txt, jsonl, csv or parquet."]
+Encoding = Annotated[str, "Encoding of the texts."]
+Whole = Annotated[bool, "Each .txt file is one document; in folders it is anyway."]
+Strict = Annotated[bool, "Stop at a line that is no document, instead of leaving it out."]
+
+UNKNOWN = "not in the vocabulary"
+
+
+class OfTexts(Model):
+    """A model of word counts that reads texts, and knows how they become words."""
+
+    vocabulary: tuple[str, ...]
+    recipe: Recipe
+
+    sources: ClassVar[frozenset[str]] = frozenset({"columns", "format", "encoding", "whole", "strict", "tokenizer"})
+    many_files: ClassVar[bool] = True
+
+    @classmethod
+    def from_file(
+        cls,
+        path: Path | Sequence[Path],
+        *,
+        topics: Number = 20,
+        vocabulary: Annotated[Path | None, "The words that all sites count, one per line, and their recipe."] = None,
+        stop_words: Annotated[str, "Words to ignore: languages or files, separated by commas."] = "",
+        ngrams: Annotated[int, "Count pairs of neighbouring words (2), also three (3), and so on."] = 1,
+        tokens: Annotated[str, "What a word is: words, characters, or a regular expression."] = "words",
+        tokenizer: Tokenizer = "",
+        keep_case: Annotated[bool, "Do not turn texts into lower case."] = False,
+        least_documents: Annotated[int, "Without a vocabulary: ignore words in fewer documents.", Above(0)] = 5,
+        most_share: Annotated[float, "Without a vocabulary: ignore words in a larger share of them.", Above(0)] = 0.5,
+        most_words: Annotated[int, "Without a vocabulary: keep only the most frequent ones.", Above(0)] = 0,
+        columns: TextColumns = "",
+        format: Format = "",
+        encoding: Encoding = "utf-8",
+        whole: Whole = False,
+        strict: Strict = False,
+        report: Report = ignore,
+        **settings: Any,
+    ) -> tuple[Self, Any]:
+        """Texts are read from .txt, .jsonl, .csv, .tsv and .parquet files, folders of them, and standard input (-).
+
+        Sites must count the same words: give all of them the same --vocabulary, or give the later ones --like with
+        the first site's posterior. Without either, the vocabulary is the words of the file, without the rarest words
+        and those that most documents contain. --stop-words, or a smaller --most-share, gives clearer topics. How texts
+        become words (--tokens, --tokenizer, --ngrams, --keep-case) is kept with the words, for all who use them.
+        """
+        source = text_source(path, columns, format, encoding, whole, strict)
+        words, recipe = agreed_words(vocabulary, Recipe(tokens, trust(tokenizer), ngrams, not keep_case))
+        choice = Choice(least_documents, most_share, most_words, stop_words_of(split_names(stop_words), recipe))
+        documents = read_documents(source, words, recipe=recipe, choice=choice)
+        rare = f"in fewer than {least_documents} documents or in more than {most_share:.0%} of them"
+        also = ", or are stop words," if stop_words else ""
+        report_reading(documents, UNKNOWN if words else rare + also, recipe, report)
+        model: Any = cls
+        return model(topics, documents.vocabulary, recipe=recipe, **settings), documents.counts
+
+    def read(
+        self, path: Any, *, columns: str = "", tokenizer: str = "", report: Report = ignore, **sources: Any
+    ) -> Any:
+        """Counts of the model's own words, made as the model's recipe says; `sources` are those of `from_file`."""
+        trust(tokenizer)
+        documents = read_documents(text_source(path, columns, **sources), self.vocabulary, recipe=self.recipe)
+        report_reading(documents, UNKNOWN, self.recipe, report)
+        return documents.counts
+
+    def stream(self, path: Any, *, tokenizer: str = "", report: Report = ignore, **sources: Any) -> Iterator[Observed]:
+        """Counts of documents, some at a time: texts are never held together."""
+        trust(tokenizer)
+        return streamed(text_source(path, **sources), Counting(self.vocabulary, self.recipe), report)
+
+    def counted(self, texts: Iterable[str]) -> csr_array:
+        """(documents, words): how often each of the model's words occurs in texts that are in memory."""
+        return Counting(self.vocabulary, self.recipe)(list(texts))[0]
+
+    def made(self) -> dict[str, str]:
+        """The recipe, as the structure holds it: the usual one goes without saying."""
+        return {"recipe": str(self.recipe)} if str(self.recipe) else {}
+
+
+def text_source(
+    path: str | Path | Sequence[str | Path],
+    columns: str = "",
+    format: str = "",
+    encoding: str = "utf-8",
+    whole: bool = False,
+    strict: bool = False,
+) -> Texts:
+    paths = (Path(path),) if isinstance(path, str | Path) else tuple(map(Path, path))
+    if not paths:
+        raise InvalidData("Name the files or folders with the texts.")
+    return Texts(paths, tuple(split_names(columns)), format, encoding, whole, strict)
+
+
+def agreed_words(vocabulary: Path | None, asked: Recipe) -> tuple[tuple[str, ...], Recipe]:
+    """The words of a list and their recipe; the recipe that was asked for where there is no list.
+
+    A tokenizer is asked for again by everybody who uses the list: it is code.
+    """
+    if vocabulary is None:
+        return (), asked
+    words, recipe = read_vocabulary(vocabulary)
+    if not recipe.allows(asked):
+        said = str(recipe) or "in the usual way"
+        raise InvalidData(
+            f"{vocabulary} says how texts become words ({said}); the options say something else. "
+            "Leave --tokens, --tokenizer, --ngrams and --keep-case out, or make the list again with them."
+        )
+    return words, recipe
+
+
+def report_reading(documents: Documents, cause: str, recipe: Recipe, report: Report) -> None:
+    """Report what was left out, and words that look like sentences."""
+    for line in documents.left_out:
+        report(line)
+    if documents.unknown:
+        report(f"{documents.unknown:,} words of the documents are {cause} and are ignored.")
+    if recipe.tokens == "words" and not recipe.tokenizer and unspaced(documents.vocabulary):
+        report(f"Many words look like sentences of a script without spaces; {UNSPACED_REMEDY}.")
+
+
+def streamed(source: Texts, counting: Counting, report: Report) -> Iterator[Observed]:
+    """Counts of documents, some at a time; in the end it is told what was left out."""
+    texts, _copy = without_standard_input(source)
+    if holds_counts(texts):
+        documents = read_documents(texts, counting.vocabulary)
+        yield from in_slices(documents.counts)
+        return report_reading(documents, UNKNOWN, counting.recipe, report)
+    left_out, unknown = LeftOut(), [0]
+
+    def counted(batch: Sequence[tuple[str, str]]) -> csr_array:
+        counts, ignored = counting(text for _, text in batch)
+        unknown.append(ignored)
+        return counts
+
+    for batch in in_batches(texts.read(left_out), BLOCK):
+        yield Observed(partial(counted, batch), [place for place, _ in batch])
+    return report_reading(Documents(None, (), sum(unknown), left_out), UNKNOWN, counting.recipe, report)
+
+
+def tokens_of(counts: Any) -> Array:
+    """How many words each document has."""
+    return np.asarray(counts.sum(axis=1), dtype=np.float64).ravel()
