@@ -55,20 +55,61 @@ ALLOWED = {
     "sklearn": FOUNDATION | {"columns", "extras", "merging", "models", "streaming", "updates"},
     "page": FOUNDATION | {"merging", "models", "plot"},
     "plot": FOUNDATION | {"columns", "extras", "merging", "models"},
+    "solvers": {"merging"},
+    "checking": {"calibration", "models"},
+    "streams": {"inputs", "streaming", "updates"},
+    "texts": {"inputs", "models"},
+    "extending": {"merging", "models", "structure", "symmetry"},
     "reporting": FOUNDATION | {"columns", "decbayes", "files", "merging", "models", "plot", "streaming"},
 }
 
+# Within a part, each room may import itself and what is listed; the part's own files may import all of its rooms.
+ROOMS = {
+    "merging.base": set(),
+    "merging.grouping": {"merging.base"},
+    "merging.matching": {"merging.base"},
+    "merging.reading": {"merging", "merging.base", "merging.grouping", "merging.matching"},
+    "merging.robust": {"merging", "merging.base", "merging.reading"},
+    "models.core": set(),
+    "models.likelihoods": {"models.core"},
+    "models.mixtures": {"models.core", "models.likelihoods"},
+    "models.tables": {"models.core", "models.likelihoods", "models.mixtures"},
+    "models.sequences": {"models.core", "models.likelihoods", "models.tables"},
+    "models.regressions": {"models.core", "models.likelihoods", "models.mixtures", "models.tables"},
+    "models.topics": {"models.core"},
+    "models.features": {"models.core"},
+    "network.protocol": set(),
+    "network.simulation": {"network.protocol"},
+    "network.runtime": {"network.protocol"},
+    "cli.shared": {"cli.commands"},
+    "cli.commands": {"cli.shared"},
+}
+# What one room of a part needs of the other parts, where that is less than the part may.
+OUTSIDE = {
+    "network.protocol": ALLOWED["network"] - {"inputs", "page"},
+    "network.simulation": ALLOWED["network"] - {"page"},
+}
+MOST_FILES = 26
 
-def imported_parts(path):
+
+def imports(path):
     for node in ast.walk(ast.parse(path.read_text())):
-        names = []
         if isinstance(node, ast.ImportFrom) and node.module:
             names = [node.module]
-        elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        for name in names:
-            if name.split(".")[0] == "decbayes":
-                yield name.split(".")[1] if "." in name else "decbayes"
+        else:
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        yield from (name for name in names if name.split(".")[0] == "decbayes")
+
+
+def imported_parts(path):
+    return {name.split(".")[1] if "." in name else "decbayes" for name in imports(path)}
+
+
+def room_of(module):
+    """The innermost room of a module, or its part."""
+    parts = module.split(".")[1:]
+    rooms = [".".join(parts[:depth]) for depth in (2, 1) if parts[:depth]]
+    return next((room for room in rooms if room in ROOMS), parts[0] if parts else "decbayes")
 
 
 @pytest.mark.parametrize("part", sorted(ALLOWED))
@@ -77,6 +118,25 @@ def test_imports_go_only_downward(part):
     for path in files:
         unexpected = set(imported_parts(path)) - ALLOWED[part] - {part}
         assert not unexpected, f"{path.relative_to(SOURCE)} imports {unexpected}"
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS))
+def test_rooms_of_a_part_import_only_downward(room):
+    part = room.split(".")[0]
+    for path in sorted((SOURCE / room.replace(".", "/")).rglob("*.py")):
+        reached = {room_of(name) for name in imports(path)}
+        unexpected = {each for each in reached if each.split(".")[0] == part} - ROOMS[room] - {room}
+        unexpected |= imported_parts(path) - OUTSIDE.get(room, imported_parts(path)) - {part}
+        assert not unexpected, f"{path.relative_to(SOURCE)} imports {unexpected}"
+
+
+def test_every_folder_is_a_room_with_a_rule_and_has_few_files():
+    for folder in {path.parent for path in SOURCE.rglob("*.py")} - {SOURCE}:
+        name = ".".join(folder.relative_to(SOURCE).parts)
+        top = name.split(".")[0]
+        beside = any(room.split(".")[0] == top for room in ROOMS)
+        assert "." not in name or not beside or ".".join(name.split(".")[:2]) in ROOMS, name
+        assert len([*folder.glob("*.py")]) <= MOST_FILES, name
 
 
 def test_every_part_has_a_rule():

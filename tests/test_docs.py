@@ -258,7 +258,10 @@ def test_the_benchmarks_page_names_every_benchmark():
 
 def test_the_network_page_names_every_event_of_the_log():
     page = (ROOT / "docs" / "network.md").read_text(encoding="utf-8")
-    sources = [*(ROOT / "src" / "decbayes" / "network").rglob("*.py"), ROOT / "src" / "decbayes" / "cli" / "agent.py"]
+    sources = [
+        *(ROOT / "src" / "decbayes" / "network").rglob("*.py"),
+        ROOT / "src" / "decbayes" / "cli/commands/network/agent.py",
+    ]
     code = "\n".join(path.read_text(encoding="utf-8") for path in sources)
     events = set(re.findall(r'(?:Report|log|self)\(\s*"(\w+)"', code)) | set(re.findall(r'self\.log, "(\w+)"', code))
     assert {"published", "store_damaged", "not_refined", "refused_again"} <= events
