@@ -86,7 +86,7 @@ ROOMS = {
 }
 # What one room of a part needs of the other parts, where that is less than the part may.
 OUTSIDE = {
-    "network.protocol": ALLOWED["network"] - {"inputs", "page"},
+    "network.protocol": ALLOWED["network"] - {"page"},
     "network.simulation": ALLOWED["network"] - {"page"},
 }
 MOST_FILES = 26
