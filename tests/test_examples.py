@@ -2,7 +2,6 @@
 
 import doctest
 import inspect
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ def public():
     names = {f"db.{name}": getattr(db, name) for name in db.__all__}
     for room in ROOMS:
         names |= {f"db.{room.__name__.split('.', 1)[1]}.{name}": getattr(room, name) for name in room.__all__}
-    return {name: value for name, value in names.items() if callable(value) and not isinstance(value, ModuleType)}
+    return {name: value for name, value in names.items() if inspect.isclass(value) or inspect.isfunction(value)}
 
 
 CALLABLES = public()
