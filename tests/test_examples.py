@@ -54,7 +54,6 @@ LACKING: set[str] = {
     "db.checking.try_plan",
     "db.columns.Categorical",
     "db.columns.Column",
-    "db.columns.Columns",
     "db.columns.Gaussian",
     "db.columns.Missing",
     "db.columns.Poisson",

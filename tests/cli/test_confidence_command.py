@@ -53,10 +53,10 @@ def test_an_explanation_says_how_likely_matches_are_right(run, fitted, monkeypat
         ("merge a.posterior b.posterior -o m.posterior --naive --confidence", "--naive makes no alignment"),
         ("plan mixture --sites 2 --observations 5", "components"),
         (
-            "calibrate topics --sites 2 --observations 5 --topics 2 --like a.posterior",
+            "plan topics --sites 2 --observations 5 --topics 2 --like a.posterior",
             "not of LatentDirichletAllocation",
         ),
-        ("calibrate classes --sites 2 --observations 5 --components 2", "--like"),
+        ("plan classes --sites 2 --observations 5 --components 2", "--like"),
     ],
 )
 def test_mistakes_with_confidence_are_told_in_a_line(run, fitted, line, said):
