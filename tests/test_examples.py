@@ -147,7 +147,6 @@ LACKING: set[str] = {
     "db.merging.tree",
     "db.model_for",
     "db.refine",
-    "db.register",
     "db.report",
     "db.save",
     "db.simulate",

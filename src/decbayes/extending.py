@@ -2,12 +2,14 @@
 
 from decbayes.merging.base.problem import Problem, Solution, Solver
 from decbayes.models.core import Fit, FitInterrupted, Model
+from decbayes.models.core.settings import LOCAL
 from decbayes.models.likelihoods import Likelihood
 from decbayes.models.mixtures import Mixture
 from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet
 
 __all__ = [
+    "LOCAL",
     "CoupledSet",
     "Fit",
     "FitInterrupted",

@@ -1,5 +1,6 @@
 """Libraries that only some tasks need: imported when the task is asked for, or a plain word on how to get them."""
 
+import os
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -18,6 +19,22 @@ EXTRAS = {
     "texts": ("bm25s",),
     "gpu": ("cupy",),
 }
+
+EXTENSIONS = "DECBAYES_EXTENSIONS"
+"""The environment variable that names the modules, separated by commas, in which a user registers own models."""
+
+
+def load_extensions() -> None:
+    """Import the modules that the command line's user names, as `python -m` would."""
+    for module in filter(None, map(str.strip, os.environ.get(EXTENSIONS, "").split(","))):
+        try:
+            import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name != module:
+                raise
+            raise MissingExtra(
+                f"{EXTENSIONS} names the module {module}, which Python does not find. Is its folder on PYTHONPATH?"
+            ) from None
 
 
 def require(module: str, *, extra: str, task: str) -> Any:

@@ -92,12 +92,103 @@ def test_agents_fit_merge_and_refine_it(mixture, rng):
     assert abs(model.score(posteriors.pop(), new) - model.score(batch, new)) < 0.01
 
 
-def run_outside(folder, *words):
-    """The command line in a process of its own, which finds the model as it finds that of any installed package."""
+@pytest.fixture
+def others(monkeypatch):
+    """The modules with a likelihood and a model of a user's own, freshly imported so that they register."""
+    monkeypatch.syspath_prepend(HERE)
+    monkeypatch.setattr(registry, "_registered", {})
+    for name in ("overdispersed", "single_rate"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    import overdispersed
+    import single_rate
+
+    return overdispersed, single_rate
+
+
+def test_sites_with_other_settings_of_the_likelihood_do_not_merge(others, rng):
+    """Settings that no prior holds: without them in the structure such sites would merge in silence."""
+    counts = rng.poisson(3.0, size=(30, 2)).astype(float)
+    two, five = (others[0].OverdispersedCounts(2, 2, r=r) for r in (2.0, 5.0))
+    assert two.structure != five.structure
+    with pytest.raises(db.errors.StructureMismatch):
+        db.merge([two.fit(counts, rng=rng).posterior, five.fit(counts, rng=rng).posterior])
+    assert db.model_for(five.structure).r == 5.0
+    again = others[0].OverdispersedCounts(2, 2, r=5, sweeps=9)
+    assert again.structure == five.structure, "5 is 5.0, and a local field is no part of the structure"
+    assert db.model_for(five.structure.with_components(4)).components == 4
+
+
+def test_a_likelihoods_own_field_is_part_of_the_structure_too(others):
+    class Fixed(others[0].OverdispersedCounts):
+        r_in_the_code = 2.0
+
+        @property
+        def likelihood(self):
+            return others[0].NegativeBinomial(self.r_in_the_code)
+
+    class Otherwise(Fixed):
+        r_in_the_code = 3.0
+
+    Otherwise.__name__ = Fixed.__name__
+    assert Fixed(2, 1).structure != Otherwise(2, 1).structure
+    db.register(Otherwise)
+    with pytest.raises(db.errors.StructureMismatch):
+        db.model_for(Fixed(2, 1).structure)
+
+
+def test_what_the_structure_cannot_hold_is_refused_with_the_remedy(others):
+    class Loose:
+        family = db.families.Beta()
+
+        def __init__(self, r):
+            self.r = r
+
+    class Careless(others[0].OverdispersedCounts):
+        @property
+        def likelihood(self):
+            return Loose(self.r)
+
+    with pytest.raises(db.errors.InvalidStructure, match="frozen dataclass"):
+        _ = Careless(2, 1).structure
+    with pytest.raises(db.errors.InvalidStructure, match="LOCAL"):
+        _ = others[0].OverdispersedCounts(2, 1, r=object()).structure
+
+
+def test_a_model_that_is_no_mixture_needs_no_more(others, rng, tmp_path):
+    model = others[1].SingleRate(0.5, prior_shape=2.0)
+    shards = [0.5 + rng.exponential(0.25, size=(100, 1)) for _ in range(3)]
+    merged = db.merge(model.fit(shard).posterior for shard in shards)
+    batch = model.fit(np.concatenate(shards))
+    np.testing.assert_allclose(merged.natural["rate"], batch.posterior.natural["rate"])
+    # The evidence of all data is that of the first part times the predictive density of each later one.
+    earlier = [model.fit(np.concatenate(shards[:n])).posterior for n in (1, 2)]
+    parts = [model.fit(shard, prior=prior) for shard, prior in zip(shards[1:], earlier, strict=True)]
+    assert batch.bound[0] == pytest.approx(model.fit(shards[0]).bound[0] + sum(part.bound[0] for part in parts))
+    db.save(merged, tmp_path / "m.posterior")
+    assert db.model_for(db.load(tmp_path / "m.posterior").structure) == model
+    assert model.structure != others[1].SingleRate(0.6, prior_shape=2.0).structure
+
+
+ONE_BY_ONE = """
+import sys
+from decbayes.cli import main
+for line in sys.argv[1:]:
+    try:
+        main(line.split())
+    except SystemExit as ended:
+        if isinstance(ended.code, str):
+            print(ended.code, file=sys.stderr)
+        print("ended", line.split()[0], 1 if isinstance(ended.code, str) else ended.code, flush=True)
+"""
+
+
+def run_outside(folder, *lines, extensions=""):
+    """Command lines in a process of its own, which finds models as it finds those of any installed package."""
     paths = [str(Path(db.__file__).parents[1]), str(folder), str(HERE)]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, "-m", "decbayes", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, check=False)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "DECBAYES_EXTENSIONS": extensions}
+    command = [sys.executable, "-c", ONE_BY_ONE, *lines]
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, check=False)
+    return [int(line.split()[-1]) for line in ended.stdout.splitlines() if line.startswith("ended ")], ended
 
 
 def test_an_entry_point_brings_it_to_the_command_line(rng, tmp_path):
@@ -109,20 +200,29 @@ def test_an_entry_point_brings_it_to_the_command_line(rng, tmp_path):
     for name in "ab":
         rows = "\n".join(f"{x:.6g},{y:.6g}" for x, y in times(rng, 150))
         (tmp_path / f"{name}.csv").write_text(f"visits,calls\n{rows}\n")
-    lines = [
+    statuses, ended = run_outside(
+        tmp_path,
         "fit times a.csv --components 3 --prior-rate 0.2 -o a.posterior",
         "fit times b.csv --like a.posterior -o b.posterior",
         "merge a.posterior b.posterior -o m.posterior --explain",
         "score b.csv a.posterior m.posterior",
         "show m.posterior",
+        "fit times b.csv --prior-rate 0.5 --like a.posterior -o c.posterior",
+        "fit times b.csv -o c.posterior",
         "show m.posterior --json",
-    ]
-    for line in lines:
-        ended = run_outside(tmp_path, *line.split())
-        assert ended.returncode == 0, ended.stderr
-    assert json.loads(ended.stdout.splitlines()[0])["factor"] == "components"
-    line = "fit times b.csv --prior-rate 0.5 --like a.posterior -o c.posterior"
-    refused = run_outside(tmp_path, *line.split())
-    assert (refused.returncode, "--prior-rate" in refused.stderr) == (2, True)
-    nameless = run_outside(tmp_path, *["fit", "times", "b.csv", "-o", "c.posterior"])
-    assert (nameless.returncode, "--components" in nameless.stderr) == (2, True)
+    )
+    assert statuses == [0, 0, 0, 0, 0, 2, 2, 0], ended.stderr
+    assert all(option in ended.stderr for option in ("--prior-rate", "--components"))
+    (first, *_) = (line for line in ended.stdout.splitlines() if line.startswith("{"))
+    assert json.loads(first)["factor"] == "components"
+
+
+def test_a_registration_alone_reaches_the_command_line(tmp_path):
+    (tmp_path / "a.csv").write_text("visits,calls\n" + "\n".join(f"{n % 3},{n % 5}" for n in range(40)))
+    line = "fit overdispersed a.csv --components 2 --r 5 -o a.posterior"
+    statuses, ended = run_outside(tmp_path, line, extensions="overdispersed, single_rate")
+    assert statuses == [0], ended.stderr
+    assert db.load(tmp_path / "a.posterior").structure.model["r"] == 5
+    assert run_outside(tmp_path, line)[0] == [2]
+    statuses, lost = run_outside(tmp_path, line, extensions="nowhere")
+    assert (statuses, "PYTHONPATH" in lost.stderr, "Traceback" in lost.stderr) == ([1], True, False)

@@ -4,9 +4,11 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from zoo import ZOO
 
 import decbayes as db
 from decbayes.errors import StructureMismatch
+from decbayes.extending import LOCAL
 
 MODELS = [
     db.GaussianMean(variance=2.0, prior_mean=1.0, prior_variance=3.0, dimension=2),
@@ -20,7 +22,12 @@ MODELS = [
     db.PoissonMixture(3, 2, prior_shape=0.3, prior_rate=0.7),
     db.CategoricalMixture(3, 2, categories=(2, 4), prior=0.3, columns=("a", "b")),
     db.HiddenMarkov(
-        states=3, columns={"a": "real", "c": "count"}, stickiness=4.0, transition_prior=0.5, start_prior=2.0
+        states=3,
+        columns={"a": "real", "b": "yes/no", "c": "count"},
+        sequences="walk",
+        stickiness=4.0,
+        transition_prior=0.5,
+        start_prior=2.0,
     ),
     db.LinearRegression(
         "y", columns={"x": db.columns.Gaussian(5, 2), "y": "real"}, prior_noise=0.3, prior_variance=7.0
@@ -55,6 +62,16 @@ def test_its_settings_are_the_real_ones(model):
     for name in given:
         np.testing.assert_allclose(getattr(back, name), getattr(model, name)) if "prior" in name else None
     assert back.agreed is None or back.agreed == model.structure
+
+
+@pytest.mark.parametrize("kind", sorted({type(model) for model, _ in ZOO.values()}, key=lambda kind: kind.__name__))
+def test_a_structure_tells_every_setting_that_is_not_declared_local(kind):
+    """Otherwise sites that differ in it would merge in silence. Some settings matter only together with others."""
+    models = [model for model in [*MODELS, *(model for model, _ in ZOO.values())] if type(model) is kind]
+    told = set().union(*(kind.settings_of(model.structure) for model in models))
+    silent = {field.name for field in fields(kind) if field.metadata != LOCAL} - told
+    # The usual recipe of texts goes without saying; others are how regressions and sequences are computed and read.
+    assert silent <= {"ascent", "agreed", "recipe", "by", "approximation"}
 
 
 def test_other_tuning_keeps_the_prior_and_other_settings_do_not_pass_for_it(rng):

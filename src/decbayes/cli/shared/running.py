@@ -10,6 +10,7 @@ from typing import NoReturn
 from cyclopts import App, CycloptsError
 
 from decbayes.errors import DecbayesError
+from decbayes.extras import load_extensions
 
 
 class WrongArgument(DecbayesError):
@@ -28,6 +29,7 @@ def run(app: App, arguments: Sequence[str], *, name: str) -> NoReturn:
     debug = "--debug" in arguments
     print_anything()
     try:
+        load_extensions()
         ended = app(
             [STANDARD_INPUT if word == "-" else word for word in arguments if word != "--debug"],
             result_action="return_value",

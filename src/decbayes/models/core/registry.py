@@ -35,13 +35,23 @@ _registered: dict[str, type[Model]] = {}
 
 
 def register(model: Kind) -> Kind:
-    """Make a model known by its name to files, the command line, charters and agents; also a class decorator.
+    """Make a model of your own known by its name, to `model_for`, files, charters and agents; also a class decorator.
 
-        @db.register
-        @dataclass(frozen=True)
-        class PoissonMixture(db.extending.Mixture): ...
+    `model` is a class derived from `decbayes.extending.Model` or `Mixture`, written as a frozen dataclass. Its name is
+    stored in files, so it must not be that of a shipped model.
 
-    A package does the same for all who install it with an entry point of the group "decbayes.models".
+    >>> from dataclasses import dataclass
+    >>> @db.register
+    ... @dataclass(frozen=True)
+    ... class Visits(db.PoissonMixture):
+    ...     "Clusters of visits per hour."
+    >>> structure = Visits(components=2, dimension=1).structure
+    >>> type(db.model_for(structure)).__name__
+    'Visits'
+
+    The command line is a process of its own, which imports the modules named by the environment variable
+    `DECBAYES_EXTENSIONS`. A package registers for everyone who installs it, by an entry point of the group
+    "decbayes.models".
     """
     if not isinstance(model, type) or not issubclass(model, Model):
         raise TypeError(f"register takes a class that is a decbayes.extending.Model, not {model!r}.")

@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.families import Array, Family
+from decbayes.models.core.settings import LOCAL
 
 
 @dataclass(frozen=True)
 class Columnwise(ABC):
     """Independent columns. A kind says the functions of a value, their coefficients, and what sums of them add."""
 
-    gaps: tuple[int, ...] = field(default=(), kw_only=True)
+    gaps: tuple[int, ...] = field(default=(), kw_only=True, metadata=LOCAL)
 
     expects: ClassVar[str]
     """What values are, for whoever has others."""

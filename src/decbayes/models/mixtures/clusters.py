@@ -18,7 +18,7 @@ from decbayes.models.core.component_search import Search, check_number, known_nu
 from decbayes.models.core.information import Tally, mixture_information
 from decbayes.models.core.model import Model, Row
 from decbayes.models.core.points import Points, check_fit, check_held, check_structure, in_blocks, open_points
-from decbayes.models.core.settings import Number
+from decbayes.models.core.settings import LOCAL, Number
 from decbayes.models.likelihoods.discrete import draw_categories
 from decbayes.models.likelihoods.emissions import Emissions, Natural, Reference, coefficients, plus
 from decbayes.models.likelihoods.likelihood import nearest, spread_out_centres, summed
@@ -51,7 +51,7 @@ class Clusters(Model):
         default=1.0, kw_only=True
     )
     start_from: Annotated[Start | None, "How a fit starts; default: depends on the number of points."] = field(
-        default=None, kw_only=True
+        default=None, kw_only=True, metadata=LOCAL
     )
     ascent: Ascent = field(default=Ascent(restarts=9), kw_only=True)
 

@@ -16,6 +16,7 @@ from decbayes.inputs.tables import Report
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import ignore, split_names
 from decbayes.models.core.points import as_points
+from decbayes.models.core.settings import agreed_fields, is_ours
 from decbayes.models.likelihoods.discrete import Categories, Counted, YesOrNo
 from decbayes.models.likelihoods.emissions import Emissions, Part
 from decbayes.models.likelihoods.likelihood import Likelihood
@@ -28,8 +29,8 @@ from decbayes.structure import Structure
 class Mixture(Clusters):
     """x ~ Σ_k π_k p(x | θ_k), with a Dirichlet prior on π and a conjugate prior on each θ_k.
 
-    A mixture of its own kind says its `likelihood`, its `component_prior` and what of its settings `constants` are. It
-    need not say more. `columns` names the dimensions; sites that name them differently do not merge.
+    A mixture of your own has a `likelihood` and a `component_prior`; the rest comes from here. All its fields, and
+    those of its likelihood, are part of what sites agree on.
     """
 
     dimension: int = 1
@@ -60,6 +61,10 @@ class Mixture(Clusters):
         points = as_points(data, self.dimension, unseen=unseen or emissions.may_miss)
         emissions.check(points, self.columns)
         return points
+
+    def unplaced(self) -> dict[str, Any]:
+        fields = {} if is_ours(type(self)) else agreed_fields(self.likelihood)
+        return {**super().unplaced(), **({"likelihood": fields} if fields else {})}
 
     @classmethod
     def settings_of(cls, structure: Structure) -> dict[str, Any]:

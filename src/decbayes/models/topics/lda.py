@@ -18,7 +18,7 @@ from decbayes.models.core.counts import Counts, as_counts, words_in_order
 from decbayes.models.core.information import Tally
 from decbayes.models.core.model import Method, View, each
 from decbayes.models.core.points import check_fit
-from decbayes.models.core.settings import Number
+from decbayes.models.core.settings import LOCAL, Number
 from decbayes.models.topics._fitting import NEGLIGIBLE, Site, search_of
 from decbayes.models.topics._moves import ExpectedCounts, TopicMoves
 from decbayes.models.topics._passes import Steps
@@ -76,8 +76,12 @@ class LatentDirichletAllocation(Predicting):
     topic_prior: Annotated[
         float | Literal["learn"] | Any, "Dirichlet prior α of the words in a topic, or 'learn'.", Above(0)
     ] = 0.01
-    document_steps: Annotated[int, "Maximum number of steps per document in each pass.", Above(0)] = 10
-    document_tolerance: Annotated[float, "Stop a document below this change, in words per topic.", Above(0)] = 1e-3
+    document_steps: Annotated[int, "Maximum number of steps per document in each pass.", Above(0)] = field(
+        default=10, metadata=LOCAL
+    )
+    document_tolerance: Annotated[float, "Stop a document below this change, in words per topic.", Above(0)] = field(
+        default=1e-3, metadata=LOCAL
+    )
     recipe: Recipe = USUAL
     ascent: Ascent = field(default=Ascent(passes=100, tolerance=1e-3, warm_up=10), kw_only=True)
 
