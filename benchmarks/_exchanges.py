@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 
 from decbayes.families import dense
 from decbayes.models.core.ascent import Ascent
-from decbayes.network.protocol.charter import Charter
+from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.limits import Limits
 from decbayes.network.simulation.schedule import simulated_identities
 from decbayes.network.simulation.simulator import Simulation, Weather

@@ -24,14 +24,14 @@ import numpy as np
 import zenoh
 
 from decbayes.network import Charter, Identity, Limits, sign_record
-from decbayes.network.protocol.guests import Guests
-from decbayes.network.protocol.messages import Batch, Digest, encode
-from decbayes.network.runtime.ask import Inquiry
+from decbayes.network.protocol.talk.guests import Guests
+from decbayes.network.protocol.talk.messages import Batch, Digest, encode
 from decbayes.network.runtime.links import Links
-from decbayes.network.runtime.orders import Observe, answer_to, give
-from decbayes.network.runtime.questions import Seal
+from decbayes.network.runtime.links.ask import Inquiry
+from decbayes.network.runtime.links.questions import Seal
+from decbayes.network.runtime.links.transport import open_session, root_key
 from decbayes.network.runtime.spawn import Party
-from decbayes.network.runtime.transport import open_session, root_key
+from decbayes.network.runtime.store.orders import Observe, answer_to, give
 from decbayes.posterior import Posterior
 
 NAMES = ("victim", "one", "two", "hostile")

@@ -8,16 +8,17 @@ from typing import Any, Protocol
 from decbayes.errors import Refused
 from decbayes.merging import product
 from decbayes.network.protocol import agent as agent_module
-from decbayes.network.protocol import gossip as gossip_module
-from decbayes.network.protocol import member as member_module
-from decbayes.network.protocol import messages, validation
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.effects import Persist
-from decbayes.network.protocol.evidence import Learned, correct, learn, relearn
-from decbayes.network.protocol.gossip import Gossip
 from decbayes.network.protocol.limits import Allowance
-from decbayes.network.protocol.publisher import Publisher
-from decbayes.network.protocol.validation import open_record
+from decbayes.network.protocol.records import validation
+from decbayes.network.protocol.records.validation import open_record
+from decbayes.network.protocol.site import member as member_module
+from decbayes.network.protocol.site.evidence import Learned, correct, learn, relearn
+from decbayes.network.protocol.site.publisher import Publisher
+from decbayes.network.protocol.talk import gossip as gossip_module
+from decbayes.network.protocol.talk import messages
+from decbayes.network.protocol.talk.gossip import Gossip
 from decbayes.network.simulation.schedule import simulated_identities
 
 # Histories with a traitor, and all of them.

@@ -9,10 +9,10 @@ import numpy as np
 from broken_agents import mutant, treason
 
 from decbayes.errors import Refused
-from decbayes.network.protocol import pool, validation
 from decbayes.network.protocol.agent import Agent
-from decbayes.network.protocol.pool import Change, Pool
-from decbayes.network.protocol.roster import Roster, roster
+from decbayes.network.protocol.group.roster import Roster, roster
+from decbayes.network.protocol.records import pool, validation
+from decbayes.network.protocol.records.pool import Change, Pool
 from decbayes.network.simulation.sites import Disk
 from decbayes.posterior import Posterior
 
@@ -133,8 +133,8 @@ def the_removed_count(patch):
 
 @mutant
 def one_vote_removes(patch):
-    def decided_by_one(charter, headers):
-        votes = [vote for header in headers for vote in header.votes]
+    def decided_by_one(charter, ballots):
+        votes = [vote for _, cast in ballots for vote in cast]
         return Roster(charter, frozenset(subject for subject, key in votes if not key), roster(charter, ()).replaced)
 
     patch.setattr(pool, "roster", decided_by_one)

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from decbayes.network.runtime import certificates
-from decbayes.network.runtime.certificates import key_file, new_request, save_pair
-from decbayes.network.runtime.links import Tls
+from decbayes.network.runtime.links import Tls, certificates
+from decbayes.network.runtime.links.certificates import key_file, new_request, save_pair
 
 
 class Authority:

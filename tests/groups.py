@@ -8,7 +8,7 @@ import numpy as np
 from decbayes.columns import plain
 from decbayes.extending import Model
 from decbayes.network import Charter, Identity, Limits, Rules
-from decbayes.network.protocol.messages import Digest, encode
+from decbayes.network.protocol.talk.messages import Digest, encode
 
 
 def identities(count: int) -> list[Identity]:

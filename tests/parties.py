@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 from groups import gaussian_charter, identities
 
-from decbayes.network.runtime.ask import Inquiry
 from decbayes.network.runtime.links import Links
+from decbayes.network.runtime.links.ask import Inquiry
+from decbayes.network.runtime.reports.description import Answer
 from decbayes.network.runtime.spawn import AgentProcess, Party
-from decbayes.network.runtime.stored import Answer, stored
+from decbayes.network.runtime.store import stored
 
 POINTS = 20
 

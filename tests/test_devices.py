@@ -11,7 +11,7 @@ import decbayes as db
 from decbayes import devices
 from decbayes.errors import MissingDevice
 from decbayes.merging.grouping import grouping
-from decbayes.network.protocol.merges import merge_records
+from decbayes.network.protocol.records.merges import merge_records
 from decbayes.updates.rounds import Round, Sent
 
 MODEL = db.LatentDirichletAllocation(2, ("a", "b", "c"), ascent=db.Ascent(passes=2))

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 import decbayes as db
 from decbayes.errors import InvalidData, InvalidFile, StructureMismatch
 from decbayes.network import Charter, Rules
-from decbayes.network.protocol.evidence import learn, nothing
+from decbayes.network.protocol.site.evidence import learn, nothing
 from decbayes.updates import Update
 
 POINTS = db.GaussianMixture(2, dimension=1, variance=1.0, prior_variance=25.0)

@@ -10,8 +10,8 @@ from parties import Means
 
 from decbayes.cli import main
 from decbayes.errors import TransportFailed
-from decbayes.network.runtime.ask import Inquiry
 from decbayes.network.runtime.links import Links, Tls
+from decbayes.network.runtime.links.ask import Inquiry
 
 SECONDS = 20.0
 HERE = ("--host", "127.0.0.1")

@@ -10,13 +10,13 @@ from groups import gaussian_charter, identities
 
 from decbayes.errors import Refused, StoreFailed
 from decbayes.network import Agent, Limits, Rules, Send, SqliteStore, sign_record, verify
-from decbayes.network.protocol.guests import Guests
-from decbayes.network.protocol.keys import mark, shard_id
-from decbayes.network.protocol.merges import within_share
-from decbayes.network.protocol.messages import Batch, Digest, Pull, encode
-from decbayes.network.protocol.pool import Pool
-from decbayes.network.protocol.roster import Roster
-from decbayes.network.protocol.validation import open_record
+from decbayes.network.protocol.group.roster import Roster
+from decbayes.network.protocol.records.merges import within_share
+from decbayes.network.protocol.records.pool import Pool
+from decbayes.network.protocol.records.validation import open_record
+from decbayes.network.protocol.site.shard_ids import mark, shard_id
+from decbayes.network.protocol.talk.guests import Guests
+from decbayes.network.protocol.talk.messages import Batch, Digest, Pull, encode
 from decbayes.network.runtime.queues import CALL_BYTES, Inbox
 from decbayes.posterior import Posterior
 

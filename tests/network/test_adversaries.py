@@ -14,17 +14,17 @@ from groups import gaussian_charter, identities
 import decbayes as db
 from decbayes.errors import InvalidFile, Refused, StoreFailed
 from decbayes.network import Agent, Charter, Rules, SqliteStore, sign_record
-from decbayes.network.protocol import messages
 from decbayes.network.protocol.effects import Persist
-from decbayes.network.protocol.messages import Batch, Digest, Listing, Pull, encode, notice_bytes
-from decbayes.network.protocol.pool import Pool, Proof
-from decbayes.network.protocol.record import HEADER_BYTES, Record, SignedHeader
-from decbayes.network.protocol.validation import open_record
-from decbayes.network.runtime import orders
-from decbayes.network.runtime.ask import is_merge
+from decbayes.network.protocol.records.pool import Pool, Proof
+from decbayes.network.protocol.records.record import HEADER_BYTES, Record, SignedHeader
+from decbayes.network.protocol.records.validation import open_record
+from decbayes.network.protocol.talk import messages
+from decbayes.network.protocol.talk.messages import Batch, Digest, Listing, Pull, encode, notice_bytes
+from decbayes.network.runtime.links.ask import is_merge
 from decbayes.network.runtime.lookout import Lookout
 from decbayes.network.runtime.owner import Owner
-from decbayes.network.runtime.watching import Watcher
+from decbayes.network.runtime.reports.watching import Watcher
+from decbayes.network.runtime.store import orders
 from decbayes.tensors import read_arrays
 
 MEMBERS = identities(3)

@@ -15,7 +15,7 @@ from parties import Means
 from test_transport_refusals import Neighbour, inquiry, until
 
 from decbayes.network import Limits, Record, SignedHeader, sign_record
-from decbayes.network.protocol.messages import Batch, encode
+from decbayes.network.protocol.talk.messages import Batch, encode
 from decbayes.network.runtime.spawn import AgentProcess
 from decbayes.posterior import Posterior
 

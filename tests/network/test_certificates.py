@@ -8,9 +8,9 @@ from certificates import Authority
 from cryptography import x509
 
 from decbayes.errors import InvalidCertificate
-from decbayes.network.protocol.keys import write_new
-from decbayes.network.runtime import certificates
-from decbayes.network.runtime.certificates import check_credentials, hosts_of, key_file, new_request
+from decbayes.network.protocol.group.keys import write_new
+from decbayes.network.runtime.links import certificates
+from decbayes.network.runtime.links.certificates import check_credentials, hosts_of, key_file, new_request
 
 HOSTS = ("site-a.example.org", "10.0.0.7", "::1")
 

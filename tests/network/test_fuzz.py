@@ -9,7 +9,7 @@ from groups import gaussian_charter, identities
 
 from decbayes.errors import Refused
 from decbayes.network import Agent, Identity, open_record, sign_record, verify
-from decbayes.network.protocol.messages import Batch, Digest, Listing, Pull, batches, encode, listing
+from decbayes.network.protocol.talk.messages import Batch, Digest, Listing, Pull, batches, encode, listing
 
 MEMBERS = identities(3)
 CHARTER = gaussian_charter(MEMBERS)

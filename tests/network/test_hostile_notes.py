@@ -15,11 +15,11 @@ from decbayes.calibration.intervals import by_response
 from decbayes.calibration.linear_response import LinearResponse
 from decbayes.errors import NotCalibrated
 from decbayes.network import Charter, Limits, Rules, sign_record, verify
-from decbayes.network.protocol.notes import Note, note_of
-from decbayes.network.protocol.pool import Pool
-from decbayes.network.protocol.validation import open_record
-from decbayes.network.runtime.ask import tells_belief
-from decbayes.network.runtime.stored import answered, belief_description
+from decbayes.network.protocol.records.notes import Note, note_of
+from decbayes.network.protocol.records.pool import Pool
+from decbayes.network.protocol.records.validation import open_record
+from decbayes.network.runtime.links.ask import tells_belief
+from decbayes.network.runtime.reports.description import answered, belief_description
 
 MEMBERS = identities(3)
 MODEL = {"components": 2, "variance": 0.25, "prior_variance": 4.0}

@@ -12,11 +12,11 @@ import decbayes as db
 from decbayes.errors import Refused
 from decbayes.models.core.evaluation import hold_back
 from decbayes.network import Agent, Charter, Limits, Rules, SqliteStore, sign_record, verify
-from decbayes.network.protocol.notes import Note, obstacle, own_information
-from decbayes.network.protocol.pool import Pool
-from decbayes.network.protocol.record import body_of
-from decbayes.network.protocol.validation import open_record
-from decbayes.network.runtime.stored import stored
+from decbayes.network.protocol.records.notes import Note, obstacle, own_information
+from decbayes.network.protocol.records.pool import Pool
+from decbayes.network.protocol.records.record import body_of
+from decbayes.network.protocol.records.validation import open_record
+from decbayes.network.runtime.store import stored
 from decbayes.network.simulation.simulator import CALM, Simulation
 from decbayes.network.simulation.topology import clique
 

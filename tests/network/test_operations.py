@@ -12,8 +12,8 @@ import pytest
 from parties import Means
 
 from decbayes.network import Charter, Identity
-from decbayes.network.runtime.ask import Inquiry
 from decbayes.network.runtime.links import Links
+from decbayes.network.runtime.links.ask import Inquiry
 
 pytestmark = [pytest.mark.xdist_group("sockets"), pytest.mark.timeout(180)]
 

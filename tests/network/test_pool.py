@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decbayes.network import Change, Pool, sign_record
-from decbayes.network.protocol import pool as pools
-from decbayes.network.runtime.stored import answered
+from decbayes.network.protocol.records import pool as pools
+from decbayes.network.runtime.reports.description import answered
 from decbayes.posterior import Posterior
 
 MEMBERS = identities(3)

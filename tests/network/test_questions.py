@@ -10,10 +10,9 @@ from groups import gaussian_charter, identities
 
 from decbayes.errors import Refused, TransportFailed
 from decbayes.network import Agent, SqliteStore
-from decbayes.network.runtime.ask import Inquiry
 from decbayes.network.runtime.links import Links
-from decbayes.network.runtime.log import Log
-from decbayes.network.runtime.questions import (
+from decbayes.network.runtime.links.ask import Inquiry
+from decbayes.network.runtime.links.questions import (
     MOST_TOKENS,
     NO_MEMBER,
     QUESTION_BYTES,
@@ -24,8 +23,9 @@ from decbayes.network.runtime.questions import (
     too_long,
     turn_away,
 )
+from decbayes.network.runtime.links.transport import STRANGERS, Transport, open_session, root_key
+from decbayes.network.runtime.reports.log import Log
 from decbayes.network.runtime.service import MOST_QUESTIONS, Service
-from decbayes.network.runtime.transport import STRANGERS, Transport, open_session, root_key
 
 SEAL = Seal(bytes(32))
 

@@ -7,10 +7,10 @@ from groups import charter_of, gaussian_charter, identities
 import decbayes as db
 from decbayes.errors import Refused
 from decbayes.network import open_record, sign_record, verify
-from decbayes.network.protocol.evidence import learn, nothing, reconcile
-from decbayes.network.protocol.gossip import lacks
-from decbayes.network.protocol.pool import Pool, Proof
-from decbayes.network.protocol.validation import check_proof
+from decbayes.network.protocol.records.pool import Pool, Proof
+from decbayes.network.protocol.records.validation import check_proof
+from decbayes.network.protocol.site.evidence import learn, nothing, reconcile
+from decbayes.network.protocol.talk.gossip import lacks
 from decbayes.posterior import Posterior
 
 MEMBERS = identities(2)

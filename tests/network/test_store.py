@@ -13,8 +13,8 @@ from groups import digest, gaussian_charter, identities
 
 from decbayes.errors import StoreFailed
 from decbayes.network import Agent, Proof, Report, SqliteStore, persist_first, sign_record
-from decbayes.network.runtime import store as store_module
-from decbayes.network.runtime.store import FORMAT, address
+from decbayes.network.runtime.store import sqlite as store_module
+from decbayes.network.runtime.store.sqlite import FORMAT, address
 
 MEMBERS = identities(2)
 CHARTER = gaussian_charter(MEMBERS)

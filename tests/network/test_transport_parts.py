@@ -9,12 +9,13 @@ from collections import Counter
 import pytest
 
 from decbayes.errors import Refused, TransportFailed
-from decbayes.network.protocol.messages import Digest, encode
-from decbayes.network.runtime.links import Links, settings, with_port
-from decbayes.network.runtime.log import Log, understand
-from decbayes.network.runtime.questions import Seal
+from decbayes.network.protocol.talk.messages import Digest, encode
+from decbayes.network.runtime.links import Links
+from decbayes.network.runtime.links.endpoints import settings, with_port
+from decbayes.network.runtime.links.questions import Seal
+from decbayes.network.runtime.links.transport import explain
 from decbayes.network.runtime.queues import CALL_BYTES, Inbox, Outbox
-from decbayes.network.runtime.transport import explain
+from decbayes.network.runtime.reports.log import Log, understand
 
 
 def digest(number):

@@ -15,13 +15,13 @@ from parties import Means
 from decbayes.errors import DecbayesError, TransportFailed
 from decbayes.files import to_bytes
 from decbayes.network import Record, SignedHeader, sign_record
-from decbayes.network.protocol.guests import Guests
-from decbayes.network.protocol.messages import Batch, Digest, Pull, encode, message_bytes
-from decbayes.network.runtime.ask import Inquiry
-from decbayes.network.runtime.links import Links, settings
-from decbayes.network.runtime.questions import MOST_TOKENS, Once, Question, Seal
-from decbayes.network.runtime.stored import stored_pool
-from decbayes.network.runtime.transport import config, open_session, root_key
+from decbayes.network.protocol.talk.guests import Guests
+from decbayes.network.protocol.talk.messages import Batch, Digest, Pull, encode, message_bytes
+from decbayes.network.runtime.links.ask import Inquiry
+from decbayes.network.runtime.links.endpoints import Links, settings
+from decbayes.network.runtime.links.questions import MOST_TOKENS, Once, Question, Seal
+from decbayes.network.runtime.links.transport import config, open_session, root_key
+from decbayes.network.runtime.store import stored_pool
 from decbayes.posterior import Posterior
 
 pytestmark = [pytest.mark.xdist_group("sockets"), pytest.mark.timeout(120)]

@@ -14,12 +14,12 @@ from decbayes.errors import DecbayesError, NotCalibrated
 from decbayes.merging.reading.confidence import Curve, Reliability
 from decbayes.models.core.evaluation import hold_back
 from decbayes.network import Agent, Charter, Limits, Rules, persist_first
-from decbayes.network.protocol.merges import Merged
-from decbayes.network.protocol.pool import Pool
-from decbayes.network.runtime import watching
-from decbayes.network.runtime.log import SENTENCES, sentence
-from decbayes.network.runtime.stored import about_members, status_of
-from decbayes.network.runtime.watching import REST, Showing, Watcher, changes, network_view
+from decbayes.network.protocol.records.merges import Merged
+from decbayes.network.protocol.records.pool import Pool
+from decbayes.network.runtime.reports import watching
+from decbayes.network.runtime.reports.description import about_members, status_of
+from decbayes.network.runtime.reports.log import SENTENCES, sentence
+from decbayes.network.runtime.reports.watching import REST, Showing, Watcher, changes, network_view
 
 
 @dataclass

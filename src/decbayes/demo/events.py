@@ -11,8 +11,8 @@ import numpy as np
 from decbayes.demo.digits import SETTINGS, SITES, Digits, Story
 from decbayes.errors import TransportFailed
 from decbayes.network import Charter, Identity, Limits, Record, SqliteStore
-from decbayes.network.runtime.ask import Inquiry
 from decbayes.network.runtime.links import Links
+from decbayes.network.runtime.links.ask import Inquiry
 from decbayes.network.runtime.spawn import Party
 from decbayes.posterior import Posterior
 

@@ -6,8 +6,8 @@ from typing import Any
 from decbayes.demo.events import Events, Watched
 from decbayes.errors import DecbayesError
 from decbayes.network.runtime.queues import Worker
-from decbayes.network.runtime.stored import stored_pool
-from decbayes.network.runtime.watching import Showing
+from decbayes.network.runtime.reports.watching import Showing
+from decbayes.network.runtime.store import stored_pool
 from decbayes.page import Page
 from decbayes.page.outside import Arrivals, outside_view
 

@@ -36,7 +36,7 @@ from decbayes.extras import require_extra
 
 if TYPE_CHECKING:
     from decbayes.network.protocol.agent import Agent as Agent
-    from decbayes.network.protocol.charter import Charter as Charter
+    from decbayes.network.protocol.agent import persist_first as persist_first
     from decbayes.network.protocol.effects import Effect as Effect
     from decbayes.network.protocol.effects import Peer as Peer
     from decbayes.network.protocol.effects import Persist as Persist
@@ -44,67 +44,67 @@ if TYPE_CHECKING:
     from decbayes.network.protocol.effects import Saved as Saved
     from decbayes.network.protocol.effects import Send as Send
     from decbayes.network.protocol.effects import Store as Store
-    from decbayes.network.protocol.effects import persist_first as persist_first
-    from decbayes.network.protocol.evidence import Evidence as Evidence
-    from decbayes.network.protocol.evidence import Learned as Learned
-    from decbayes.network.protocol.keys import AgentId as AgentId
-    from decbayes.network.protocol.keys import Identity as Identity
-    from decbayes.network.protocol.keys import agent_id as agent_id
-    from decbayes.network.protocol.keys import short as short
+    from decbayes.network.protocol.group.charter import Charter as Charter
+    from decbayes.network.protocol.group.keys import AgentId as AgentId
+    from decbayes.network.protocol.group.keys import Identity as Identity
+    from decbayes.network.protocol.group.keys import agent_id as agent_id
+    from decbayes.network.protocol.group.keys import short as short
+    from decbayes.network.protocol.group.roster import Roster as Roster
     from decbayes.network.protocol.limits import Limits as Limits
     from decbayes.network.protocol.limits import Rules as Rules
-    from decbayes.network.protocol.merges import Entry as Entry
-    from decbayes.network.protocol.merges import Merged as Merged
-    from decbayes.network.protocol.messages import message_bytes as message_bytes
-    from decbayes.network.protocol.pool import Change as Change
-    from decbayes.network.protocol.pool import Pool as Pool
-    from decbayes.network.protocol.pool import Proof as Proof
-    from decbayes.network.protocol.record import Header as Header
-    from decbayes.network.protocol.record import Record as Record
-    from decbayes.network.protocol.record import SignedHeader as SignedHeader
-    from decbayes.network.protocol.record import sign_record as sign_record
-    from decbayes.network.protocol.roster import Roster as Roster
-    from decbayes.network.protocol.validation import REASONS as REASONS
-    from decbayes.network.protocol.validation import open_record as open_record
-    from decbayes.network.protocol.validation import verify as verify
-    from decbayes.network.runtime.store import SqliteStore as SqliteStore
+    from decbayes.network.protocol.records.merges import Entry as Entry
+    from decbayes.network.protocol.records.merges import Merged as Merged
+    from decbayes.network.protocol.records.pool import Change as Change
+    from decbayes.network.protocol.records.pool import Pool as Pool
+    from decbayes.network.protocol.records.pool import Proof as Proof
+    from decbayes.network.protocol.records.record import Header as Header
+    from decbayes.network.protocol.records.record import Record as Record
+    from decbayes.network.protocol.records.record import SignedHeader as SignedHeader
+    from decbayes.network.protocol.records.record import sign_record as sign_record
+    from decbayes.network.protocol.records.validation import REASONS as REASONS
+    from decbayes.network.protocol.records.validation import open_record as open_record
+    from decbayes.network.protocol.records.validation import verify as verify
+    from decbayes.network.protocol.site.evidence import Evidence as Evidence
+    from decbayes.network.protocol.site.evidence import Learned as Learned
+    from decbayes.network.protocol.talk.messages import message_bytes as message_bytes
+    from decbayes.network.runtime.store.sqlite import SqliteStore as SqliteStore
     from decbayes.updates import Epoch as Epoch
 
 _HOME = {
     "Agent": "protocol.agent",
-    "AgentId": "protocol.keys",
-    "Change": "protocol.pool",
-    "Charter": "protocol.charter",
+    "AgentId": "protocol.group.keys",
+    "Change": "protocol.records.pool",
+    "Charter": "protocol.group.charter",
     "Effect": "protocol.effects",
-    "Entry": "protocol.merges",
-    "Epoch": "protocol.charter",
-    "Evidence": "protocol.evidence",
-    "Header": "protocol.record",
-    "Identity": "protocol.keys",
-    "Learned": "protocol.evidence",
+    "Entry": "protocol.records.merges",
+    "Epoch": "protocol.group.charter",
+    "Evidence": "protocol.site.evidence",
+    "Header": "protocol.records.record",
+    "Identity": "protocol.group.keys",
+    "Learned": "protocol.site.evidence",
     "Limits": "protocol.limits",
-    "Merged": "protocol.merges",
+    "Merged": "protocol.records.merges",
     "Peer": "protocol.effects",
     "Persist": "protocol.effects",
-    "Pool": "protocol.pool",
-    "Proof": "protocol.pool",
-    "REASONS": "protocol.validation",
-    "Record": "protocol.record",
+    "Pool": "protocol.records.pool",
+    "Proof": "protocol.records.pool",
+    "REASONS": "protocol.records.validation",
+    "Record": "protocol.records.record",
     "Report": "protocol.effects",
-    "Roster": "protocol.roster",
+    "Roster": "protocol.group.roster",
     "Rules": "protocol.limits",
     "Saved": "protocol.effects",
     "Send": "protocol.effects",
-    "SignedHeader": "protocol.record",
-    "SqliteStore": "runtime.store",
+    "SignedHeader": "protocol.records.record",
+    "SqliteStore": "runtime.store.sqlite",
     "Store": "protocol.effects",
-    "agent_id": "protocol.keys",
-    "message_bytes": "protocol.messages",
-    "open_record": "protocol.validation",
-    "persist_first": "protocol.effects",
-    "short": "protocol.keys",
-    "sign_record": "protocol.record",
-    "verify": "protocol.validation",
+    "agent_id": "protocol.group.keys",
+    "message_bytes": "protocol.talk.messages",
+    "open_record": "protocol.records.validation",
+    "persist_first": "protocol.agent",
+    "short": "protocol.group.keys",
+    "sign_record": "protocol.records.record",
+    "verify": "protocol.records.validation",
 }
 
 __all__ = sorted(_HOME)

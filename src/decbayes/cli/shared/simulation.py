@@ -12,8 +12,8 @@ from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
-from decbayes.network.runtime.stored import members
-from decbayes.network.runtime.watching import Showing
+from decbayes.network.runtime.reports.description import members
+from decbayes.network.runtime.reports.watching import Showing
 from decbayes.network.simulation.schedule import History, run_history
 from decbayes.network.simulation.simulator import Simulation
 from decbayes.network.simulation.sites import Site

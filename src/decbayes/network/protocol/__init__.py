@@ -1,1 +1,5 @@
-"""The protocol: what agents say to each other and what they make of it. No input or output."""
+"""The protocol without any input or output: calls and bytes in, effects out.
+
+`agent` is the state machine, `effects` what it wants done, `limits` what members may ask of each other. Each room uses
+only those before it: group, records, then site (an agent's own data) and talk (with neighbours).
+"""

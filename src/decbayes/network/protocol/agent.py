@@ -17,21 +17,21 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from decbayes.errors import Refused
-from decbayes.network.protocol import messages
-from decbayes.network.protocol.charter import Charter, abbreviated
-from decbayes.network.protocol.effects import Effect, Peer, Persist, Report, Saved, Send
-from decbayes.network.protocol.gossip import Gossip, Neighbour
-from decbayes.network.protocol.guests import Guests
-from decbayes.network.protocol.keys import AgentId, Identity, short
+from decbayes.errors import Refused, StoreFailed
+from decbayes.network.protocol.effects import Effect, Peer, Persist, Report, Saved, Send, Store
+from decbayes.network.protocol.group.charter import Charter, abbreviated
+from decbayes.network.protocol.group.keys import AgentId, Identity, short
 from decbayes.network.protocol.limits import Allowance
-from decbayes.network.protocol.member import Member
-from decbayes.network.protocol.merges import Entry
-from decbayes.network.protocol.messages import Batch, Digest, Listing, Pull
-from decbayes.network.protocol.pool import Change, Proof
-from decbayes.network.protocol.publisher import Verify
-from decbayes.network.protocol.record import Record
-from decbayes.network.protocol.validation import Sealed, check_proof, open_header, open_record, verify
+from decbayes.network.protocol.records.merges import Entry
+from decbayes.network.protocol.records.pool import Change, Proof
+from decbayes.network.protocol.records.record import Record
+from decbayes.network.protocol.records.validation import Sealed, check_proof, open_header, open_record, verify
+from decbayes.network.protocol.site.member import Member
+from decbayes.network.protocol.site.publisher import Verify
+from decbayes.network.protocol.talk import messages
+from decbayes.network.protocol.talk.gossip import Gossip, Neighbour
+from decbayes.network.protocol.talk.guests import Guests
+from decbayes.network.protocol.talk.messages import Batch, Digest, Listing, Pull
 
 
 class Agent(Member):
@@ -259,3 +259,24 @@ def accepted(record: Record, peer: Peer) -> Report:
 
 def overdue(entry: Entry, why: str) -> Report:
     return Report("overdue", {"origin": entry[0].hex(), "version": entry[1], "why": why})
+
+
+def persist_first(agent: Agent, effects: Iterable[Effect], store: Store) -> list[Send | Report]:
+    """Carry out all writes, and return what is left to send and to log.
+
+    Writes that come together are made together: one wait for the disk, not one for each.
+    """
+    waiting, remaining = list(effects), list[Send | Report]()
+    while writes := [effect.item for effect in waiting if isinstance(effect, Persist)]:
+        remaining += [effect for effect in waiting if not isinstance(effect, Persist)]
+        waiting = write(agent, writes, store)
+    return remaining + [effect for effect in waiting if not isinstance(effect, Persist)]
+
+
+def write(agent: Agent, items: Sequence[Saved], store: Store) -> list[Effect]:
+    """Make items durable, and what the agent wants done about how that went."""
+    try:
+        store.put(items)
+    except StoreFailed as error:
+        return [effect for item in items for effect in agent.on_persist_failed(item, str(error))]
+    return [effect for item in items for effect in agent.on_persisted(item)]

@@ -1,15 +1,11 @@
 """What an agent wants done: it does no input or output itself."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from decbayes.errors import StoreFailed
-from decbayes.network.protocol.pool import Proof
-from decbayes.network.protocol.record import Record
-
-if TYPE_CHECKING:
-    from decbayes.network.protocol.agent import Agent
+from decbayes.network.protocol.records.pool import Proof
+from decbayes.network.protocol.records.record import Record
 
 Peer = str
 """A neighbour, by whatever name the transport has for it."""
@@ -50,24 +46,3 @@ class Store(Protocol):
 
     def put(self, items: Sequence[Saved]) -> None:
         """Make records and proofs durable, all of them or none, or raise StoreFailed."""
-
-
-def persist_first(agent: "Agent", effects: Iterable[Effect], store: Store) -> list[Send | Report]:
-    """Carry out all writes, and return what is left to send and to log.
-
-    Writes that come together are made together: one wait for the disk, not one for each.
-    """
-    waiting, remaining = list(effects), list[Send | Report]()
-    while writes := [effect.item for effect in waiting if isinstance(effect, Persist)]:
-        remaining += [effect for effect in waiting if not isinstance(effect, Persist)]
-        waiting = write(agent, writes, store)
-    return remaining + [effect for effect in waiting if not isinstance(effect, Persist)]
-
-
-def write(agent: "Agent", items: Sequence[Saved], store: Store) -> list[Effect]:
-    """Make items durable, and what the agent wants done about how that went."""
-    try:
-        store.put(items)
-    except StoreFailed as error:
-        return [effect for item in items for effect in agent.on_persist_failed(item, str(error))]
-    return [effect for item in items for effect in agent.on_persisted(item)]

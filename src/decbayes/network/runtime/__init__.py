@@ -1,1 +1,4 @@
-"""An agent as a process: store, links, transport and service, and the questions that it answers."""
+"""An agent as a process: `service` runs it, with a store, links to neighbours, orders from its owner, and reports.
+
+`spawn` starts agents in processes of their own, for demonstrations and tests.
+"""

@@ -4,11 +4,11 @@ from functools import partial
 from typing import Any
 
 from decbayes.network.protocol.agent import Agent
-from decbayes.network.protocol.merges import UNCOMPUTABLE, Merged
-from decbayes.network.runtime.log import Log
+from decbayes.network.protocol.records.merges import UNCOMPUTABLE, Merged
+from decbayes.network.runtime.links.transport import Transport
 from decbayes.network.runtime.queues import Inbox, Worker
-from decbayes.network.runtime.stored import member_name, set_description
-from decbayes.network.runtime.transport import Transport
+from decbayes.network.runtime.reports.description import member_name, set_description
+from decbayes.network.runtime.reports.log import Log
 
 # So long without news, and the set is worth a look.
 QUIET_TICKS = 15

@@ -10,16 +10,15 @@ import numpy as np
 
 from decbayes.errors import DecbayesError, InvalidCharter, InvalidData, StoreFailed
 from decbayes.network.protocol.agent import Agent
-from decbayes.network.protocol.charter import member_key
 from decbayes.network.protocol.effects import Effect
-from decbayes.network.protocol.evidence import Learned
-from decbayes.network.protocol.keys import agent_id
-from decbayes.network.protocol.merges import UNCOMPUTABLE
-from decbayes.network.runtime import orders
-from decbayes.network.runtime.log import Log
-from decbayes.network.runtime.orders import Observe, Order, Replace, Retract, Vote, Withdraw
+from decbayes.network.protocol.group.charter import member_key
+from decbayes.network.protocol.group.keys import agent_id
+from decbayes.network.protocol.records.merges import UNCOMPUTABLE
+from decbayes.network.protocol.site.evidence import Learned
 from decbayes.network.runtime.queues import Inbox, Worker
-from decbayes.network.runtime.store import SqliteStore
+from decbayes.network.runtime.reports.log import Log
+from decbayes.network.runtime.store import SqliteStore, orders
+from decbayes.network.runtime.store.orders import Observe, Order, Replace, Retract, Vote, Withdraw
 
 
 @dataclass(frozen=True)

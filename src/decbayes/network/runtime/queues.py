@@ -6,7 +6,7 @@ from queue import SimpleQueue
 from threading import Condition, Thread
 from typing import Any
 
-from decbayes.network.protocol import messages
+from decbayes.network.protocol.talk import messages
 
 # How every digest begins. Only the newest one is worth sending.
 DIGEST = messages.encode(messages.Digest(bytes(32), bytes(32)))[:2]

@@ -6,11 +6,11 @@ A new charter or epoch, a longer list, and a new key take effect without a resta
 from pathlib import Path
 
 from decbayes.errors import DecbayesError, InvalidCharter, InvalidKey
-from decbayes.network.protocol.charter import Charter
-from decbayes.network.protocol.keys import AgentId, Identity, short
-from decbayes.network.protocol.roster import Roster
-from decbayes.network.runtime.certificates import revoked_names
-from decbayes.network.runtime.log import Log
+from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.group.keys import AgentId, Identity, short
+from decbayes.network.protocol.group.roster import Roster
+from decbayes.network.runtime.links.certificates import revoked_names
+from decbayes.network.runtime.reports.log import Log
 
 
 class CharterFile:

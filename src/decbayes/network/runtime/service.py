@@ -10,25 +10,25 @@ import numpy as np
 
 from decbayes.errors import DecbayesError
 from decbayes.files import to_bytes
-from decbayes.network.protocol.agent import Agent
-from decbayes.network.protocol.effects import Effect, Send, persist_first
-from decbayes.network.protocol.evidence import Learned
-from decbayes.network.protocol.merges import UNCOMPUTABLE, Counted
-from decbayes.network.protocol.messages import message_bytes
+from decbayes.network.protocol.agent import Agent, persist_first
+from decbayes.network.protocol.effects import Effect, Send
+from decbayes.network.protocol.records.merges import UNCOMPUTABLE, Counted
+from decbayes.network.protocol.site.evidence import Learned
+from decbayes.network.protocol.talk.messages import message_bytes
 from decbayes.network.runtime.links import Links
-from decbayes.network.runtime.log import Log
+from decbayes.network.runtime.links.questions import Question
+from decbayes.network.runtime.links.transport import SLACK, Transport
 from decbayes.network.runtime.lookout import QUIET_TICKS, Lookout
-from decbayes.network.runtime.metrics import LOOPBACK, Metrics
-from decbayes.network.runtime.orders import withdrawn
 from decbayes.network.runtime.owner import Owner
-from decbayes.network.runtime.questions import Question
 from decbayes.network.runtime.queues import SHARES, Call, Inbox, Worker
+from decbayes.network.runtime.reports.description import TICK_SECONDS, about_members, answered, status_of
+from decbayes.network.runtime.reports.log import Log
+from decbayes.network.runtime.reports.metrics import LOOPBACK, Metrics
 from decbayes.network.runtime.store import SqliteStore
-from decbayes.network.runtime.stored import TICK_SECONDS, about_members, answered, status_of
-from decbayes.network.runtime.transport import SLACK, Transport
+from decbayes.network.runtime.store.orders import withdrawn
 
 if TYPE_CHECKING:
-    from decbayes.network.runtime.watching import Watcher
+    from decbayes.network.runtime.reports.watching import Watcher
 
 # Refining waits until there is no news, but not longer than this: in a large group there is always news.
 MOST_QUIET_TICKS = 60

@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Any
 
 from decbayes.errors import TransportFailed
-from decbayes.network.protocol.charter import Charter
-from decbayes.network.protocol.keys import Identity
+from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.group.keys import Identity
 
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from decbayes.network.protocol.charter import Charter
-from decbayes.network.protocol.keys import AgentId, short
-from decbayes.network.protocol.merges import Entry, Merged
-from decbayes.network.protocol.pool import Pool, Proof
-from decbayes.network.protocol.record import Record
+from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.group.keys import AgentId, short
+from decbayes.network.protocol.records.merges import Entry, Merged
+from decbayes.network.protocol.records.pool import Pool, Proof
+from decbayes.network.protocol.records.record import Record
 from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from decbayes.network.protocol.agent import Agent
-from decbayes.network.protocol.charter import Charter
-from decbayes.network.protocol.keys import Identity
+from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.group.keys import Identity
 from decbayes.network.protocol.limits import Limits, Rules
 from decbayes.network.simulation.actions import ACTIONS, PEACEFUL, Action, betray, exaggerate, look, observe
 from decbayes.network.simulation.ledger import Violation, check_agreement, check_belief

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.network.protocol.agent import Agent
-from decbayes.network.protocol.charter import Charter
-from decbayes.network.protocol.effects import Effect, Report, Send, persist_first
-from decbayes.network.protocol.keys import Identity
-from decbayes.network.protocol.record import Record
-from decbayes.network.protocol.validation import Sealed, verify
+from decbayes.network.protocol.agent import Agent, persist_first
+from decbayes.network.protocol.effects import Effect, Report, Send
+from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.group.keys import Identity
+from decbayes.network.protocol.records.record import Record
+from decbayes.network.protocol.records.validation import Sealed, verify
 from decbayes.network.simulation.ledger import Ledger
 from decbayes.network.simulation.sites import Disk, Site
 from decbayes.network.simulation.topology import Edge

@@ -7,9 +7,9 @@ from typing import Any
 from decbayes.errors import StoreFailed
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.effects import Saved
-from decbayes.network.protocol.keys import AgentId, Identity
-from decbayes.network.protocol.pool import Proof
-from decbayes.network.protocol.record import Record
+from decbayes.network.protocol.group.keys import AgentId, Identity
+from decbayes.network.protocol.records.pool import Proof
+from decbayes.network.protocol.records.record import Record
 from decbayes.network.simulation.ledger import Ledger
 
 

@@ -36,10 +36,10 @@ from decbayes.page.describing import LEAST
 if TYPE_CHECKING:
     from decbayes.network import Charter, Identity, SqliteStore
     from decbayes.network.runtime.links import Links
-    from decbayes.network.runtime.log import Log
-    from decbayes.network.runtime.metrics import Metrics
     from decbayes.network.runtime.renewal import CharterFile, KeyFile
-    from decbayes.network.runtime.watching import Score, Watcher
+    from decbayes.network.runtime.reports.log import Log
+    from decbayes.network.runtime.reports.metrics import Metrics
+    from decbayes.network.runtime.reports.watching import Score, Watcher
     from decbayes.page import PageAddress
 
 
@@ -104,9 +104,9 @@ def agent(
     require_extra(*(["net"] if page is None else ["net", "page"]), task="decbayes agent")
     from decbayes.network import Charter, Identity, SqliteStore
     from decbayes.network.runtime.links import Links
-    from decbayes.network.runtime.log import Log
-    from decbayes.network.runtime.metrics import Metrics
     from decbayes.network.runtime.renewal import CharterFile, KeyFile
+    from decbayes.network.runtime.reports.log import Log
+    from decbayes.network.runtime.reports.metrics import Metrics
     from decbayes.page import PageAddress
 
     check_streams(stop_with_stdin)
@@ -156,7 +156,7 @@ class Beginning:
 
 def watching(address: "PageAddress", score: "Score | None") -> "Watcher":
     from decbayes.cli.shared.alignments import learned
-    from decbayes.network.runtime.watching import Watcher
+    from decbayes.network.runtime.reports.watching import Watcher
     from decbayes.page import Page
 
     return Watcher(Page(address), score, learned)
@@ -164,7 +164,7 @@ def watching(address: "PageAddress", score: "Score | None") -> "Watcher":
 
 def told_data(charter: "Charter", store: "SqliteStore", named: Sequence[Path]) -> list[Any]:
     """The data that the agent was told to observe in earlier starts; a file that is gone still counts."""
-    from decbayes.network.runtime.orders import told
+    from decbayes.network.runtime.store.orders import told
 
     paths = [Path(path) for path in told(store)]
     there = [path for path in paths if path.exists() and path not in named]
@@ -211,7 +211,7 @@ def check_streams(with_stdin: bool) -> None:
 
 
 def check_member(identity: "Identity", charter: "Charter", key: Path, store: "SqliteStore") -> None:
-    from decbayes.network.protocol.pool import Pool
+    from decbayes.network.protocol.records.pool import Pool
 
     known = Pool(charter)
     if identity.id not in charter.keys:

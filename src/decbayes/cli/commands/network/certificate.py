@@ -123,7 +123,7 @@ def show(file: Annotated[Path, Parameter(help="A certificate.")], /) -> None:
 def certificates() -> ModuleType:
     """What makes and reads certificates; loaded when it is used, because it needs a library of its own."""
     require_extra("net", task="decbayes certificate")
-    from decbayes.network.runtime import certificates
+    from decbayes.network.runtime.links import certificates
 
     return certificates
 

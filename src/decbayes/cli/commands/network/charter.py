@@ -111,7 +111,7 @@ def next_epoch(
     """
     refuse_existing(output)
     charter = load(file)
-    from decbayes.network.runtime.stored import stored_pool
+    from decbayes.network.runtime.store import stored_pool
 
     pool = stored_pool(store, charter)
     shards = {record.origin: record.header.shards for record in pool.counted()}
@@ -159,7 +159,7 @@ def print_charter(charter: "Charter") -> None:
 
 def keys(pairs: Sequence[str]) -> dict[str, bytes]:
     """Public keys by name."""
-    from decbayes.network.protocol.charter import member_key
+    from decbayes.network.protocol.group.charter import member_key
 
     named = [split(pair) for pair in pairs]
     if len({name for name, _ in named}) < len(named):

@@ -38,7 +38,7 @@ def posterior(
     """Print and save the merged posterior of all contributions that an agent has received."""
     require_extra("net", task="decbayes posterior")
     from decbayes.network import Charter
-    from decbayes.network.runtime.stored import stored, stored_parts
+    from decbayes.network.runtime.store import stored, stored_parts
 
     check_output(output, charter, store)
     agreed = Charter.load(charter)
@@ -49,8 +49,8 @@ def posterior(
     if store is not None:
         answer = stored(store, agreed)
     else:
-        from decbayes.network.runtime.ask import Inquiry
         from decbayes.network.runtime.links import Links
+        from decbayes.network.runtime.links.ask import Inquiry
 
         tls = tls_of(tls_authority, tls_certificate, tls_key)
         with Inquiry(agreed, Links(listen=(), connect=(str(agent),), tls=tls, plain=plain)) as inquiry:

@@ -32,9 +32,9 @@ def status(
     """Neighbours and members by name, what stands out about them, and what is wrong. Ends with 3 if anything is."""
     require_extra("net", task="decbayes status")
     from decbayes.network import Charter
-    from decbayes.network.runtime.ask import Inquiry
     from decbayes.network.runtime.links import Links
-    from decbayes.network.runtime.stored import problems
+    from decbayes.network.runtime.links.ask import Inquiry
+    from decbayes.network.runtime.reports.description import problems
 
     agreed = Charter.load(charter)
     tls = tls_of(tls_authority, tls_certificate, tls_key)
@@ -52,7 +52,7 @@ def print_status(told: dict[str, Any], wrong: list[str], charter: "Charter") -> 
     from rich.table import Table
 
     from decbayes.cli.commands.network.posterior import print_belief
-    from decbayes.network.runtime.stored import neighbour_name
+    from decbayes.network.runtime.reports.description import neighbour_name
 
     print(f"agent      {shown(str(told.get('agent')))}, decbayes {shown(str(told.get('software')))}")
     print(f"charter    {shown(str(told.get('charter')))}")

@@ -10,7 +10,7 @@ from decbayes.errors import InvalidCharter, StoreFailed
 from decbayes.extras import require_extra
 
 if TYPE_CHECKING:
-    from decbayes.network.runtime.orders import Order
+    from decbayes.network.runtime.store.orders import Order
 
 app = App(name="tell", help="Tell your own agent to add or take back data, to retract, or to vote; without a restart.")
 
@@ -25,7 +25,7 @@ LATER = "written down; the agent has not answered yet. It does this as soon as i
 @app.command
 def observe(store: Store, file: File, /, *, wait: Wait = 60.0) -> None:
     """Fit a further file's data and publish it. It counts once, however often it is told."""
-    from decbayes.network.runtime.orders import Observe
+    from decbayes.network.runtime.store.orders import Observe
 
     order(store, Observe(readable(file)), wait)
 
@@ -33,7 +33,7 @@ def observe(store: Store, file: File, /, *, wait: Wait = 60.0) -> None:
 @app.command
 def withdraw(store: Store, file: File, /, *, wait: Wait = 60.0) -> None:
     """Take a file's data back. The rest is fitted anew, so that no trace of it is left in the next version."""
-    from decbayes.network.runtime.orders import Withdraw
+    from decbayes.network.runtime.store.orders import Withdraw
 
     order(store, Withdraw(readable(file)), wait)
 
@@ -41,7 +41,7 @@ def withdraw(store: Store, file: File, /, *, wait: Wait = 60.0) -> None:
 @app.command
 def replace(store: Store, file: File, by: File, /, *, wait: Wait = 60.0) -> None:
     """Take a file's data back and publish another's instead, in one version: a correction."""
-    from decbayes.network.runtime.orders import Replace
+    from decbayes.network.runtime.store.orders import Replace
 
     order(store, Replace(readable(file), readable(by)), wait)
 
@@ -49,7 +49,7 @@ def replace(store: Store, file: File, by: File, /, *, wait: Wait = 60.0) -> None
 @app.command
 def retract(store: Store, /, *, for_good: bool = False, wait: Wait = 60.0) -> None:
     """Withdraw all evidence of this agent everywhere. It cannot contribute again under its key: say --for-good."""
-    from decbayes.network.runtime.orders import Retract
+    from decbayes.network.runtime.store.orders import Retract
 
     if not for_good:
         raise StoreFailed("A retraction is for good: the agent's key can publish no evidence again. Say --for-good.")
@@ -59,7 +59,7 @@ def retract(store: Store, /, *, for_good: bool = False, wait: Wait = 60.0) -> No
 @app.command
 def remove(store: Store, name: Name, /, *, wait: Wait = 60.0) -> None:
     """Sign that a member be removed. It counts no more once more than the charter's `agreement` have signed that."""
-    from decbayes.network.runtime.orders import Vote
+    from decbayes.network.runtime.store.orders import Vote
 
     order(store, Vote(name, ""), wait)
 
@@ -67,7 +67,7 @@ def remove(store: Store, name: Name, /, *, wait: Wait = 60.0) -> None:
 @app.command
 def rekey(store: Store, name: Name, key: str, /, *, wait: Wait = 60.0) -> None:
     """Sign that a member gets another public key, as `decbayes keygen NEW --after OLD` prints it."""
-    from decbayes.network.runtime.orders import Vote
+    from decbayes.network.runtime.store.orders import Vote
 
     if not key:
         raise InvalidCharter("Give the new public key; `decbayes keygen NEW --after OLD` makes one.")
@@ -77,7 +77,7 @@ def rekey(store: Store, name: Name, key: str, /, *, wait: Wait = 60.0) -> None:
 @app.command
 def keep(store: Store, name: Name, /, *, wait: Wait = 60.0) -> None:
     """Take the vote about a member back."""
-    from decbayes.network.runtime.orders import Vote
+    from decbayes.network.runtime.store.orders import Vote
 
     order(store, Vote(name, None), wait)
 
@@ -91,7 +91,7 @@ def readable(file: Path) -> str:
 
 def order(store: Path, given: "Order", wait: float) -> None:
     require_extra("net", task="decbayes tell")
-    from decbayes.network.runtime.orders import answer_to, give
+    from decbayes.network.runtime.store.orders import answer_to, give
 
     number = give(store, given)
     answer = answer_to(store, number, timeout=wait)

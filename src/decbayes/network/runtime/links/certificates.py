@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from decbayes.errors import InvalidCertificate
-from decbayes.network.protocol.keys import private_pem, write_new
+from decbayes.network.protocol.group.keys import private_pem, write_new
 from decbayes.network.protocol.limits import AGENT_DAYS, AUTHORITY_DAYS
 
 

@@ -12,12 +12,14 @@ from typing import IO, Any, TypeVar
 import msgspec
 
 from decbayes.errors import Refused, StoreFailed
-from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.effects import Saved
-from decbayes.network.protocol.pool import Proof
-from decbayes.network.protocol.record import Envelope, Record
-from decbayes.network.protocol.roster import Roster, roster
-from decbayes.network.protocol.validation import check_proof, open_header, open_record, verify
+from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.group.roster import Roster, roster
+from decbayes.network.protocol.records.pool import Pool, Proof
+from decbayes.network.protocol.records.record import Envelope, Record
+from decbayes.network.protocol.records.validation import check_proof, open_header, open_record, verify
+from decbayes.network.runtime.reports.description import Answer, answered
+from decbayes.posterior import Posterior
 
 # Raised whenever what is written changes, so that no decbayes reads what it does not understand.
 FORMAT = 2
@@ -103,7 +105,7 @@ class SqliteStore:
             pairs = self.connection.execute("SELECT * FROM proofs ORDER BY origin").fetchall()
         # Keys that have replaced others are known only once the votes of those in the charter are.
         listed = self._sound(self._record, rows, Roster(self.charter))
-        members = roster(self.charter, (record.header for record in listed))
+        members = roster(self.charter, (record.ballot for record in listed))
         later = [row for row in rows if row[0] in members.earlier]
         return [
             *self._sound(self._proof, pairs, members),
@@ -250,3 +252,26 @@ def failures(path: Path) -> Iterator[None]:
         kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         remedy = REMEDIES.get(kind, DAMAGED)
         raise StoreFailed(f"{path}: {error}. {remedy}") from error
+
+
+def stored(path: str | os.PathLike[str], charter: Charter) -> Answer:
+    """The merged posterior of what an agent's store holds, whether the agent runs or not."""
+    return answered(stored_pool(path, charter))
+
+
+def stored_parts(path: str | os.PathLike[str], charter: Charter) -> dict[str, Posterior]:
+    """What each member has contributed, by name, as an agent's store holds it."""
+    if charter.epoch is not None:
+        raise StoreFailed("A later epoch's parts lack the evidence of earlier ones; only the whole can be had.")
+    pool = stored_pool(path, charter)
+    records = pool.counted()
+    return {pool.roster.called(record.origin): record.posterior for record in records if record.posterior is not None}
+
+
+def stored_pool(path: str | os.PathLike[str], charter: Charter) -> Pool:
+    if not Path(path).exists():
+        raise StoreFailed(f"There is no store {path}.")
+    pool = Pool(charter)
+    with SqliteStore(path, charter, read_only=True) as store:
+        pool.restore(store.load())
+    return pool

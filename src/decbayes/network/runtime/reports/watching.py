@@ -12,12 +12,12 @@ from decbayes.merging.reading.lineage import ids_of
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.network.protocol.agent import Agent
-from decbayes.network.protocol.charter import Charter
-from decbayes.network.protocol.merges import UNCOMPUTABLE, Merged
-from decbayes.network.runtime.log import sentence
-from decbayes.network.runtime.metrics import metrics_text, troubles
+from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.records.merges import UNCOMPUTABLE, Merged
 from decbayes.network.runtime.queues import Worker
-from decbayes.network.runtime.stored import problems
+from decbayes.network.runtime.reports.description import problems
+from decbayes.network.runtime.reports.log import sentence
+from decbayes.network.runtime.reports.metrics import metrics_text, troubles
 from decbayes.page import Page
 from decbayes.page.describing import described
 from decbayes.posterior import Posterior

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from decbayes.errors import TransportFailed
-from decbayes.network.runtime.certificates import check_credentials
+from decbayes.network.runtime.links.certificates import check_credentials
 
 Discovery = Literal["none", "gossip", "multicast"]
 

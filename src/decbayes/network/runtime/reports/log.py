@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from threading import Thread
 from typing import IO, Any
 
-from decbayes.network.protocol.keys import AgentId
+from decbayes.network.protocol.group.keys import AgentId
 
 # What zenoh itself has to say about links that it refuses or cannot make; the rest of its talk is for its developers.
 CALLS = "zenoh::net::runtime::orchestrator"

@@ -8,11 +8,11 @@ import zenoh
 from decbayes.errors import Refused, TransportFailed
 from decbayes.files import MOST_BYTES, from_bytes
 from decbayes.merging.base.agreement import alike
-from decbayes.network.protocol.charter import Charter
-from decbayes.network.runtime.links import Links
-from decbayes.network.runtime.questions import Asking, Seal
-from decbayes.network.runtime.stored import Answer
-from decbayes.network.runtime.transport import explain, open_session, root_key
+from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.runtime.links.endpoints import Links
+from decbayes.network.runtime.links.questions import Asking, Seal
+from decbayes.network.runtime.links.transport import explain, open_session, root_key
+from decbayes.network.runtime.reports.description import Answer
 from decbayes.posterior import Posterior
 
 TIMEOUT_SECONDS = 10.0

@@ -25,9 +25,10 @@ import msgspec
 from msgspec import Meta
 
 from decbayes.files import contribution_arrays
-from decbayes.network.protocol.charter import PROTOCOL, Charter
-from decbayes.network.protocol.keys import AgentId, Identity
-from decbayes.network.protocol.notes import Note
+from decbayes.network.protocol.group.charter import PROTOCOL, Charter
+from decbayes.network.protocol.group.keys import AgentId, Identity
+from decbayes.network.protocol.group.roster import Vote
+from decbayes.network.protocol.records.notes import Note
 from decbayes.posterior import Posterior
 from decbayes.tensors import write_arrays
 
@@ -138,6 +139,11 @@ class Record:
     @property
     def digest(self) -> bytes:
         return self.signed.digest
+
+    @property
+    def ballot(self) -> tuple[AgentId, tuple[Vote, ...]]:
+        """The origin, and its votes about other members."""
+        return self.origin, self.header.votes
 
     @property
     def empty(self) -> bool:

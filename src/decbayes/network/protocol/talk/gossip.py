@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decbayes.network.protocol import messages
-from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.effects import Peer, Send
-from decbayes.network.protocol.keys import AgentId
-from decbayes.network.protocol.merges import Entry
-from decbayes.network.protocol.messages import Digest, Listing, Pull
-from decbayes.network.protocol.pool import Pool
-from decbayes.network.protocol.record import Record
+from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.group.keys import AgentId
+from decbayes.network.protocol.records.merges import Entry
+from decbayes.network.protocol.records.pool import Pool
+from decbayes.network.protocol.records.record import Record
+from decbayes.network.protocol.talk import messages
+from decbayes.network.protocol.talk.messages import Digest, Listing, Pull
 
 # A record that was asked for and has not come is asked for again after so many ticks.
 PATIENCE = 2

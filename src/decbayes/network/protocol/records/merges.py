@@ -11,9 +11,9 @@ from decbayes.families import Array
 from decbayes.merging import Alignment, Influence, align, robust_merge
 from decbayes.merging.reading.lineage import ids_of
 from decbayes.merging.robust.robust import scaled_by
-from decbayes.network.protocol.charter import Charter
-from decbayes.network.protocol.keys import AgentId
-from decbayes.network.protocol.record import Record
+from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.group.keys import AgentId
+from decbayes.network.protocol.records.record import Record
 from decbayes.posterior import Posterior
 
 

@@ -11,14 +11,14 @@ from decbayes.families import Array
 from decbayes.families.matrices import mirrored, upper
 from decbayes.models.core.information import size_of
 from decbayes.models.core.model import Model
-from decbayes.network.protocol.charter import Charter
-from decbayes.network.protocol.keys import AgentId
+from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.group.keys import AgentId
 from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:
     from decbayes.calibration import Information, Scores
-    from decbayes.network.protocol.merges import Merged
-    from decbayes.network.protocol.record import Record
+    from decbayes.network.protocol.records.merges import Merged
+    from decbayes.network.protocol.records.record import Record
 
 
 PREFIX = "note/"

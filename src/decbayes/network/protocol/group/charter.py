@@ -1,10 +1,8 @@
 """What all members of a group agree on, in one TOML file that each of them holds."""
 
 import hashlib
-import json
 import os
 import secrets
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,112 +13,23 @@ from typing import Any
 import msgspec
 
 from decbayes.errors import DecbayesError, InvalidCharter
-from decbayes.files import load, to_bytes, write_whole
+from decbayes.files import to_bytes, write_whole
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import MODELS
-from decbayes.network.protocol.keys import PUBLIC_BYTES, AgentId, agent_id, public_key
+from decbayes.network.protocol.group._charter_file import (
+    CharterTables,
+    read_epoch,
+    read_tables,
+    read_words,
+    table_text,
+    words_digest,
+)
+from decbayes.network.protocol.group.keys import PUBLIC_BYTES, AgentId, agent_id, public_key
 from decbayes.network.protocol.limits import Limits, Rules
 from decbayes.posterior import Posterior
 from decbayes.structure import EMPTY, Structure, canonical_json
 from decbayes.updates import Epoch, Update
 from decbayes.updates.forgetting import Forgetting, left_after
-
-MOST_CHARTER_BYTES = 16 << 20
-
-
-class GroupTable(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    id: str
-    protocol: int
-    structure: str
-    secret: str = ""
-
-
-class ModelTable(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    settings: dict[str, Any] = {}
-
-
-class VocabularyTable(msgspec.Struct, forbid_unknown_fields=True):
-    digest: str
-    file: str | None = None
-
-
-class EpochTable(msgspec.Struct, forbid_unknown_fields=True):
-    digest: str
-    file: str
-    counted: dict[str, tuple[str, ...]] = {}
-
-
-class CharterFile(msgspec.Struct, forbid_unknown_fields=True):
-    """The tables of the TOML file, exactly these."""
-
-    group: GroupTable
-    model: ModelTable
-    members: dict[str, str]
-    limits: Limits = Limits()
-    rules: Rules = Rules()
-    vocabulary: VocabularyTable | None = None
-    epoch: EpochTable | None = None
-
-
-def read_tables(source: Path) -> CharterFile:
-    """The tables of a charter file; anything missing, unknown or of another type is refused."""
-    if source.stat().st_size > MOST_CHARTER_BYTES:
-        raise InvalidCharter(f"{source} has more than {MOST_CHARTER_BYTES:,} bytes; a charter is a small text file.")
-    try:
-        return msgspec.convert(tomllib.loads(source.read_text(encoding="utf-8")), CharterFile)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidCharter(f"{source}: {error}") from None
-
-
-def words_digest(words: tuple[str, ...]) -> str:
-    return hashlib.sha256("".join(f"{word}\n" for word in words).encode()).hexdigest()
-
-
-def read_words(table: VocabularyTable | None, charter: Path, given: str | os.PathLike[str] | None) -> tuple[str, ...]:
-    """The vocabulary, one word a line, compared with the charter's digest."""
-    if table is None:
-        return ()
-    if given is None and table.file is None:
-        raise InvalidCharter(f"{charter} names its vocabulary by digest only; say which file holds it.")
-    source = Path(given) if given is not None else charter.parent / str(table.file)
-    words = tuple(source.read_text(encoding="utf-8").split("\n")[:-1])
-    if words_digest(words) != table.digest:
-        raise InvalidCharter(f"{source} is not the vocabulary that the charter was made with: its digest differs.")
-    return words
-
-
-def read_epoch(table: EpochTable | None, charter: Path) -> Epoch | None:
-    """The epoch's prior, compared with the charter's digest."""
-    if table is None:
-        return None
-    prior = load(charter.parent / table.file)
-    if prior.digest != table.digest:
-        raise InvalidCharter(f"{table.file} is not the prior that the charter was made with: its digest differs.")
-    return Epoch(prior, table.counted)
-
-
-def table_text(name: str, table: Mapping[str, Any]) -> str:
-    rows = [f"{key_text(key)} = {value_text(key, value)}\n" for key, value in table.items()]
-    return f"[{name}]\n{''.join(rows)}"
-
-
-def key_text(key: str) -> str:
-    bare = key.isascii() and key.replace("-", "").replace("_", "").isalnum()
-    return key if bare else json.dumps(key, ensure_ascii=False)
-
-
-def value_text(key: str, value: Any) -> str:
-    """A TOML value; JSON's strings, numbers and lists of them are TOML's too."""
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(value_text(key, part) for part in value)}]"
-    if isinstance(value, float):
-        return repr(value)
-    if isinstance(value, bool | int | str):
-        return json.dumps(value, ensure_ascii=False)
-    raise InvalidCharter(f"The setting '{key}' is {value!r}; a charter holds numbers, texts and lists of them.")
-
 
 PROTOCOL = 2
 SECRET_BYTES = 32
@@ -272,7 +181,7 @@ class Charter:
         return cls.from_tables(content, words, read_epoch(content.epoch, source))
 
     @classmethod
-    def from_tables(cls, content: CharterFile, words: tuple[str, ...], epoch: Epoch | None) -> "Charter":
+    def from_tables(cls, content: CharterTables, words: tuple[str, ...], epoch: Epoch | None) -> "Charter":
         if content.group.protocol != PROTOCOL:
             raise InvalidCharter(
                 f"The charter is for protocol {content.group.protocol}; this decbayes speaks {PROTOCOL}. Write "

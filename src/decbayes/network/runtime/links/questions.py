@@ -12,7 +12,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from decbayes.errors import Refused
-from decbayes.network.protocol.keys import keyed
+from decbayes.network.protocol.group.keys import keyed
 
 if TYPE_CHECKING:
     from zenoh import Query

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from decbayes.errors import StoreFailed
-from decbayes.network.runtime.store import SqliteStore, failures
+from decbayes.network.runtime.store.sqlite import SqliteStore, failures
 
 # How long whoever gives an order waits for the answer.
 PATIENCE_SECONDS = 30.0

@@ -3,11 +3,11 @@
 import hashlib
 
 from decbayes.errors import Refused
-from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.effects import Peer
-from decbayes.network.protocol.keys import LINK, AgentId, Identity, short, signed_by
-from decbayes.network.protocol.messages import Digest
-from decbayes.network.protocol.roster import Roster
+from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.group.keys import LINK, AgentId, Identity, short, signed_by
+from decbayes.network.protocol.group.roster import Roster
+from decbayes.network.protocol.talk.messages import Digest
 
 
 class Guests:

@@ -10,9 +10,8 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from decbayes.network.protocol.charter import Charter
-from decbayes.network.protocol.keys import AgentId, agent_id, short
-from decbayes.network.protocol.record import Header
+from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.group.keys import AgentId, agent_id, short
 
 
 @dataclass(frozen=True)
@@ -63,9 +62,13 @@ class Roster:
         return kept and (origin == newest or newest not in heard)
 
 
-def roster(charter: Charter, headers: Iterable[Header]) -> Roster:
-    """What the members have decided by the votes in their newest records."""
-    votes = Counter(vote for header in headers if header.origin in charter.keys for vote in header.votes)
+Vote = tuple[AgentId, bytes]
+"""The member it is about, and the key that member should have from now on; an empty key removes the member."""
+
+
+def roster(charter: Charter, ballots: Iterable[tuple[AgentId, Iterable[Vote]]]) -> Roster:
+    """What the members have decided: each ballot is a member and the votes in its newest record."""
+    votes = Counter(vote for voter, cast in ballots if voter in charter.keys for vote in cast)
     needed = charter.rules.agreement * len(charter.members)
     decided = {subject: key for (subject, key), count in votes.items() if count > needed}
     removed = frozenset(subject for subject, key in decided.items() if not key)

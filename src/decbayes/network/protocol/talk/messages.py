@@ -7,10 +7,10 @@ import msgspec
 from msgspec import Meta
 
 from decbayes.errors import Refused
-from decbayes.network.protocol.charter import Charter
-from decbayes.network.protocol.merges import Entry
-from decbayes.network.protocol.pool import Proof
-from decbayes.network.protocol.record import HEADER_BYTES, Hash, Record, Signature, SignedHeader
+from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.records.merges import Entry
+from decbayes.network.protocol.records.pool import Proof
+from decbayes.network.protocol.records.record import HEADER_BYTES, Hash, Record, Signature, SignedHeader
 
 # Every entry of a listing costs about this many bytes; so do other things that are counted and not measured.
 ENTRY_BYTES = 128

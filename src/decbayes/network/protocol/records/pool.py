@@ -22,12 +22,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from decbayes.network.protocol.charter import Charter
-from decbayes.network.protocol.keys import AgentId
-from decbayes.network.protocol.merges import Counted, Entry, Merged, entries_of, merge_records
-from decbayes.network.protocol.notes import Belief, believed
-from decbayes.network.protocol.record import Record, SignedHeader
-from decbayes.network.protocol.roster import Roster, roster
+from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.group.keys import AgentId
+from decbayes.network.protocol.group.roster import Roster, roster
+from decbayes.network.protocol.records.merges import Counted, Entry, Merged, entries_of, merge_records
+from decbayes.network.protocol.records.notes import Belief, believed
+from decbayes.network.protocol.records.record import Record, SignedHeader
 from decbayes.posterior import Posterior
 
 
@@ -162,7 +162,7 @@ class Pool:
         """
         now = Pool(self.charter)
         now.records, now.rivals, now.proofs = dict(self.records), dict(self.rivals), dict(self.proofs)
-        now._roster = roster(now.charter, (record.header for record in now.records.values()))
+        now._roster = roster(now.charter, (record.ballot for record in now.records.values()))
         now._last = self._last
         return now
 
@@ -259,4 +259,4 @@ class Pool:
         self._root = self._evidence = None
         votes = [record.header.votes if record is not None else () for record in (before, after)]
         if votes[0] != votes[1]:
-            self._roster = roster(self.charter, (record.header for record in self.records.values()))
+            self._roster = roster(self.charter, (record.ballot for record in self.records.values()))

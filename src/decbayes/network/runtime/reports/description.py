@@ -1,21 +1,16 @@
-"""What an agent's store holds, and what an agent says about itself, its neighbours and the members."""
+"""What is said about a merge, the members, an agent and its neighbours: plain dictionaries for answers and status."""
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from decbayes.errors import StoreFailed
 from decbayes.network.protocol.agent import Agent
-from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.effects import Peer
-from decbayes.network.protocol.keys import AgentId, agent_id
-from decbayes.network.protocol.merges import Merged
-from decbayes.network.protocol.notes import Belief
-from decbayes.network.protocol.pool import Pool
-from decbayes.network.protocol.record import Record
-from decbayes.network.runtime.store import SqliteStore
+from decbayes.network.protocol.group.keys import AgentId, agent_id
+from decbayes.network.protocol.records.merges import Merged
+from decbayes.network.protocol.records.notes import Belief
+from decbayes.network.protocol.records.pool import Pool
+from decbayes.network.protocol.records.record import Record
 from decbayes.posterior import Posterior
 
 
@@ -27,35 +22,12 @@ class Answer:
     description: dict[str, Any]
 
 
-def stored(path: str | os.PathLike[str], charter: Charter) -> Answer:
-    """The merged posterior of what an agent's store holds, whether the agent runs or not."""
-    return answered(stored_pool(path, charter))
-
-
 def answered(pool: Pool) -> Answer:
     """The merged posterior of what a pool holds now, and all that is known of it; more may come in meanwhile."""
     pool = pool.as_of_now()
     merged, belief = pool.merged(), pool.believed()
     posterior = pool.charter.update.whole(belief.posterior)
     return Answer(posterior, {**set_description(merged, pool), **belief_description(belief, pool)})
-
-
-def stored_parts(path: str | os.PathLike[str], charter: Charter) -> dict[str, Posterior]:
-    """What each member has contributed, by name, as an agent's store holds it."""
-    if charter.epoch is not None:
-        raise StoreFailed("A later epoch's parts lack the evidence of earlier ones; only the whole can be had.")
-    pool = stored_pool(path, charter)
-    records = pool.counted()
-    return {pool.roster.called(record.origin): record.posterior for record in records if record.posterior is not None}
-
-
-def stored_pool(path: str | os.PathLike[str], charter: Charter) -> Pool:
-    if not Path(path).exists():
-        raise StoreFailed(f"There is no store {path}.")
-    pool = Pool(charter)
-    with SqliteStore(path, charter, read_only=True) as store:
-        pool.restore(store.load())
-    return pool
 
 
 def set_description(merged: Merged, pool: Pool) -> dict[str, Any]:

@@ -17,12 +17,12 @@ from decbayes.families import Contribution, dense
 from decbayes.families.matrices import smallest, stored
 from decbayes.files import contribution_from
 from decbayes.models.core.information import ABSOLUTE, RELATIVE
-from decbayes.network.protocol.charter import PROTOCOL, Charter
-from decbayes.network.protocol.keys import PUBLIC_BYTES, AgentId, agent_id, short, signed_by
-from decbayes.network.protocol.notes import Note, note_from
-from decbayes.network.protocol.pool import Proof
-from decbayes.network.protocol.record import HIGHEST_VERSION, Envelope, Header, Record, SignedHeader, body_of
-from decbayes.network.protocol.roster import Roster
+from decbayes.network.protocol.group.charter import PROTOCOL, Charter
+from decbayes.network.protocol.group.keys import PUBLIC_BYTES, AgentId, agent_id, short, signed_by
+from decbayes.network.protocol.group.roster import Roster
+from decbayes.network.protocol.records.notes import Note, note_from
+from decbayes.network.protocol.records.pool import Proof
+from decbayes.network.protocol.records.record import HIGHEST_VERSION, Envelope, Header, Record, SignedHeader, body_of
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.tensors import read_arrays

@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import zenoh
 
 from decbayes.errors import Refused, TransportFailed
-from decbayes.network.protocol.charter import Charter
 from decbayes.network.protocol.effects import Effect, Peer
-from decbayes.network.protocol.messages import message_bytes
-from decbayes.network.runtime.links import Links, parse, settings, with_port
-from decbayes.network.runtime.log import plain
-from decbayes.network.runtime.questions import (
+from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.talk.messages import message_bytes
+from decbayes.network.runtime.links.endpoints import Links, parse, settings, with_port
+from decbayes.network.runtime.links.questions import (
     MOST_TOKENS,
     NONCE_BYTES,
     QUESTION_BYTES,
@@ -36,6 +35,7 @@ from decbayes.network.runtime.questions import (
     turn_away,
 )
 from decbayes.network.runtime.queues import Call, Inbox, Outbox
+from decbayes.network.runtime.reports.log import plain
 
 if TYPE_CHECKING:
     from zenoh import Query, Sample, Session

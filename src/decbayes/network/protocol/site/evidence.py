@@ -11,14 +11,15 @@ from decbayes.errors import InvalidData
 from decbayes.merging import align, merge
 from decbayes.merging.reading.lineage import with_ids
 from decbayes.models.core.evaluation import hold_back
-from decbayes.network.protocol.charter import Charter
-from decbayes.network.protocol.keys import AgentId, mark
-from decbayes.network.protocol.notes import Note, note_of
-from decbayes.network.protocol.record import Header
+from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.group.keys import AgentId
+from decbayes.network.protocol.site.shard_ids import mark
+from decbayes.network.protocol.records.notes import Note, note_of
+from decbayes.network.protocol.records.record import Header
 from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:
-    from decbayes.network.protocol.merges import Merged
+    from decbayes.network.protocol.records.merges import Merged
 
 Shards = Mapping[str, Any]
 """Data by the shard's name."""

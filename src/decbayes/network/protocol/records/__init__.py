@@ -1,0 +1,21 @@
+"""What members publish: signed records, the notes in them, how they are checked, pooled and merged."""
+
+from decbayes.network.protocol.records.merges import Entry, Merged
+from decbayes.network.protocol.records.pool import Change, Pool, Proof
+from decbayes.network.protocol.records.record import Header, Record, SignedHeader, sign_record
+from decbayes.network.protocol.records.validation import REASONS, open_record, verify
+
+__all__ = [
+    "REASONS",
+    "Change",
+    "Entry",
+    "Header",
+    "Merged",
+    "Pool",
+    "Proof",
+    "Record",
+    "SignedHeader",
+    "open_record",
+    "sign_record",
+    "verify",
+]
