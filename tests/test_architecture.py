@@ -63,8 +63,8 @@ ALLOWED = {
     "reporting": FOUNDATION | {"columns", "decbayes", "files", "merging", "models", "plot", "streaming"},
 }
 
-# Within a part, each room may import itself and what is listed; the part's own files may import all of its rooms. A file
-# that several rooms of a larger one share counts as a room, and `room.*` is all rooms in a room.
+# Within a part, each room may import itself and what is listed; the part's own files may import all of its rooms.
+# A file that several rooms share counts as a room of its own, and `room.*` means all rooms inside a room.
 ROOMS = {
     "merging.base": set(),
     "merging.grouping": {"merging.base"},
