@@ -182,7 +182,7 @@ def test_a_column_without_a_value_is_what_other_sites_say(nothing, kinds):
 def test_no_model_is_about_columns_of_which_nobody_has_a_value():
     lacking = columns_of({"x": [None, None], "y": [1.5, 2.5]}, report=lambda text: None)
     for model in (partial(db.LatentClasses, 2), partial(db.LinearRegression, "y")):
-        with pytest.raises(InvalidStructure, match=r"No value is known of x\. Agree on .* or leave these out"):
+        with pytest.raises(InvalidStructure, match=r"No value is known of x\. Agree on .* or leave them out"):
             model(columns=lacking)
     with pytest.raises(InvalidData, match="1 of 2 values are not missing; the first is number 1"):
         Missing().coded(np.array([None, "x"], dtype=object))

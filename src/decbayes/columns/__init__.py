@@ -1,25 +1,12 @@
 """Columns of tables: what each holds, agreed upon across sites, and data frames of them in and out."""
 
-from decbayes.columns.frames import (
-    Columns,
-    agree,
-    coded,
-    columns_of,
-    declared,
-    decoded,
-    is_frame,
-    known,
-    names_in,
-    plain,
-    warn,
-)
-from decbayes.columns.kinds import KINDS, Categorical, Column, Gaussian, Missing, Poisson, YesNo
+from decbayes.columns.frames import agree, coded, columns_of, declared, decoded, plain
+from decbayes.columns.kinds import KINDS, Categorical, Column, Gaussian, Missing, Poisson, YesNo, register
 
 __all__ = [
     "KINDS",
     "Categorical",
     "Column",
-    "Columns",
     "Gaussian",
     "Missing",
     "Poisson",
@@ -29,9 +16,6 @@ __all__ = [
     "columns_of",
     "declared",
     "decoded",
-    "is_frame",
-    "known",
-    "names_in",
     "plain",
-    "warn",
+    "register",
 ]

@@ -14,12 +14,9 @@ from decbayes.errors import InvalidData, InvalidStructure
 
 Columns = Mapping[str, Column]
 
-# A real column with so few values, or with so large a share of one of them, is rather counts or categories.
-FEW_VALUES, LARGE_SHARE = 8, 0.25
-
 
 def warn(text: str) -> None:
-    """Say it where nobody else listens."""
+    """A warning, where nobody else listens."""
     warnings.warn(text, stacklevel=4)
 
 
@@ -34,7 +31,7 @@ def names_in(frame: Any) -> tuple[str, ...]:
 
 
 def keys_in(frame: Any) -> Sequence[Any]:
-    """What a frame itself calls its columns; pandas also has numbers for names."""
+    """The names of columns as the frame has them; in pandas they may be numbers."""
     if isinstance(frame, Mapping):
         return tuple(frame)
     keys: Any = getattr(frame, "column_names", None)
@@ -67,7 +64,16 @@ def rows_in(frame: Any) -> int:
 
 
 def coded(frame: Any, columns: Columns) -> Array:
-    """The agreed columns of a frame as one matrix of numbers, NaN where a value is missing; others are left out."""
+    """The agreed columns of a frame as one matrix of numbers, NaN where a value is missing.
+
+    `frame` is a data frame of pandas, Polars or Arrow, or a mapping of names to values. `columns` are those to use;
+    others are left out.
+
+    >>> columns = {"sex": db.columns.Categorical("f", "m"), "age": db.columns.Gaussian(50, 20)}
+    >>> db.columns.coded({"age": [71, None], "sex": ["m", "f"], "name": ["Kim", "Jo"]}, columns)
+    array([[ 1., 71.],
+           [ 0., nan]])
+    """
     names = names_in(frame)
     lacking = [name for name in columns if name not in names]
     if lacking:
@@ -89,7 +95,13 @@ def coded_column(name: str, column: Column, values: Raw) -> Array:
 
 
 def decoded(matrix: Array, columns: Columns) -> dict[str, Raw]:
-    """Columns as `pandas.DataFrame`, `polars.DataFrame` and `pyarrow.table` take them."""
+    """A matrix of numbers as columns, as `pandas.DataFrame`, `polars.DataFrame` and `pyarrow.table` take them.
+
+    `matrix` has a row of numbers per observation, one for each of the `columns`.
+
+    >>> db.columns.decoded(np.array([[1.0], [np.nan]]), {"sex": db.columns.Categorical("f", "m")})
+    {'sex': array(['m', None], dtype=object)}
+    """
     return {name: column.decoded(matrix[:, place]) for place, (name, column) in enumerate(columns.items())}
 
 
@@ -100,21 +112,29 @@ def columns_of(
     names: Iterable[str] = (),
     report: Callable[[str], None] = warn,
 ) -> dict[str, Column]:
-    """What the columns of a frame hold, by their values; `kinds` says it where that would be wrong.
+    """What the columns of a frame hold, by their values.
 
-    Texts are categorical, true and false (or 0 and 1) are yes/no, whole numbers that begin at 0 or 1 are counts, all
+    Strings are categorical, true and false (or 0 and 1) are yes/no, whole numbers that begin at 0 or 1 are counts, all
     others are real. Categories, and the agreed units of real columns, are taken from the values. A column without any
-    value is `Missing`, which agrees with whatever other sites have. `report` is told of columns that look misread; they
-    are warned of if nobody is to be told.
+    value is `Missing`, which agrees with whatever other sites have.
+
+    `kinds` names the kind of columns whose values mislead. `names` are the columns to use, if not all. `report` is
+    called with a sentence about each column that looks misread; by default that is a warning.
+
+    >>> patients = {"age": [71, 20, 33], "sex": ["f", "m", "f"], "visits": [0, 3, 1], "ward": [1, 2, 1]}
+    >>> db.columns.columns_of(patients, {"ward": "categorical"}, names=["sex", "visits", "ward"])
+    {'sex': Categorical(categories=('f', 'm')), 'visits': Poisson(mean=1.33),
+     'ward': Categorical(categories=('1', '2'))}
     """
-    chosen, told = tuple(names) or names_in(frame), dict(kinds or {})
-    unknown = [name for name in (*chosen, *told) if name not in names_in(frame)]
+    chosen, asked = tuple(names) or names_in(frame), dict(kinds or {})
+    unknown = [name for name in (*chosen, *asked) if name not in names_in(frame)]
     if unknown:
         raise InvalidData(f"There is no column {some(unknown)}; there are {some(names_in(frame))}.")
-    columns = {name: found_column(name, frame, told.get(name)) for name in chosen}
+    columns = {name: found_column(name, frame, asked.get(name)) for name in chosen}
     for name, column in columns.items():
-        if name not in told and isinstance(column, Gaussian):
-            report_repeats(name, seen(values_in(frame, name)), report)
+        doubts = "" if name in asked else column.doubts(values_in(frame, name))
+        if doubts:
+            report(f"Column '{name}' is taken as {column.kind}, and {doubts}")
     return columns
 
 
@@ -146,11 +166,11 @@ def all_missing(values: Raw) -> bool:
 def likely_kind(values: Raw) -> type[Column]:
     """The kind of column that such values suggest."""
     if values.dtype.kind not in "buif":
-        held = [value for value in values if not is_missing(value)]
-        if values.dtype.kind in "mM" or any(isinstance(value, date | time | timedelta) for value in held):
+        there = [value for value in values if not is_missing(value)]
+        if values.dtype.kind in "mM" or any(isinstance(value, date | time | timedelta) for value in there):
             raise InvalidData("the values are dates or times, which could be numbers of days or categories")
-        if not all(isinstance(value, Real | np.bool_) for value in held):
-            words = {text_of(value).lower() for value in held}
+        if not all(isinstance(value, Real | np.bool_) for value in there):
+            words = {text_of(value).lower() for value in there}
             return YesNo if words <= (TRUE | FALSE) else Categorical
     numbers = np.unique(seen(values))
     if set(numbers.tolist()) <= {0.0, 1.0}:
@@ -159,21 +179,16 @@ def likely_kind(values: Raw) -> type[Column]:
     return Poisson if whole and 0 <= numbers[0] <= 1 else Gaussian
 
 
-def report_repeats(name: str, numbers: Array, report: Callable[[str], None]) -> None:
-    """A Gaussian class would shrink onto a value that occurs again and again."""
-    _, times = np.unique(numbers, return_counts=True)
-    if len(numbers) > len(times) and (len(times) <= FEW_VALUES or times.max() > LARGE_SHARE * len(numbers)):
-        report(
-            f"Column '{name}' is taken as real, and has {len(times)} different values, one of them in "
-            f"{times.max() / len(numbers):.0%} of the rows. Should it be a count or categorical?"
-        )
-
-
 def agree(*sites: Columns) -> dict[str, Column]:
     """The columns of several sites: all categories that any has, and one unit for each real column.
 
-    Every site passes on what `columns_of` finds in its own data: names, categories, and three rounded numbers for
-    each real column.
+    `sites` are what `columns_of` finds in the data of each: names, categories, and three rounded numbers for each real
+    column. Nothing else has to leave a site.
+
+    >>> north = db.columns.columns_of({"ward": ["a", "b"], "age": [20.5, 30.5]})
+    >>> south = db.columns.columns_of({"ward": ["b", "c"], "age": [40.5, 70.5]})
+    >>> db.columns.agree(north, south)
+    {'ward': Categorical(categories=('a', 'b', 'c')), 'age': Gaussian(centre=41.0, scale=18.9, resolution=0.1)}
     """
     names = list(sites[0]) if sites else []
     for site in sites:
@@ -183,7 +198,7 @@ def agree(*sites: Columns) -> dict[str, Column]:
 
 
 def agreed_column(name: str, columns: Sequence[Column]) -> Column:
-    columns = [column for column in columns if not isinstance(column, Missing)] or columns
+    columns = [column for column in columns if column.kind != Missing.kind] or columns
     kinds = sorted({column.kind for column in columns})
     if len(kinds) > 1:
         raise InvalidStructure(f"Column '{name}' is {' at one site and '.join(kinds)} at another; say which it is.")
@@ -191,12 +206,20 @@ def agreed_column(name: str, columns: Sequence[Column]) -> Column:
 
 
 def plain(columns: Columns) -> list[list[Any]]:
-    """Columns as lists of names, kinds and details, for files, charters and structures."""
+    """Columns as lists of names, kinds and details, for files, charters and structures; `declared` is the way back.
+
+    >>> db.columns.plain({"sex": db.columns.Categorical("f", "m"), "visits": db.columns.Poisson(2)})
+    [['sex', 'categorical', 'f', 'm'], ['visits', 'count', 2.0]]
+    """
     return [[name, column.kind, *column.details()] for name, column in columns.items()]
 
 
 def declared(columns: Any) -> dict[str, Column]:
-    """Columns from {name: column}, from {name: kind}, or from what `plain` has made of them."""
+    """Columns from {name: column}, from {name: kind}, or from the lists that `plain` returns.
+
+    >>> db.columns.declared({"visits": "count", "age": db.columns.Gaussian(50, 20)})
+    {'visits': Poisson(mean=1.0), 'age': Gaussian(centre=50.0, scale=20.0, resolution=0.0)}
+    """
     if isinstance(columns, Mapping):
         return {str(name): declared_column(name, column) for name, column in columns.items()}
     try:
@@ -211,15 +234,15 @@ def declared(columns: Any) -> dict[str, Column]:
 
 
 def known(columns: Any) -> dict[str, Column]:
-    """Declared columns that a model can be about: of each somebody knows what it holds."""
-    found = declared(columns)
-    empty = [name for name, column in found.items() if isinstance(column, Missing)]
+    """Declared columns that a model can be about: none of them is missing at all sites."""
+    agreed = declared(columns)
+    empty = [name for name, column in agreed.items() if column.kind == Missing.kind]
     if empty:
         raise InvalidStructure(
-            f"No value is known of {some(empty)}. Agree on what the columns hold with sites that have some, or leave "
-            "these out."
+            f"No value is known of {some(empty)}. Agree on these columns with sites that have values, or leave them "
+            "out."
         )
-    return found
+    return agreed
 
 
 def declared_column(name: str, column: Any) -> Column:

@@ -1,9 +1,19 @@
-"""What a column of a table holds, as all sites have agreed: how its values become numbers, and back."""
+"""What a column of a table holds, as all sites have agreed: a kind of column brings all that the rest of the package
+needs to know of it.
+
+A kind of your own is one class and one line, and then works in tables, sequences, regressions, reports and on the
+command line:
+
+    @db.columns.register
+    @dataclass(frozen=True)
+    class Duration(db.columns.Gaussian): ...
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, fields
-from typing import Any, ClassVar
+from importlib.metadata import entry_points
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -26,13 +36,46 @@ from decbayes.errors import InvalidStructure
 
 # A posterior says something about every category; names and numbers of customers are none.
 MOST_CATEGORIES = 1000
+# A real column with so few values, or with so large a share of one of them, is rather counts or categories.
+FEW_VALUES, LARGE_SHARE = 8, 0.25
+
+GROUP = "decbayes.columns"
+"""The entry points under which installed packages offer kinds of columns of their own, NAME = "module:Class"."""
 
 
 @dataclass(frozen=True)
 class Column(ABC):
-    """One column: `coded` makes numbers of its values, NaN where one is missing; `decoded` is the way back."""
+    """One column: `coded` turns its values into numbers, NaN where one is missing; `decoded` is the way back.
+
+    A subclass needs a `kind`, `coded`, `found_in`, `agreed` and `made_up`; its fields are what sites must agree on.
+    Everything else has a default that suits numbers. `factor` says how values are distributed within a component:
+
+    | factor          | distribution              | what it reads from the column     |
+    |-----------------|---------------------------|-----------------------------------|
+    | `"real"`        | Gaussian                  | `centre`, `scale`, `resolution`   |
+    | `"counts"`      | Poisson                   | `mean`                            |
+    | `"yes_no"`      | Bernoulli                 |                                   |
+    | `"categorical"` | one of several categories | `entries`                         |
+
+    or it is a `decbayes.models.tables.factors.Factor` with a likelihood of its own.
+
+    >>> db.columns.Gaussian(centre=50, scale=20).coded(np.array(["71", None, "33.5"]))
+    array([71. ,  nan, 33.5])
+    """
 
     kind: ClassVar[str]
+    """What people call it, in files and on the command line."""
+
+    factor: ClassVar[Any] = "real"
+
+    shares: ClassVar[bool] = False
+    """Whether components differ in probabilities, of yes or of each category, instead of means."""
+
+    flag: ClassVar[bool] = False
+    """Whether its numbers in a regression are 0 or 1."""
+
+    as_predictor: ClassVar[str] = ""
+    """The kind that it is taken as where it predicts another column, unless its own kind was asked for."""
 
     @abstractmethod
     def coded(self, values: Raw) -> Array:
@@ -52,18 +95,74 @@ class Column(ABC):
     def agreed(cls, columns: Sequence[Any]) -> "Column":
         """The column that several sites have, from what each has found in its own data."""
 
+    @abstractmethod
+    def made_up(self, size: int, rng: np.random.Generator) -> Array:
+        """Coded values that the column might hold, for simulations."""
+
     def details(self) -> list[Any]:
         """What sites must agree on beside the kind, as plain values."""
         return list(astuple(self))
 
+    def text(self) -> str:
+        """The details, for people."""
+        return ", ".join(f"{field.name} {getattr(self, field.name):g}" for field in fields(self))
+
+    def doubts(self, values: Raw) -> str:
+        """Why these values are rather of another kind; empty if they are not."""
+        return ""
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The categories that a profile has one row for; one without a name where there are none."""
+        return ("",)
+
+    def shown(self, numbers: Array) -> Array:
+        """Means of coded values, and the ends of intervals, as a profile shows them."""
+        return numbers
+
+    def typical_deviation(self, mean: float) -> float:
+        """How far coded values are usually from their mean: the unit in which components stand out."""
+        return float(np.sqrt(mean * (1 - mean))) or 1.0 if self.shares else self.zero_and_unit[1]
+
+    @property
+    def zero_and_unit(self) -> tuple[float, float]:
+        """A regression uses (coded value − zero) / unit."""
+        return 0.0, 1.0
+
+    def contrasts(self, numbers: Array) -> Array:
+        """(N, labels): coded values as a regression multiplies them with its coefficients."""
+        zero, unit = self.zero_and_unit
+        return np.asarray((numbers[:, None] - zero) / unit)
+
+    def contrast_labels(self, name: str) -> list[str]:
+        """What the coefficients belong to, where the column is called that."""
+        return [name]
+
+    def largest_contrast(self, value: float) -> float:
+        """How large a number in a regression can be, if coded values are within ±`value`."""
+        zero, unit = self.zero_and_unit
+        return 1.0 if self.flag else (value + abs(zero)) / unit
+
 
 @dataclass(frozen=True)
 class Categorical(Column):
-    """One of several categories: their names in order, or their number where they have no names."""
+    """One of several categories.
+
+    `categories` are their names in order, or their number if they have no names. Regressions compare all others with
+    the first.
+
+    >>> db.columns.Categorical("low", "middle", "high").coded(np.array(["high", None, "low"]))
+    array([ 2., nan,  0.])
+    >>> db.columns.Categorical(3).categories
+    ('0', '1', '2')
+    """
 
     categories: tuple[str, ...]
 
     kind: ClassVar[str] = "categorical"
+    factor: ClassVar[Any] = "categorical"
+    shares: ClassVar[bool] = True
+    flag: ClassVar[bool] = True
 
     def __init__(self, *categories: Any) -> None:
         names: Iterable[Any] = categories
@@ -78,33 +177,54 @@ class Categorical(Column):
 
     def coded(self, values: Raw) -> Array:
         numbers = {category: float(number) for number, category in enumerate(self.categories)}
-        found = [np.nan if is_missing(value) else numbers.get(text_of(value), -1.0) for value in values]
-        coded = np.array(found, dtype=np.float64)
+        known = [np.nan if is_missing(value) else numbers.get(text_of(value), -1.0) for value in values]
+        coded = np.array(known, dtype=np.float64)
         refuse(coded < 0, f"none of the {len(self.categories)} agreed categories; agree on all that sites have")
         return coded
 
     def decoded(self, numbers: Array) -> Raw:
-        named = np.array([*self.categories, None], dtype=object)
-        return np.asarray(named[np.where(np.isnan(numbers), -1, numbers).astype(np.intp)])
+        return named(numbers, self.categories)
 
     @classmethod
     def found_in(cls, values: Raw) -> "Categorical":
-        found = {text_of(value): value for value in values if not is_missing(value)}
-        return cls(*in_order(found))
+        return cls(*in_order({text_of(value): value for value in values if not is_missing(value)}))
 
     @classmethod
     def agreed(cls, columns: Sequence["Categorical"]) -> "Categorical":
         return cls(*in_order({name: name for column in columns for name in column.categories}))
 
+    def made_up(self, size: int, rng: np.random.Generator) -> Array:
+        return rng.integers(len(self.categories), size=size).astype(np.float64)
+
     def details(self) -> list[Any]:
         return list(self.categories)
+
+    def text(self) -> str:
+        return ", ".join(self.categories)
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        return self.categories
+
+    def contrasts(self, numbers: Array) -> Array:
+        return np.asarray(numbers[:, None] == np.arange(1, len(self.categories)), dtype=np.float64)
+
+    def contrast_labels(self, name: str) -> list[str]:
+        return [f"{name}={category}" for category in self.categories[1:]]
 
 
 @dataclass(frozen=True)
 class YesNo(Column):
-    """True or false, 1 or 0, yes or no."""
+    """True or false, 1 or 0, yes or no.
+
+    >>> db.columns.YesNo().coded(np.array(["yes", "no", None]))
+    array([ 1.,  0., nan])
+    """
 
     kind: ClassVar[str] = "yes/no"
+    factor: ClassVar[Any] = "yes_no"
+    shares: ClassVar[bool] = True
+    flag: ClassVar[bool] = True
 
     def coded(self, values: Raw) -> Array:
         if values.dtype.kind in "buif":
@@ -115,8 +235,7 @@ class YesNo(Column):
         return coded
 
     def decoded(self, numbers: Array) -> Raw:
-        named = np.array([False, True, None], dtype=object)
-        return np.asarray(named[np.where(np.isnan(numbers), -1, numbers).astype(np.intp)])
+        return named(numbers, (False, True))
 
     @classmethod
     def found_in(cls, values: Raw) -> "YesNo":
@@ -126,14 +245,25 @@ class YesNo(Column):
     def agreed(cls, columns: Sequence["YesNo"]) -> "YesNo":
         return cls()
 
+    def made_up(self, size: int, rng: np.random.Generator) -> Array:
+        return rng.integers(2, size=size).astype(np.float64)
+
 
 @dataclass(frozen=True)
 class Poisson(Column):
-    """How often something happened: 0, 1, 2, … `mean` is how often the prior expects it."""
+    """How often something happened: 0, 1, 2, …
+
+    `mean` is how often the prior expects it.
+
+    >>> db.columns.Poisson.found_in(np.array([0, 3, 1]))
+    Poisson(mean=1.33)
+    """
 
     mean: float = 1.0
 
     kind: ClassVar[str] = "count"
+    factor: ClassVar[Any] = "counts"
+    as_predictor: ClassVar[str] = "real"
 
     def __post_init__(self) -> None:
         check_numbers(self, positive=("mean",))
@@ -153,13 +283,27 @@ class Poisson(Column):
     def agreed(cls, columns: Sequence["Poisson"]) -> "Poisson":
         return cls(rounded(float(np.mean([column.mean for column in columns]))))
 
+    def made_up(self, size: int, rng: np.random.Generator) -> Array:
+        return rng.poisson(self.mean, size=size).astype(np.float64)
+
+    def typical_deviation(self, mean: float) -> float:
+        return float(np.sqrt(mean)) or 1.0
+
+    @property
+    def zero_and_unit(self) -> tuple[float, float]:
+        return self.mean, float(np.sqrt(self.mean))
+
 
 @dataclass(frozen=True)
 class Gaussian(Column):
-    """A real number. `centre` and `scale` are one agreed zero and one agreed unit for all sites.
+    """A real number.
 
-    `resolution` is how finely it was written down (1 where it was rounded to whole numbers). No class is then taken to
-    be narrower than that, however many equal values it has.
+    `centre` and `scale` are one agreed zero and one agreed unit for all sites. `resolution` is how finely it was
+    written down (1 if it was rounded to whole numbers). No class is then taken to be narrower than that, however many
+    equal values it has.
+
+    >>> db.columns.Gaussian.found_in(np.array([71.5, 20.0, 33.5]))
+    Gaussian(centre=42.0, scale=21.8, resolution=0.1)
     """
 
     centre: float = 0.0
@@ -191,10 +335,33 @@ class Gaussian(Column):
         resolution = min(column.resolution for column in columns)
         return cls(rounded_to(scale, float(np.mean(centres))), scale, resolution)
 
+    def made_up(self, size: int, rng: np.random.Generator) -> Array:
+        return rng.normal(self.centre, self.scale, size=size)
+
+    def doubts(self, values: Raw) -> str:
+        """A Gaussian class would shrink onto a value that occurs again and again."""
+        numbers = seen(values)
+        _, times = np.unique(numbers, return_counts=True)
+        varied = len(times) > FEW_VALUES and times.max() <= LARGE_SHARE * len(numbers)
+        if varied or len(numbers) == len(times):
+            return ""
+        return (
+            f"has {len(times)} different values, one of them in {times.max() / len(numbers):.0%} of the rows. Should "
+            "it be a count or categorical?"
+        )
+
+    @property
+    def zero_and_unit(self) -> tuple[float, float]:
+        return self.centre, self.scale
+
 
 @dataclass(frozen=True)
 class Missing(Column):
-    """A column of which a site has no value: the other sites say what it holds."""
+    """A column without any value at this site: the other sites know what it holds.
+
+    >>> db.columns.columns_of({"age": [71.5, 20.0, 33.5], "height": [None, None, None]})["height"]
+    Missing()
+    """
 
     kind: ClassVar[str] = "missing"
 
@@ -211,15 +378,53 @@ class Missing(Column):
     def agreed(cls, columns: Sequence["Missing"]) -> "Missing":
         return cls()
 
+    def made_up(self, size: int, rng: np.random.Generator) -> Array:
+        return np.full(size, np.nan)
+
 
 KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Categorical, YesNo, Poisson, Gaussian, Missing)}
-"""The kinds of columns by the names that people write."""
+"""The kinds of columns by the names that people write; those of other packages once they have been asked for."""
+
+SHIPPED = frozenset(KINDS)
+Kind = TypeVar("Kind", bound=type[Column])
+
+
+def register(kind: Kind) -> Kind:
+    """Make a kind of column known by its name to tables, regressions, files and the command line.
+
+    `kind` is a subclass of `Column`, or of a kind that is there already. `register` is also a class decorator. A
+    package does the same for all who install it with an entry point of the group "decbayes.columns",
+    KIND = "module:Class".
+
+    >>> @db.columns.register
+    ... class Stars(db.columns.Categorical):
+    ...     kind = "stars"
+    >>> db.columns.declared([["rating", "stars", "1", "2", "3"]])
+    {'rating': Stars(categories=('1', '2', '3'))}
+    """
+    if not isinstance(kind, type) or not issubclass(kind, Column):
+        raise TypeError(f"register takes a class that is a decbayes.columns.Column, not {kind!r}.")
+    if kind.kind in SHIPPED:
+        raise ValueError(f"decbayes ships a kind of column {kind.kind!r}; choose another name.")
+    KINDS[kind.kind] = kind
+    return kind
 
 
 def kind_named(name: str) -> type[Column]:
+    """The kind that people call that, here or in an installed package."""
     if name not in KINDS:
-        raise InvalidStructure(f"There is no kind of column {name!r}; there are {', '.join(KINDS)}.")
+        for offered in entry_points(group=GROUP, name=name):
+            register(offered.load())
+    if name not in KINDS:
+        known = dict.fromkeys([*KINDS, *entry_points(group=GROUP).names])
+        raise InvalidStructure(f"There is no kind of column {name!r}; there are {', '.join(known)}.")
     return KINDS[name]
+
+
+def named(numbers: Array, names: Sequence[Any]) -> Raw:
+    """The name of each number, None where it is missing."""
+    names_and_none = np.array([*names, None], dtype=object)
+    return np.asarray(names_and_none[np.where(np.isnan(numbers), -1, numbers).astype(np.intp)])
 
 
 def check_numbers(column: Column, positive: Sequence[str]) -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.columns import Categorical, Gaussian, Poisson
 from decbayes.errors import NotConvertible
 from decbayes.extras import require
 from decbayes.families import Array, NormalGamma, NormalWishart
@@ -65,10 +64,10 @@ NO_OTHERS = (
 
 def emitted(model: HiddenMarkov) -> str | None:
     """Which variational model suits: "categorical", or a covariance as hmmlearn calls it; None if none does."""
-    kinds = [type(column) for column in model.columns.values()]
-    if kinds == [Categorical]:
+    factors = [column.factor for column in model.columns.values()]
+    if factors == ["categorical"]:
         return "categorical"
-    if set(kinds) != {Gaussian} or model.variance is not None:
+    if set(factors) != {"real"} or model.variance is not None:
         return None
     return "full" if model.covariance == "full" else "diag"
 
@@ -111,8 +110,8 @@ def gaussian(natural: Array, model: HiddenMarkov) -> dict[str, Array]:
 
 def units(model: HiddenMarkov) -> tuple[Array, Array]:
     """The agreed centre and scale of each column."""
-    columns = [column for column in model.columns.values() if isinstance(column, Gaussian)]
-    return np.array([column.centre for column in columns]), np.array([column.scale for column in columns])
+    centres, scales = np.transpose([column.zero_and_unit for column in model.columns.values()])
+    return centres, scales
 
 
 def from_hmmlearn(estimator: Any, model: HiddenMarkov, data: Any = None) -> Posterior:
@@ -149,14 +148,14 @@ def log_densities(estimator: Any, model: HiddenMarkov, points: Array) -> Array:
     """(steps, states): log p(x | state) at hmmlearn's own parameters."""
     from scipy.stats import multivariate_normal, poisson
 
-    kinds = [type(column) for column in model.columns.values()]
+    factors = [column.factor for column in model.columns.values()]
     found: list[Any]
-    if hasattr(estimator, "means_") and hasattr(estimator, "covars_") and set(kinds) == {Gaussian}:
+    if hasattr(estimator, "means_") and hasattr(estimator, "covars_") and set(factors) == {"real"}:
         pairs = zip(*gaussians(estimator), strict=True)
         found = [multivariate_normal(mean, covariance).logpdf(points) for mean, covariance in pairs]
-    elif hasattr(estimator, "lambdas_") and set(kinds) == {Poisson}:
+    elif hasattr(estimator, "lambdas_") and set(factors) == {"counts"}:
         found = [poisson(rates).logpmf(points).sum(axis=1) for rates in estimator.lambdas_]
-    elif hasattr(estimator, "emissionprob_") and not hasattr(estimator, "n_trials") and kinds == [Categorical]:
+    elif hasattr(estimator, "emissionprob_") and not hasattr(estimator, "n_trials") and factors == ["categorical"]:
         with np.errstate(divide="ignore"):
             found = list(np.log(estimator.emissionprob_)[:, points[:, 0].astype(np.intp)])
     else:
@@ -192,21 +191,21 @@ def to_hmmlearn(posterior: Posterior, *, variational: bool = False) -> Any:
         raise NotConvertible("hmmlearn has hidden Markov models, and this is none.")
     if variational:
         return to_variational(posterior, model)
-    kinds = [type(column) for column in model.columns.values()]
-    if set(kinds) == {Gaussian}:
+    factors = [column.factor for column in model.columns.values()]
+    if set(factors) == {"real"}:
         estimator = hmm.GaussianHMM(model.states, "full" if model.covariance == "full" else "diag")
         estimator.means_ = column_likelihood(model.emissions.parts[0]).expected(posterior.natural["real"])
         estimator.covars_ = covariances(posterior, model)
-    elif set(kinds) == {Poisson}:
+    elif set(factors) == {"counts"}:
         estimator = hmm.PoissonHMM(model.states)
         estimator.lambdas_ = posterior.mean("counts")
-    elif kinds == [Categorical]:
+    elif factors == ["categorical"]:
         estimator = hmm.CategoricalHMM(model.states)
         estimator.emissionprob_ = posterior.mean("categorical")
     else:
         raise NotConvertible("hmmlearn's models have columns that are all real, all counts, or one categorical column.")
     estimator.startprob_, estimator.transmat_ = posterior.mean("start"), posterior.mean("transitions")
-    estimator.n_features = getattr(estimator, "emissionprob_", np.empty((0, len(kinds)))).shape[1]
+    estimator.n_features = getattr(estimator, "emissionprob_", np.empty((0, len(factors)))).shape[1]
     return estimator
 
 

@@ -6,14 +6,13 @@ one: given who belongs to which class, the posterior is exact.
 
 from typing import Any
 
-from decbayes.columns import Categorical, Gaussian, Poisson, YesNo
 from decbayes.errors import NotConvertible
 from decbayes.extras import require
 from decbayes.models.tables.latent_classes import LatentClasses
 from decbayes.posterior import Posterior
 
-# What StepMix calls the kinds of columns, in the order in which it expects them here.
-KINDS = {Categorical.kind: "categorical_nan", YesNo.kind: "binary_nan", Gaussian.kind: "continuous_nan"}
+# What StepMix calls the factors of columns, in the order in which it expects them here.
+FACTORS = {"categorical": "categorical_nan", "yes_no": "binary_nan", "real": "continuous_nan"}
 
 
 def from_stepmix(estimator: Any, model: LatentClasses, data: Any) -> Posterior:
@@ -38,11 +37,10 @@ def stepmix_data(model: LatentClasses, data: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def groups(model: LatentClasses) -> dict[str, list[str]]:
-    """The columns of each kind that there is, by StepMix's name for it."""
-    counts = [name for name, column in model.columns.items() if isinstance(column, Poisson)]
-    if counts:
-        raise NotConvertible(f"StepMix has no counts; here are some: {', '.join(counts)}.")
-    found = {
-        named: [name for name, column in model.columns.items() if column.kind == kind] for kind, named in KINDS.items()
-    }
-    return {named: names for named, names in found.items() if names}
+    """The columns of each factor that there is, by StepMix's name for it."""
+    factors = {name: column.factor for name, column in model.columns.items()}
+    others = [name for name, factor in factors.items() if factor not in FACTORS]
+    if others:
+        raise NotConvertible(f"StepMix has no counts; here are some: {', '.join(others)}.")
+    groups = {ours: [name for name, factor in factors.items() if factor == ours] for ours in FACTORS}
+    return {FACTORS[ours]: names for ours, names in groups.items() if names}

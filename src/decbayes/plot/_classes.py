@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from decbayes.arguments import check_kind
-from decbayes.columns import Categorical, YesNo
+from decbayes.columns import Column
 from decbayes.errors import StructureMismatch
 from decbayes.plot.style import BLUE, GREY, colour, grid, styled
 from decbayes.posterior import Posterior
@@ -62,8 +62,8 @@ def difference(rows: list[dict[str, Any]]) -> float:
     return float(np.std(means) / max(width, 1e-12))
 
 
-def draw_column(axes: "Axes", rows: list[dict[str, Any]], column: Any, order: list[int]) -> None:
-    if isinstance(column, Categorical):
+def draw_column(axes: "Axes", rows: list[dict[str, Any]], column: Column, order: list[int]) -> None:
+    if any(column.entries):
         draw_shares(axes, rows, column, order)
         return
     for place, component in enumerate(order):
@@ -71,15 +71,15 @@ def draw_column(axes: "Axes", rows: list[dict[str, Any]], column: Any, order: li
         axes.plot([row["low"], row["high"]], [place, place], color=GREY, linewidth=2.5, solid_capstyle="butt")
         axes.plot(row["mean"], place, "o", color=BLUE, markersize=3.5)
     axes.locator_params(axis="x", nbins=4)
-    if isinstance(column, YesNo):
+    if column.shares:
         axes.set_xlim(-0.02, 1.02)
 
 
-def draw_shares(axes: "Axes", rows: list[dict[str, Any]], column: Categorical, order: list[int]) -> None:
+def draw_shares(axes: "Axes", rows: list[dict[str, Any]], column: Column, order: list[int]) -> None:
     """One bar per class, divided among the categories."""
     for place, component in enumerate(order):
         left = 0.0
-        for number, category in enumerate(column.categories):
+        for number, category in enumerate(column.entries):
             share = next(r["mean"] for r in rows if r["component"] == component and r["category"] == category)
             axes.barh(place, share, left=left, height=0.7, color=colour(number), label=category if not place else None)
             left += share

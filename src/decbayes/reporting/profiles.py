@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.columns import Categorical
+from decbayes.columns import Column
 from decbayes.families import Array
 from decbayes.models.sequences.hidden_markov import HiddenMarkov
 from decbayes.models.tables.profiles import profile_rows
@@ -44,8 +44,8 @@ def notes(count: int, columns: dict[str, Any], chosen: Sequence[str], order: Seq
     ]
 
 
-def panel(name: str, rows: Sequence[Row], column: Any, order: Sequence[int]) -> Markup:
-    drawing = shares(rows, column, order) if isinstance(column, Categorical) else means(name, rows, order)
+def panel(name: str, rows: Sequence[Row], column: Column, order: Sequence[int]) -> Markup:
+    drawing = shares(rows, column, order) if any(column.entries) else means(name, rows, order)
     return tag("div", tag("h3", name), drawing, class_="panel")
 
 
@@ -58,17 +58,17 @@ def interval_of(row: Row, label: str, look: str = "") -> Interval:
     return Interval(label, row["mean"], row["low"], row["high"], look)
 
 
-def shares(rows: Sequence[Row], column: Categorical, order: Sequence[int]) -> Markup:
+def shares(rows: Sequence[Row], column: Column, order: Sequence[int]) -> Markup:
     """One bar per class, divided among the most frequent categories; a legend below."""
     share = {(row["component"], row["category"]): row["mean"] for row in rows}
-    frequent = sorted(column.categories, key=lambda each: -sum(share[k, each] for k in order))[:MOST_CATEGORIES]
-    kept = [category for category in column.categories if category in set(frequent)]
+    frequent = sorted(column.entries, key=lambda each: -sum(share[k, each] for k in order))[:MOST_CATEGORIES]
+    kept = [category for category in column.entries if category in set(frequent)]
     bars = [
         tag("div", tag("span", k, class_="no"), tag("span", segments(share, k, kept), class_="stack"), class_="share")
         for k in order
     ]
     keys = [tag("span", tag("i", class_=f"key b{place % COLOURS}"), name) for place, name in enumerate(kept)]
-    left_out = len(column.categories) - len(kept)
+    left_out = len(column.entries) - len(kept)
     more = tag("span", f"and {left_out} rarer ones, left blank") if left_out else None
     return joined([bars, tag("p", keys, more, class_="legend")])
 

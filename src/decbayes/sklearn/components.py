@@ -10,7 +10,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, DensityMixin, Transfor
 from sklearn.utils.validation import check_non_negative, validate_data
 
 from decbayes.arguments import check_whole
-from decbayes.columns import is_frame
+from decbayes.columns.frames import is_frame
 from decbayes.families import Array
 from decbayes.models.core.ascent import Ascent
 from decbayes.models.core.counts import Vocabulary, words_in_order

@@ -11,7 +11,6 @@ from sklearn.utils.validation import validate_data
 from decbayes.columns import Column, Gaussian, Poisson, YesNo
 from decbayes.families import Array
 from decbayes.models.core.model import Model
-from decbayes.models.regressions.design import zero_and_unit
 from decbayes.models.regressions.linear import LinearRegression as LinearModel
 from decbayes.models.regressions.logistic import LogisticRegression as LogisticModel
 from decbayes.models.regressions.poisson import PoissonRegression as PoissonModel
@@ -63,7 +62,7 @@ class Regressing(Sited):
     @property
     def intercept_(self) -> float:
         """The target, or its logarithm or log-odds, where all columns are zero."""
-        centres = np.array([zero_and_unit(column)[0] for column in self.model_.design.columns.values()])
+        centres = np.array([column.zero_and_unit[0] for column in self.model_.design.columns.values()])
         first = self._rows()[0]["mean"] if self.fit_intercept else self.model_.target_units()[1]
         return float(first - centres @ self.coef_)
 

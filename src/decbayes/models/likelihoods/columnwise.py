@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from decbayes.families import Array, Family
 from decbayes.models.core.settings import LOCAL
 
+# Halving an interval so often leaves no digit unknown.
+HALVINGS = 80
+
 
 @dataclass(frozen=True)
 class Columnwise(ABC):
@@ -70,6 +73,13 @@ class Columnwise(ABC):
     def quantile(self, natural: Array, share: float) -> Array:
         """(K, entries): the parameter behind `expected` lies below with that probability."""
 
+    @abstractmethod
+    def predicted(self, natural: Array, place: int, shares: Array, level: float) -> dict[str, Array]:
+        """A new `value` of one column in some rows, given how probable each component is there, (N, K).
+
+        Numbers come with an interval (`low`, `high`) of that level, others with a `probability`.
+        """
+
     def embedded(self, points: Array) -> Array:
         """(N, q): values as places in space, for the choice of first centres; means where one is missing."""
         return filled_with_means(points)
@@ -101,6 +111,47 @@ class Columnwise(ABC):
     def dimension(self, width: int) -> int:
         """How many columns have so many functions of their values."""
         return width
+
+
+class Numbers(Columnwise):
+    """Columns of numbers: a missing one is predicted by its mean, or its median if it is whole, and an interval."""
+
+    whole: ClassVar[bool] = False
+
+    @abstractmethod
+    def cumulative(self, natural: Array, place: int, values: Array) -> Array:
+        """(N, K): how probable it is that a new value of one column is at most that."""
+
+    def predicted(self, natural: Array, place: int, shares: Array, level: float) -> dict[str, Array]:
+        low, middle, high = (
+            self.quantiles(natural, place, shares, share) for share in (0.5 - 0.5 * level, 0.5, 0.5 + 0.5 * level)
+        )
+        mean = shares @ self.expected(natural)[:, place]
+        return {"value": middle if self.whole else mean, "low": low, "high": high}
+
+    def quantiles(self, natural: Array, place: int, shares: Array, level: float) -> Array:
+        """For each row the value below which a new one lies with that probability, by bisection."""
+        centre = self.expected(natural)[:, place]
+        reach = np.ptp(centre) + np.abs(centre).max() + 1.0
+        low, high = np.full(len(shares), centre.min() - reach), np.full(len(shares), centre.max() + reach)
+
+        def below(values: Array) -> Array:
+            return np.asarray(np.sum(shares * self.cumulative(natural, place, values), axis=1))
+
+        for _ in range(HALVINGS):
+            low, high = (
+                np.where(below(low) > level, low - (high - low), low),
+                np.where(below(high) < level, high + (high - low), high),
+            )
+            middle = 0.5 * (low + high)
+            under = below(middle) < level
+            low, high = np.where(under, middle, low), np.where(under, high, middle)
+        return np.ceil(np.round(high, 9)) if self.whole else high
+
+
+def most_probable(probability: Array) -> dict[str, Array]:
+    """Of (N, C) probabilities of categories the largest in each row."""
+    return {"value": probability.argmax(axis=1).astype(np.float64), "probability": probability.max(axis=1)}
 
 
 def filled_with_means(points: Array) -> Array:

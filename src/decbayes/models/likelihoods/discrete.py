@@ -11,7 +11,7 @@ from scipy.special import betainc, betaincinv, gammaincinv, gammaln
 from decbayes.families import Array, Beta, Dirichlets, Gamma
 from decbayes.families.matrices import split
 from decbayes.models.core.points import LARGEST
-from decbayes.models.likelihoods.columnwise import Columnwise, filled_with_means
+from decbayes.models.likelihoods.columnwise import Columnwise, Numbers, filled_with_means, most_probable
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,17 @@ class YesOrNo(Columnwise):
         alpha, beta = (part.reshape(len(natural), -1) for part in self.family.columns(natural))
         return np.asarray(betaincinv(alpha, beta, share))
 
+    def predicted(self, natural: Array, place: int, shares: Array, level: float) -> dict[str, Array]:
+        yes = self.expected(natural)[:, place]
+        return most_probable(shares @ np.column_stack([1.0 - yes, yes]))
+
 
 @dataclass(frozen=True)
-class Counted(Columnwise):
+class Counted(Numbers):
     """x ~ Poisson(rate_k) in each column: Gamma posteriors. Functions: x, and Σ log x! of the row."""
 
     expects: ClassVar[str] = "whole numbers from 0 on"
+    whole: ClassVar[bool] = True
 
     @property
     def family(self) -> Gamma:
@@ -106,7 +111,6 @@ class Counted(Columnwise):
         return filled_with_means(2.0 * np.sqrt(points))
 
     def cumulative(self, natural: Array, place: int, values: Array) -> Array:
-        """(N, K): how probable it is that a new count of one column is at most that."""
         shape, rate = (part[:, place] for part in self.family.columns(natural))
         below = betainc(shape, np.floor(values)[:, None] + 1.0, rate / (rate + 1))
         return np.where(values[:, None] < 0, 0.0, below)
@@ -181,6 +185,9 @@ class Categories(Columnwise):
         others = self.family.spread(self.family.sums(alpha)) - alpha
         # A column of one category is certain of it.
         return np.asarray(np.where(others > 0, betaincinv(alpha, np.where(others > 0, others, 1.0), share), 1.0))
+
+    def predicted(self, natural: Array, place: int, shares: Array, level: float) -> dict[str, Array]:
+        return most_probable(shares @ np.split(self.expected(natural), self.family.starts[1:], axis=1)[place])
 
 
 def draw_categories(shares: Array, rng: np.random.Generator) -> NDArray[np.intp]:

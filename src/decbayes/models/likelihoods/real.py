@@ -13,14 +13,14 @@ from decbayes.families import Array, DiagonalGaussian, MeanAndPrecision, NormalG
 from decbayes.families.gaussian import diagonal
 from decbayes.families.matrices import split, upper
 from decbayes.models.core.points import LARGEST
-from decbayes.models.likelihoods.columnwise import Columnwise
+from decbayes.models.likelihoods.columnwise import Numbers
 from decbayes.models.likelihoods.likelihood import LOG_2_PI, FullCovariance
 
 Covariance = Literal["diagonal", "full"]
 
 
 @dataclass(frozen=True)
-class RealColumns(Columnwise):
+class RealColumns(Numbers):
     """Gaussian columns. z = (x − centre) / scale is in agreed units, which keeps large offsets out of the sums.
 
     A value that was rounded to a multiple of `resolution` stands for all values around it, whose mean square is larger
@@ -46,7 +46,6 @@ class RealColumns(Columnwise):
         """(K, D): centre, spread and degrees of freedom of the Student-t that a new value of each column has."""
 
     def cumulative(self, natural: Array, place: int, values: Array) -> Array:
-        """(N, K): how probable it is that a new value of one column lies below."""
         centre, spread, freedom = (part[:, place] for part in self.marginal(natural))
         z = (values - each(self.centre, place)) / each(self.scale, place)
         return np.asarray(stdtr(freedom, (z[:, None] - centre) / spread))

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.columns import Categorical, Column, Gaussian, Poisson, YesNo, warn
-from decbayes.columns.frames import names_in, values_in
+from decbayes.columns import Column
+from decbayes.columns.frames import names_in, values_in, warn
 from decbayes.columns.values import is_missing, text_of
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
@@ -67,25 +67,14 @@ def report_gaps(path: Path, gaps: Gaps, report: Report) -> None:
 def report_far(columns: Mapping[str, Column], target: str, points: Array, report: Report = warn) -> None:
     """Priors take it that real columns are near zero, in agreed units; else they pull coefficients away."""
     for place, (name, column) in enumerate(columns.items()):
-        if isinstance(column, Gaussian) and len(points):
-            away = abs(float(points[:, place].mean()) - column.centre) / column.scale
+        if column.factor == "real" and len(points):
+            centre, scale = column.zero_and_unit
+            away = abs(float(points[:, place].mean()) - centre) / scale
             if away > (FAR_TARGET if name == target else FAR):
                 report(
                     f"Column '{name}' is on average {away:.3g} agreed units from its agreed centre, where the prior "
                     "pulls coefficients to. Give it a centre and a scale, or let sites agree on them."
                 )
-
-
-def made_up(column: Column, size: int, rng: np.random.Generator) -> Array:
-    """Values that a column might hold."""
-    if isinstance(column, Categorical):
-        return rng.integers(len(column.categories), size=size).astype(np.float64)
-    if isinstance(column, YesNo):
-        return rng.integers(2, size=size).astype(np.float64)
-    if isinstance(column, Poisson):
-        return rng.poisson(column.mean, size=size).astype(np.float64)
-    assert isinstance(column, Gaussian)
-    return rng.normal(column.centre, column.scale, size=size)
 
 
 def site_numbers(frame: Any, by: str, rows: int) -> Array:

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from decbayes.arguments import Above, check_level, check_positive
-from decbayes.columns import is_frame, names_in
-from decbayes.columns.frames import values_in
+from decbayes.columns.frames import is_frame, names_in, values_in
 from decbayes.columns.values import text_of
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array, Family, Gamma, dense

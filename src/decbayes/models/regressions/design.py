@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.columns import Categorical, Column, Columns, Gaussian, Poisson, YesNo
+from decbayes.columns.frames import Columns
 from decbayes.errors import InvalidStructure
 from decbayes.families import Array
 
@@ -58,7 +58,7 @@ class Design:
     @property
     def flags(self) -> NDArray[np.bool_]:
         """Which of the numbers are 0 or 1: the intercept, categories, yes and no, and products of these."""
-        told = [all(is_flag(self.columns[name]) for name in names) for names in self._named]
+        told = [all(self.columns[name].flag for name in names) for names in self._named]
         return np.array([True, *told] if self.intercept else told, dtype=np.bool_)
 
     def ones(self, contribution: Array) -> Array:
@@ -72,7 +72,9 @@ class Design:
 
     def largest(self, value: float) -> Array:
         """How large each of the numbers can be, if no value of a column is beyond ±`value`."""
-        sizes = [float(np.prod([largest(self.columns[name], value) for name in names])) for names in self._named]
+        sizes = [
+            float(np.prod([self.columns[name].largest_contrast(value) for name in names])) for names in self._named
+        ]
         return np.array([1.0, *sizes] if self.intercept else sizes)
 
     @property
@@ -84,35 +86,11 @@ class Design:
         """(N, D): a row of numbers per observation; `points` are coded as `columns` says, in that order."""
         places = {name: place for place, name in enumerate(self.columns)}
         parts = [
-            reduce(products, [contrasts(self.columns[name], points[:, places[name]]) for name in names])
+            reduce(products, [self.columns[name].contrasts(points[:, places[name]]) for name in names])
             for names in (names_of(self.columns, term) for term in self.terms)
         ]
         first = [np.ones((len(points), 1))] if self.intercept else []
         return np.column_stack([*first, *parts])
-
-
-def contrasts(column: Column, values: Array) -> Array:
-    """(N, numbers): one column of coded values, as a regression uses it."""
-    if isinstance(column, Categorical):
-        return np.asarray(values[:, None] == np.arange(1, len(column.categories)), dtype=np.float64)
-    centre, scale = zero_and_unit(column)
-    return np.asarray((values[:, None] - centre) / scale)
-
-
-def is_flag(column: Column) -> bool:
-    return isinstance(column, Categorical | YesNo)
-
-
-def largest(column: Column, value: float) -> float:
-    """How large a column's number can be, if its values are within ±`value`."""
-    centre, scale = zero_and_unit(column)
-    return 1.0 if is_flag(column) else (value + abs(centre)) / scale
-
-
-def zero_and_unit(column: Column) -> tuple[float, float]:
-    if isinstance(column, Gaussian):
-        return column.centre, column.scale
-    return (column.mean, float(np.sqrt(column.mean))) if isinstance(column, Poisson) else (0.0, 1.0)
 
 
 def products(left: Array, right: Array) -> Array:
@@ -120,18 +98,14 @@ def products(left: Array, right: Array) -> Array:
     return (left[:, :, None] * right[:, None, :]).reshape(len(left), left.shape[1] * right.shape[1])
 
 
-def column_labels(name: str, column: Column) -> list[str]:
-    return [f"{name}={each}" for each in column.categories[1:]] if isinstance(column, Categorical) else [name]
-
-
 def term_labels(columns: Columns, term: str) -> list[str]:
-    parts = [column_labels(name, columns[name]) for name in names_of(columns, term)]
+    parts = [columns[name].contrast_labels(name) for name in names_of(columns, term)]
     return reduce(lambda left, right: [f"{a}:{b}" for a in left for b in right], parts)
 
 
 def term_units(columns: Columns, term: str) -> list[float]:
     """One per label; categories and yes or no have no unit."""
-    unit = float(np.prod([zero_and_unit(columns[name])[1] for name in names_of(columns, term)]))
+    unit = float(np.prod([columns[name].zero_and_unit[1] for name in names_of(columns, term)]))
     return [unit] * len(term_labels(columns, term))
 
 

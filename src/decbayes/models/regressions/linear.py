@@ -16,7 +16,6 @@ from decbayes.models.core.points import check_evidence, check_rounding, check_st
 from decbayes.models.regressions._linear_likelihood import LinearTable, log_student, student_scale
 from decbayes.models.regressions._site_effects import SiteEffects, between_contribution, numbered, rows_by
 from decbayes.models.regressions._varying import BETWEEN
-from decbayes.models.regressions.design import largest
 from decbayes.models.regressions.regression import Regression
 from decbayes.models.regressions.table import FACTOR
 from decbayes.posterior import Posterior
@@ -114,7 +113,7 @@ class LinearRegression(LinearTable, Regression):
         return Tally(count, count, same, within={FACTOR: ones[None, :], **self.sites_told(posterior)})
 
     def largest_contribution(self, value: float) -> Mapping[str, Array]:
-        design, target = self.design.largest(value), largest(self.columns[self.target], value)
+        design, target = self.design.largest(value), self.columns[self.target].largest_contrast(value)
         squares = 0.5 * np.outer(design, design).ravel()
         return {FACTOR: np.concatenate([[0.5, 0.5 * target**2], design * target, squares])[None, :]}
 

@@ -10,8 +10,8 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.columns import Column, Gaussian, Poisson, coded, columns_of, is_frame, known, names_in, plain, warn
-from decbayes.columns.frames import rows_in
+from decbayes.columns import Column, Gaussian, columns_of, plain
+from decbayes.columns.frames import coded, is_frame, known, names_in, rows_in, warn
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
 from decbayes.inputs.frames import read_frame
@@ -21,7 +21,7 @@ from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import Model, ignore, split_names
 from decbayes.models.core.points import as_points, check_held
 from decbayes.models.core.transforms import Observed
-from decbayes.models.regressions._data import asked_for, check_among, complete, made_up, report_far
+from decbayes.models.regressions._data import asked_for, check_among, complete, report_far
 from decbayes.models.regressions.design import Design, Formula, needed, parsed
 from decbayes.models.tables.tabular import Agreed, Kinds, columns_text, kinds_from, read_columns
 from decbayes.structure import Structure
@@ -177,7 +177,7 @@ class RegressionTable(Model):
         return targets
 
     def made_up_rows(self, size: int, rng: np.random.Generator) -> Array:
-        return np.column_stack([made_up(column, size, rng) for column in self.columns.values()])
+        return np.column_stack([column.made_up(size, rng) for column in self.columns.values()])
 
     def count(self, data: Any) -> int:
         return rows_in(data) if is_frame(data) else len(self._numbers(data))
@@ -221,14 +221,13 @@ class RegressionTable(Model):
             target, terms, settings = said.target, said.terms, {**cls.formula_settings(said), **settings}
             names = needed(names_in(frame), target, terms)
         check_among(target, names_in(frame))
-        told = dict(kinds or {})
-        if target not in told:
-            told[target] = cls.kind_of(frame, target)
-        found = columns_of(frame, told, names=names, report=report)
+        asked = {target: cls.kind_of(frame, target), **(kinds or {})}
+        columns = columns_of(frame, asked, names=names, report=report)
         # Among predictors whole numbers are numbers like others.
-        counts = {n: "real" for n, c in found.items() if isinstance(c, Poisson) and n != target and n not in told}
-        columns = {**found, **(columns_of(frame, counts, names=counts, report=report) if counts else {})}
-        return cls(target=target, columns={name: columns[name] for name in found}, terms=terms, **settings)
+        others = {name: column.as_predictor for name, column in columns.items() if name not in asked}
+        others = {name: kind for name, kind in others.items() if kind}
+        columns |= columns_of(frame, others, names=others, report=report) if others else {}
+        return cls(target=target, columns=columns, terms=terms, **settings)
 
     @classmethod
     def from_file(

@@ -9,8 +9,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.columns import is_frame, names_in, warn
-from decbayes.columns.frames import values_in
+from decbayes.columns.frames import is_frame, names_in, values_in, warn
 from decbayes.columns.values import is_missing
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Transitions, Weights

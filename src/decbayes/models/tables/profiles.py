@@ -7,12 +7,11 @@ import numpy as np
 from scipy.special import softmax
 
 from decbayes.arguments import check_level
-from decbayes.columns import Categorical, Columns, Gaussian, Poisson, YesNo, decoded
+from decbayes.columns import Column, decoded
+from decbayes.columns.frames import Columns
 from decbayes.families import Array
 from decbayes.models.likelihoods.columnwise import Columnwise
-from decbayes.models.likelihoods.discrete import Categories, Counted
 from decbayes.models.likelihoods.emissions import Emissions, Part
-from decbayes.models.likelihoods.real import RealColumns
 from decbayes.posterior import Posterior
 
 Row = dict[str, Any]
@@ -29,12 +28,7 @@ def column_likelihood(part: Part) -> Columnwise:
 def entries(columns: Columns, part: Part) -> list[tuple[str, str]]:
     """The column, and the category if it has any, of each entry of a part."""
     names = [list(columns)[place] for place in part.places]
-    return [(name, category) for name in names for category in categories_of(columns, name)]
-
-
-def categories_of(columns: Columns, name: str) -> tuple[str, ...]:
-    column = columns[name]
-    return column.categories if isinstance(column, Categorical) else ("",)
+    return [(name, category) for name in names for category in columns[name].entries]
 
 
 def profile_rows(columns: Columns, emissions: Emissions, posterior: Posterior, level: float) -> list[Row]:
@@ -43,19 +37,16 @@ def profile_rows(columns: Columns, emissions: Emissions, posterior: Posterior, l
     rows = []
     for part in emissions.parts:
         likelihood, natural = column_likelihood(part), posterior.natural[part.name]
-        mean = likelihood.expected(natural)
-        low, high = (likelihood.quantile(natural, 0.5 + side * level) for side in (-0.5, 0.5))
+        values = {"mean": likelihood.expected(natural)}
+        values |= {
+            end: likelihood.quantile(natural, 0.5 + side * level) for end, side in (("low", -0.5), ("high", 0.5))
+        }
         for entry, (name, category) in enumerate(entries(columns, part)):
+            shown = {key: columns[name].shown(value[:, entry]) for key, value in values.items()}
             rows += [
-                {
-                    "component": k,
-                    "column": name,
-                    "category": category,
-                    "mean": float(mean[k, entry]),
-                    "low": float(low[k, entry]),
-                    "high": float(high[k, entry]),
-                }
-                for k in range(len(mean))
+                {"component": k, "column": name, "category": category}
+                | {key: float(value[k]) for key, value in shown.items()}
+                for k in range(len(natural))
             ]
     order = {name: place for place, name in enumerate(columns)}
     return sorted(rows, key=lambda row: (row["component"], order[row["column"]]))
@@ -80,10 +71,10 @@ def expected(part: Part, posterior: Posterior) -> Array:
 
 def summary(columns: Columns, means: dict[tuple[str, str], Array], component: int, top: int) -> Row:
     row: Row = {}
-    for name in columns:
-        shares = {category: float(means[name, category][component]) for category in categories_of(columns, name)}
-        largest = sorted(shares, key=lambda category: -shares[category])[:top]
-        row[name] = shares[""] if "" in shares else {category: shares[category] for category in largest}
+    for name, column in columns.items():
+        shown = {category: float(column.shown(means[name, category])[component]) for category in column.entries}
+        largest = sorted(shown, key=lambda category: -shown[category])[:top]
+        row[name] = shown[""] if "" in shown else {category: shown[category] for category in largest}
     return row
 
 
@@ -94,27 +85,15 @@ def standing_out(
 
     def distance(entry: tuple[str, str]) -> float:
         value, overall = means[entry][component], float(weights @ means[entry])
-        return float(abs(value - overall) / typical_deviation(columns[entry[0]], overall))
+        return float(abs(value - overall) / columns[entry[0]].typical_deviation(overall))
 
     furthest = sorted(means, key=lambda entry: -distance(entry))[:STANDING_OUT]
-    return tuple(entry_text(columns, entry, float(means[entry][component])) for entry in furthest)
+    return tuple(entry_text(columns[entry[0]], entry, means[entry][component]) for entry in furthest)
 
 
-def typical_deviation(column: Any, mean: float) -> float:
-    if isinstance(column, Gaussian):
-        return column.scale
-    return float(np.sqrt(mean if isinstance(column, Poisson) else mean * (1 - mean))) or 1.0
-
-
-def entry_text(columns: Columns, entry: tuple[str, str], value: float) -> str:
-    name, category = entry
-    if category or isinstance(columns[name], YesNo):
-        return f"{name}{' ' if category else ''}{category} {value:.0%}"
-    return f"{name} {value:.3g}"
-
-
-# Halving an interval so often leaves no digit unknown.
-HALVINGS = 80
+def entry_text(column: Column, entry: tuple[str, str], value: Array) -> str:
+    shown = f"{value:.0%}" if column.shares else f"{column.shown(value):.3g}"
+    return " ".join([*filter(None, entry), shown])
 
 
 @dataclass(frozen=True)
@@ -140,58 +119,21 @@ def fill(
     for part in emissions.parts:
         likelihood, natural = column_likelihood(part), posterior.natural[part.name]
         for within, place in enumerate(part.places):
-            missing = np.flatnonzero(np.isnan(points[:, place]))
+            missing, column = np.flatnonzero(np.isnan(points[:, place])), columns[names[place]]
             if len(missing):
-                found = predicted(likelihood, natural, within, shares[missing], level)
-                complete[missing, place] = found["value"]
-                shown = {**found, "value": columns[names[place]].decoded(found["value"])}
+                predicted = likelihood.predicted(natural, within, shares[missing], level)
+                complete[missing, place] = predicted["value"]
+                shown = {k: v if k == "probability" else column.decoded(v) for k, v in predicted.items()}
                 rows += [
-                    {"row": int(row), "column": names[place], **{key: plain(each[n]) for key, each in shown.items()}}
+                    {
+                        "row": int(row),
+                        "column": names[place],
+                        **{key: plain(values[n]) for key, values in shown.items()},
+                    }
                     for n, row in enumerate(missing)
                 ]
     rows.sort(key=lambda row: (row["row"], names.index(row["column"])))
     return Filled(decoded(complete, columns), rows)
-
-
-def predicted(likelihood: Columnwise, natural: Array, place: int, shares: Array, level: float) -> dict[str, Any]:
-    """The value of one column in some rows, given how probable each component is there."""
-    if isinstance(likelihood, RealColumns | Counted):
-        tails = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
-        low, middle, high = (
-            quantiles(likelihood, natural, place, shares, share) for share in (tails[0], 0.5, tails[1])
-        )
-        mean = shares @ likelihood.expected(natural)[:, place]
-        return {"value": middle if isinstance(likelihood, Counted) else mean, "low": low, "high": high}
-    probability = shares @ category_shares(likelihood, natural, place)
-    return {"value": probability.argmax(axis=1).astype(np.float64), "probability": probability.max(axis=1)}
-
-
-def category_shares(likelihood: Columnwise, natural: Array, place: int) -> Array:
-    """(K, C): how probable the categories of one column are, or no and yes."""
-    expected = likelihood.expected(natural)
-    if not isinstance(likelihood, Categories):
-        return np.column_stack([1.0 - expected[:, place], expected[:, place]])
-    return np.split(expected, likelihood.family.starts[1:], axis=1)[place]
-
-
-def quantiles(likelihood: RealColumns | Counted, natural: Array, place: int, shares: Array, level: float) -> Array:
-    """For each row the value below which a new one lies with that probability, by bisection."""
-    centre = likelihood.expected(natural)[:, place]
-    reach = np.ptp(centre) + np.abs(centre).max() + 1.0
-    low, high = np.full(len(shares), centre.min() - reach), np.full(len(shares), centre.max() + reach)
-
-    def below(values: Array) -> Array:
-        return np.asarray(np.sum(shares * likelihood.cumulative(natural, place, values), axis=1))
-
-    for _ in range(HALVINGS):
-        low, high = (
-            np.where(below(low) > level, low - (high - low), low),
-            np.where(below(high) < level, high + (high - low), high),
-        )
-        middle = 0.5 * (low + high)
-        under = below(middle) < level
-        low, high = np.where(under, middle, low), np.where(under, high, middle)
-    return np.ceil(np.round(high, 9)) if isinstance(likelihood, Counted) else high
 
 
 def plain(value: Any) -> Any:

@@ -1,6 +1,6 @@
-"""Models of tables: declared columns become likelihoods, one factor for each kind of column."""
+"""Models of tables: what they share, and tables from frames and files."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -10,32 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.arguments import Above, check_positive
-from decbayes.columns import (
-    Categorical,
-    Column,
-    Columns,
-    Gaussian,
-    Poisson,
-    YesNo,
-    coded,
-    columns_of,
-    declared,
-    is_frame,
-    known,
-    plain,
-    warn,
-)
+from decbayes.columns import KINDS, Column, columns_of, declared, plain
+from decbayes.columns.frames import Columns, coded, is_frame, known, warn
 from decbayes.errors import InvalidData, InvalidStructure
-from decbayes.families import Array, Family
+from decbayes.families import Array
 from decbayes.inputs.frames import read_frame
 from decbayes.inputs.tables import Report
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import Model, ignore, split_names
 from decbayes.models.core.points import as_points
-from decbayes.models.likelihoods.columnwise import Columnwise
-from decbayes.models.likelihoods.discrete import Categories, Counted, YesOrNo
-from decbayes.models.likelihoods.emissions import Emissions, Part
+from decbayes.models.likelihoods.emissions import Emissions
 from decbayes.models.likelihoods.real import DiagonalCovariance, RealColumns
+from decbayes.models.tables.factors import FACTORS, emissions
 from decbayes.structure import Structure
 
 Kinds = Annotated[str, "What columns hold where their values mislead, as in age=real,grade=categorical."]
@@ -89,9 +75,8 @@ class Tabular(Model):
 
     @cached_property
     def emissions(self) -> Emissions:
-        """One part for each kind of column that there is."""
-        groups = {kind: [name for name, column in self.columns.items() if column.kind == kind] for kind in PARTS}
-        return Emissions(tuple(PARTS[kind](self, names) for kind, names in groups.items() if names))
+        """How columns depend on the component."""
+        return emissions(self)
 
     def points(self, data: Any, *, unseen: bool = False) -> Array:
         """Rows as a matrix of numbers, NaN where a value is missing."""
@@ -118,15 +103,10 @@ class Tabular(Model):
 
     @classmethod
     def settings_of(cls, structure: Structure) -> dict[str, Any]:
-        priors = {
-            setting: value
-            for factor, read in PRIORS.items()
-            if factor in structure.prior
-            for setting, value in read(structure.families[factor], structure.prior[factor][:1]).items()
-        }
-        if "real" in structure.prior:
-            priors |= cls.real_likelihood(structure.model).settings(structure.prior["real"][:1])
-        return {**super().settings_of(structure), **priors}
+        settings = super().settings_of(structure)
+        for name, factor in FACTORS.items():
+            settings |= factor.settings(cls, structure) if name in structure.prior else {}
+        return settings
 
     @classmethod
     def from_frame(
@@ -175,7 +155,7 @@ class Tabular(Model):
 
 def columns_text(columns: Columns) -> str:
     """What a table's columns hold, in a sentence."""
-    kinds = {kind: [name for name, column in columns.items() if column.kind == kind] for kind in PARTS}
+    kinds = {kind: [name for name, column in columns.items() if column.kind == kind] for kind in KINDS}
     return "; ".join(f"{kind}: {', '.join(names)}" for kind, names in kinds.items() if names)
 
 
@@ -196,60 +176,3 @@ def read_columns(path: Path) -> dict[str, Column]:
         return declared(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, RecursionError, InvalidStructure) as error:
         raise InvalidData(f"{path} does not list columns, as `decbayes columns` does ({error}).") from None
-
-
-def part(
-    model: Tabular, factor: str, names: list[str], likelihood: Columnwise, prior: Array, labels: Any = None
-) -> Part:
-    places = tuple(place for place, name in enumerate(model.columns) if name in set(names))
-    return Part(factor, likelihood, prior, places, tuple(labels or names))
-
-
-def categorical_part(model: Tabular, names: list[str]) -> Part:
-    columns = [column for column in (model.columns[name] for name in names) if isinstance(column, Categorical)]
-    labels = [f"{name}={each}" for name, column in zip(names, columns, strict=True) for each in column.categories]
-    likelihood = Categories(tuple(len(column.categories) for column in columns))
-    alpha = np.full((1, len(labels)), float(model.category_prior))
-    return part(model, "categorical", names, likelihood, likelihood.family.natural(alpha=alpha), labels)
-
-
-def yes_no_part(model: Tabular, names: list[str]) -> Part:
-    alpha = np.full((1, len(names)), float(model.yes_no_prior))
-    return part(model, "yes_no", names, YesOrNo(), YesOrNo().family.natural(alpha=alpha, beta=alpha))
-
-
-def count_part(model: Tabular, names: list[str]) -> Part:
-    means = np.array([[column.mean for column in map(model.columns.get, names) if isinstance(column, Poisson)]])
-    shape, rate = np.minimum(means, 1.0), 1.0 / np.maximum(means, 1.0)
-    prior = Counted().family.natural(shape=model.count_prior * shape, rate=model.count_prior * rate)
-    return part(model, "counts", names, Counted(), prior)
-
-
-def real_part(model: Tabular, names: list[str]) -> Part:
-    columns = [column for column in map(model.columns.get, names) if isinstance(column, Gaussian)]
-    units = {name: tuple(getattr(column, name) for column in columns) for name in ("centre", "scale", "resolution")}
-    likelihood = model.real_likelihood(model.constants(), **units)
-    weights = {"strength": float(model.prior_strength), "degrees": float(model.prior_degrees)}
-    prior = likelihood.prior(len(names), **weights, scale=float(model.prior_scale))
-    return part(model, "real", names, likelihood, prior)
-
-
-PARTS: dict[str, Callable[[Tabular, list[str]], Part]] = {
-    Categorical.kind: categorical_part,
-    YesNo.kind: yes_no_part,
-    Poisson.kind: count_part,
-    Gaussian.kind: real_part,
-}
-"""How the columns of each kind become one part."""
-
-
-def count_prior(family: Family, prior: Array) -> dict[str, float]:
-    return {"count_prior": float(max(part[0, 0] for part in family.parameters(prior).values()))}
-
-
-PRIORS: dict[str, Callable[[Family, Array], dict[str, float]]] = {
-    "categorical": lambda family, prior: {"category_prior": float(prior[0, 0]) + 1.0},
-    "yes_no": lambda family, prior: {"yes_no_prior": float(prior[0, 0]) + 1.0},
-    "counts": count_prior,
-}
-"""The settings that the priors of columns tell; those of real ones tell their own."""

@@ -9,8 +9,9 @@ from rich.table import Table
 
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.terminal import messages, output, plain
-from decbayes.columns import Column, agree, columns_of, names_in
+from decbayes.columns import Column, agree, columns_of
 from decbayes.columns import plain as as_lists
+from decbayes.columns.frames import names_in
 from decbayes.errors import InvalidData
 from decbayes.files import write_whole
 from decbayes.inputs.frames import read_frame
@@ -40,7 +41,7 @@ def columns(
         write_whole(output_file, f"[{text}]\n".encode())
     table = Table("column", "kind", "details", box=None)
     for name, column in found.items():
-        table.add_row(plain(name), column.kind, plain(details_text(column)))
+        table.add_row(plain(name), column.kind, plain(column.text()))
     output().print(table)
 
 
@@ -52,11 +53,3 @@ def columns_in(source: Path, names: str, kinds: str, sequences: str) -> dict[str
         raise InvalidData(f"{source}: there is no column '{sequences}' to tell sequences apart.")
     own = [name for name in names_in(frame) if name != sequences]
     return columns_of(frame, kinds_from(kinds), names=own, report=messages().print)
-
-
-def details_text(column: Column) -> str:
-    """What is agreed on beside the kind."""
-    named = [name for name in column.__dataclass_fields__ if name != "kind"]
-    if named == ["categories"]:
-        return ", ".join(map(str, column.details()))
-    return ", ".join(f"{name} {value:g}" for name, value in zip(named, column.details(), strict=True))

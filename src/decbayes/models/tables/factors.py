@@ -1,0 +1,108 @@
+"""How columns are distributed within a component: one factor of the posterior for all columns that name it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from decbayes.columns import Column
+from decbayes.families import Array
+from decbayes.models.likelihoods.columnwise import Columnwise
+from decbayes.models.likelihoods.discrete import Categories, Counted, YesOrNo
+from decbayes.models.likelihoods.emissions import Emissions, Part
+from decbayes.structure import Structure
+
+if TYPE_CHECKING:
+    from decbayes.models.tables.tabular import Tabular
+
+Members = Mapping[str, Any]
+"""The columns of one factor, with the attributes that it reads."""
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A likelihood for columns, with its prior.
+
+    `part` takes the model and the columns of the factor by name; it returns their likelihood and the prior that all
+    components share, (1, d). `settings` has the way back: the model's settings that the prior of a structure implies.
+    """
+
+    name: str
+    part: Callable[["Tabular", Members], tuple[Columnwise, Array]]
+    settings: Callable[[type["Tabular"], Structure], dict[str, float]] = lambda model, structure: {}
+
+
+def categories(model: "Tabular", columns: Members) -> tuple[Columnwise, Array]:
+    likelihood = Categories(tuple(len(column.entries) for column in columns.values()))
+    alpha = np.full((1, sum(likelihood.sizes)), float(model.category_prior))
+    return likelihood, likelihood.family.natural(alpha=alpha)
+
+
+def yes_or_no(model: "Tabular", columns: Members) -> tuple[Columnwise, Array]:
+    alpha = np.full((1, len(columns)), float(model.yes_no_prior))
+    return YesOrNo(), YesOrNo().family.natural(alpha=alpha, beta=alpha)
+
+
+def counts(model: "Tabular", columns: Members) -> tuple[Columnwise, Array]:
+    means = np.array([[column.mean for column in columns.values()]])
+    shape, rate = np.minimum(means, 1.0), 1.0 / np.maximum(means, 1.0)
+    return Counted(), Counted().family.natural(shape=model.count_prior * shape, rate=model.count_prior * rate)
+
+
+def real(model: "Tabular", columns: Members) -> tuple[Columnwise, Array]:
+    names = ("centre", "scale", "resolution")
+    units = {name: tuple(getattr(column, name) for column in columns.values()) for name in names}
+    likelihood = model.real_likelihood(model.constants(), **units)
+    weights = {"strength": float(model.prior_strength), "degrees": float(model.prior_degrees)}
+    return likelihood, likelihood.prior(len(columns), **weights, scale=float(model.prior_scale))
+
+
+def count_prior(model: type["Tabular"], structure: Structure) -> dict[str, float]:
+    parameters = structure.families["counts"].parameters(structure.prior["counts"][:1])
+    return {"count_prior": float(max(part[0, 0] for part in parameters.values()))}
+
+
+FACTORS = {
+    factor.name: factor
+    for factor in (
+        Factor(
+            "categorical", categories, lambda model, structure: {"category_prior": first(structure, "categorical") + 1}
+        ),
+        Factor("yes_no", yes_or_no, lambda model, structure: {"yes_no_prior": first(structure, "yes_no") + 1}),
+        Factor("counts", counts, count_prior),
+        Factor(
+            "real", real, lambda model, structure: model.real_likelihood(structure.model).settings(prior_of(structure))
+        ),
+    )
+}
+"""The factors that columns can name, in the order that they have in a posterior; others follow."""
+
+
+def prior_of(structure: Structure) -> Array:
+    return structure.prior["real"][:1]
+
+
+def first(structure: Structure, name: str) -> float:
+    return float(structure.prior[name][0, 0])
+
+
+def factor_of(column: Column) -> Factor:
+    return column.factor if isinstance(column.factor, Factor) else FACTORS[column.factor]
+
+
+def emissions(model: "Tabular") -> Emissions:
+    """One part for each factor that a column names."""
+    factors = {**FACTORS, **{factor.name: factor for factor in map(factor_of, model.columns.values())}}
+    parts = []
+    for factor in factors.values():
+        columns = {name: column for name, column in model.columns.items() if factor_of(column) == factor}
+        if columns:
+            places = tuple(place for place, name in enumerate(model.columns) if name in columns)
+            labels = [label for name, column in columns.items() for label in entry_labels(name, column)]
+            parts.append(Part(factor.name, *factor.part(model, columns), places, tuple(labels)))
+    return Emissions(tuple(parts))
+
+
+def entry_labels(name: str, column: Column) -> list[str]:
+    return [f"{name}={entry}" if entry else name for entry in column.entries]
