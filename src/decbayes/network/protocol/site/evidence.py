@@ -13,9 +13,9 @@ from decbayes.merging.reading.lineage import with_ids
 from decbayes.models.core.evaluation import hold_back
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import AgentId
-from decbayes.network.protocol.site.shard_ids import mark
 from decbayes.network.protocol.records.notes import Note, note_of
 from decbayes.network.protocol.records.record import Header
+from decbayes.network.protocol.site.shard_ids import mark
 from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:

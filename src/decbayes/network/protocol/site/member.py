@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.effects import Effect, Report, Saved
-from decbayes.network.protocol.site.evidence import Evidence, Learned, Look, correct, learn, noted, relearn
+from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import AgentId, Identity
-from decbayes.network.protocol.site.shard_ids import shard_id
 from decbayes.network.protocol.records.merges import Merged
 from decbayes.network.protocol.records.notes import same_note
 from decbayes.network.protocol.records.pool import Pool
+from decbayes.network.protocol.site.evidence import Evidence, Learned, Look, correct, learn, noted, relearn
 from decbayes.network.protocol.site.publisher import Publisher, Verify
+from decbayes.network.protocol.site.shard_ids import shard_id
 from decbayes.posterior import Posterior
 
 

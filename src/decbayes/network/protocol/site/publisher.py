@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from decbayes.errors import Refused
-from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.effects import Effect, Persist, Report
-from decbayes.network.protocol.site.evidence import Evidence, nothing, reconcile
+from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import AgentId, Identity
 from decbayes.network.protocol.records.notes import Note
 from decbayes.network.protocol.records.pool import Change, Pool, Proof
 from decbayes.network.protocol.records.record import HIGHEST_VERSION, NOTHING, Record, sign_record
 from decbayes.network.protocol.records.validation import Sealed, open_record
+from decbayes.network.protocol.site.evidence import Evidence, nothing, reconcile
 
 # The first version of each start lies up to this far above the highest one known.
 LEAP = 1 << 32

@@ -1,0 +1,69 @@
+"""Names of data: keyed digests of its content, which nobody can guess without the key."""
+
+import hashlib
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from decbayes.inputs.filed import FileMatrix
+from decbayes.models.core.points import as_numbers
+from decbayes.network.protocol.group.keys import keyed
+
+MARK_BYTES = 16
+
+
+def shard_id(data: Any, secret: bytes) -> str:
+    """A site's own name for data: the same data twice is the same shard, and nobody else can tell which data it is."""
+    return keyed(secret, b"shard" + content_digest(data)).hex()[:32]
+
+
+def mark(data: Any, secret: bytes) -> bytes:
+    """The group's name for data: members who hold the same data find out by it, others learn nothing from it."""
+    return keyed(secret, b"mark" + content_digest(data))[:MARK_BYTES]
+
+
+def content_digest(data: Any) -> bytes:
+    """SHA-256 of the observations, in an order that follows from what they are."""
+    digest = hashlib.sha256(str("sequences" if are_sequences(data) else np.shape(data)[1:]).encode())
+    for row in sorted(rows_of(data)):
+        digest.update(row)
+    return digest.digest()
+
+
+def rows_of(data: Any) -> Iterator[bytes]:
+    """Each observation's bytes; those of a matrix in files are read some rows at a time."""
+    if isinstance(data, FileMatrix):
+        return (row for part in data for row in sparse_rows(part))
+    if are_sequences(data):
+        return (sequence_digest(each) for each in data)
+    return sparse_rows(data) if issparse(data) else dense_rows(data)
+
+
+def are_sequences(data: Any) -> bool:
+    return isinstance(data, list) and all(np.ndim(each) == 2 for each in data)
+
+
+def sequence_digest(steps: Any) -> bytes:
+    """A sequence is one observation, of any length."""
+    return hashlib.sha256(str(np.shape(steps)).encode() + b"".join(dense_rows(steps))).digest()
+
+
+def dense_rows(data: Any) -> Iterator[bytes]:
+    # Adding zero turns −0.0 into 0.0: equal values, equal bytes.
+    values = as_numbers(data) + 0.0
+    return (row.tobytes() for row in values.reshape(len(values), -1)) if values.size else iter(())
+
+
+def sparse_rows(data: Any) -> Iterator[bytes]:
+    """Rows of a sparse matrix in one form, whatever integers, order of entries or stored zeros it came with."""
+    matrix = csr_array(data, copy=True)
+    matrix.data = as_numbers(matrix.data) + 0.0
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    indices, ends = matrix.indices.astype(np.int64), matrix.indptr
+    for first, last in pairwise(ends):
+        # A row's own digest has one length, so that rows cannot be cut apart in two ways.
+        yield hashlib.sha256(indices[first:last].tobytes() + matrix.data[first:last].tobytes()).digest()
