@@ -1,0 +1,110 @@
+"""The generator of mutants itself: what it makes are other programs, the same ones for the same seed."""
+
+import ast
+
+import pytest
+from equivalents import KNOWN, matches
+from generator import KINDS, SOURCE, changes, files, heading, mutants, sample
+
+EVERY_KIND = '''
+LIMIT = 20
+
+def f(values, weight, scale=0.5, *, names=()):
+    """A docstring with 1 + 1."""
+    total = weight * values.sum() + 1e-9
+    if weight < 0 or not names:
+        raise ValueError(f"{weight + 1} is below {0}")
+    names.append(g(values, weight, size=3))
+    total -= max(0.0, scale - 1)
+    return [value for value in values if value > total]
+'''
+
+
+def made_of(text):
+    tree = ast.parse(text)
+    original = ast.dump(tree)
+    for change in changes(tree):
+        change.make()
+        yield change, ast.unparse(tree)
+        change.undo()
+        assert ast.dump(tree) == original
+
+
+def test_each_kind_of_change_makes_another_program_that_compiles():
+    kinds = set()
+    for change, text in made_of(EVERY_KIND):
+        compile(text, "changed", "exec")
+        assert text != ast.unparse(ast.parse(EVERY_KIND))
+        kinds.add(change.kind)
+    assert kinds == set(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("total = weight * values.sum() + 1e-09", "total = weight / values.sum() + 1e-09"),
+        ("total = weight * values.sum() + 1e-09", "total = weight * values.sum() - 1e-09"),
+        ("total = weight * values.sum() + 1e-09", "total = weight * values.sum()"),
+        ("total = weight * values.sum() + 1e-09", "total = values.sum() + 1e-09"),
+        ("LIMIT = 20", "LIMIT = 10"),
+        ("LIMIT = 20", "LIMIT = 21"),
+        ("LIMIT = 20", "LIMIT = 40"),
+        ("if weight < 0 or not names:", "pass"),
+        ("if weight < 0 or not names:", "if weight <= 0 or not names:"),
+        ("if weight < 0 or not names:", "if weight < 0 or names:"),
+        ("if weight < 0 or not names:", "if not (weight < 0 or not names):"),
+        ("names.append(g(values, weight, size=3))", "pass"),
+        ("names.append(g(values, weight, size=3))", "names.append(g(weight, values, size=3))"),
+        ("names.append(g(values, weight, size=3))", "names.append(g(values, weight))"),
+        ("total -= max(0.0, scale - 1)", "total -= scale - 1"),
+        ("total -= max(0.0, scale - 1)", "total += max(0.0, scale - 1)"),
+        (
+            "return [value for value in values if value > total]",
+            "return [value for value in values if not value > total]",
+        ),
+        (
+            "def f(values, weight, scale=0.5, *, names=()):",
+            "def f(values, weight, scale=0.25, *, names=()):",
+        ),
+    ],
+)
+def test_slips_of_the_hand_are_among_them(old, new):
+    assert (old, new) in {change.texts() for change in changes(ast.parse(EVERY_KIND))}
+
+
+def test_messages_and_docstrings_are_left_alone():
+    for change, _ in made_of(EVERY_KIND):
+        assert "docstring" not in heading(change.statement)
+        assert not isinstance(change.statement, ast.Raise)
+
+
+@pytest.fixture(scope="module")
+def everything():
+    return {file: mutants(file) for file in files("families/d")}
+
+
+def test_mutants_of_our_files_compile_and_differ_from_the_source(everything):
+    for mutant in sample(everything, 10, seed=2):
+        tree = mutant.tree()
+        assert ast.dump(tree) != ast.dump(ast.parse(mutant.path.read_bytes()))
+        compile(tree, mutant.file, "exec")
+
+
+def test_no_two_mutants_of_a_file_have_the_same_name(everything):
+    for of_file in everything.values():
+        assert len({mutant.key for mutant in of_file}) == len(of_file)
+
+
+def test_a_sample_is_the_same_for_the_same_seed_and_has_some_of_each_file(everything):
+    one, same, other = (sample(everything, 100, seed=seed) for seed in (1, 1, 2))
+    assert one == same != other
+    assert {mutant.file for mutant in one} == {file for file, of_file in everything.items() if of_file}
+    assert len(set(one)) == len(one) >= 100
+
+
+def test_known_equivalents_are_still_in_the_source_and_have_reasons():
+    made = {file: mutants(file) for file in {entry["file"] for entry in KNOWN}}
+    for entry in KNOWN:
+        assert (SOURCE / entry["file"]).is_file()
+        assert len(entry["reason"]) > 20
+        assert any(matches(entry, mutant) for mutant in made[entry["file"]]), entry

@@ -1,0 +1,420 @@
+"""Mutants are tried in forks of a process that has collected all tests: a trial costs a fork and a few tests."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import importlib.abc
+import importlib.util
+import itertools
+import json
+import multiprocessing
+import os
+import resource
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType, ModuleType
+from typing import Any
+
+import pytest
+from generator import ROOT, SOURCE, Mutant
+from hypothesis import HealthCheck, Phase, settings
+
+DIED, TIMED_OUT, SURVIVED, UNREACHED = "died", "timed out", "survived", "unreached"
+LEAST_WAIT, WAIT = 20.0, 8.0  # a test may take so many seconds, or so many times as long as without the change
+STARTING = 90.0  # a fresh process may take so many seconds until its first test has ended
+MEMORY = 12 << 30
+OPTIONS = (
+    "-q",
+    "-p",
+    "no:xdist",
+    "-p",
+    "no:cacheprovider",
+    "-o",
+    "timeout=0",
+    "--no-header",
+    "--tb=native",
+    "--assert=plain",
+)
+PRELOADED = ["numpy", "scipy.stats", "scipy.optimize", "scipy.sparse", "numba", "pytest", "hypothesis", "msgspec"]
+
+
+@dataclass
+class Reach:
+    """Which tests pass which lines, and how long they take."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    lines: dict[str, dict[str, set[int]]] = field(default_factory=lambda: defaultdict(dict))
+    """By file: of a test the lines it passes."""
+    functions: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
+    """By file and outermost function: tests."""
+    imported: set[tuple[str, str]] = field(default_factory=set)
+    """Functions that are called by imports: a change must be there from the start."""
+
+    @classmethod
+    def read(cls, path: Path, tests: Container[str]) -> Reach:
+        """Of these tests, and of imports."""
+        reach, latest = cls(), {entry["test"]: entry for entry in entries(path)}
+        for entry in latest.values():
+            if not entry["passed"] or (entry["test"] and entry["test"] not in tests):
+                continue
+            reach.seconds[entry["test"]] = entry["seconds"]
+            for file, functions in entry["reach"].items():
+                for function, mask in functions.items():
+                    if not entry["test"]:
+                        reach.imported.add((file, function))
+                        continue
+                    reach.functions[file, function].add(entry["test"])
+                    places = (place for place, digit in enumerate(bin(int(mask, 16))[:1:-1]) if digit == "1")
+                    reach.lines[file].setdefault(entry["test"], set()).update(places)
+        return reach
+
+    def tests(self, mutant: Mutant, seconds: float) -> list[str]:
+        """Those that can notice a mutant, the quick ones first and no test twice before each has had its turn."""
+        by_file, function = self.lines.get(mutant.file, {}), self.functions.get((mutant.file, mutant.function), set())
+        at_line = {test for test, lines in by_file.items() if not lines.isdisjoint(mutant.lines)} & function
+        reaching = [at_line, function - at_line] if mutant.function else [set(by_file) or self._of_folder(mutant)]
+        chosen, spent = [], 0.0
+        for test in itertools.chain.from_iterable(map(self._in_turns, reaching)):
+            if not chosen or spent + self.seconds[test] <= seconds:
+                chosen.append(test)
+                spent += self.seconds[test]
+        return chosen
+
+    def _of_folder(self, mutant: Mutant) -> set[str]:
+        folder = mutant.file.rpartition("/")[0]
+        return {test for file, tests in self.lines.items() if file.rpartition("/")[0] == folder for test in tests}
+
+    def _in_turns(self, tests: Iterable[str]) -> list[str]:
+        turns: dict[str, list[str]] = defaultdict(list)
+        for test in sorted(tests, key=lambda test: (self.seconds[test], test)):
+            turns[test.split("[")[0]].append(test)
+        return [test for turn in itertools.zip_longest(*turns.values()) for test in turn if test is not None]
+
+    def must_be_fresh(self, mutant: Mutant) -> bool:
+        return not mutant.function or (mutant.file, mutant.function) in self.imported
+
+
+def entries(path: Path) -> list[dict[str, Any]]:
+    """Of a file with one entry per line."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def append(path: Path, entry: dict[str, Any]) -> None:
+    """In one write, since several processes append."""
+    with path.open("ab", buffering=0) as file:
+        file.write(json.dumps(entry).encode() + b"\n")
+
+
+def stamp(item: pytest.Item) -> str:
+    """Of the file in which a test stands."""
+    return hashlib.sha256(item.path.read_bytes()).hexdigest()[:16]
+
+
+class Tracer:
+    """Lines of our source that are passed, by file and outermost function."""
+
+    ENOUGH = 3000  # line events of one function in one test; what it passes later is taken from its other callers
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[CodeType, tuple[str, str] | None, frozenset[int]]] = {}
+        self.clear()
+
+    def clear(self) -> None:
+        self.seen: dict[tuple[str, str], set[int]] = defaultdict(set)
+        self._local: dict[int, Callable[..., Any] | None] = {}
+
+    def start(self) -> None:
+        import threading
+
+        threading.settrace(self)
+        sys.settrace(self)
+
+    def stop(self) -> None:
+        import threading
+
+        sys.settrace(None)
+        threading.settrace(None)  # type: ignore[arg-type]
+
+    def reach(self) -> dict[str, dict[str, str]]:
+        result: dict[str, dict[str, str]] = defaultdict(dict)
+        for (file, function), lines in self.seen.items():
+            result[file][function] = hex(sum(1 << line for line in lines))
+        return result
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> Any:
+        code = frame.f_code
+        if id(code) in self._local:
+            return self._local[id(code)]
+        if id(code) not in self._known:
+            self._known[id(code)] = (code, *self._place(code))
+        _, place, lines = self._known[id(code)]
+        self._local[id(code)] = None if place is None else self._watch(id(code), self.seen[place], lines)
+        return self._local[id(code)]
+
+    def _place(self, code: CodeType) -> tuple[tuple[str, str] | None, frozenset[int]]:
+        if not code.co_filename.startswith(str(SOURCE)):
+            return None, frozenset()
+        function = code.co_qualname.split(".<locals>")[0]
+        file = Path(code.co_filename).relative_to(SOURCE).as_posix()
+        return (file, "" if function == "<module>" else function), frozenset(n for *_, n in code.co_lines() if n)
+
+    def _watch(self, name: int, seen: set[int], lines: frozenset[int]) -> Callable[..., Any]:
+        events = 0
+
+        def watch(frame: FrameType, event: str, argument: object) -> Any:
+            nonlocal events
+            seen.add(frame.f_lineno)
+            events += 1
+            if events % 64 == 0 and (events > self.ENOUGH or lines <= seen):
+                self._local[name] = None
+                return None
+            return watch
+
+        return watch
+
+
+class Reporter:
+    """Says through a pipe how each test ended."""
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe = pipe
+
+    @pytest.hookimpl
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed or report.when == "teardown":
+            os.write(self._pipe, json.dumps([report.nodeid, report.failed]).encode() + b"\n")
+
+    @pytest.hookimpl
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            os.write(self._pipe, json.dumps([report.nodeid, True]).encode() + b"\n")
+
+
+def without_shrinking() -> None:
+    """A failure is enough: its smallest example is of no use, nor is the time that looking for it takes."""
+    settings.register_profile(
+        "mutants", phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck), deadline=None
+    )
+    settings.load_profile("mutants")  # on which that of conftest.py builds
+
+
+def run(session: pytest.Session, items: Sequence[pytest.Item]) -> None:
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+
+
+def forked(action: Callable[[], object]) -> int:
+    """A child that does this and ends, in a group and a temporary folder of its own, silent."""
+    child = os.fork()
+    if child:
+        with suppress(OSError):
+            os.setpgid(child, child)
+        return child
+    status = 1
+    try:
+        os.setpgid(0, 0)
+        silence = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silence, 1)
+        os.dup2(silence, 2)
+        action()
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def trace(session: pytest.Session, items: Sequence[pytest.Item], imports: Tracer, path: Path) -> None:
+    """Write of each test how long it takes and which lines it passes, one line a test, and first what imports pass."""
+    tracer, failed = Tracer(), False
+
+    class Watch:
+        @pytest.hookimpl
+        def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+            nonlocal failed
+            failed = failed or not report.passed
+
+    session.config.pluginmanager.register(Watch())
+    append(path, {"test": "", "passed": True, "seconds": 0.0, "stamp": "", "reach": imports.reach()})
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        tracer.clear()
+        failed, begun = False, time.monotonic()
+        tracer.start()
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        tracer.stop()
+        seconds = round(time.monotonic() - begun, 4)
+        entry = {"test": item.nodeid, "passed": not failed, "seconds": seconds, "stamp": stamp(item)}
+        append(path, entry | {"reach": tracer.reach()})
+
+
+def living() -> dict[str, list[FunctionType]]:
+    """Our functions that exist by now, by the file of their code."""
+    ours: dict[str, list[FunctionType]] = defaultdict(list)
+    for each in gc.get_objects():
+        if type(each) is FunctionType and each.__code__.co_filename.startswith(str(SOURCE)):
+            ours[each.__code__.co_filename].append(each)
+    return ours
+
+
+def swapped(mutant: Mutant, functions: Iterable[FunctionType]) -> int:
+    """Give the living functions the changed code; how many there were."""
+    codes = {
+        (code.co_qualname, code.co_firstlineno): code
+        for code in _codes(compile(mutant.tree(), str(mutant.path), "exec", dont_inherit=True))
+    }
+    changed = 0
+    for function in functions:
+        name = function.__code__.co_qualname
+        if name == mutant.function or name.startswith(mutant.function + ".<locals>"):
+            function.__code__ = codes[name, function.__code__.co_firstlineno]
+            changed += 1
+    return changed
+
+
+def _codes(code: CodeType) -> Iterable[CodeType]:
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            yield part
+            yield from _codes(part)
+
+
+class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports one module with its change, and leaves all others to Python."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        name = "decbayes." + mutant.file.removesuffix(".py").replace("/", ".")
+        self._name, self._mutant = name.removesuffix(".__init__"), mutant
+
+    def find_spec(self, name: str, path: object, target: object = None) -> Any:
+        if name != self._name:
+            return None
+        package = [str(self._mutant.path.parent)] if self._mutant.path.name == "__init__.py" else None
+        return importlib.util.spec_from_file_location(
+            name, self._mutant.path, loader=self, submodule_search_locations=package
+        )
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(compile(self._mutant.tree(), str(self._mutant.path), "exec", dont_inherit=True), module.__dict__)
+
+
+def fresh(mutant: Mutant, tests: Sequence[str], pipe: Any, folder: str) -> None:
+    """A trial in a process that has not imported anything of ours."""
+    os.setpgid(0, 0)
+    os.chdir(ROOT)
+    os.environ["PYTEST_DEBUG_TEMPROOT"] = folder
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    assert "decbayes" not in sys.modules
+    sys.path.insert(0, str(SOURCE.parent))
+    sys.meta_path.insert(0, Changed(mutant))
+    without_shrinking()
+    status = pytest.main([*OPTIONS, "-x", *tests], plugins=[Reporter(pipe.fileno())])
+    os.write(pipe.fileno(), json.dumps(["import", status not in (0, 1)]).encode() + b"\n")
+    os._exit(0)
+
+
+class Trials:
+    """Tries mutants one after the other in children of this process."""
+
+    def __init__(self, session: pytest.Session, reach: Reach, *, seconds: float) -> None:
+        self._session, self._reach, self._seconds = session, reach, seconds
+        self._items = {item.nodeid: item for item in session.items}
+        self._passing: dict[str, bool] = {}
+        self._functions = living()
+        gc.freeze()  # memory that no collection touches stays shared with the children
+        self._processes = multiprocessing.get_context("forkserver")
+        self._processes.set_forkserver_preload(PRELOADED)
+
+    def of(self, mutant: Mutant) -> tuple[str, str]:
+        """What became of a mutant, and the test that noticed it or how many did not."""
+        while True:
+            tests = [test for test in self._reach.tests(mutant, self._seconds) if self._passing.get(test, True)]
+            verdict, detail = self._of(mutant, tests)
+            if verdict in (SURVIVED, UNREACHED) or detail not in self._items or self._passes(detail):
+                return verdict, detail
+
+    def _passes(self, test: str) -> bool:
+        """Whether it does in a child with the source as it is: one that fails there, too, notices nothing."""
+        if test not in self._passing:
+            self._passing[test] = self._of(None, [test])[0] == SURVIVED
+        return self._passing[test]
+
+    def _of(self, mutant: Mutant | None, tests: Sequence[str]) -> tuple[str, str]:
+        if not tests:
+            return UNREACHED, "no test passes there"
+        folder = tempfile.mkdtemp(prefix="mutant-")
+        try:
+            if mutant and self._reach.must_be_fresh(mutant):
+                return self._fresh(mutant, tests, folder)
+            return self._forked(mutant, tests, folder) or self._fresh(mutant, tests, folder)  # type: ignore[arg-type]
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _forked(self, mutant: Mutant | None, tests: Sequence[str], folder: str) -> tuple[str, str] | None:
+        """None if the functions that live cannot be given the change."""
+        reading, writing = os.pipe()
+
+        def trial() -> None:
+            os.close(reading)
+            os.environ["PYTEST_DEBUG_TEMPROOT"] = folder
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+            try:
+                changed = swapped(mutant, self._functions[str(mutant.path)]) if mutant else 1
+            except (ValueError, KeyError):  # another number of free variables
+                changed = 0
+            os.write(writing, json.dumps(["changed", False] if changed else ["unchanged", True]).encode() + b"\n")
+            if changed:
+                self._session.config.pluginmanager.register(Reporter(writing))
+                run(self._session, [self._items[test] for test in tests])
+
+        child = forked(trial)
+        os.close(writing)
+        verdict = self._await(child, reading, tests, LEAST_WAIT)
+        with suppress(ChildProcessError):
+            os.waitpid(child, 0)
+        return None if verdict == (DIED, "unchanged") else verdict
+
+    def _fresh(self, mutant: Mutant, tests: Sequence[str], folder: str) -> tuple[str, str]:
+        reading, writing = self._processes.Pipe(duplex=False)
+        process = self._processes.Process(target=fresh, args=(mutant, tests, writing, folder))
+        process.start()
+        writing.close()
+        verdict = self._await(process.pid or 0, os.dup(reading.fileno()), tests, STARTING)
+        process.join()
+        reading.close()
+        return verdict
+
+    def _await(self, child: int, pipe: int, tests: Sequence[str], first: float) -> tuple[str, str]:
+        """Read how tests end until one fails, all have passed, or one takes too long."""
+        limits = {test: max(LEAST_WAIT, WAIT * self._reach.seconds[test]) for test in tests}
+        ended, rest, begun, limit = 0, b"", time.monotonic(), max(first, limits[tests[0]])
+        try:
+            while True:
+                ready, _, _ = select.select([pipe], [], [], max(0.0, begun + limit - time.monotonic()))
+                if not ready:
+                    return TIMED_OUT, tests[min(ended, len(tests) - 1)]
+                if not (part := os.read(pipe, 1 << 16)):
+                    # The child has ended: of itself after the last test, or killed by what the change did to it.
+                    return (SURVIVED, f"{ended} tests") if ended >= len(tests) else (DIED, f"crash in {tests[ended]}")
+                *lines, rest = (rest + part).split(b"\n")
+                for name, failed in map(json.loads, lines):
+                    if failed:
+                        return DIED, name
+                    ended += name in limits
+                begun, limit = time.monotonic(), limits[tests[min(ended, len(tests) - 1)]]
+        finally:
+            os.close(pipe)
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(child, signal.SIGKILL)
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(child, signal.SIGKILL)
