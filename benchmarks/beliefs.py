@@ -6,7 +6,7 @@
 another (mean field, calibrated, Gibbs sampling), and how far mean field's centres are from those of Gibbs sampling, in
 the sampler's deviations. "one by one" is mean field; "together" keeps all features of an observation in one table of
 2³ probabilities, which takes away what mean field assumes of them. Only sets where no feature is lost are counted.
-`sites`: how often `alignment.heterogeneity` finds components of like sites different at the 5 % level, by setting.
+`sites`: how often `db.merging.heterogeneity` finds components of like sites different at the 5 % level, by setting.
 It should be 5 %. Deviations are mean field's, and then those of `calibrate`. Topics are calibrated by refits, so that a
 fourth of the sets has to do for them. With --state a file keeps what is done, and the same command goes on from there.
 The last line is one JSON object.
@@ -153,7 +153,7 @@ def like_sites(task):
         wide = db.calibrate(model, shards, found.merged())
     except db.errors.DecbayesError:
         return None
-    (plain,), (each,) = found.heterogeneity().values(), found.heterogeneity(wide).values()
+    (plain,), (each,) = db.merging.heterogeneity(found).values(), db.merging.heterogeneity(found, wide).values()
     differ = [plain.differ(slot) for slot in range(len(plain.ratio))]
     return plain.probability.tolist(), plain.ratio.tolist(), differ, each.probability.tolist(), each.ratio.tolist()
 

@@ -35,7 +35,7 @@ PARTS = {
     "decbayes.models.topics.cuda.sites:climb_sites": "passes",
     "decbayes.models.topics.cuda.sites:kept_entries": "brought back",
     "decbayes.models.topics.lda:LatentDirichletAllocation.fit_many": "fit: other",
-    "decbayes.merging._merge:canonical_order": "merge: order",
+    "decbayes.merging.aligning:canonical_order": "merge: order",
     "decbayes.merging.grouping.grouping:start_labels": "start",
     "decbayes.merging.grouping.cuda.grouping:grown_labels": "start, there",
     "decbayes.merging.grouping.search:Search.moves": "moves",
@@ -44,7 +44,7 @@ PARTS = {
     "decbayes.merging.grouping.cuda.grouping:escape": "escapes, there",
     "decbayes.merging.grouping.grouping:Grouping._division": "division",
     "decbayes.merging.alignment:assigned_product": "sums",
-    "decbayes.merging._merge:solve_canonically": "solve: other",
+    "decbayes.merging.aligning:solve_canonically": "solve: other",
     "decbayes.models.core.model:Model.score": "score",
 }
 

@@ -3,8 +3,8 @@
     python benchmarks/match_reliability.py [--quick] [--part mixtures|topics] [--settings N] [--state FILE]
 
 Settings are drawn at random: numbers of components, sites and observations, how far components overlap, whether each
-site has them all or 60 % of them. Probabilities are those of `alignment.confidence`, with and without overlaps that the
-sites report, and beside them margins taken for log-odds. A match is right if more than half of the component's data
+site has them all or 60 % of them. Probabilities are those of `db.merging.confidence`, with and without overlaps that
+the sites report, and beside them margins taken for log-odds. A match is right if more than half of the component's data
 comes from the same true components as what the other sites have put into its slot, and no other slot has more in common
 with it by more than a tenth. Which cluster a point comes from is what the true parameters say of it; which topic a word
 comes from is known. Settings that `reliability` refuses are counted, and left out of the rest. Printed are the expected
@@ -128,11 +128,11 @@ def one_setting(kind, seed):
         return {"name": name, "refused": str(refused), "right": right[~np.isnan(right)].tolist()}
     reported = overlaps_of(model, found, shards)
     said = {
-        "margin and evidence": found.confidence(learned),
-        "with overlap": found.confidence(learned, reported),
+        "margin and evidence": db.merging.confidence(found, learned),
+        "with overlap": db.merging.confidence(found, learned, reported),
     }
     rows = {title: np.concatenate([own[coupled] for own in sure.probabilities]) for title, sure in said.items()}
-    rows["margin as log-odds"] = expit(np.concatenate([own[coupled] for own in found.margins()]))
+    rows["margin as log-odds"] = expit(np.concatenate([own[coupled] for own in db.merging.margins(found)]))
     kept = ~np.isnan(right) & ~np.isnan(rows["with overlap"])
     return {"name": name, "right": right[kept].tolist(), **{title: row[kept].tolist() for title, row in rows.items()}}
 

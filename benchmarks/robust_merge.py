@@ -29,8 +29,8 @@ from _attacks import KINDS, attacked
 from _kept import kept
 
 import decbayes as db
-from decbayes.merging import Matching
 from decbayes.posterior import Posterior
+from decbayes.solvers import Matching
 
 SITES = 20
 FAULTY = (0, 1, 4, 9)

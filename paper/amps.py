@@ -1,5 +1,5 @@
 """The merge that the paper describes: one component of each agent in each slot, found by matching (section 3.2)."""
 
-from decbayes.merging import Matching
+from decbayes.solvers import Matching
 
 MATCHED = Matching()

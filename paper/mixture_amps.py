@@ -6,8 +6,9 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, ClassVar
 
-from decbayes.merging import Swaps, merge, product, symmetrize
+from decbayes.merging import merge, product, symmetrize
 from decbayes.posterior import Posterior
+from decbayes.solvers import Swaps
 from paper.amps import MATCHED
 from paper.claims import Claim, Compared, beats, below, no_worse
 from paper.experiment import TrialByTrial

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import decbayes as db
+
 pytest.importorskip("matplotlib", reason="needs the plot extra")
 DOCS = Path(__file__).parents[1] / "docs"
 specification = importlib.util.spec_from_file_location("executed", DOCS / "executed.py")
@@ -28,7 +30,7 @@ def archives(names):
 
 def hospitals(names):
     assert [name for site, name in enumerate(names["posteriors"]) if names["influence"].flags(site)] == ["hill"]
-    assert not any(names["corrected"].influence().flags(site) for site in range(5))
+    assert not any(db.merging.influence(names["corrected"]).flags(site) for site in range(5))
     assert names["difference"] < 1e-9
     scores = names["scores"]
     assert scores["lake alone"] < scores["merged"] == pytest.approx(scores["all rows in one place"], abs=0.02)

@@ -8,7 +8,7 @@ import pytest
 
 import decbayes as db
 from decbayes.errors import InvalidData, StructureMismatch
-from decbayes.merging.reading.margins import CLOSE
+from decbayes.merging.reading import CLOSE
 from decbayes.plot.style import AMPS, BATCH, COLOURS, NAIVE, SHADES, SITES
 
 pytest.importorskip("matplotlib", reason="needs the plot extra")
@@ -37,7 +37,7 @@ def test_an_alignment_shows_each_component_in_its_slot_and_the_margins_as_colour
     for agent, permutation in enumerate(found.permutations):
         assert [cells[agent, slot] for slot in range(3)] == [str(component) for component in permutation[coupled]]
     colours = axes.images[0].get_array()
-    in_slots = [m[coupled][p[coupled]] for m, p in zip(found.margins(), found.permutations, strict=True)]
+    in_slots = [m[coupled][p[coupled]] for m, p in zip(db.merging.margins(found), found.permutations, strict=True)]
     np.testing.assert_allclose(colours, in_slots)
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b", "c", "d"]
     assert drawn(axes, tmp_path) > 1000
@@ -48,7 +48,7 @@ def test_padding_is_left_blank(sites):
     found = db.align(sites, components=5, solver=db.solvers.Matching())
     axes = db.plot.alignment(found)
     blank = np.array([text.get_text() == "" for text in axes.texts]).reshape(4, 5)
-    np.testing.assert_array_equal(blank, ~found.filled(coupled))
+    np.testing.assert_array_equal(blank, db.merging.support(found, coupled) == 0)
     np.testing.assert_array_equal(blank, [permutation[coupled] < 0 for permutation in found.permutations])
     np.testing.assert_array_equal(np.ma.getmaskarray(axes.images[0].get_array()), blank)
 
@@ -296,8 +296,8 @@ def test_close_calls_are_framed(sites, rng):
     between = db.model_for(STRUCTURE).fit(np.array([[4.0, 0.0]]), rng=rng).posterior
     for given, count, framed in ((sites, 2, 0), (sites, 4, 0), ([*sites[:-1], between], 3, 1)):
         found = db.align(given, components=count)
-        seen = found.seen(coupled)
-        margins = [own[coupled][there] for own, there in zip(found.margins(), seen, strict=True)]
+        seen = db.merging.reading.seen(found, coupled)
+        margins = [own[coupled][there] for own, there in zip(db.merging.margins(found), seen, strict=True)]
         assert sum(int((own < CLOSE).sum()) for own in margins) == framed
         assert len(db.plot.alignment(found).patches) == framed
 

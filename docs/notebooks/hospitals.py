@@ -66,7 +66,7 @@ found
 # A merge goes through whatever the sites say. Who disagrees with all others, and in what?
 
 # %%
-influence = found.influence()
+influence = db.merging.influence(found)
 for site, name in enumerate(posteriors):
     print(f"{name:7}{influence.share[site]:5.0%} of all evidence   {'; '.join(influence.flags(site))}")
 
@@ -89,7 +89,7 @@ print("north:", mean_weights("north"), " hill:", mean_weights("hill"))
 tables["hill"]["weight"] /= 2.2046
 posteriors["hill"] = model.fit(tables["hill"], rng=rng).posterior
 corrected = db.align(posteriors.values())
-print([name for site, name in enumerate(posteriors) if corrected.influence().flags(site)])
+print([name for site, name in enumerate(posteriors) if db.merging.influence(corrected).flags(site)])
 
 # %% [markdown]
 # ## The kinds of patients

@@ -11,7 +11,7 @@ from decbayes.calibration import learning
 from decbayes.calibration.learning import distance, rising_curve
 from decbayes.calibration.matches import Matches, judged, overlaps_of
 from decbayes.errors import NotCalibrated, StructureMismatch
-from decbayes.merging.reading.confidence import Curve, Reliability
+from decbayes.merging.reading import Curve, Reliability
 
 KNOWN = Reliability(Curve(-1.0, (1.0, 0.2, 0.3)), Curve(-1.0, (1.0, 0.2, 0.3, 0.5)), 400, 0.8, 0.25)
 MODEL = db.GaussianMixture(3, dimension=1, variance=1.0, prior_variance=25.0, ascent=db.Ascent(restarts=1))
@@ -81,8 +81,12 @@ def test_confidence_rises_with_margin_evidence_and_overlap():
 def test_confidence_is_that_of_each_match_and_none_of_what_is_alone(fitted, rng):
     found, _, _ = fitted
     (coupled,) = found.structure.symmetry
-    sure = found.confidence(KNOWN)
-    margins, evidence, losses = found.margins(), found.evidence(coupled), found.losses()
+    sure = db.merging.confidence(found, KNOWN)
+    margins, evidence, losses = (
+        db.merging.margins(found),
+        db.merging.observations(found, coupled),
+        db.merging.losses(found),
+    )
     for site in range(3):
         expected = KNOWN.probabilities(
             margins[site][coupled], evidence[site], losses[site][coupled], np.full(3, np.nan)
@@ -94,22 +98,22 @@ def test_confidence_is_that_of_each_match_and_none_of_what_is_alone(fitted, rng)
     np.testing.assert_allclose(sure.nowhere()[0][coupled], 0.25 * (1.0 - sure.probabilities[0][coupled]))
     far = MODEL.fit(rng.normal(size=(40, 1)) + 30.0, rng=rng).posterior
     wide = db.align([*found.posteriors, far], components=4)
-    alone = np.isnan(wide.confidence(KNOWN).probabilities[3][coupled])
-    assert alone[wide.seen(coupled)[3]].all()
+    alone = np.isnan(db.merging.confidence(wide, KNOWN).probabilities[3][coupled])
+    assert alone[db.merging.reading.seen(wide, coupled)[3]].all()
 
 
 def test_overlaps_that_make_no_sense_are_refused(fitted):
     found, _, _ = fitted
     with pytest.raises(StructureMismatch, match="3 posteriors and overlaps of 2"):
-        found.confidence(KNOWN, [None, None])
+        db.merging.confidence(found, KNOWN, [None, None])
     with pytest.raises(StructureMismatch, match="posterior 1 must be 3 shares"):
-        found.confidence(KNOWN, [None, [0.1, 0.2, 1.7], None])
+        db.merging.confidence(found, KNOWN, [None, [0.1, 0.2, 1.7], None])
     with pytest.raises(StructureMismatch, match="posterior 0 must be 3 shares"):
-        found.confidence(KNOWN, [[0.1, 0.2], None, None])
-    told = found.confidence(KNOWN, [[0.1, 0.9, 0.5], None, None])
+        db.merging.confidence(found, KNOWN, [[0.1, 0.2], None, None])
+    told = db.merging.confidence(found, KNOWN, [[0.1, 0.9, 0.5], None, None])
     assert told.self_reported
     with pytest.raises(TypeError, match="reliability"):
-        found.confidence(0.9)
+        db.merging.confidence(found, 0.9)
 
 
 def test_a_match_is_right_where_the_others_in_its_slot_come_from_the_same():
@@ -206,7 +210,7 @@ def test_probabilities_come_true_where_margins_are_far_too_sure(rng):
         shards, drawn = few_documents(rng)
         found = db.align([model.fit(shard, rng=rng).posterior for shard in shards])
         (coupled,) = found.structure.symmetry
-        sure = found.confidence(db.checking.reliability(found, model=model, matches=100, length=25))
+        sure = db.merging.confidence(found, db.checking.reliability(found, model=model, matches=100, length=25))
         truths = [words_by_topic(model, *each) for each in zip(found.posteriors, shards, drawn, strict=True)]
         known = Matches.of(found, coupled, [np.zeros(12)] * 8, truths)
         values = np.concatenate([each[coupled] for each in sure.probabilities])

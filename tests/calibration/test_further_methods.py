@@ -89,7 +89,7 @@ def test_like_sites_seem_to_differ_by_mean_field_and_not_once_calibrated():
         merged = alignment.merged()
         wide = calibrated(merged, [db.checking.Information.of(model, shard, merged) for shard in shards])
         for name, each in (("mean field", None), ("calibrated", wide)):
-            (differences,) = alignment.heterogeneity(each).values()
+            (differences,) = db.merging.heterogeneity(alignment, each).values()
             found[name] += [*differences.probability]
     below = {name: np.mean(np.array(each) < 0.05) for name, each in found.items()}
     # 5 % of 32, whose standard error is 4 points.
@@ -101,7 +101,7 @@ def test_sites_are_compared_by_their_own_merge_only(rng):
     model = db.GaussianMixture(2, variance=0.25, prior_variance=4.0)
     posteriors = [model.fit(rng.normal(size=(30, 1)), rng=rng).posterior for _ in range(3)]
     with pytest.raises(StructureMismatch, match="not the merge of these"):
-        db.align(posteriors).heterogeneity(posteriors[0])
+        db.merging.heterogeneity(db.align(posteriors), posteriors[0])
 
 
 def test_a_jackknife_of_equal_sites_is_the_spread_of_their_means(rng):
@@ -118,7 +118,7 @@ def test_sites_too_small_to_fit_alone_are_found_out(rng):
     points = rng.normal(np.array([-0.7, 0.7])[rng.integers(2, size=(200, 1))], 0.5)
     for sites, thin in ((2, False), (25, True), (1, False)):
         found = db.align([model.fit(part, rng=rng).posterior for part in np.array_split(points, sites)])
-        assert (found.thin(*found.structure.symmetry) is not None) == thin
+        assert (db.merging.thin(found, *found.structure.symmetry) is not None) == thin
 
 
 def test_a_jackknife_of_few_or_tiny_sites_is_refused(rng):

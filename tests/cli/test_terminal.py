@@ -49,7 +49,8 @@ def test_the_explanation_of_many_sites_fits_the_terminal(run, tmp_path, rng, mon
     assert all(name in shown for name in names)
     found = db.align([db.load(tmp_path / f"{name}.posterior") for name in names])
     matches = re.findall(r"([\d+]+) \([\d.,]+\)", shown)
-    assert len("".join(matches).replace("+", "")) == sum(map(np.sum, found.seen(found.structure.symmetry[0])))
+    seen = db.merging.reading.seen(found, found.structure.symmetry[0])
+    assert len("".join(matches).replace("+", "")) == sum(map(np.sum, seen))
 
 
 def test_a_posterior_that_is_given_twice_is_pointed_out(run, tmp_path):

@@ -51,7 +51,7 @@ def test_margins_are_what_the_best_other_slot_loses(rng):
     found = db.align(posteriors, components=3, solver=db.solvers.Grouping(passes=0))
     labels = np.concatenate([slots[COUPLED] for slots in found.assignments])
     value = information(posteriors, labels, 3)
-    margins = np.concatenate([margin[COUPLED] for margin in found.margins()])
+    margins = np.concatenate([margin[COUPLED] for margin in db.merging.margins(found)])
     for component, margin in enumerate(margins):
         elsewhere = [np.where(np.arange(len(labels)) == component, slot, labels) for slot in range(3)]
         others = [information(posteriors, other, 3) for other in elsewhere if other[component] != labels[component]]

@@ -20,7 +20,9 @@ def sites(rng, between, count=10, size=40):
 
 
 def found_of(points, rng):
-    (found,) = db.align([MODEL.fit(part[:, None], rng=rng).posterior for part in points]).heterogeneity().values()
+    (found,) = db.merging.heterogeneity(
+        db.align([MODEL.fit(part[:, None], rng=rng).posterior for part in points])
+    ).values()
     return found
 
 
@@ -52,7 +54,7 @@ def test_a_slot_of_one_site_says_nothing(rng):
     left, right = (
         MODEL.fit(np.full((20, 1), place) + rng.normal(size=(20, 1)), rng=rng).posterior for place in (-90, 90)
     )
-    (found,) = db.align([left, right], components=4).heterogeneity().values()
+    (found,) = db.merging.heterogeneity(db.align([left, right], components=4)).values()
     assert np.isnan(found.ratio).all()
     assert np.isnan(found.probability).all()
 
@@ -64,11 +66,11 @@ def test_topics_of_like_sites_differ_by_little_more_than_chance_and_those_of_unl
     def site(themes):
         return model.fit(rng.multinomial(30, rng.dirichlet([0.1, 0.1], size=80) @ themes), rng=rng).posterior
 
-    (alike,) = db.align([site(themes) for _ in range(4)]).heterogeneity().values()
+    (alike,) = db.merging.heterogeneity(db.align([site(themes) for _ in range(4)])).values()
     tilted = np.kron(np.eye(2), [0.55, 0.25, 0.15, 0.05])
-    (unlike,) = (
-        db.align([*(site(themes) for _ in range(2)), *(site(tilted) for _ in range(2))]).heterogeneity().values()
-    )
+    (unlike,) = db.merging.heterogeneity(
+        db.align([*(site(themes) for _ in range(2)), *(site(tilted) for _ in range(2))])
+    ).values()
     assert (alike.ratio < 1.8).all()
     assert (unlike.ratio > 3.0).all()
     assert (unlike.probability < 1e-6).all()
@@ -88,7 +90,7 @@ def regressions(rng, between, *, slopes=0.0, count=8, size=30):
 
 def test_coefficients_are_compared_as_a_meta_analysis_of_several_does(rng):
     model, rows = regressions(rng, 0.5)
-    (found,) = db.align([model.fit(part).posterior for part in rows]).heterogeneity().values()
+    (found,) = db.merging.heterogeneity(db.align([model.fit(part).posterior for part in rows])).values()
     designs = [np.column_stack([np.ones(len(part)), part[:, :2]]) for part in rows]
     own = [np.linalg.lstsq(design, part[:, 2])[0] for design, part in zip(designs, rows, strict=True)]
     weights = [design.T @ design for design in designs]
@@ -101,7 +103,7 @@ def test_coefficients_are_compared_as_a_meta_analysis_of_several_does(rng):
 @pytest.mark.parametrize(("between", "slopes", "terms"), [(0.0, 0.0, ()), (1.0, 0.0, (0,)), (1.5, 0.8, (0, 1))])
 def test_only_the_terms_that_differ_are_named(between, slopes, terms, rng):
     model, rows = regressions(rng, between, slopes=slopes, size=60)
-    (found,) = db.align([model.fit(part).posterior for part in rows]).heterogeneity().values()
+    (found,) = db.merging.heterogeneity(db.align([model.fit(part).posterior for part in rows])).values()
     assert sorted(found.terms) == list(terms)
     if terms == (0,):
         assert found.between["coefficients"]["mean"][0, 0] == pytest.approx(1.0, rel=0.6)
@@ -113,7 +115,7 @@ def test_coefficients_that_vary_differ_by_chance(rng):
     varying = db.LinearRegression("y", columns=model.columns, varying=("intercept",))
     posteriors = [varying.fit(part).posterior for part in rows]
     refined = db.refine(varying, rows, posteriors, rounds=5, rng=rng)
-    (found,) = db.align(refined.posteriors).heterogeneity().values()
+    (found,) = db.merging.heterogeneity(db.align(refined.posteriors)).values()
     assert found.terms == ()
     assert found.ratio[0] < 1.5
 
@@ -133,12 +135,12 @@ def outcomes(kind, rows, between, rng, count=8):
 @pytest.mark.parametrize("kind", [db.LogisticRegression, db.PoissonRegression])
 def test_tiny_sites_of_yes_and_no_or_counts_are_not_said_to_differ(kind, rows, rng):
     """A site that has seen one outcome only is far off, and says with how little weight, but not as a Gaussian."""
-    found = [next(iter(db.align(outcomes(kind, rows, 0.0, rng)).heterogeneity().values())) for _ in range(5)]
+    found = [next(iter(db.merging.heterogeneity(db.align(outcomes(kind, rows, 0.0, rng))).values())) for _ in range(5)]
     assert np.mean([each.probability[0] < 0.05 for each in found]) <= 0.2
     assert not any(each.terms for each in found)
 
 
 @pytest.mark.parametrize("kind", [db.LogisticRegression, db.PoissonRegression])
 def test_intercepts_of_yes_and_no_or_counts_that_differ_are_named(kind, rng):
-    (found,) = db.align(outcomes(kind, 60, 1.0, rng)).heterogeneity().values()
+    (found,) = db.merging.heterogeneity(db.align(outcomes(kind, 60, 1.0, rng))).values()
     assert found.terms == (0,)

@@ -41,7 +41,7 @@ def means(posterior):
 
 def test_the_log_bayes_factor_is_that_of_the_data_themselves(rng):
     shards = [rng.normal(mean, 1.4, size=5) for mean in (0.0, 0.2, 6.0)]
-    influence = db.align([MEAN.fit(shard[:, None]).posterior for shard in shards]).influence()
+    influence = db.merging.influence(db.align([MEAN.fit(shard[:, None]).posterior for shard in shards]))
     for site, own in enumerate(shards):
         rest = np.concatenate([shard for other, shard in enumerate(shards) if other != site])
         expected = log_evidence(np.concatenate([own, rest])) - log_evidence(own) - log_evidence(rest)
@@ -52,14 +52,14 @@ def test_the_log_bayes_factor_is_that_of_the_data_themselves(rng):
 
 
 def test_a_displaced_site_is_flagged_and_honest_ones_are_not(rng):
-    influence = db.align(sites(rng, faulty=1, move=4.0)).influence()
+    influence = db.merging.influence(db.align(sites(rng, faulty=1, move=4.0)))
     assert [bool(influence.flags(site)) for site in range(12)] == [True] + 11 * [False]
     assert "disagrees" in influence.flags(0)[0]
 
 
 def test_a_site_with_most_of_the_evidence_is_flagged(rng):
     posteriors = [*sites(rng, 5), *sites(rng, 1, points=900)]
-    influence = db.align(posteriors).influence()
+    influence = db.merging.influence(db.align(posteriors))
     np.testing.assert_allclose(influence.share[5], 900 / 1200, rtol=1e-6)
     assert "75%" in influence.flags(5)[0]
     assert not any(influence.flags(site) for site in range(5))
@@ -128,7 +128,7 @@ def test_what_more_sites_know_wins_however_little_of_their_data_it_is(rng):
 def test_a_cluster_that_one_site_has_found_in_two_parts_counts_in_full(rng):
     wide = CENTRES[[0]] + rng.normal(size=(300, 2)) * [1.5, 1.0]
     posteriors = [*sites(rng, 5), MIXTURE.fit(wide, rng=rng).posterior]
-    parts = db.align(posteriors).fillings(MIXTURE.structure.symmetry[0])[5]
+    parts = db.merging.fillings(db.align(posteriors), MIXTURE.structure.symmetry[0])[5]
     merged = robust_merge(posteriors, Robust(cap=100.0))
     slot = int(np.argmin(np.abs(merged.posterior.mean("components") - CENTRES[0]).sum(axis=1)))
     assert max(map(len, parts)) > 1

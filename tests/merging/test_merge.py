@@ -212,7 +212,7 @@ class TestMargins:
         posteriors = [draw(structure, rng) for _ in range(3)]
         alignment = db.align(posteriors, solver=db.solvers.Exhaustive())
         (coupled,) = structure.symmetry
-        for agent, margins in enumerate(alignment.margins()):
+        for agent, margins in enumerate(db.merging.margins(alignment)):
             for slot, component in enumerate(alignment.permutations[agent][coupled]):
                 expected = loss_elsewhere(alignment, agent, slot, [slot])
                 assert margins[coupled][component] == pytest.approx(expected, abs=1e-9)
@@ -225,7 +225,7 @@ class TestMargins:
         posteriors = [db.Posterior(topics(4, 3), {"topics": np.array(rows)}) for rows in sites]
         alignment = db.align(posteriors, solver=db.solvers.Exhaustive())
         (coupled,) = alignment.posteriors[0].structure.symmetry
-        filled, margins = alignment.filled(coupled), alignment.margins()
+        filled, margins = db.merging.support(alignment, coupled) > 0, db.merging.margins(alignment)
         for agent, relabelling in enumerate(alignment.permutations):
             np.testing.assert_array_equal(filled[agent], np.any(sites[agent], axis=1)[relabelling[coupled]])
         assert sorted(filled.sum(axis=0)) == [0, 1, 1, 3], "two topics are alone"
@@ -242,7 +242,7 @@ class TestMargins:
         (coupled,) = uneven.symmetry
         expected = [loss_elsewhere(alignment, 0, slot, [slot]) for slot in range(3)]
         np.testing.assert_allclose(
-            alignment.margins()[0][coupled][alignment.permutations[0][coupled]], expected, atol=1e-9
+            db.merging.margins(alignment)[0][coupled][alignment.permutations[0][coupled]], expected, atol=1e-9
         )
 
     def test_an_assignment_that_is_not_optimal_has_negative_margins(self, rng):
@@ -255,18 +255,18 @@ class TestMargins:
             tuple(wrong), (db.merging.objective(posteriors, wrong),), tuple(posteriors), (0, 1), structure
         )
         gap = best.objective[-1] - worse.objective[-1]
-        np.testing.assert_allclose(worse.margins()[1][coupled], -gap, rtol=1e-9)
+        np.testing.assert_allclose(db.merging.margins(worse)[1][coupled], -gap, rtol=1e-9)
 
     def test_a_single_component_has_no_alternative(self, rng):
         posteriors = [draw(mixture(1), rng) for _ in range(2)]
-        (margin,) = db.align(posteriors).margins()[0].values()
+        (margin,) = db.merging.margins(db.align(posteriors))[0].values()
         assert margin.tolist() == [np.inf]
 
     def test_twins_are_matched_by_a_hair(self):
         structure = topics(3, 6)
         twins = np.array([[9.0, 1, 0, 0, 0, 0], [9.0, 1, 0, 0, 0, 0], [0, 0, 0, 0, 5, 5]])
         alignment = db.align([db.Posterior(structure, {"topics": twins})] * 2)
-        (margin,) = alignment.margins()[0].values()
+        (margin,) = db.merging.margins(alignment)[0].values()
         np.testing.assert_allclose(margin[:2], 0.0, atol=1e-9)
         assert margin[2] > 5
 

@@ -77,7 +77,7 @@ def test_alignments_are_the_best_of_all_relabellings(states, count, alike, rng):
         best, found = best_of_all(posteriors), db.align(posteriors)
         assert found.objective[-1] == pytest.approx(found.merged().log_partition(), rel=1e-10)
         assert (np.diff(found.objective) >= 0).all()
-        assert found.objective[-1] <= best + 1e-9 * abs(best) <= found.bound() + 2e-9 * abs(best)
+        assert found.objective[-1] <= best + 1e-9 * abs(best) <= db.merging.upper_bound(found) + 2e-9 * abs(best)
         assert found.optimality == ("global" if count == 2 else "site")
         reached.append(found.objective[-1] >= best - 1e-9 * abs(best))
     assert np.mean(reached) >= 0.9
@@ -101,11 +101,11 @@ def test_no_alignment_of_chains_exceeds_the_bound_and_copies_reach_it(sticky, rn
         ]
         found = db.align(posteriors)
         assert found.objective[-1] <= max(values) + 1e-9 * abs(max(values))
-        assert max(values) <= found.bound() + 1e-9 * abs(max(values)) < np.inf
+        assert max(values) <= db.merging.upper_bound(found) + 1e-9 * abs(max(values)) < np.inf
     alike = db.align([posteriors[0]] * 3)
-    assert alike.bound() >= alike.objective[-1] - 1e-9
+    assert db.merging.upper_bound(alike) >= alike.objective[-1] - 1e-9
     if sticky:
-        assert alike.bound() == pytest.approx(alike.objective[-1], rel=1e-10)
+        assert db.merging.upper_bound(alike) == pytest.approx(alike.objective[-1], rel=1e-10)
 
 
 def relabelled(posterior, order):
@@ -200,7 +200,9 @@ def test_other_solvers_leave_transitions_out_and_say_what_the_merge_is_worth(rng
     for solver in (db.solvers.Matching(), db.solvers.Swaps(), db.solvers.Grouping()):
         found = db.align(posteriors, solver=solver)
         assert found.objective[-1] == pytest.approx(found.merged().log_partition(), rel=1e-10)
-    assert all(np.isfinite(each[db.extending.CoupledSet(FACTORS)]).all() for each in db.align(posteriors).margins())
+    assert all(
+        np.isfinite(each[db.extending.CoupledSet(FACTORS)]).all() for each in db.merging.margins(db.align(posteriors))
+    )
 
 
 @pytest.mark.parametrize("states", [4, 7])
@@ -219,7 +221,7 @@ def test_margins_are_what_j_loses_by_the_next_best_relabelling_of_one_site(state
             sums = [a + b for a, b in zip(sums, (emission[order], start[order], moves[order][:, order]), strict=True)]
         return log_normaliser(*sums)
 
-    for site, margins in enumerate(found.margins()):
+    for site, margins in enumerate(db.merging.margins(found)):
         others = [np.array(order) for order in permutations(range(states))] if states == 4 else swapped(placed[site])
         reached = [(other, objective(site, other)) for other in others]
         best = [max(value for other, value in reached if other[k] != placed[site][k]) for k in range(states)]
@@ -228,7 +230,7 @@ def test_margins_are_what_j_loses_by_the_next_best_relabelling_of_one_site(state
 
 
 def test_a_site_alone_has_no_other_slot_for_its_states(rng):
-    (margins,) = db.align(sites(3, 1, rng)).margins()
+    (margins,) = db.merging.margins(db.align(sites(3, 1, rng)))
     assert np.isposinf(margins[db.extending.CoupledSet(FACTORS)]).all()
 
 

@@ -9,7 +9,7 @@ from scipy.special import xlogy
 from structures import mixture, topics
 
 import decbayes as db
-from decbayes.merging._merge import solve_canonically
+from decbayes.merging.aligning import solve_canonically
 from decbayes.merging.base import division
 from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.components import Components, bases, chunks, prior_components

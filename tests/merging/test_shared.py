@@ -6,7 +6,7 @@ from scipy.special import xlogy
 from structures import topics
 
 import decbayes as db
-from decbayes.merging.reading.shared import Shared, near_duplicates
+from decbayes.merging.grouping.shared import Shared, near_duplicates
 
 SHARED, LEFT, RIGHT = np.array([[30.0, 20, 0, 0, 0, 0], [0, 0, 40.0, 10, 0, 0], [0, 0, 0, 0, 15.0, 25]])
 
@@ -53,11 +53,11 @@ def test_an_alignment_says_which_slots_hold_unlike_things_and_what_to_do(rng):
     rows = [rng.poisson(4.0 * (SHARED if site % 2 else RIGHT)).astype(float) for site in range(12)]
     sites = [db.Posterior(topics(1, 6), {"topics": row[None]}) for row in rows]
     one, two = (db.align(sites, components=number) for number in (1, 2))
-    (said,) = one.remarks()
+    (said,) = db.merging.remarks(one)
     assert said.startswith("1 of 1 slots hold components that differ (0). More components than 1 would")
     assert str(one) == f"12 posteriors in 1 slots, J = {one.objective[-1]:,.1f}\n{said}"
     assert "components that differ" in one._repr_html_()
-    assert two.remarks() == ()
+    assert db.merging.remarks(two) == ()
     assert str(two) == f"12 posteriors in 2 slots, J = {two.objective[-1]:,.1f}"
     assert Shared(np.ones((1, 3)), np.zeros((1, 3)), ((0, 2),), ()).remarks() == (
         "Nearly the same: slots 0 and 2. Fewer components would merge them.",
@@ -114,7 +114,7 @@ def test_evidence_of_features_is_how_many_observations_have_them(variance, rng):
     (coupled,) = model.structure.symmetry
     placed = [own[order[coupled]] for own, order in zip(used, alignment.permutations, strict=True)]
     np.testing.assert_allclose(found.evidence, placed)
-    np.testing.assert_allclose(alignment.influence().evidence, placed)
+    np.testing.assert_allclose(db.merging.influence(alignment).evidence, placed)
 
 
 def test_a_yes_or_no_of_several_questions_stands_for_all_who_were_asked():

@@ -8,7 +8,7 @@ from scipy.sparse import csr_matrix
 
 import decbayes as db
 from decbayes.columns import Categorical, Gaussian, Poisson, YesNo
-from decbayes.merging.reading.margins import CLOSE
+from decbayes.merging.reading import CLOSE
 from decbayes.page.describing import LEAST, described
 from decbayes.page.drawing import drawings
 
@@ -102,7 +102,7 @@ def test_a_component_that_one_site_has_and_a_close_call_are_told(rng):
     coupled = alignment.structure.symmetry[0]
     for each in shown.posterior["components"]:
         for cell in each["cells"]:
-            margins = alignment.margins()[cell["site"]][coupled][cell["components"]]
+            margins = db.merging.margins(alignment)[cell["site"]][coupled][cell["components"]]
             assert cell["match"] == pytest.approx(min(margins), rel=1e-3)
             assert cell["close"] == (min(margins) < CLOSE)
 

@@ -11,7 +11,7 @@ from groups import gaussian_charter, identities
 import decbayes as db
 from decbayes.cli.commands.network.agent import scorer
 from decbayes.errors import DecbayesError, NotCalibrated
-from decbayes.merging.reading.confidence import Curve, Reliability
+from decbayes.merging.reading import Curve, Reliability
 from decbayes.models.core.evaluation import hold_back
 from decbayes.network import Agent, Charter, Limits, Rules, persist_first
 from decbayes.network.protocol.records.merges import Merged

@@ -26,7 +26,7 @@ def test_an_alignment_shows_which_component_went_where(sites):
     found = db.align(sites[2])
     (coupled,) = found.structure.symmetry
     cells = re.findall(r"text-align:center[^>]*>(\d)<", found._repr_html_())
-    assert cells == [str(cell[0]) for row in found.fillings(coupled) for cell in row]
+    assert cells == [str(cell[0]) for row in db.merging.fillings(found, coupled) for cell in row]
 
 
 def test_a_tree_shows_what_is_lost(sites):

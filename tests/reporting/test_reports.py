@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import decbayes as db
-from decbayes.merging.reading.confidence import Curve, Reliability
-from decbayes.merging.reading.influence import DISAGREES
+from decbayes.merging.reading import DISAGREES, Curve, Reliability
 from decbayes.reporting.markup import Markup, coordinate, image, joined, tag
 from decbayes.reporting.reports import page
 
@@ -139,7 +138,7 @@ def test_the_matrix_says_which_component_went_where(orchards):
     text = page(found, names=NAMES)
     rows = re.search(r'class="matrix">.*?<tbody>(.*?)</tbody>', text)[1].split("</tr>")[:-1]
     shown = [re.findall(r"<td[^>]*>(\d*)", row) for row in rows]
-    assert shown == [[str(cell[0]) for cell in row] for row in found.fillings(coupled)]
+    assert shown == [[str(cell[0]) for cell in row] for row in db.merging.fillings(found, coupled)]
     assert [re.search(r'scope="row">(.*?)<', row)[1] for row in rows] == NAMES
 
 
@@ -158,14 +157,14 @@ def test_matches_have_the_probabilities_that_were_learned(orchards):
 
 def test_a_site_that_disagrees_is_named_with_what_it_says(wards):
     found = db.align(wards, solver=db.solvers.Matching())
-    assert found.influence().disagreeing.tolist() == [False, False, False, True]
+    assert db.merging.influence(found).disagreeing.tolist() == [False, False, False, True]
     text = page(found, names=[*NAMES, "odd"])
     assert re.search(r'class="serious"><b>odd disagrees with the others', text)
-    (apart,) = found.heterogeneity().values()
+    (apart,) = db.merging.heterogeneity(found).values()
     assert f"Sites differ by more than chance in 2 components: 0 ({apart.ratio[0]:.3g} ×)" in text
     section = text.split('id="where-sites-disagree"')[1].split("</section>")[0]
     assert set(re.findall(r'<th scope="row">(\w+)<', section)) == {"odd"}
-    factors = found.influence().log_bayes_factor[3]
+    factors = db.merging.influence(found).log_bayes_factor[3]
     assert len(re.findall(r'<th scope="row">', section)) == (factors < DISAGREES).sum()
     # Its patients are forty years older than everybody else's.
     ages = [float(age) for age in re.findall(r"age (\d+)", section)]

@@ -13,8 +13,8 @@ from decbayes.calibration.linear_response import LinearResponse
 from decbayes.calibration.sites import Information, informations, one_more_pass, total
 from decbayes.errors import NotCalibrated
 from decbayes.families import Array
-from decbayes.merging import Alignment
-from decbayes.merging.alignment import LEAST_PER_PARAMETER
+from decbayes.merging import Alignment, reading
+from decbayes.merging.reading import LEAST_PER_PARAMETER
 from decbayes.models.core.model import Method, Model
 from decbayes.posterior import Posterior
 from decbayes.streaming.course import shift
@@ -104,7 +104,7 @@ def check_sites(alignment: Alignment) -> None:
         raise NotCalibrated(f"A jackknife needs {LEAST_SITES} sites or more. `calibrate` needs one.")
     for coupled in alignment.structure.symmetry:
         # Leaving such a site out does not show that its own fit is not where the fit of all data would have been.
-        if (few := alignment.thin(coupled)) is not None:
+        if (few := reading.thin(alignment, coupled)) is not None:
             raise NotCalibrated(
                 f"Sites have {few:.1f} observations per parameter of a component, fewer than the "
                 f"{LEAST_PER_PARAMETER:g} that a jackknife needs. Refine first, then `calibrate`."

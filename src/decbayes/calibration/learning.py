@@ -21,10 +21,10 @@ from decbayes.calibration.matches import Matches, in_common, overlaps_of
 from decbayes.errors import NotCalibrated, StructureMismatch
 from decbayes.families import Array, Family
 from decbayes.families.matrices import Indices
-from decbayes.merging import Alignment, align
+from decbayes.merging import Alignment, align, reading
 from decbayes.merging.base.components import LEAST_EVIDENCE
 from decbayes.merging.base.problem import Solver
-from decbayes.merging.reading.confidence import Curve, Reliability, features
+from decbayes.merging.reading import Curve, Reliability, features
 from decbayes.models.core.ascent import Ascent
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
@@ -84,7 +84,7 @@ def reliability(
     """Learn how likely matches are right, by simulating sites like these: as many, as large, as much alike.
 
         found = db.align(posteriors)
-        sure = found.confidence(db.checking.reliability(found))
+        sure = db.merging.confidence(found, db.checking.reliability(found))
 
     It takes about `WORLDS` times as long as the fits and the merge did, or until so many `matches` have been simulated;
     joblib shares it out. The result depends on the set of posteriors alone, and is remembered. The model is that of the
@@ -119,7 +119,7 @@ def learned(remembered: Remembered) -> Reliability:
     setting, wanted = remembered.setting, remembered.key[2]
     check_setting(setting)
     rng = np.random.default_rng(int.from_bytes(remembered.key[0][:8], "little"))
-    expected = sum(len(each) for each in setting.found.evidence(setting.coupled))
+    expected = sum(len(each) for each in reading.observations(setting.found, setting.coupled))
     worlds = min(max(WORLDS, ceil(wanted / max(expected, 1))), MOST_WORLDS)
     *each, first = rng.spawn(worlds + 1)
     check_apart(setting, first)
@@ -160,7 +160,7 @@ def check_apart(setting: Setting, rng: np.random.Generator) -> None:
 
 def present_margins(setting: Setting) -> Array:
     """The margins of the matches at hand."""
-    pairs = zip(setting.found.margins(), setting.found.seen(setting.coupled), strict=True)
+    pairs = zip(reading.margins(setting.found), reading.seen(setting.found, setting.coupled), strict=True)
     return np.concatenate([margins[setting.coupled][seen] for margins, seen in pairs])
 
 
@@ -186,7 +186,7 @@ def sharpened(posterior: Posterior) -> Posterior:
 def held_by_slot(found: Alignment, coupled: CoupledSet) -> list[Array]:
     """For each site, how many observations (or words) it has put into each slot."""
     count = found.structure.components(coupled)
-    pairs = zip(found.assignments, found.evidence(coupled), strict=True)
+    pairs = zip(found.assignments, reading.observations(found, coupled), strict=True)
     return [np.bincount(own[coupled], weights, minlength=count).astype(np.float64) for own, weights in pairs]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from decbayes.calibration.validation import model_of
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
-from decbayes.merging import Alignment
+from decbayes.merging import Alignment, reading
 from decbayes.merging.base.components import LEAST_EVIDENCE
 from decbayes.models.core.model import Model
 from decbayes.posterior import Posterior
@@ -46,11 +46,11 @@ class Matches:
     @classmethod
     def of(cls, found: Alignment, coupled: CoupledSet, overlaps: Sequence[Array], truths: Sequence[Array]) -> "Matches":
         """`truths[i]` is (components, true components): how much of each component of site i comes from each."""
-        evidence, alone = found.evidence(coupled), found.alone(coupled)
+        evidence, alone = reading.observations(found, coupled), reading.alone(found, coupled)
         slots = [own[coupled] for own in found.assignments]
         right, nowhere = judged(slots, truths, found.structure.components(coupled))
         kept = np.concatenate([(own >= LEAST_EVIDENCE) & ~by for own, by in zip(evidence, alone, strict=True)])
-        margins, losses = ([own[coupled] for own in each] for each in (found.margins(), found.losses()))
+        margins, losses = ([own[coupled] for own in each] for each in (reading.margins(found), reading.losses(found)))
         columns = (margins, evidence, losses, overlaps, right, nowhere)
         return cls(*(np.concatenate(column)[kept].astype(np.float64) for column in columns))
 

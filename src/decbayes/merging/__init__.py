@@ -1,41 +1,65 @@
-"""Merging posteriors: the naive product, and AMPS, which aligns components first."""
+"""Merging posteriors: align components, add contributions, and read off how sure that is."""
 
 from decbayes.files import Library
-from decbayes.merging._merge import align, merge, objective
+from decbayes.merging._merge import merge, objective
 from decbayes.merging._tree import Tree, tree
-from decbayes.merging.alignment import Alignment
+from decbayes.merging.aligning import align
+from decbayes.merging.alignment import Alignment, remarks
 from decbayes.merging.base.agreement import pad
+from decbayes.merging.base.lineage import Event, Lineage, follow
 from decbayes.merging.base.products import product
-from decbayes.merging.grouping import Grouping
-from decbayes.merging.matching import Exhaustive, Hierarchical, Matching, Quadratic, Swaps, Symmetrized, symmetrize
-from decbayes.merging.reading import Confidence, Event, Influence, Lineage, Reliability, follow
+from decbayes.merging.grouping.shared import Shared
+from decbayes.merging.matching import Symmetrized, symmetrize
+from decbayes.merging.reading import (
+    Confidence,
+    Heterogeneity,
+    Influence,
+    Reliability,
+    confidence,
+    fillings,
+    heterogeneity,
+    influence,
+    losses,
+    margins,
+    observations,
+    support,
+    thin,
+    upper_bound,
+)
 from decbayes.merging.robust import Robust, RobustMerge, robust_merge
 
 __all__ = [
     "Alignment",
     "Confidence",
     "Event",
-    "Exhaustive",
-    "Grouping",
-    "Hierarchical",
+    "Heterogeneity",
     "Influence",
     "Library",
     "Lineage",
-    "Matching",
-    "Quadratic",
     "Reliability",
     "Robust",
     "RobustMerge",
-    "Swaps",
+    "Shared",
     "Symmetrized",
     "Tree",
     "align",
+    "confidence",
+    "fillings",
     "follow",
+    "heterogeneity",
+    "influence",
+    "losses",
+    "margins",
     "merge",
     "objective",
+    "observations",
     "pad",
     "product",
+    "remarks",
     "robust_merge",
+    "support",
     "symmetrize",
+    "thin",
     "tree",
+    "upper_bound",
 ]

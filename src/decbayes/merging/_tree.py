@@ -11,7 +11,7 @@ from decbayes.display import Displayed
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
-from decbayes.merging._merge import align, merged_structure
+from decbayes.merging.aligning import align, merged_structure
 from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.components import Components, bases

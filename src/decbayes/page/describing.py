@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.families import Array
-from decbayes.merging import Alignment, Reliability
-from decbayes.merging.reading.confidence import DOUBTFUL
-from decbayes.merging.reading.margins import CLOSE
-from decbayes.merging.reading.shared import Shared
+from decbayes.merging import Alignment, Reliability, reading
+from decbayes.merging.grouping.shared import Shared
+from decbayes.merging.reading import CLOSE, DOUBTFUL
 from decbayes.models.core.model import Model
 from decbayes.page.drawing import Drawing, drawings, entries, rounded
 from decbayes.plot._alignment import least_sure
@@ -57,7 +56,9 @@ def described(
         return Shown({**shown, "components": [], "rows": [entries(row) for row in rows]}, {})
     (coupled, *_) = alignment.structure.symmetry
     shared = alignment.shared()[coupled]
-    values = alignment.margins() if reliability is None else alignment.confidence(reliability).probabilities
+    values = (
+        reading.margins(alignment) if reliability is None else reading.confidence(alignment, reliability).probabilities
+    )
     strength = least_sure(alignment, coupled, values)  # a margin is no probability
     close = strength < (CLOSE if reliability is None else DOUBTFUL)
     cells = cells_of(alignment, coupled, shared, strength, close)
@@ -91,7 +92,7 @@ def cells_of(
     alignment: Alignment, coupled: CoupledSet, shared: Shared, strength: Array, close: NDArray[np.bool_]
 ) -> list[list[dict[str, Any]]]:
     """For each slot the sites that put something there, most evidence first."""
-    fillings, evidence, apart = alignment.fillings(coupled), shared.evidence, shared.apart
+    fillings, evidence, apart = reading.fillings(alignment, coupled), shared.evidence, shared.apart
     cells: list[list[dict[str, Any]]] = []
     for slot in range(evidence.shape[1]):
         order = [site for site in np.argsort(-evidence[:, slot], kind="stable") if fillings[site][slot]]

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from decbayes.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
-from decbayes.merging import Alignment, Confidence
-from decbayes.merging.reading.confidence import DOUBTFUL
-from decbayes.merging.reading.margins import CLOSE
+from decbayes.merging import Alignment, Confidence, reading
+from decbayes.merging.reading import CLOSE, DOUBTFUL
 from decbayes.plot.style import NAIVE, NOTHING, bare, matplotlib, new_axes, shades, styled
 from decbayes.symmetry import CoupledSet
 
@@ -41,7 +40,7 @@ def alignment(
         raise StructureMismatch("This structure has no coupled sets, so nothing was aligned.")
     labels = [cell_labels(found, coupled) for coupled in sets]
     filled = np.hstack(labels) != ""
-    values = found.margins() if confidence is None else confidence.probabilities
+    values = reading.margins(found) if confidence is None else confidence.probabilities
     sureness = np.hstack([least_sure(found, coupled, values) for coupled in sets])
     axes = (
         axes
@@ -73,13 +72,15 @@ def margin_scale(shown: Array) -> Any:
 
 def cell_labels(found: Alignment, coupled: CoupledSet) -> NDArray[Any]:
     """Sites × slots: the components in each cell, "1+4" where there are two."""
-    return np.array([["+".join(map(str, cell)) for cell in row] for row in found.fillings(coupled)], dtype=object)
+    return np.array(
+        [["+".join(map(str, cell)) for cell in row] for row in reading.fillings(found, coupled)], dtype=object
+    )
 
 
 def least_sure(found: Alignment, coupled: CoupledSet, values: Sequence[Mapping[CoupledSet, Array]]) -> Array:
     """Sites × slots: the smallest value of the components in each cell; NaN where there are none."""
     least = np.full((len(values), found.structure.components(coupled)), np.nan)
-    for row, own, assignment, seen in zip(least, values, found.assignments, found.seen(coupled), strict=True):
+    for row, own, assignment, seen in zip(least, values, found.assignments, reading.seen(found, coupled), strict=True):
         np.fmin.at(row, assignment[coupled][seen], own[coupled][seen])
     return least
 

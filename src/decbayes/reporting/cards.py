@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from decbayes.families import Array, dense
-from decbayes.merging.reading.influence import DISAGREES
+from decbayes.merging.reading import DISAGREES
 from decbayes.models.core.model import Row
 from decbayes.plot._images import as_images, contrast
 from decbayes.posterior import Posterior

@@ -9,13 +9,11 @@ from numpy.typing import NDArray
 
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array, dense
-from decbayes.merging import Alignment, Reliability
+from decbayes.merging import Alignment, Reliability, reading
+from decbayes.merging.base.components import groups_of
 from decbayes.merging.base.coupled import reordered
-from decbayes.merging.reading.confidence import DOUBTFUL
-from decbayes.merging.reading.heterogeneity import Heterogeneity
-from decbayes.merging.reading.influence import Influence, groups_of
-from decbayes.merging.reading.margins import CLOSE
-from decbayes.merging.reading.shared import Shared
+from decbayes.merging.grouping.shared import Shared
+from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity, Influence
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.models.features.latent_features import LatentFeatures
@@ -45,13 +43,13 @@ def sureness(found: Alignment, coupled: CoupledSet, reliability: Reliability | N
     """How sure each match is: the only place that knows by which measure."""
     if reliability is not None:
         return probabilities(found, coupled, reliability)
-    values = least_sure(found, coupled, found.margins())
+    values = least_sure(found, coupled, reading.margins(found))
     words = f"what the objective loses in the next best slot, in nats; under {CLOSE:g} it is a close call"
     return Sureness(values, values < CLOSE, words)
 
 
 def probabilities(found: Alignment, coupled: CoupledSet, reliability: Reliability) -> Sureness:
-    values = least_sure(found, coupled, found.confidence(reliability).probabilities)
+    values = least_sure(found, coupled, reading.confidence(found, reliability).probabilities)
     words = (
         "the probability that a component belongs where it is, as simulations of sites like these have taught; under "
         f"{DOUBTFUL:g} it is a close call"
@@ -138,12 +136,12 @@ class Findings:
 
     @cached_property
     def influence(self) -> Influence:
-        return self.alignment.influence()
+        return reading.influence(self.alignment)
 
     @cached_property
     def heterogeneity(self) -> dict[CoupledSet, Heterogeneity]:
         """By how much sites differ, in what chance would make of it."""
-        return dict(self.alignment.heterogeneity()) if len(self.sites) > 1 else {}
+        return dict(reading.heterogeneity(self.alignment)) if len(self.sites) > 1 else {}
 
     @cached_property
     def inclusion(self) -> Array:

@@ -4,7 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.families import Array
-from decbayes.merging.reading.influence import DISAGREES
+from decbayes.merging import reading
+from decbayes.merging.reading import DISAGREES
 from decbayes.reporting.findings import Findings
 from decbayes.reporting.markup import Markup, image, number, tag
 from decbayes.reporting.mixtures import figure
@@ -42,7 +43,7 @@ def shades(evidence: Array) -> Array:
 
 
 def table(found: Findings, coupled: CoupledSet) -> Markup:
-    fillings, shade = found.alignment.fillings(coupled), shades(found.shared[coupled].evidence)
+    fillings, shade = reading.fillings(found.alignment, coupled), shades(found.shared[coupled].evidence)
     against = disagreements(found, coupled)
     slots = range(shade.shape[1])
     head = tag("tr", tag("th", "site", scope="col"), [tag("th", slot, scope="col") for slot in slots])

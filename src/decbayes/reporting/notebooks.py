@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from decbayes.errors import StructureMismatch
-from decbayes.merging import Alignment, Tree
+from decbayes.merging import Alignment, Tree, reading, remarks
 from decbayes.merging.alignment import MOST_LOOKED_AT
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
@@ -61,12 +61,12 @@ def weights(value: Posterior, count: int) -> Any:
 def of_alignment(value: Alignment) -> str:
     """Sites × slots: which components went where, shaded by how sure that is."""
     head = f"Alignment of {counted(len(value.posteriors), 'posterior')}, proven: {value.optimality}"
-    told = value.remarks() if len(value.posteriors) <= MOST_LOOKED_AT else ()
+    told = remarks(value) if len(value.posteriors) <= MOST_LOOKED_AT else ()
     return framed(head, [matrix(value, coupled) for coupled in value.structure.symmetry], list(map(note, told)))
 
 
 def matrix(value: Alignment, coupled: Any) -> list[Markup | None]:
-    sure, fillings = sureness(value, coupled), value.fillings(coupled)
+    sure, fillings = sureness(value, coupled), reading.fillings(value, coupled)
     slots = range(min(value.structure.components(coupled), MOST_SLOTS))
     rows = [
         [site, *(shaded("+".join(map(str, fillings[site][slot])), sure.values[site, slot]) for slot in slots)]

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from decbayes.errors import StructureMismatch
-from decbayes.merging import Alignment
-from decbayes.merging.reading.heterogeneity import Heterogeneity
+from decbayes.merging import Alignment, reading
+from decbayes.merging.reading import Heterogeneity
 from decbayes.models.core.registry import model_for
 from decbayes.models.regressions.regression import Regression
 from decbayes.models.regressions.table import FACTOR
@@ -69,7 +69,7 @@ def shared(model: Regression, term: str, notable: list[Difference]) -> bool:
 
 
 def heterogeneity_of(found: Alignment) -> Heterogeneity:
-    return found.heterogeneity()[CoupledSet((FACTOR,))]
+    return reading.heterogeneity(found)[CoupledSet((FACTOR,))]
 
 
 def regression_of(found: Alignment) -> Regression | None:
@@ -172,7 +172,7 @@ def varying(found: Findings, coupled: CoupledSet) -> Iterator[Remark]:
 
 def thin(found: Findings, coupled: CoupledSet) -> Iterator[Remark]:
     """Sites too small to have found by themselves what all data show."""
-    few = found.alignment.thin(coupled)
+    few = reading.thin(found.alignment, coupled)
     if few is not None:
         yield Remark(
             f"Sites have {few:.1f} observations per parameter of a component: too few to find alone what all show.",

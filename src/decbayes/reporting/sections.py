@@ -7,6 +7,7 @@ from shlex import join
 import numpy as np
 
 import decbayes
+from decbayes.merging import fillings
 from decbayes.models.mixtures.gaussian import GaussianMixture
 from decbayes.models.regressions.regression import Regression
 from decbayes.models.tables.tabular import Tabular
@@ -109,14 +110,20 @@ def support(found: Findings) -> Markup:
 
 def close_calls(found: Findings, coupled: CoupledSet) -> Markup | None:
     """The least sure matches, least sure first."""
-    sure, fillings = found.sureness[coupled], found.alignment.fillings(coupled)
+    sure, cells = found.sureness[coupled], fillings(found.alignment, coupled)
     places = [(int(site), int(slot)) for site, slot in np.argwhere(sure.close)]
     if not places:
         return None
     first = sorted(places, key=lambda place: sure.values[place])[:MOST_CLOSE]
     evidence = found.shared[coupled].evidence
     rows = [
-        (found.names[p[0]], "+".join(map(str, fillings[p[0]][p[1]])), p[1], number(sure.values[p]), number(evidence[p]))
+        (
+            found.names[p[0]],
+            "+".join(map(str, cells[p[0]][p[1]])),
+            p[1],
+            number(sure.values[p]),
+            number(evidence[p]),
+        )
         for p in first
     ]
     shown = table(("site", "its component", "went into", sure.name, found.unit), rows, right=(3, 4))

@@ -15,11 +15,12 @@ from scipy.special import softmax
 from decbayes.families import Array
 from decbayes.merging import merge
 from decbayes.merging.base.problem import Solver
+from decbayes.merging.base.products import weighted
 from decbayes.models.core.evaluation import in_halves, to_predict
 from decbayes.models.core.model import Model
 from decbayes.posterior import Posterior
 from decbayes.updates import Epoch, Update
-from decbayes.updates.forgetting import KEEP, Forgetting, Kept, followed, forget, learned_shares, weakened
+from decbayes.updates.forgetting import KEEP, Forgetting, Kept, followed, forget, learned_shares
 
 # So often new data are fitted again with what is left of the earlier ones, where that is learned.
 LEARNING_ROUNDS = 2
@@ -82,8 +83,8 @@ def learned_day(
         return day
     for _ in range(LEARNING_ROUNDS):
         kept = learned_shares(current, day.added)
-        day = day.again(weakened(current, kept))
-    return day.again(weakened(current, capped(model, current, kept, shards, rng, solver)))
+        day = day.again(weighted(current, kept))
+    return day.again(weighted(current, capped(model, current, kept, shards, rng, solver)))
 
 
 def capped(
@@ -104,7 +105,7 @@ def capped(
     candidates = [{name: np.minimum(shares, cap) for name, shares in kept.items()} for cap in CAPS]
     told = KEEP * CAPS
     for fitted, predicted in (zip(*halves, strict=True), zip(*(pair[::-1] for pair in halves), strict=True)):
-        learned = [Day(model, weakened(current, each), fitted, rng, solver).whole() for each in candidates]
+        learned = [Day(model, weighted(current, each), fitted, rng, solver).whole() for each in candidates]
         told = told + predictions(model, learned, predicted)
     weights = softmax(told)
     return {name: weights @ np.array([each[name] for each in candidates]) for name in kept}

@@ -17,9 +17,9 @@ import numpy as np
 from decbayes.families.matrices import Indices
 from decbayes.merging import product
 from decbayes.merging.base.components import bases
+from decbayes.merging.base.lineage import held_by
 from decbayes.merging.base.products import AssignedSums
 from decbayes.merging.grouping.search import Search
-from decbayes.merging.reading.lineage import held_by
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior

@@ -19,8 +19,8 @@ from scipy.special import softmax
 from decbayes.arguments import check_kind, is_number
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array, Family, dense
-from decbayes.merging.reading.lineage import follow, ids_of
-from decbayes.merging.robust.weights import by_rows
+from decbayes.merging.base.lineage import follow, ids_of
+from decbayes.merging.base.products import weighted
 from decbayes.posterior import Posterior
 from decbayes.updates.update import Epoch
 
@@ -45,12 +45,12 @@ def forget(posterior: Posterior, forgetting: Forgetting, *, new: Posterior | Non
     """
     check_kind(Posterior, posterior=posterior)
     if checked_forgetting(forgetting) != "learn":
-        return weakened(posterior, all_kept(posterior, 1.0 - float(forgetting or 0.0)))
+        return weighted(posterior, all_kept(posterior, 1.0 - float(forgetting or 0.0)))
     check_kind(Posterior, new=new)
     assert new is not None
     if new.structure.description() != posterior.structure.description():
         raise StructureMismatch(f"The new data belong to {new.structure}, what was known to {posterior.structure}.")
-    return weakened(posterior, learned_shares(posterior, new))
+    return weighted(posterior, learned_shares(posterior, new))
 
 
 def checked_forgetting(forgetting: Any) -> Forgetting:
@@ -64,12 +64,6 @@ def checked_forgetting(forgetting: Any) -> Forgetting:
 def all_kept(posterior: Posterior, share: float) -> Kept:
     """The same share of every row."""
     return {name: np.full(prior.shape[0], share) for name, prior in posterior.structure.prior.items()}
-
-
-def weakened(posterior: Posterior, kept: Kept) -> Posterior:
-    """λ0 + ρ c: what is left of a posterior."""
-    parts = {name: by_rows(part, kept[name]) for name, part in posterior.contribution.items()}
-    return Posterior(posterior.structure, parts, posterior.ids)
 
 
 def learned_shares(earlier: Posterior, added: Posterior) -> Kept:

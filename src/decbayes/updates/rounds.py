@@ -15,7 +15,7 @@ import numpy as np
 from decbayes.devices import everywhere_alike
 from decbayes.errors import InvalidFile, StructureMismatch
 from decbayes.merging import align, product
-from decbayes.merging._merge import Number
+from decbayes.merging.aligning import Number
 from decbayes.models.core.ascent import Ascent, OnPass
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for

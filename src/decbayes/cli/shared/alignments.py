@@ -14,7 +14,7 @@ from decbayes.cli.shared.explain import print_alignment, print_differences, prin
 from decbayes.cli.shared.outputs import DPI, Dpi, check_picture, save_picture
 from decbayes.cli.shared.terminal import messages, output
 from decbayes.errors import NotCalibrated
-from decbayes.merging import Alignment, Confidence, Reliability, tree
+from decbayes.merging import Alignment, Confidence, Reliability, reading, tree
 from decbayes.merging.base.problem import Solver
 from decbayes.posterior import Posterior
 from decbayes.reporting.remarks import differences
@@ -111,14 +111,16 @@ def how_sure(
         return "simulations take a while. --confidence asks for them."
     try:
         with messages().status("simulating sites like these"):
-            return found.confidence(reliability(found, solver=solver, matches=SIMULATED), reported)
+            return reading.confidence(found, reliability(found, solver=solver, matches=SIMULATED), reported)
     except NotCalibrated as error:
         return str(error)
 
 
 def quick(found: Alignment) -> bool:
     """Whether sites like these are simulated in seconds."""
-    work = sum(own.sum() * len(own) for coupled in found.structure.symmetry for own in found.evidence(coupled))
+    work = sum(
+        own.sum() * len(own) for coupled in found.structure.symmetry for own in reading.observations(found, coupled)
+    )
     return bool(work <= QUICK)
 
 

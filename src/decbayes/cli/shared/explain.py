@@ -11,12 +11,10 @@ from rich.text import Text
 from decbayes.cli.shared.describe import captions
 from decbayes.cli.shared.terminal import output, plain
 from decbayes.families import Array
-from decbayes.merging import Alignment, Confidence
-from decbayes.merging.reading.confidence import DOUBTFUL
-from decbayes.merging.reading.heterogeneity import Heterogeneity
-from decbayes.merging.reading.lineage import ids_of
-from decbayes.merging.reading.margins import CLOSE
-from decbayes.merging.reading.shared import Shared
+from decbayes.merging import Alignment, Confidence, reading
+from decbayes.merging.base.lineage import ids_of
+from decbayes.merging.grouping.shared import Shared
+from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity
 from decbayes.posterior import Posterior
 from decbayes.reporting.remarks import Difference
 from decbayes.symmetry import CoupledSet
@@ -42,14 +40,14 @@ def print_alignment(found: Alignment, merged: Posterior, names: list[str], sure:
         cell = probability_cell if isinstance(sure, Confidence) else margin_cell
         columns = [
             [Text(plain(name)), *(cell(components, own) for components in row)]
-            for name, row, own in zip(names, found.fillings(coupled), values, strict=True)
+            for name, row, own in zip(names, reading.fillings(found, coupled), values, strict=True)
         ]
         print_tables(columns, texts, plain(" + ".join(coupled.factors)))
         for line in what_it_means(found, coupled, sure):
             output().print(line)
         print_shared(found.shared()[coupled], texts, names)
-        print_heterogeneity(found.heterogeneity()[coupled], texts)
-        if (few := found.thin(coupled)) is not None:
+        print_heterogeneity(reading.heterogeneity(found)[coupled], texts)
+        if (few := reading.thin(found, coupled)) is not None:
             output().print(
                 f"Sites have {few:.1f} observations per parameter of a component: too few to find alone what all data "
                 "show. Unless these posteriors were refined, refine first; their intervals are not to be believed."
@@ -70,7 +68,7 @@ def print_differences(told: Sequence[Difference]) -> None:
 
 def sureness(found: Alignment, coupled: CoupledSet, sure: Confidence | str) -> list[Array]:
     """For each site and component its probability, or its margin."""
-    each = sure.probabilities if isinstance(sure, Confidence) else found.margins()
+    each = sure.probabilities if isinstance(sure, Confidence) else reading.margins(found)
     return [own[coupled] for own in each]
 
 
@@ -93,7 +91,7 @@ def what_it_means(found: Alignment, coupled: CoupledSet, sure: Confidence | str)
 
 
 def close_calls(found: Alignment, coupled: CoupledSet) -> str:
-    pairs = zip(found.margins(), found.seen(coupled), strict=True)
+    pairs = zip(reading.margins(found), reading.seen(found, coupled), strict=True)
     margins = np.concatenate([margin[coupled][seen] for margin, seen in pairs])
     return f"{int((margins < CLOSE).sum())} of {len(margins)} matches"
 
@@ -133,10 +131,10 @@ def between_text(found: Heterogeneity, slot: int) -> str:
 def shared_rows(found: Alignment, names: Sequence[str], sure: Confidence | str) -> Iterator[dict[str, Any]]:
     """Who has what, as plain values: one row for each slot."""
     known = sure.probabilities if isinstance(sure, Confidence) else None
-    merged, margins = found.merged(), found.margins()
-    apart = found.heterogeneity()
+    merged, margins = found.merged(), reading.margins(found)
+    apart = reading.heterogeneity(found)
     for coupled, shared in found.shared().items():
-        texts, fillings = slot_captions(merged, coupled), found.fillings(coupled)
+        texts, fillings = slot_captions(merged, coupled), reading.fillings(found, coupled)
         for slot, text in enumerate(texts):
             yield {
                 "slot": slot,
@@ -170,7 +168,7 @@ def finite(margin: float) -> float | None:
 
 def print_influence(found: Alignment, names: list[str]) -> None:
     """Who has how much to do with the merge, and who disagrees with all others. Nobody is left out for it."""
-    influence = found.influence()
+    influence = reading.influence(found)
     table = Table("site", "share", "log BF", "against", "stands out", title="influence", box=None)
     for site, name in enumerate(names):
         factor = f"{influence.log_bayes_factor[site].sum():+,.1f}"

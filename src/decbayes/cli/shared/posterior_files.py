@@ -11,7 +11,7 @@ from decbayes.cli.shared.terminal import plain, progress_bar
 from decbayes.errors import InvalidFile, StructureMismatch
 from decbayes.families import Array
 from decbayes.files import load, load_note
-from decbayes.merging import Alignment
+from decbayes.merging import Alignment, reading
 from decbayes.merging.base.agreement import alike, same_columns, why
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
@@ -23,7 +23,9 @@ KEY = "found by"
 
 def found_by(found: Alignment, names: Sequence[str]) -> dict[str, Any]:
     """For the note of a merged file: for each coupled set and slot how many sites have it, and the largest by name."""
-    slots = [[supporters(column, names) for column in found.support(each).T] for each in found.structure.symmetry]
+    slots = [
+        [supporters(column, names) for column in reading.support(found, each).T] for each in found.structure.symmetry
+    ]
     return {KEY: {"sites": len(names), "slots": slots}}
 
 

@@ -6,10 +6,12 @@ from functools import cached_property
 
 import numpy as np
 
-from decbayes.families import Array
+from decbayes.families import Array, Family
 from decbayes.families.matrices import Indices
 from decbayes.families.rows import Rows
 from decbayes.merging.base.problem import Factor, Problem
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure
 
 # Observations below which a component says nothing.
 LEAST_EVIDENCE = 0.5
@@ -120,3 +122,29 @@ def chunks(problem: Problem, sites: int) -> Iterator[tuple[slice, Components]]:
         part = Components.of(problem.factors, [*problem.contents[begin : begin + sites]])
         yield slice(first, first + len(part)), part
         first += len(part)
+
+
+def evidence_by_site(problem: Problem) -> tuple[Array, ...]:
+    """For each site, how many observations each component stands for."""
+    return tuple(Components.of(problem.factors, [contents]).evidence for contents in problem.contents)
+
+
+def groups_of(structure: Structure) -> tuple[tuple[str, ...], ...]:
+    """The factors whose rows go together: those of each coupled set, and each of the others alone."""
+    coupled = tuple(tuple(each.factors) for each in structure.symmetry)
+    placed = {name for names in coupled for name in names}
+    return *coupled, *((name,) for name in structure.families if name not in placed)
+
+
+def group_evidence(own: Posterior, names: Sequence[str]) -> Array:
+    """How many observations a posterior has put into each row of a group of factors."""
+    families, prior = own.structure.families, own.structure.prior
+    return observed([(Factor(families[n], prior[n]), [families[n].rows(own.contribution[n])]) for n in names])
+
+
+def log_bayes_factors(family: Family, prior: Array, own: Array, rest: Array) -> Array:
+    """A(λ0 + c + r) − A(λ0 + c) − A(λ0 + r) + A(λ0) of each row: c is a site's contribution, r everybody else's."""
+    together, apart = family.defined_terms(prior + own + rest), family.defined_terms(prior + own)
+    # The rest alone may lie outside the domain, where a site has taken evidence away: then nothing can be said.
+    factor = together - apart - family.defined_terms(prior + rest) + family.row_terms(prior)
+    return np.asarray(np.nan_to_num(factor, nan=0.0))

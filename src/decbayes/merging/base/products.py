@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, diags_array
 
 from decbayes.errors import OutOfDomain, StructureMismatch
 from decbayes.families import Array, Contribution
@@ -126,6 +126,25 @@ def product(posteriors: Iterable[Posterior]) -> Posterior:
     given = as_sequence(posteriors)
     order, _ = canonical_order(given, strictly=True)
     return assigned_product(given, [{}] * len(given), order, given[0].structure)
+
+
+def weighted(posterior: Posterior, weights: Mapping[str, Array]) -> Posterior:
+    """λ0 + w c: the posterior in which each row of each factor counts for its weight."""
+    parts = {name: weighted_rows(part, weights[name]) for name, part in posterior.contribution.items()}
+    return Posterior(posterior.structure, parts, posterior.ids)
+
+
+def scaled(posterior: Posterior, scale: float) -> Posterior:
+    """λ0 + s c: the posterior in which all evidence counts for the same."""
+    if scale == 1.0:
+        return posterior
+    rows = {name: part.shape[0] for name, part in posterior.contribution.items()}
+    return weighted(posterior, {name: np.full(count, scale) for name, count in rows.items()})
+
+
+def weighted_rows(part: Contribution, weights: Array) -> Contribution:
+    """A contribution with each row weighted."""
+    return weights[:, None] * part if isinstance(part, np.ndarray) else csr_array(diags_array(weights) @ part)
 
 
 def assigned_product(

@@ -23,6 +23,7 @@ from decbayes.merging.base.components import (
 )
 from decbayes.merging.base.division import SITES_AT_A_TIME, Division, divided, divisible
 from decbayes.merging.base.problem import Problem, Slots, Solution
+from decbayes.merging.base.solvers import register
 from decbayes.merging.grouping._escapes import escape, vacate
 from decbayes.merging.grouping.inherited_ids import homes
 from decbayes.merging.grouping.joins import grown_labels
@@ -39,6 +40,7 @@ MOST_LOADED, MOST_SEARCHED, ROUNDS = 1 << 24, 5_000, 4
 LARGE = 1_000_000
 
 
+@register
 @dataclass(frozen=True)
 class Grouping:
     """Put components together that say the same, whichever sites they come from.

@@ -10,11 +10,13 @@ from decbayes.errors import TooManyRelabellings
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
 from decbayes.merging.base.problem import Problem, Solution
+from decbayes.merging.base.solvers import register
 from decbayes.merging.matching.placement import Placement
 
 MOST_COMBINATIONS = 5_000_000
 
 
+@register
 @dataclass(frozen=True)
 class Exhaustive:
     """Every combination of permutations, the best J; what other solvers are measured against."""

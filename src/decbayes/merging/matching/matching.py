@@ -9,6 +9,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from decbayes.arguments import check_whole, given
 from decbayes.families.rows import Rows
 from decbayes.merging.base.problem import Assignments, Problem, Solution, Solver
+from decbayes.merging.base.solvers import register
 from decbayes.merging.matching.placement import Placement, ShortRows, placed
 from decbayes.symmetry import identity, inverse
 from decbayes.workers import jobs
@@ -23,6 +24,7 @@ CHEAP, CHEAP_RESTARTS = 8_000_000, 8
 WORTH_A_WORKER = 500_000
 
 
+@register
 @dataclass(frozen=True)
 class Matching:
     """Deassign a site, match its components to the slots, reassign; until no site changes.
@@ -95,6 +97,7 @@ class Subtree:
     merged: tuple[Rows, ...]
 
 
+@register
 @dataclass(frozen=True)
 class Hierarchical:
     """Align groups of `fan_in` sites with `inner`, merge each group into one site, and so on to the root.

@@ -12,6 +12,7 @@ from scipy.special import gammaln
 from decbayes.arguments import check_whole
 from decbayes.families import Array
 from decbayes.merging.base.problem import TOLERANCE, Optimality, Problem, Solution, best_permutation
+from decbayes.merging.base.solvers import register
 from decbayes.merging.matching._exhaustive import all_permutations
 from decbayes.merging.matching.placement import Placement
 from decbayes.symmetry import Permutation, identity
@@ -27,6 +28,7 @@ BLOCK = 1 << 20
 every_permutation = cache(all_permutations)
 
 
+@register
 @dataclass(frozen=True)
 class Quadratic:
     """Match sites in turn until none changes, by what components are like and by how they follow each other.

@@ -1,18 +1,40 @@
-"""What an alignment says: margins, confidence, who shares what, influence, heterogeneity, lineage."""
+"""What can be read off an alignment: margins, probabilities of matches, support, influence, heterogeneity."""
 
-from decbayes.merging.reading.confidence import Confidence, Reliability
-from decbayes.merging.reading.heterogeneity import Heterogeneity
-from decbayes.merging.reading.influence import Influence
-from decbayes.merging.reading.lineage import Event, Lineage, follow
-from decbayes.merging.reading.shared import Shared
+from decbayes.merging.reading._confidence import DOUBTFUL, Confidence, Curve, Reliability, confidence, features
+from decbayes.merging.reading._heterogeneity import Heterogeneity, heterogeneity
+from decbayes.merging.reading._influence import DISAGREES, Influence, influence
+from decbayes.merging.reading._margins import CLOSE, losses, margins, upper_bound
+from decbayes.merging.reading._support import (
+    LEAST_PER_PARAMETER,
+    alone,
+    fillings,
+    observations,
+    seen,
+    support,
+    thin,
+)
 
 __all__ = [
+    "CLOSE",
+    "DISAGREES",
+    "DOUBTFUL",
+    "LEAST_PER_PARAMETER",
     "Confidence",
-    "Event",
+    "Curve",
     "Heterogeneity",
     "Influence",
-    "Lineage",
     "Reliability",
-    "Shared",
-    "follow",
+    "alone",
+    "confidence",
+    "features",
+    "fillings",
+    "heterogeneity",
+    "influence",
+    "losses",
+    "margins",
+    "observations",
+    "seen",
+    "support",
+    "thin",
+    "upper_bound",
 ]

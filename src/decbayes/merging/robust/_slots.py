@@ -2,18 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.families import Array
-from decbayes.merging.reading.influence import groups_of
-from decbayes.merging.robust.weights import LITTLE, Group, Robust, by_rows
+from decbayes.merging.alignment import Alignment
+from decbayes.merging.base.components import groups_of
+from decbayes.merging.base.products import weighted_rows
+from decbayes.merging.robust.weights import LITTLE, Group, Robust
 from decbayes.posterior import Posterior
-
-if TYPE_CHECKING:
-    from decbayes.merging.alignment import Alignment
 
 Mask = NDArray[np.bool_]
 """Sites × components."""
@@ -25,7 +23,7 @@ class Settling:
 
     posteriors: Sequence[Posterior]
     rule: Robust
-    align: "Callable[[Sequence[Posterior]], Alignment]"
+    align: Callable[[Sequence[Posterior]], Alignment]
 
     def best(self) -> "Reached":
         """Slots are given up for as long as more components are heard without them.
@@ -67,7 +65,7 @@ class Settling:
 class Reached:
     """Components in slots, and what each of them counts for there, group after group of factors."""
 
-    alignment: "Alignment"
+    alignment: Alignment
     posteriors: Sequence[Posterior]
     groups: "tuple[Group, ...]"
     weights: tuple[Array, ...]
@@ -75,7 +73,7 @@ class Reached:
     """Which components were in slots that were given up."""
 
     @classmethod
-    def of(cls, alignment: "Alignment", posteriors: Sequence[Posterior], rule: Robust) -> "Reached":
+    def of(cls, alignment: Alignment, posteriors: Sequence[Posterior], rule: Robust) -> "Reached":
         groups = tuple(Group.of(alignment, posteriors, names) for names in groups_of(alignment.structure))
         nobody = tuple(np.zeros(group.slots.shape, dtype=np.bool_) for group in groups)
         return cls(alignment, posteriors, groups, tuple(group.weights(rule) for group in groups), nobody)
@@ -133,5 +131,5 @@ class Reached:
         parts = [dict(posterior.contribution) for posterior in self.posteriors]
         for group, all_weights in zip(self.groups, weights, strict=True):
             for part, own in zip(parts, group.by_label(all_weights), strict=True):
-                part |= {name: by_rows(part[name], own) for name in group.names}
+                part |= {name: weighted_rows(part[name], own) for name in group.names}
         return [Posterior(posterior.structure, part) for posterior, part in zip(self.posteriors, parts, strict=True)]

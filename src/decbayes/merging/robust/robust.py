@@ -10,21 +10,20 @@ little only. Nobody is dropped: each site's weight in each slot is told.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 
 from decbayes.families import Array
+from decbayes.merging.aligning import aligned
 from decbayes.merging.base.canonical import canonical_order
+from decbayes.merging.base.components import group_evidence, groups_of
 from decbayes.merging.base.coupled import as_sequence
-from decbayes.merging.reading.influence import group_evidence, groups_of
+from decbayes.merging.base.problem import OnMatch, Solver
+from decbayes.merging.base.products import scaled
 from decbayes.merging.robust._slots import Settling
-from decbayes.merging.robust.weights import Robust, by_rows
+from decbayes.merging.robust.weights import Robust
 from decbayes.posterior import Posterior
-
-if TYPE_CHECKING:
-    from decbayes.merging.base.problem import OnMatch, Solver
 
 # Posteriors that differ by less, relative to their size, are copies of one another.
 SAME = 1e-9
@@ -47,19 +46,17 @@ def robust_merge(
     posteriors: Iterable[Posterior],
     robust: Robust | None = None,
     *,
-    solver: "Solver | None" = None,
-    progress: "OnMatch | None" = None,
+    solver: Solver | str | None = None,
+    progress: OnMatch | None = None,
 ) -> RobustMerge:
     """Merge with bounded influence of every site; the weights say how much of each site was used, slot by slot."""
-    from decbayes.merging._merge import found_slots
-
     rule, given = robust or Robust(), as_sequence(posteriors)
     # In canonical order, so that the result is a function of the set.
     order, _ = canonical_order(given, strictly=True)
-    held = [given[site] for site in order]
-    scales = first_of_copies(held) * capped(np.array([evidence_of(posterior) for posterior in held]), rule.cap)
-    scaled = [scaled_by(posterior, scale) for posterior, scale in zip(held, scales, strict=True)]
-    reached = Settling(scaled, rule, lambda each: found_slots(each, None, solver, None, progress)[0]).best()
+    ordered = [given[site] for site in order]
+    scales = first_of_copies(ordered) * capped(np.array([evidence_of(posterior) for posterior in ordered]), rule.cap)
+    bounded = [scaled(posterior, scale) for posterior, scale in zip(ordered, scales, strict=True)]
+    reached = Settling(bounded, rule, lambda bent: aligned(bent, solver=solver, progress=progress)[0]).best()
     return RobustMerge(reached.merged(), (scales[:, None] * reached.by_slot())[np.argsort(order)])
 
 
@@ -88,10 +85,3 @@ def first_of_copies(posteriors: Sequence[Posterior]) -> Array:
 def profile(posterior: Posterior) -> Array:
     """A posterior without its labels: the sums of each factor's columns."""
     return np.concatenate([np.ravel(part.sum(axis=0)) for _, part in sorted(posterior.contribution.items())])
-
-
-def scaled_by(posterior: Posterior, scale: float) -> Posterior:
-    if scale == 1.0:
-        return posterior
-    parts = {name: by_rows(part, np.full(part.shape[0], scale)) for name, part in posterior.contribution.items()}
-    return replace(posterior, contribution=parts)

@@ -3,20 +3,16 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, diags_array
 
-from decbayes.families import Array, Contribution, dense
+from decbayes.families import Array, dense
+from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.canonical import canonical_components
-from decbayes.merging.reading.influence import group_evidence, log_bayes_factors
+from decbayes.merging.base.components import group_evidence, log_bayes_factors
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
-
-if TYPE_CHECKING:
-    from decbayes.merging.alignment import Alignment
 
 # Counts may differ by so many times the nats per count that are usual.
 USUAL = 5.0
@@ -61,7 +57,7 @@ class Group:
     """Whether it is about counts of words or the like, which differ by more than chance from site to site."""
 
     @classmethod
-    def of(cls, alignment: "Alignment", posteriors: Sequence[Posterior], names: tuple[str, ...]) -> "Group":
+    def of(cls, alignment: Alignment, posteriors: Sequence[Posterior], names: tuple[str, ...]) -> "Group":
         structure = alignment.structure
         told = [name for name in names if not structure.families[name].over_components] or [*names]
         coupled = next((each for each in structure.symmetry if tuple(each.factors) == names), None)
@@ -174,8 +170,3 @@ class Group:
         family, prior = self.structure.families[name], self.structure.prior[name][self.slots]
         flat = (each.reshape(-1, each.shape[-1]) for each in (prior, self.parts[name], rest))
         return log_bayes_factors(family, *flat).reshape(self.slots.shape)
-
-
-def by_rows(part: Contribution, weights: Array) -> Contribution:
-    """A contribution with each row weighted."""
-    return weights[:, None] * part if isinstance(part, np.ndarray) else csr_array(diags_array(weights) @ part)

@@ -17,7 +17,7 @@ from decbayes.cli.shared.terminal import output as results
 from decbayes.errors import InvalidData, StructureMismatch
 from decbayes.files import load
 from decbayes.merging import tree
-from decbayes.merging._merge import most_components
+from decbayes.merging.aligning import most_components
 from decbayes.merging.base.agreement import same_columns
 from decbayes.models.core.evaluation import hold_back
 from decbayes.models.core.registry import model_for

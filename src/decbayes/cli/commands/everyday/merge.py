@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
+from decbayes.arguments import given
 from decbayes.cli.shared.alignments import Telling
 from decbayes.cli.shared.common_options import Device, work_on
 from decbayes.cli.shared.outputs import check_output
@@ -15,27 +16,17 @@ from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.terminal import aligning, many, messages, plain
 from decbayes.errors import InvalidStructure, NothingToMerge
 from decbayes.files import load, save
-from decbayes.merging import (
-    Alignment,
-    Exhaustive,
-    Grouping,
-    Hierarchical,
-    Matching,
-    Swaps,
-    align,
-    product,
-)
-from decbayes.merging._merge import Number
+from decbayes.merging import Alignment, align, product, remarks
+from decbayes.merging.aligning import Number
 from decbayes.merging.alignment import MOST_LOOKED_AT
 from decbayes.merging.base.agreement import same_columns
 from decbayes.merging.base.problem import Solver
+from decbayes.merging.base.solvers import SOLVERS, checked_solver
 from decbayes.posterior import Posterior
 from decbayes.reporting.remarks import advice
 from decbayes.updates.rounds import Sent, check_once, together
 
 NOTHING = Telling()
-
-Solvers = Literal["grouping", "matching", "swaps", "exhaustive", "hierarchical"]
 
 
 def merge(
@@ -55,10 +46,10 @@ def merge(
     ] = None,
     telling: Telling = NOTHING,
     solver: Annotated[
-        Solvers | None,
+        str | None,
         Parameter(
-            help="How to align. 'grouping' may put several components of a site into one slot; the others put one "
-            "into each. Default: 'matching' for features, 'grouping' for other models."
+            help=f"How to align: {', '.join(SOLVERS)}. 'grouping' may put several components of a site into one slot; "
+            "the others put one into each. Default: 'matching' for features, 'grouping' for other models."
         ),
     ] = None,
     restarts: Annotated[
@@ -150,22 +141,17 @@ def report(found: Alignment, path: Path) -> None:
             messages().print(plain(str(event)))
     if len(found.posteriors) > MOST_LOOKED_AT:
         return
-    for remark in found.remarks():
+    for remark in remarks(found):
         messages().print(remark)
     for told in advice(found):
         messages().print(plain(" ".join(told)))
 
 
-def solver_named(name: Solvers | None, restarts: int | None) -> Solver | None:
-    solvers: dict[Solvers | None, Any] = {
-        None: None,
-        "grouping": Grouping(),
-        "matching": Matching(restarts=restarts),
-        "swaps": Swaps(),
-        "exhaustive": Exhaustive(),
-        "hierarchical": Hierarchical(),
-    }
-    return solvers[name]  # type: ignore[no-any-return]
+def solver_named(name: str | None, restarts: int | None) -> Solver | None:
+    """The registered solver of that name; None for the model's default."""
+    if name is not None and name not in SOLVERS:
+        raise WrongArgument(f"--solver is one of {', '.join(SOLVERS)}, not {name!r}.")
+    return checked_solver(name, **given(restarts=restarts))
 
 
 def read_once(paths: list[Path], *, any_prior: bool = False) -> dict[str, Sent]:

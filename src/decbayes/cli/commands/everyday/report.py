@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeFloat
 
 from decbayes.cli.commands.checking.quality import Counts, counted_for
-from decbayes.cli.commands.everyday.merge import Solvers, number_of, read_all, solver_named
+from decbayes.cli.commands.everyday.merge import number_of, read_all, solver_named
 from decbayes.cli.shared.alignments import how_sure
 from decbayes.cli.shared.describe import Shape
 from decbayes.cli.shared.outputs import check_output
@@ -30,7 +30,7 @@ def report(
     since: Annotated[
         Path | None, Parameter(help="An earlier merge: the report says what became of its components.")
     ] = None,
-    solver: Annotated[Solvers | None, Parameter(help="How to align; as for `merge`.")] = None,
+    solver: Annotated[str | None, Parameter(help="How to align; as for `merge`.")] = None,
     title: Annotated[str, Parameter(help="The page's title; default: how many posteriors were merged.")] = "",
     shape: Annotated[
         Shape | None, Parameter(help="Height and width of components that are images.", negative="")

@@ -8,9 +8,9 @@ import numpy as np
 from decbayes.devices import everywhere_alike
 from decbayes.errors import DecbayesError
 from decbayes.families import Array
-from decbayes.merging import Alignment, Influence, align, robust_merge
-from decbayes.merging.reading.lineage import ids_of
-from decbayes.merging.robust.robust import scaled_by
+from decbayes.merging import Alignment, Influence, align, reading, robust_merge
+from decbayes.merging.base.lineage import ids_of
+from decbayes.merging.base.products import scaled
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import AgentId
 from decbayes.network.protocol.records.record import Record
@@ -61,7 +61,7 @@ class Merged:
     @cached_property
     def influence(self) -> Influence | None:
         """How much each of the entries has to do with the merge, and who disagrees with all others."""
-        return None if self.alignment is None else self.alignment.influence()
+        return None if self.alignment is None else reading.influence(self.alignment)
 
     def names(self, origin: AgentId) -> tuple[str, ...]:
         """What the merge calls the components of a member's newest version; nothing if it is not in it."""
@@ -81,7 +81,7 @@ def merge_records(charter: Charter, records: list[Record], set_hash: str) -> Mer
     if not records:
         return Merged(Posterior.of_prior(charter.structure), entries, observations, set_hash)
     scales = within_share(np.array([record.header.units for record in records], dtype=float), charter.rules.share)
-    held = [scaled_by(evidence(record), float(scale)) for record, scale in zip(records, scales, strict=True)]
+    held = [scaled(evidence(record), float(scale)) for record, scale in zip(records, scales, strict=True)]
     slots = charter.rules.components
     alignment = align(held, components=None if slots == "model" else slots)
     posterior = robust_merge(held).posterior if charter.rules.robust else alignment.merged()

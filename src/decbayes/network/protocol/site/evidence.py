@@ -9,7 +9,7 @@ import numpy as np
 from decbayes.devices import everywhere_alike
 from decbayes.errors import InvalidData
 from decbayes.merging import align, merge
-from decbayes.merging.reading.lineage import with_ids
+from decbayes.merging.base.lineage import with_ids
 from decbayes.models.core.evaluation import hold_back
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import AgentId

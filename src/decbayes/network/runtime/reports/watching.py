@@ -8,7 +8,7 @@ from typing import Any
 
 from decbayes.merging import Alignment, Reliability
 from decbayes.merging.base.agreement import alike
-from decbayes.merging.reading.lineage import ids_of
+from decbayes.merging.base.lineage import ids_of
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.network.protocol.agent import Agent

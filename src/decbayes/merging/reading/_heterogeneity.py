@@ -15,19 +15,17 @@ and of an entry j alone v_i = 1 / P_ijj, m_i − m = v_i r_ij, all others as the
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc
 
+from decbayes.errors import StructureMismatch
 from decbayes.families import Array, dense
+from decbayes.merging.alignment import Alignment
 from decbayes.posterior import Posterior
 from decbayes.symmetry import CoupledSet
-
-if TYPE_CHECKING:
-    from decbayes.merging.alignment import Alignment
 
 # Observations that a site must have in a slot to be compared, and that an entry must have in all to be looked at: what
 # is rarer is not near normal.
@@ -60,7 +58,22 @@ class Heterogeneity:
         return bool(self.ratio[slot] > NOTABLE and self.probability[slot] < RARELY)
 
 
-def heterogeneity(alignment: "Alignment", coupled: CoupledSet, merged: Posterior) -> Heterogeneity:
+def heterogeneity(alignment: Alignment, calibrated: Posterior | None = None) -> Mapping[CoupledSet, Heterogeneity]:
+    """Whether the sites' versions of each slot differ by more than chance, and by how much; also of coefficients.
+
+    Those have no labels, and their key is a set of their own. `calibrated` is the merge with calibrated intervals:
+    where components overlap, mean field's are too narrow, and like sites seem to differ.
+    """
+    merged, structure = alignment.merged(), alignment.structure
+    if calibrated is not None and replace(calibrated, calibration=None) != merged:
+        raise StructureMismatch("This is not the merge of these posteriors; calibrate what `merged()` gives.")
+    by_set = {coupled: of_components(alignment, coupled, calibrated or merged) for coupled in structure.symmetry}
+    relabelled = {name for coupled in structure.symmetry for name in coupled.factors}
+    others = {name: of_coefficients(alignment, name) for name in structure.families if name not in relabelled}
+    return by_set | {CoupledSet((name,)): each for name, each in others.items() if each is not None}
+
+
+def of_components(alignment: Alignment, coupled: CoupledSet, merged: Posterior) -> Heterogeneity:
     """The comparison of all sites, for each slot of a coupled set; `merged` may be calibrated."""
     evidence = alignment.shared()[coupled].evidence
     shares = np.where(evidence >= LEAST_EVIDENCE, evidence, 0.0)
@@ -84,7 +97,7 @@ def heterogeneity(alignment: "Alignment", coupled: CoupledSet, merged: Posterior
     return Heterogeneity(*against_chance(statistic, freedom), between, times)
 
 
-def of_coefficients(alignment: "Alignment", factor: str) -> Heterogeneity | None:
+def of_coefficients(alignment: Alignment, factor: str) -> Heterogeneity | None:
     """The comparison of all sites' versions of one vector per row; None where the factor holds something else."""
     merged, family = alignment.merged(), alignment.structure.families[factor]
     told = [family.quadratic(dense(each.contribution[factor]), merged.natural[factor]) for each in alignment.posteriors]

@@ -1,6 +1,6 @@
 """What an alignment's objective would lose elsewhere: margins of single matches, and a bound on all."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,17 +8,67 @@ from numpy.typing import NDArray
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
 from decbayes.families.rows import Rows
+from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import Components, bases, prior_components
+from decbayes.merging.base.coupled import constant, coupled_problem, fitting
 from decbayes.merging.base.problem import Assignments, Problem, best_permutation
 from decbayes.merging.grouping.search import Search
 from decbayes.merging.matching.placement import Placement
 from decbayes.merging.matching.quadratic import Chains, Match
-from decbayes.symmetry import Permutation, identity, inverse
+from decbayes.symmetry import CoupledSet, Permutation, identity, inverse
 
 Losses = Callable[[int, NDArray[np.bool_]], Array]
 """What each slot of a site loses when its component must go elsewhere, given the slots that are alike."""
 
 CLOSE = 3.0  # nats of the objective: below this, look at the match before relying on it
+
+
+BySite = tuple[Mapping[CoupledSet, Array], ...]
+"""For each posterior and coupled set, one number per component."""
+
+
+def margins(alignment: Alignment) -> BySite:
+    """For each posterior and component: what the objective loses when it must go into another slot.
+
+    All other posteriors keep their places. Zero says that the next best slot is as good; infinity, that there is no
+    other. The objective is J where each site fills each slot once, else what the slots know (see `Grouping`), and
+    empty slots do not count. Where a site has more than six states of sequences, only exchanges of two are tried:
+    its margins may be too large. A margin is no probability: how sure a match is also depends on how far the sites'
+    posteriors can be believed. See `confidence` for a probability.
+    """
+    return by_site(alignment, component_margins)
+
+
+def losses(alignment: Alignment) -> BySite:
+    """For each posterior and component: the nats of information that are lost because it shares its slot.
+
+    Noise makes some of it; what belongs elsewhere, or nowhere, loses far more.
+    """
+    return by_site(alignment, component_losses)
+
+
+def by_site(alignment: Alignment, values: Callable[[Problem, Sequence[Indices]], list[Array]]) -> BySite:
+    """The values of all coupled sets' components, posterior by posterior."""
+    sets = alignment.structure.symmetry
+    columns = [values(alignment.problem(coupled), alignment.slots(coupled)) for coupled in sets]
+    return tuple(
+        {coupled: column[site] for coupled, column in zip(sets, columns, strict=True)}
+        for site in range(len(alignment.posteriors))
+    )
+
+
+def upper_bound(alignment: Alignment) -> float:
+    """A number that J cannot exceed whatever the permutations, so that no one-to-one alignment beats it.
+
+        J ≤ Σ_i max_P Σ_k A(λ0_k + N c_iP(k)) / N
+
+    It holds because A is convex, and is reached when all posteriors say the same. It is infinite where a posterior
+    is so much less certain than the prior that N of its kind could not be merged.
+    """
+    structure = alignment.structure
+    padded = fitting(alignment.posteriors, structure)
+    sets = [problem_bound(coupled_problem(padded, coupled, structure)) for coupled in structure.symmetry]
+    return sum(sets) + constant(alignment.posteriors, alignment.order, structure)
 
 
 def component_margins(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
@@ -95,8 +145,8 @@ def next_best_losses(gain: Array, permutation: Permutation, alike: NDArray[np.bo
     return np.where(same_place[slots, now], np.maximum(leaving[now], 0.0), 0.0) + deficit
 
 
-def upper_bound(problem: Problem) -> float:
-    """What J cannot exceed, by the convexity of A: see `Alignment.bound`."""
+def problem_bound(problem: Problem) -> float:
+    """What J of one coupled set cannot exceed, by the convexity of A."""
     slots, plain = identity(problem.components), problem.one_sided
     summed = [np.array(factor.prior) for factor in plain.factors]
     total = 0.0

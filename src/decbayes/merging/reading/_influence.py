@@ -3,19 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.families import Array, Family, dense
-from decbayes.merging.base.components import observed
-from decbayes.merging.base.problem import Factor
+from decbayes.families import Array, dense
+from decbayes.merging.alignment import Alignment
+from decbayes.merging.base.components import group_evidence, groups_of, log_bayes_factors
 from decbayes.posterior import Posterior
-from decbayes.structure import Structure
-
-if TYPE_CHECKING:
-    from decbayes.merging.alignment import Alignment
 
 # In nats: less than this is hardly chance, though sites are many and slots more.
 DISAGREES = -10.0
@@ -92,7 +87,7 @@ def per_observation(amounts: Array, observations: Array) -> Array:
     return np.asarray(np.divide(amounts, observations, out=np.zeros(len(amounts)), where=observations > 0))
 
 
-def influence(alignment: "Alignment") -> Influence:
+def influence(alignment: Alignment) -> Influence:
     """How far each site's part of a merge disagrees with the rest of it, and how much it is."""
     structure, total = alignment.structure, alignment.merged()
     evidence, factors = [], []
@@ -103,19 +98,6 @@ def influence(alignment: "Alignment") -> Influence:
     return Influence(np.array(evidence), np.array(factors))
 
 
-def groups_of(structure: Structure) -> tuple[tuple[str, ...], ...]:
-    """The factors whose rows go together: those of each coupled set, and each of the others alone."""
-    coupled = tuple(tuple(each.factors) for each in structure.symmetry)
-    placed = {name for names in coupled for name in names}
-    return *coupled, *((name,) for name in structure.families if name not in placed)
-
-
-def group_evidence(own: Posterior, names: Sequence[str]) -> Array:
-    """How many observations a posterior has put into each row of a group of factors."""
-    families, prior = own.structure.families, own.structure.prior
-    return observed([(Factor(families[n], prior[n]), [families[n].rows(own.contribution[n])]) for n in names])
-
-
 def group_factor(own: Posterior, total: Posterior, names: Sequence[str]) -> Array:
     """The log Bayes factor of each row; weights of components say nothing about what the components are."""
     families, structure = own.structure.families, own.structure
@@ -124,11 +106,3 @@ def group_factor(own: Posterior, total: Posterior, names: Sequence[str]) -> Arra
     rest = {name: dense(total.contribution[name]) - mine[name] for name in told}
     factors = [log_bayes_factors(families[name], structure.prior[name], mine[name], rest[name]) for name in told]
     return np.asarray(np.sum(factors, axis=0))
-
-
-def log_bayes_factors(family: Family, prior: Array, own: Array, rest: Array) -> Array:
-    """A(λ0 + c + r) − A(λ0 + c) − A(λ0 + r) + A(λ0) of each row: c is a site's contribution, r everybody else's."""
-    together, apart = family.defined_terms(prior + own + rest), family.defined_terms(prior + own)
-    # The rest alone may lie outside the domain, where a site has taken evidence away: then nothing can be said.
-    factor = together - apart - family.defined_terms(prior + rest) + family.row_terms(prior)
-    return np.asarray(np.nan_to_num(factor, nan=0.0))

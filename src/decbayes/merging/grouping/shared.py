@@ -2,18 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from decbayes.families import Array
+from decbayes.families.matrices import Indices
 from decbayes.merging.base.components import Components, bases
+from decbayes.merging.base.problem import Problem
 from decbayes.merging.grouping.number import crowding, measured_noise, sampling_noise
 from decbayes.merging.grouping.search import Search
-from decbayes.symmetry import CoupledSet
-
-if TYPE_CHECKING:
-    from decbayes.merging.alignment import Alignment
 
 # Two slots are nearly the same if joining them loses less than this per observation of the smaller one, in nats.
 ALMOST = 0.05
@@ -61,11 +58,9 @@ class Shared:
         return tuple(told)
 
 
-def shared_components(alignment: "Alignment", coupled: CoupledSet) -> Shared:
+def shared_components(problem: Problem, slots: Sequence[Indices]) -> Shared:
     """Each site's version of each slot, and what it loses by being merged with the others'."""
-    problem = alignment._problem(coupled)
-    slots = [assignment[coupled] for assignment in alignment.assignments]
-    count, sites = alignment.structure.components(coupled), len(slots)
+    count, sites = problem.components, len(slots)
     components = Components.of(problem.factors, [*problem.contents])
     versions = components.joined(np.concatenate([site * count + own for site, own in enumerate(slots)]), sites * count)
     base = bases(components.factors, float(components.evidence.sum()), count)

@@ -11,8 +11,13 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
+from decbayes.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
+from decbayes.merging.alignment import Alignment
+from decbayes.merging.base.components import LEAST_EVIDENCE
+from decbayes.merging.reading._margins import losses, margins
+from decbayes.merging.reading._support import alone, observations
 from decbayes.symmetry import CoupledSet
 
 # Margins in nats and overlaps beyond which nothing is learned any more.
@@ -100,6 +105,28 @@ class Confidence:
         values = np.concatenate([each[coupled] for each in self.probabilities])
         known = values[~np.isnan(values)]
         return float((1.0 - known).sum()), len(known)
+
+
+def confidence(alignment: Alignment, reliability: Reliability, overlaps: Sequence[Any] | None = None) -> Confidence:
+    """For each posterior and component: the probability that it belongs to its slot.
+
+        db.merging.confidence(alignment, db.checking.reliability(alignment))
+
+    `reliability` says what margins and evidence are worth in this setting: `db.checking.reliability` learns it from
+    simulations. `overlaps` has for each posterior what its site reports (`decbayes.checking.overlap`), or None.
+    """
+    check_kind(Reliability, reliability=reliability)
+    probabilities: tuple[dict[CoupledSet, Array], ...] = tuple({} for _ in alignment.posteriors)
+    all_margins, all_losses = margins(alignment), losses(alignment)
+    for coupled in alignment.structure.symmetry:
+        counts, lonely = observations(alignment, coupled), alone(alignment, coupled)
+        shares = checked_overlaps(overlaps, [len(own) for own in counts])
+        for site, by_set in enumerate(probabilities):
+            sure = reliability.probabilities(
+                all_margins[site][coupled], counts[site], all_losses[site][coupled], shares[site]
+            )
+            by_set[coupled] = np.where(lonely[site] | (counts[site] < LEAST_EVIDENCE), np.nan, sure)
+    return Confidence(probabilities, reliability, overlaps is not None)
 
 
 def checked_overlaps(overlaps: Sequence[Any] | None, sizes: Sequence[int]) -> list[Array]:

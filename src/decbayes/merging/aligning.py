@@ -1,0 +1,255 @@
+"""Find a slot for every component, in an order that depends on contents alone: what all merges begin with."""
+
+from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from decbayes.arguments import check_kind
+from decbayes.errors import StructureMismatch
+from decbayes.families.matrices import Indices
+from decbayes.merging.alignment import Alignment, Assignments
+from decbayes.merging.base.canonical import Canonical, canonical_order
+from decbayes.merging.base.components import evidence_by_site
+from decbayes.merging.base.coupled import (
+    as_sequence,
+    constant,
+    coupled_problem,
+    fitting,
+    loaded_from,
+    problem_of,
+    reordered,
+)
+from decbayes.merging.base.lineage import check_followed
+from decbayes.merging.base.problem import STRENGTH, OnMatch, Problem, Solution, Solver
+from decbayes.merging.base.solvers import checked_solver
+from decbayes.merging.grouping.grouping import Grouping
+from decbayes.merging.grouping.inherited_ids import inherited
+from decbayes.merging.grouping.number import found_number
+from decbayes.merging.matching.matching import Matching
+from decbayes.merging.matching.quadratic import Quadratic
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure
+from decbayes.symmetry import CoupledSet, Permutation, identity, inverse
+
+Number = int | Literal["auto"] | None
+
+
+def align(
+    posteriors: Iterable[Posterior],
+    *,
+    components: Number = None,
+    solver: Solver | str | None = None,
+    since: Posterior | None = None,
+    progress: OnMatch | None = None,
+) -> Alignment:
+    """Find out which components of the posteriors belong together, for each coupled set separately.
+
+    Args:
+        posteriors: one per site, of one structure; numbers of components may differ.
+        components: the number of slots, or "auto" to find it. Default: the largest number of components of a posterior.
+        solver: how to search, an object of `db.solvers` or its name. Default: depends on the model, as for `merge`.
+        since: an earlier merge whose components keep their ids and numbers.
+        progress: called without arguments whenever one more site was matched, possibly from several threads.
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0)
+    >>> rng = np.random.default_rng(0)
+    >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
+    >>> alignment = db.align(sites)
+    >>> [np.sort(slots).tolist() for assignment in alignment.assignments for slots in assignment.values()]
+    [[0, 1], [0, 1], [0, 1]]
+    >>> np.sort(alignment.merged().mean("components")[:, 0]).round()
+    array([-8.,  9.])
+    """
+    alignment, traces = aligned(posteriors, components, solver, since, progress)
+    # All was checked when it was made.
+    traced_alignment = copy(alignment)
+    object.__setattr__(traced_alignment, "objective", traced(alignment, traces))
+    return traced_alignment
+
+
+def aligned(
+    posteriors: Iterable[Posterior],
+    components: Number = None,
+    solver: Solver | str | None = None,
+    since: Posterior | None = None,
+    progress: OnMatch | None = None,
+) -> tuple[Alignment, list[tuple[float, ...]]]:
+    """The alignment, and the objective of each set as its solver raised it: J of the whole costs as much as a merge."""
+    given, chosen = as_sequence(posteriors), checked_solver(solver)
+    order, readings = canonical_order(given)
+    structure = merged_structure(given, readings, order, components, since)
+    solutions = {
+        coupled: solve_canonically(given, coupled, order, readings, structure, chosen, since, progress)
+        for coupled in structure.symmetry
+    }
+    assignments = tuple(
+        {coupled: solution.slots[site] for coupled, solution in solutions.items()} for site in range(len(given))
+    )
+    divisions = {coupled: solved.division for coupled, solved in solutions.items() if solved.division is not None}
+    proven = [STRENGTH.index(solution.optimality) for solution in solutions.values()]
+    weakest = STRENGTH[min(proven, default=-1)]
+    ids = slot_ids(given, readings, structure, assignments)
+    alignment = Alignment(assignments, (), given, tuple(order), structure, weakest, divisions, ids=ids)
+    traces = [solution.objective for solution in solutions.values()]
+    return alignment if since is None else alignment.since(since), traces
+
+
+def slot_ids(
+    posteriors: Sequence[Posterior], readings: Sequence[Canonical], structure: Structure, assignments: Assignments
+) -> tuple[str, ...]:
+    """The ids that slots inherit from the sites' components; none where no component has one."""
+    ids = [reading.ids for reading in readings]
+    if not any(ids):
+        return ()
+    (coupled,) = structure.symmetry
+    evidence = np.concatenate(evidence_by_site(coupled_problem(posteriors, coupled, structure)))
+    slots = [assignment[coupled] for assignment in assignments]
+    return inherited(ids, slots, evidence, structure.components(coupled))
+
+
+def merged_structure(
+    posteriors: Sequence[Posterior],
+    readings: Sequence[Canonical],
+    order: Sequence[int],
+    components: Number,
+    since: Posterior | None,
+) -> Structure:
+    """The structure of the merge: that of the posteriors, with so many components."""
+    structures = [reading.structure for reading in readings]
+    if since is not None:
+        check_kind(Posterior, since=since)
+        check_followed(since.structure, structures[0])
+        structures.append(since.structure)
+    largest = max(structures, key=most_components)
+    if components is None or not largest.symmetry:
+        return largest
+    if components == "auto":
+        coupled = largest.symmetry[0]
+        contents = [readings[site].components[coupled] for site in order]
+        problem = coupled_problem(reordered(posteriors, order), coupled, largest, contents)
+        return largest.with_components(found_number(following(problem, since, coupled, largest)))
+    return largest.with_components(components)
+
+
+def following(problem: Problem, since: Posterior | None, coupled: CoupledSet, structure: Structure) -> Problem:
+    """The problem with an earlier merge whose slots it keeps to, where there is one."""
+    if since is None:
+        return problem
+    return replace(problem, since=coupled_problem((since,), coupled, structure).contents[0])
+
+
+def most_components(structure: Structure) -> int:
+    return max((structure.components(coupled) for coupled in structure.symmetry), default=0)
+
+
+def solver_for(problem: Problem) -> Solver:
+    """Any component into any slot where observations belong to one component; else one of each site into each slot."""
+    families = [factor.family for factor in problem.factors]
+    if problem.two_sided and all(contents[0].count <= problem.components for contents in problem.contents):
+        return Quadratic()
+    tells = any(not family.over_components for family in families)
+    return Grouping() if tells and any(family.exclusive for family in families) else Matching()
+
+
+def solve_canonically(
+    posteriors: Sequence[Posterior],
+    coupled: CoupledSet,
+    order: Sequence[int],
+    readings: Sequence[Canonical],
+    structure: Structure,
+    solver: Solver | None,
+    since: Posterior | None,
+    progress: OnMatch | None,
+) -> Solution:
+    """Solve one set in canonical order and labels; the answer is in the caller's order and everybody's own labels."""
+    components, slots = [readings[site].components[coupled] for site in order], structure.components(coupled)
+    held = reordered(posteriors, order)
+    ids = tuple(named(readings[site].ids, own) for site, own in zip(order, components, strict=True))
+    problem = replace(problem_of(held, coupled, structure, components), progress=progress, ids=ids)
+    problem = following(problem, since, coupled, structure)
+    if problem.sites == 1 and len(components[0]) <= slots:
+        # Bayes' rule needs no alignment of a single posterior: it is the answer.
+        return Solution((identity(len(components[0])),), (), "global")
+    chosen = solver or solver_for(problem)
+    if getattr(chosen, "one_to_one", True):
+        solution = solve_one_to_one(held, coupled, components, structure, chosen, progress)
+    else:
+        solution = chosen.solve(loaded_from(held, problem))
+    own = [in_places(component, slots_of) for component, slots_of in zip(components, solution.slots, strict=True)]
+    division = solution.division
+    if division is not None:
+        shares = [part[inverse(component)] for component, part in zip(components, division.shares, strict=True)]
+        division = division.of_sites(shares)
+    if problem.exchangeable:
+        names = numbered(own, slots)
+        own = [names[slots_of] for slots_of in own]
+        division = None if division is None else division.renamed(names)
+    back = inverse(np.asarray(order))
+    sites = tuple(own[place] for place in back)
+    if division is not None:
+        division = division.of_sites(division.shares[place] for place in back)
+    return replace(solution, slots=sites, division=division)
+
+
+def named(ids: Sequence[str], components: Permutation) -> tuple[str, ...]:
+    return tuple(ids[component] for component in components) if ids else ()
+
+
+def solve_one_to_one(
+    posteriors: Sequence[Posterior],
+    coupled: CoupledSet,
+    components: Sequence[Permutation],
+    structure: Structure,
+    solver: Solver,
+    progress: OnMatch | None,
+) -> Solution:
+    """Solve with posteriors that are padded to as many components as there are slots."""
+    slots = structure.components(coupled)
+    most = max(map(len, components))
+    if most > slots:
+        raise StructureMismatch(
+            f"A site has {most} components, and {type(solver).__name__} puts one of each site into each slot: at least "
+            f"{most} slots are needed. Grouping(), the default, merges into fewer."
+        )
+    orders = [own if len(own) == slots else np.append(own, np.arange(len(own), slots)) for own in components]
+    problem = coupled_problem(fitting(posteriors, structure), coupled, structure, orders)
+    if problem.two_sided and not getattr(solver, "two_sided", False):
+        # J without those factors is not that of the merge.
+        solution = replace(solver.solve(replace(problem.one_sided, progress=progress)), objective=())
+    else:
+        solution = solver.solve(replace(problem, progress=progress))
+    pairs = zip(solution.slots, components, strict=True)
+    return replace(solution, slots=tuple(slots_of[: len(own)] for slots_of, own in pairs))
+
+
+def in_places(places: Permutation, values: Indices) -> Indices:
+    """The values, each in its place."""
+    moved = np.empty_like(values)
+    moved[places] = values
+    return moved
+
+
+def numbered(slots: Sequence[Indices], count: int) -> Indices:
+    """New numbers for slots: as in the first site, then as others come upon them, then the empty ones."""
+    met = np.concatenate([*slots, np.arange(count)])
+    _, first = np.unique(met, return_index=True)
+    names = np.empty(count, dtype=np.intp)
+    names[met[np.sort(first)]] = np.arange(count)
+    return names
+
+
+def traced(found: Alignment, traces: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    """J of the whole structure as one set after another was solved; where a solver has not said, J of the merge."""
+    if not all(traces) or any(family.follows for family in found.structure.families.values()):
+        return (found.merged().log_partition(),)
+    fixed = constant(found.posteriors, found.order, found.structure)
+    current = [trace[0] for trace in traces]
+    total = [fixed + sum(current)]
+    for index, trace in enumerate(traces):
+        for value in trace[1:]:
+            current[index] = value
+            total.append(fixed + sum(current))
+    return tuple(total)

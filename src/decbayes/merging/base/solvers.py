@@ -1,0 +1,74 @@
+"""Solvers by name: the only place that knows all of them."""
+
+from collections.abc import Iterator, Mapping
+from importlib.metadata import entry_points
+from typing import Any, TypeVar
+
+from decbayes.merging.base.problem import Solver
+
+Kind = TypeVar("Kind", bound=type[Any])
+
+GROUP = "decbayes.solvers"
+"""The entry points under which installed packages offer solvers of their own, NAME = "module:Class"."""
+
+_registered: dict[str, type[Any]] = {}
+
+
+def register(solver: Kind) -> Kind:
+    """Make a solver known by its name to `merge`, `align`, `refine` and the command line; also a class decorator.
+
+    Args:
+        solver: a class with a method `solve(problem)`, whose settings all have defaults. Its name is that of the class
+            in lower case. With `one_to_one = False` it may put several components of a site into one slot.
+
+    A package does the same for everyone who installs it with an entry point of the group "decbayes.solvers".
+
+    >>> @db.solvers.register
+    ... class AsLabelled:
+    ...     def solve(self, problem: db.extending.Problem) -> db.extending.Solution:
+    ...         slots = tuple(np.arange(rows[0].count) for rows in problem.contents)
+    ...         return db.extending.Solution(slots, (), "none")
+    >>> model = db.GaussianMixture(2, 1, variance=1.0)
+    >>> fits = [model.fit(np.array([[-9.0], [9.0], [8.0]]), rng=np.random.default_rng(0)).posterior for _ in range(2)]
+    >>> db.align(fits, solver="aslabelled").optimality
+    'none'
+    """
+    if not isinstance(solver, type) or not callable(getattr(solver, "solve", None)):
+        raise TypeError(f"register takes a class with a method `solve`, not {solver!r}.")
+    name = solver.__name__.lower()
+    known = _registered.get(name, solver)
+    if (known.__module__, known.__qualname__) != (solver.__module__, solver.__qualname__):
+        raise ValueError(f"There is already a solver {name!r}, of {known.__module__}. Choose another name.")
+    _registered[name] = solver
+    return solver
+
+
+class Solvers(Mapping[str, type[Any]]):
+    """All solvers by name; those of installed packages are loaded when they are asked for."""
+
+    def __getitem__(self, name: str) -> type[Any]:
+        if name not in _registered:
+            offered = entry_points(group=GROUP, name=name)
+            if not offered:
+                raise KeyError(name)
+            register(next(iter(offered)).load())
+        return _registered[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from sorted({*_registered, *entry_points(group=GROUP).names})
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+SOLVERS = Solvers()
+
+
+def checked_solver(solver: Solver | str | None, **settings: Any) -> Solver | None:
+    """The solver itself, or that of a name with these settings; None for the default."""
+    if isinstance(solver, str) and solver in SOLVERS:
+        made: Solver = SOLVERS[solver](**settings)
+        return made
+    if isinstance(solver, str | type) or (solver is not None and not hasattr(solver, "solve")):
+        raise TypeError(f"solver must be one of {', '.join(SOLVERS)}, or an object such as Grouping(); not {solver!r}.")
+    return solver
