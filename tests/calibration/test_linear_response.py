@@ -166,6 +166,8 @@ def test_the_deviation_of_a_statistic_is_its_own_response(rng):
     whole = covariance(posterior, informations(model, [data[:9], data[9:]], posterior))
     np.testing.assert_allclose(whole[:6, :6], response[np.ix_(places, places)], atol=1e-5 * np.abs(response).max())
     weights = whole[6:, 6:]
+    shares = db.calibrate(model, [data], posterior).deviation("weights")
+    np.testing.assert_allclose(np.diag(whole), np.concatenate([found, shares]) ** 2, rtol=1e-9)
     # Shares add up to one: their sum does not vary, nearly so by what T tells of them.
     assert weights.sum() < 0.05 * np.trace(weights)
 

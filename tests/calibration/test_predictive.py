@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import decbayes as db
+from decbayes.calibration import PredictiveCheck
 from decbayes.errors import InvalidData, NotCalibrated, StructureMismatch
 
 MODEL = db.GaussianMean(variance=1.0, prior_variance=25.0)
@@ -27,6 +28,14 @@ def test_data_that_spread_otherwise_than_the_model_says_are_found_out(deviation,
     posterior = MODEL.fit(rng.normal(3.0, 1.0, size=200), rng=rng).posterior
     check = db.checking.predictive_check(MODEL, posterior, rng.normal(3.0, deviation, size=40))
     assert check.probability == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize("below", range(5))
+def test_the_data_are_one_of_the_draws_that_they_are_compared_with(below):
+    """With R replicas the probability is one of 1/(R+1), …, 1, each as likely where the model is true; never 0."""
+    replicas = np.arange(4.0)
+    check = PredictiveCheck("", np.append(below - 0.5, replicas), np.ones(5))
+    assert check.probability == (1 + below) / 5
 
 
 def test_checks_of_sites_add_up(rng):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import gammaln
 from scipy.stats import multivariate_normal
 
 import decbayes as db
@@ -63,6 +64,53 @@ def test_a_site_with_most_of_the_evidence_is_flagged(rng):
     np.testing.assert_allclose(influence.share[5], 900 / 1200, rtol=1e-6)
     assert "75%" in influence.flags(5)[0]
     assert not any(influence.flags(site) for site in range(5))
+
+
+@pytest.mark.parametrize(("count", "told"), [(3, False), (4, True)])
+def test_what_is_usual_among_sites_can_be_told_from_four_on(count, told):
+    """One of a few has most evidence, and all disagree alike; an empty site is no site to compare with."""
+    evidence, factors = np.full((count + 1, 1), 100.0), np.full((count + 1, 1), -50.0)
+    evidence[0], evidence[-1], factors[0], factors[-1] = 10_000.0, 0.0, -5_000.0, 0.0
+    influence = db.merging.Influence(evidence, factors)
+    np.testing.assert_array_equal(influence.large, [told] + [False] * count)
+    np.testing.assert_array_equal(influence.disagreeing, [not told] * count + [False])
+
+
+def test_sites_without_data_change_no_robust_merge(rng):
+    """They are neither the middle site, whose evidence caps the others', nor copies of one another."""
+    posteriors = sites(rng, 3)
+    merged = robust_merge(posteriors)
+    among = robust_merge([*posteriors, *[db.Posterior.of_prior(MIXTURE.structure)] * 5])
+    np.testing.assert_allclose(means(among.posterior), means(merged.posterior), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(np.sort(among.weights[:3]), np.sort(merged.weights), atol=1e-9)
+    np.testing.assert_array_equal(among.weights[3:], 1.0)
+
+
+def test_counts_are_weighted_by_how_far_the_least_disagreeing_quarter_does(rng):
+    """d_i in nats against all others as they are weighted, in turn; min(1, patience / d_i), where the patience is that
+    of the rule or five times the disagreement per word that a quarter of the sites do not exceed."""
+    words, alpha, family = 12, 0.5, db.families.Dirichlet()
+    prior = family.natural(alpha=np.full((1, words), alpha))
+    structure = db.extending.Structure({"topics": family}, {"topics": prior})
+    away = np.array([0.0, 0.0, 0.05, 0.1, 0.1, 0.2, 0.3, 0.6, 0.9])[:, None]
+    profiles = (1.0 - away) * rng.dirichlet(np.full(words, 9.0)) + away * rng.dirichlet(np.full(words, 0.3), size=9)
+    counts = rng.poisson(300.0 * profiles).astype(float)
+
+    def evidence(rows):
+        return gammaln(alpha + rows).sum() - gammaln((alpha + rows).sum())
+
+    weights = np.ones(9)
+    for _ in range(4):
+        apart = []
+        for site, own in enumerate(counts):
+            rest = np.delete(weights[:, None] * counts, site, axis=0).sum(axis=0)
+            apart.append(evidence(own) + evidence(rest) - evidence(own + rest) - evidence(0.0 * own))
+        sizes = counts.sum(axis=1)
+        patience = np.maximum(3.0, 5.0 * np.percentile(np.array(apart) / sizes, 25) * sizes)
+        weights = np.where(apart > patience, patience / np.array(apart), 1.0)
+    merged = robust_merge([Posterior(structure, {"topics": own[None]}) for own in counts], Robust(cap=1e9))
+    assert weights.min() < 0.9
+    np.testing.assert_allclose(merged.weights[:, 0], weights, rtol=1e-6)
 
 
 def test_a_robust_merge_of_honest_sites_is_nearly_the_plain_one(rng):

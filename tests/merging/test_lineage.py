@@ -6,18 +6,22 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.cluster.hierarchy import fcluster, is_valid_linkage
-from scipy.optimize import linear_sum_assignment
+from scipy.cluster.hierarchy import fcluster, is_monotonic, is_valid_linkage
+from scipy.optimize import brentq, linear_sum_assignment
 from scipy.sparse import csr_array
+from scipy.stats import entropy
 from structures import everything, topics
 from test_grouping import COUPLED, drawn, information, posterior
 
 import decbayes as db
 from decbayes.errors import InvalidFile, InvalidPosterior, StructureMismatch
+from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.components import Components, bases
 from decbayes.merging.base.coupled import coupled_problem
+from decbayes.merging.base.division import Division
 from decbayes.merging.grouping import number
 from decbayes.merging.grouping.inherited_ids import inherited
+from decbayes.merging.grouping.joins import Joined
 from decbayes.merging.grouping.search import Search, found_apart
 
 TRUTH = np.kron(np.eye(6), np.full(4, 0.25))
@@ -52,6 +56,13 @@ class TestTree:
         for count in (1, 2, 5, 9):
             slots = np.concatenate([each[COUPLED] for each in tree.cut(count).assignments])
             assert tree.losses()[count - 1] == pytest.approx(apart - information(sites, slots, count), abs=1e-6)
+
+    def test_heights_never_fall_where_a_later_join_loses_less(self):
+        joins = Joined(4, np.array([0, 2, 0]), np.array([1, 3, 2]), np.array([3.0, 1.0, 2.0]))
+        linkage = joins.linkage()
+        assert is_monotonic(linkage)
+        np.testing.assert_array_equal(linkage[:, 2], [3.0, 3.0, 3.0])
+        np.testing.assert_array_equal(linkage[:, 3], [2.0, 2.0, 4.0])
 
     def test_more_slots_than_components_leave_some_empty(self, rng):
         tree = db.merging.tree([drawn(rng, TRUTH, (0, 1), 500) for _ in range(2)])
@@ -100,6 +111,35 @@ class TestFollow:
         gone = found.ids.index(event.id)
         assert gone in halves
         assert event.share == pytest.approx(evidence[gone] / evidence[halves].sum())
+
+    def test_of_two_that_would_do_the_one_that_holds_more_is_continued(self):
+        """The small one is a little closer; names should follow the evidence."""
+        large, small, between = (np.array([[share, 1.0 - share]]) for share in (0.60, 0.35, 0.45))
+        before = replace(posterior(np.vstack([1000.0 * large, 10.0 * small])), ids=("large", "small"))
+        lineage = db.merging.follow(before, posterior(1010.0 * between))
+        assert lineage.posterior.ids == ("large",)
+        assert [(event.kind, event.id, event.other) for event in lineage.events] == [
+            ("kept", "large", ""),
+            ("joined", "small", "large"),
+        ]
+
+    def test_what_is_born_gets_another_id_after_another_history(self):
+        """The same content, found anew after other merges, is not what somebody has called so before."""
+        old, merged = 100.0 * TRUTH[:1], posterior(100.0 * TRUTH[:2])
+        names = {}
+        for history in ("a", "b", "a"):
+            lineage = db.merging.follow(replace(posterior(old), ids=(history,)), merged)
+            (born,) = [event.id for event in lineage.events if event.kind == "born"]
+            assert names.setdefault(history, born) == born
+        assert len(set(names.values())) == 2
+
+    @pytest.mark.parametrize(("apart", "kind"), [(1.6, "kept"), (1.75, "born")])
+    def test_clusters_are_the_same_up_to_seven_tenths_of_a_nat(self, apart, kind):
+        """One observation of each of two unit normals d apart loses d²/4 when both have one mean: 0.64 and 0.77."""
+        model = db.GaussianMixture(1, 1, variance=1.0, prior_variance=1e6)
+        points = np.array([[-1.0], [1.0]]).repeat(500, axis=0)
+        before, after = (model.fit(points + move, rng=np.random.default_rng(0)).posterior for move in (0.0, apart))
+        assert db.merging.follow(before, after).events[0].kind == kind
 
     def test_transitions_move_by_rows_and_columns(self, rng):
         model = db.HiddenMarkov(states=3, columns={"c": db.columns.Categorical("a", "b", "c")})
@@ -167,6 +207,20 @@ class TestFollow:
         known = np.array([True, True, False])
         assert found_apart(search, 2, known, np.arange(3))[0] in (0, 1)
 
+    @pytest.mark.parametrize(("lost", "new"), [(0.45, False), (0.55, True)])
+    def test_what_loses_less_than_half_a_nat_per_word_begins_no_slot(self, lost, new):
+        """A known topic, far larger than all else, tells a word of another at the price of their divergence."""
+        old = np.array([0.5, 0.5])
+        share = brentq(lambda x: entropy([x, 1.0 - x], old) - lost, 0.5, 1.0 - 1e-9)
+        sites = [posterior(1e3 * np.array([[share, 1.0 - share]])) for _ in range(2)]
+        known = posterior(1e8 * np.vstack([old, 0.0 * old]))
+        problem = coupled_problem([*sites, known], COUPLED, topics(2, 2))
+        components, anchors = (Components.of(problem.factors, problem.contents[part]) for part in np.s_[:2, 2:])
+        base = bases(components.factors, float(components.evidence.sum()), 2)
+        search = Search(components, np.zeros(2, dtype=int), base, 2, anchors)
+        worth = found_apart(search, 1, np.array([True, False]), np.arange(2))[1]
+        assert worth == pytest.approx(1e3 * lost, rel=0.02) if new else worth == 0.0
+
     def test_words_are_divided_as_an_earlier_merge_has_them(self):
         """Nobody here tells the two topics apart; the merge before them did."""
         both = 50.0 * TRUTH[:1] + 50.0 * TRUTH[1:2]
@@ -193,6 +247,16 @@ class TestFollow:
         np.testing.assert_allclose(merged.sum(axis=0), 3.0 * np.array([40.0, 30.0, 40.0]))
         parts = [each.contribution["topics"].toarray() for each in found.relabelled()]
         np.testing.assert_allclose(sum(parts), merged, rtol=1e-9)
+
+    def test_no_count_is_lost_where_words_stay_and_slots_are_new(self, rng):
+        """Of each word, all slots together have what they received; a new slot has exactly what it received."""
+        steady, received = rng.uniform(0.0, 0.2, size=(7, 4)), rng.gamma(1.0, 5.0, size=(7, 4))
+        steady[:, 2] = 0.0
+        division = Division((), received, np.arange(4), steady)
+        settled = division.settled(received)
+        np.testing.assert_allclose(settled.sum(axis=1), received.sum(axis=1))
+        np.testing.assert_array_equal(settled[:, 2], received[:, 2])
+        assert np.abs(settled - received).max() > 1.0
 
     def test_a_topic_that_is_gone_keeps_nothing(self):
         """All of its words are in other topics, too."""
@@ -241,6 +305,19 @@ class TestIds:
         table = votes.pivot_table(index="slot", columns="id", values="weight", aggfunc="sum", fill_value=0.0)
         rows, columns = linear_sum_assignment(table, maximize=True)
         assert inherited(ids, slots, evidence, 4) == tuple(table.columns[columns[np.argsort(rows)]])
+
+    def test_components_without_an_id_do_not_vote(self):
+        """Most of the slot has no id; the little that has one names it."""
+        slots = [np.array([0, 1]), np.array([0, 1])]
+        evidence = np.array([300.0, 300.0, 10.0, 5.0])
+        assert inherited([("", ""), ("x", "")], slots, evidence, 2) == ("x", "")
+
+    def test_are_part_of_the_order_of_posteriors(self):
+        """Posteriors that differ in their ids alone come in one order, whoever lists them."""
+        same = posterior(np.vstack([40.0 * TRUTH[0], 40.0 * TRUTH[1]]))
+        named = [replace(same, ids=ids) for ids in (("p", "q"), ("a", "b"), ("x", "y"))]
+        orders = [[given[site].ids for site in canonical_order(given)[0]] for given in (named, named[::-1])]
+        assert orders[0] == orders[1]
 
     def test_pull_components_together_that_sites_have_called_the_same(self):
         """A component between two topics goes with the one that its id is of, unless it gains much elsewhere."""

@@ -289,6 +289,21 @@ class TestGrouping:
         slots = np.concatenate([assignment[coupled] for assignment in alignment.assignments])
         assert same_groups(slots, np.concatenate(truths))
 
+    def test_blocks_are_searched_in_four_rounds_and_whoever_waits_sees_each(self, rng, monkeypatch):
+        """Seven sites, two at a time: four blocks for the tree, and four in each round of moves."""
+        posteriors, _ = shared_topics(rng, sites=7)
+        monkeypatch.setattr(grouping, "MOST_LOADED", 0)
+        monkeypatch.setattr(grouping, "SITES_AT_A_TIME", 2)
+        seen = []
+        db.align(posteriors, components=4, progress=lambda: seen.append(1))
+        assert len(seen) == 4 + 4 * 4
+
+    @pytest.mark.parametrize(("typical", "least"), [(1000.0, 0.5), (10.0, 0.1), (1.0, 0.01)])
+    def test_components_of_next_to_no_evidence_are_placed_last(self, typical, least):
+        """Less than half an observation, and less than one in a hundred of a component's in the middle."""
+        evidence = np.array([0.0, 0.0, 0.0, 0.9 * least, typical, typical, typical])
+        assert grouping.least_evidence(evidence) == pytest.approx(least)
+
     def test_blocks_of_components_stand_where_they_belong(self, rng):
         posteriors, _ = shared_topics(rng, sites=7)
         structure = topics(4, WORDS)

@@ -1,7 +1,7 @@
 """Compiled searches over short rows find what the plain ones find."""
 
-import contextlib
 from dataclasses import replace
+from math import fsum
 
 import numpy as np
 import pytest
@@ -142,8 +142,15 @@ def test_huge_posteriors_merge_or_are_refused():
     prior = np.repeat(family.natural(mean=np.zeros((1, 1)), variance=np.ones((1, 1))), 2, axis=0)
     structure = db.extending.Structure({"m": family}, {"m": prior}, (db.extending.CoupledSet(("m",)),))
     rows = [[[1.7e308, -58.4], [-1.02, -1e200]], [[-1e308, -1e154], [3.0, -2.0]], [[9e307, -1.0], [-9e307, -1e200]]]
-    with np.errstate(all="ignore"), contextlib.suppress(ValueError, InvalidPosterior):
-        db.merge([db.Posterior(structure, {"m": np.array(each)}) for each in rows], solver=db.solvers.Matching())
+    with np.errstate(all="ignore"):
+        merged = db.merge(
+            [db.Posterior(structure, {"m": np.array(each)}) for each in rows], solver=db.solvers.Matching()
+        )
+    expected = [fsum(value) for value in np.reshape(rows, (6, 2)).T]
+    np.testing.assert_allclose(merged.contribution["m"].sum(axis=0), expected, rtol=1e-12)
+    largest = db.Posterior(structure, {"m": np.array([[1.7e308, -2.0], [1.7e308, -2.0]])})
+    with np.errstate(all="ignore"), pytest.raises(InvalidPosterior, match="infinite"):
+        db.merge([largest, largest], solver=db.solvers.Matching())
 
 
 def test_a_family_made_from_another_is_not_taken_for_it(rng):

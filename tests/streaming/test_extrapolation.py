@@ -37,6 +37,15 @@ def test_linear_rounds_are_followed_to_their_fixed_point(rng):
     assert np.abs(told(linear_round(sites, target, slope)) - target.sum(axis=0)).max() < 1e-5
 
 
+def test_a_mix_is_refused_where_all_sites_but_one_say_what_no_data_say():
+    """Each site is proper with the prior, and so are all together; those without the first are not."""
+    large, negative = site(0.0, 0.0, 5.0), site(0.0, 0.0, -0.6)
+    after = [large, negative, negative]
+    assert db.merging.product(after).natural["mean"][0, 2] < 0.0
+    assert Extrapolation(1, [(after, after)]).mixed(np.ones(1)) is None
+    assert Extrapolation(1, [(after[:2], after[:2])]).mixed(np.ones(1)) is not None
+
+
 def test_a_lower_bound_or_an_impossible_site_keeps_what_the_round_has_found(rng):
     target, slope = rng.normal(size=(3, 2)), 0.9 * np.eye(2)
     sites, heights = [site(*rng.normal(size=2)) for _ in range(3)], iter(range(100, 0, -1))

@@ -72,6 +72,20 @@ def test_the_most_that_is_kept_is_what_predicts_one_half_of_the_new_data_from_th
     assert (found[0] < 0.7) == (shift > 0)
 
 
+def test_a_component_that_new_data_say_nothing_about_is_kept_whole():
+    model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    old = {"weights": np.array([[50.0], [50.0]]), "components": np.array([[100.0, -25.0], [-100.0, -25.0]])}
+    new = {"weights": np.array([[30.0], [0.0]]), "components": np.array([[-90.0, -15.0], [0.0, 0.0]])}
+    nothing = {name: 0.0 * part for name, part in new.items()}
+    earlier, added, empty = (db.Posterior(model.structure, parts) for parts in (old, new, nothing))
+    left = db.streams.forget(earlier, "learn", new=added).contribution
+    np.testing.assert_array_equal(left["components"][1], old["components"][1])
+    assert (np.abs(left["components"][0]) < 0.5 * np.abs(old["components"][0])).all()
+    # Weights are one distribution: what one component's counts say is said of all of them.
+    assert left["weights"][0] == left["weights"][1] < 50.0
+    assert db.streams.forget(earlier, "learn", new=empty) == earlier
+
+
 def documents(rng, topics, count=40):
     shares = rng.dirichlet(np.full(len(topics), 0.1), size=count)
     return csr_array(rng.multinomial(40, shares @ topics))

@@ -55,7 +55,7 @@ def refine(
     most: int = 50,
     rng: np.random.Generator,
     schedule: Schedule = "sequential",
-    solver: Solver | Sequence[Solver] | None = None,
+    solver: Solver | str | Sequence[Solver | str] | None = None,
     damping: float = 1.0,
     afresh: bool | Sequence[bool] = False,
     extrapolate: int = 0,
@@ -118,7 +118,7 @@ def refine(
 
 
 def several(given: Any) -> Sequence[Any]:
-    return given if isinstance(given, Sequence) else [given]
+    return given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
 
 
 def most_promising(trials: Sequence[Course], ends: Ends) -> Course:
@@ -133,7 +133,7 @@ def refined(course: Course, ends: Ends) -> Refinement:
     return Refinement(tuple(course.own), tuple(course.history), shifts, bool(shifts) and shifts[-1] <= ends.tolerance)
 
 
-def begun_at(fitted: Sequence[Posterior], solver: Solver | None) -> list[Posterior]:
+def begun_at(fitted: Sequence[Posterior], solver: Solver | str | None) -> list[Posterior]:
     """Sites' contributions in common slots."""
     return list(align(fitted, solver=solver).relabelled())
 
