@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from decbayes.arguments import Seed
 from decbayes.models.core.ascent import Fit
 from decbayes.models.topics.lda import LatentDirichletAllocation
 from decbayes.plot.style import AMPS, NAIVE, canvas
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 class FreshStarts(LatentDirichletAllocation):
     """A model whose every fit begins as if it were the first, on top of whatever prior it is given."""
 
-    def fit(self, data: Any, *, rng: np.random.Generator, prior: Posterior | None = None, **others: Any) -> Fit:
+    def fit(self, data: Any, *, rng: Seed | None = None, prior: Posterior | None = None, **others: Any) -> Fit:
         return super().fit(data, rng=rng, prior=prior)
 
 

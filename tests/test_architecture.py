@@ -59,7 +59,7 @@ ALLOWED = {
     "checking": {"calibration", "models"},
     "streams": {"inputs", "streaming", "updates"},
     "texts": {"inputs", "models"},
-    "extending": {"merging", "models", "structure", "symmetry"},
+    "extending": {"arguments", "merging", "models", "structure", "symmetry"},
     "reporting": FOUNDATION | {"columns", "decbayes", "files", "merging", "models", "plot", "streaming"},
 }
 

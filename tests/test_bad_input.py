@@ -129,26 +129,6 @@ def test_the_evidence_of_a_mean_does_not_depend_on_where_zero_is(rng):
     assert bounds[1] == pytest.approx(bounds[0], rel=1e-12)
 
 
-@pytest.mark.parametrize("wrong", [7, None, np.random.RandomState(0)])
-def test_only_a_generator_draws(wrong, rng):
-    posterior = draw(mixture(2), rng)
-    model = CLUSTERS["known"]
-    documents = db.LatentDirichletAllocation(2, ("a", "b"))
-    calls = [
-        *(lambda model=model: model.fit(POINTS, rng=wrong) for name, model in MODELS.items() if name != "mean"),
-        lambda: documents.fit(np.eye(2), rng=wrong),
-        lambda: db.checking.hold_out(POINTS, rng=wrong),
-        lambda: db.checking.gibbs(model, POINTS, rng=wrong, draws=1),
-        lambda: posterior.sample(1, wrong),
-        lambda: db.merging.symmetrize(posterior).sample(1, wrong),
-        lambda: db.streams.sda_bayes(model, [[POINTS]], rng=wrong),
-        lambda: db.refine(model, [POINTS], [db.Posterior.of_prior(model.structure)], rounds=1, rng=wrong),
-    ]
-    for call in calls:
-        with pytest.raises(TypeError, match=r"rng must be of type Generator, not .*default_rng\(seed\)"):
-            call()
-
-
 def test_a_fit_is_not_its_posterior(rng, tmp_path):
     model = CLUSTERS["known"]
     fit = model.fit(POINTS, rng=rng)

@@ -17,11 +17,34 @@ REMEDIES = {
     "Calibration": "`calibrate(model, shards, posterior)` finds one",
     "CoupledSet": "CoupledSet((name, …)) names the factors that are relabelled together",
     "Family": "`decbayes.families` has them, such as IsotropicGaussian()",
-    "Generator": "numpy.random.default_rng(seed) makes one",
+    "Generator": "an integer will do as its seed",
     "Posterior": "a fit's is `fit.posterior`, a file's `load(path)`",
     "Reliability": "`reliability(alignment)` learns one",
     "Structure": "a model's is `model.structure`, a posterior's `posterior.structure`",
 }
+
+
+Seed = np.random.Generator | int
+"""Where random numbers come from: a generator, which goes on from call to call, or the seed of a new one.
+
+One rule for all that is public: `rng` may be left out, as None, where the result does not depend on it.
+"""
+
+
+def generator(rng: Seed | None) -> np.random.Generator:
+    """The generator, or one with that seed; for results that depend on random numbers."""
+    if rng is None:
+        raise TypeError("rng is needed, as this depends on random numbers: rng=0, or a numpy.random.Generator.")
+    if is_number(rng):
+        check_whole(0, rng=rng)
+    else:
+        check_kind(np.random.Generator, rng=rng)
+    return np.random.default_rng(rng)
+
+
+def given_generator(rng: Seed | None) -> np.random.Generator | None:
+    """The same, for what may not need it."""
+    return None if rng is None else generator(rng)
 
 
 @dataclass(frozen=True)

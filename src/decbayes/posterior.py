@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from decbayes.arguments import check_kind, check_level, check_whole, real_array
+from decbayes.arguments import Seed, check_kind, check_level, check_whole, generator, real_array
 from decbayes.calibrated import Calibration
 from decbayes.display import Displayed
 from decbayes.errors import InvalidPosterior, OutOfDomain
@@ -137,11 +137,11 @@ class Posterior(Displayed):
         natural = self.natural[factor]
         return self.structure.families[factor].parameters(natural)
 
-    def sample(self, size: int, rng: np.random.Generator) -> dict[str, Any]:
+    def sample(self, size: int, rng: Seed) -> dict[str, Any]:
         """Independent draws of every factor, the first axis counting the draws."""
-        check_kind(np.random.Generator, rng=rng)
         check_whole(0, size=size)
-        return {name: family.sample(self.natural[name], size, rng) for name, family in self.structure.families.items()}
+        random, families = generator(rng), self.structure.families
+        return {name: family.sample(self.natural[name], size, random) for name, family in families.items()}
 
     def summary(self, *, top: int = 20, level: float = 0.9) -> list[dict[str, Any]]:
         """Mean, standard deviation and interval of every parameter, as rows that `pandas.DataFrame` takes.

@@ -154,7 +154,7 @@ def test_what_cannot_be_streamed_is_refused(rng):
     with pytest.raises(ValueError, match="concentration must be a positive number"):
         next(db.streams.sequential(mixture("auto"), [], rng=rng, concentration=0.0))
     with pytest.raises(TypeError, match="rng must be of type Generator"):
-        next(db.streams.sequential(mixture("auto"), [], rng=0))
+        next(db.streams.sequential(mixture("auto"), [], rng="0"))
     other = db.Posterior.of_prior(mixture("auto", covariance="full").structure)
     with pytest.raises(db.errors.StructureMismatch, match="The start belongs to"):
         next(db.streams.sequential(mixture("auto"), [draw(rng, 5)], start=other, rng=rng))

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from decbayes.arguments import check_kind
+from decbayes.arguments import Seed, check_kind
 from decbayes.extras import require
 from decbayes.families import Array
 from decbayes.interop.draws import variable_name
@@ -16,7 +16,7 @@ from decbayes.posterior import Posterior
 GRID = ndtr(np.linspace(-5.0, 5.0, 61))
 
 
-def to_arviz(posterior: Posterior, *, draws: int = 1000, rng: np.random.Generator) -> Any:
+def to_arviz(posterior: Posterior, *, draws: int = 1000, rng: Seed) -> Any:
     """Independent draws of every factor, as one chain of a DataTree's `posterior` group.
 
     Components are the first dimension of each variable; columns that have labels (words, say) carry them. A factor with

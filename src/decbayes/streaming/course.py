@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from decbayes.arguments import generator
 from decbayes.families import dense
 from decbayes.merging import product
 from decbayes.posterior import Posterior
@@ -43,7 +44,7 @@ class Course:
     shards: Sequence[Any]
     own: list[Posterior]
     schedule: Schedule
-    rng: np.random.Generator
+    rng: np.random.Generator | None
     afresh: bool = False
     extrapolation: Extrapolation | None = None
     history: list[Posterior] = field(default_factory=list)
@@ -86,7 +87,7 @@ def shift(before: Posterior, after: Posterior) -> float:
 
 
 def fresh_round(
-    update: Update, shards: Sequence[Any], own: list[Posterior], rng: np.random.Generator
+    update: Update, shards: Sequence[Any], own: list[Posterior], rng: np.random.Generator | None
 ) -> list[Posterior]:
     """Each site on its own, from one start: labels are common, and what only it had found is forgotten."""
     fits = update.model.fit_many(shards, starts=[product(own)] * len(own), rng=rng)
@@ -94,7 +95,7 @@ def fresh_round(
 
 
 def sequential_round(
-    update: Update, shards: Sequence[Any], own: list[Posterior], rng: np.random.Generator
+    update: Update, shards: Sequence[Any], own: list[Posterior], rng: np.random.Generator | None
 ) -> list[Posterior]:
     current = list(own)
     for site, shard in enumerate(shards):
@@ -103,18 +104,18 @@ def sequential_round(
 
 
 def parallel_round(
-    update: Update, shards: Sequence[Any], own: list[Posterior], rng: np.random.Generator
+    update: Update, shards: Sequence[Any], own: list[Posterior], rng: np.random.Generator | None
 ) -> list[Posterior]:
     return update.relearn_all(shards, own, product(own), rng=rng)
 
 
 def asynchronous_round(
-    update: Update, shards: Sequence[Any], own: list[Posterior], rng: np.random.Generator
+    update: Update, shards: Sequence[Any], own: list[Posterior], rng: np.random.Generator | None
 ) -> list[Posterior]:
     """Sites in random order, each with a view of the others that is up to one round old."""
-    history = [list(own)]
-    for site in rng.permutation(len(own)):
-        view = list(history[rng.integers(len(history))])
+    random, history = generator(rng), [list(own)]
+    for site in random.permutation(len(own)):
+        view = list(history[random.integers(len(history))])
         current = list(history[-1])
         view[site] = current[site]
         current[site] = update.relearn(shards[site], current[site], product(view), rng=rng)

@@ -37,7 +37,7 @@ class Day:
         model: Model,
         before: Posterior,
         shards: Sequence[Any],
-        rng: np.random.Generator,
+        rng: np.random.Generator | None,
         solver: Solver | None,
         start: Posterior | None = None,
     ) -> None:
@@ -60,7 +60,7 @@ def after_epoch(
     model: Model,
     current: Posterior,
     shards: Sequence[Any],
-    rng: np.random.Generator,
+    rng: np.random.Generator | None,
     solver: Solver | None,
     forgetting: Forgetting,
 ) -> Posterior:
@@ -75,7 +75,7 @@ def after_epoch(
 
 
 def learned_day(
-    model: Model, current: Posterior, shards: Sequence[Any], rng: np.random.Generator, solver: Solver | None
+    model: Model, current: Posterior, shards: Sequence[Any], rng: np.random.Generator | None, solver: Solver | None
 ) -> Day:
     """The new data on top of as much of the earlier ones as they bear out."""
     day = Day(model, current, shards, rng, solver)
@@ -92,7 +92,7 @@ def capped(
     current: Posterior,
     kept: Kept,
     shards: Sequence[Any],
-    rng: np.random.Generator,
+    rng: np.random.Generator | None,
     solver: Solver | None,
 ) -> Kept:
     """The mean of what each cap leaves of the shares, each cap as probable as its predictions say.

@@ -31,7 +31,7 @@ Target = int | Literal["auto"]
 
 
 def narrowed(
-    model: Model, shards: Sequence[Any], own: list[Posterior], target: Target, rng: np.random.Generator
+    model: Model, shards: Sequence[Any], own: list[Posterior], target: Target, rng: np.random.Generator | None
 ) -> list[Posterior]:
     """The sites' contributions in fewer slots: so many, or as many as the summed bound is for."""
     known = bound(model, shards, product(own), rng)
@@ -46,14 +46,14 @@ def narrowed(
     return own
 
 
-def bound(model: Model, shards: Sequence[Any], merged: Posterior, rng: np.random.Generator) -> float:
+def bound(model: Model, shards: Sequence[Any], merged: Posterior, rng: np.random.Generator | None) -> float:
     """What all sites' data say with this posterior, less what it has learned."""
     families, prior = merged.structure.families, merged.structure.prior
     learned = sum(family.kl(merged.natural[name], prior[name]) for name, family in families.items())
     return sum(told(model, shard, merged, rng) for shard in shards) - learned
 
 
-def told(model: Model, shard: Any, merged: Posterior, rng: np.random.Generator) -> float:
+def told(model: Model, shard: Any, merged: Posterior, rng: np.random.Generator | None) -> float:
     """L_i: the bound of one site's data with the merged posterior for its prior, before anything is learned."""
     once = replace(sized(model, merged), ascent=replace(model.ascent, passes=1, restarts=0, warm_up=0))
     return float(once.fit(shard, prior=merged, start=merged, rng=rng).bound[0])

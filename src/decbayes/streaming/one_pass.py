@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, xlogy
 
-from decbayes.arguments import check_kind, check_positive
+from decbayes.arguments import Seed, check_positive, generator
 from decbayes.families import Array
 from decbayes.models.core.points import as_points, check_structure
 from decbayes.models.likelihoods.emissions import Natural
@@ -33,7 +33,7 @@ def sequential(
     model: Mixture,
     chunks: Iterable[Any],
     *,
-    rng: np.random.Generator,
+    rng: Seed,
     concentration: float = 1.0,
     start: Posterior | None = None,
 ) -> Iterator[Posterior]:
@@ -48,16 +48,16 @@ def sequential(
     Two components become one when that raises the bound; one of fewer than ten points that gains none while the stream
     doubles is forgotten. `start` is a posterior to go on from, such as the last one of a stream that was interrupted.
     """
-    check_kind(np.random.Generator, rng=rng)
+    random = generator(rng)
     check_positive(concentration=concentration)
     if not isinstance(model, Mixture) or not model.auto:
         raise ValueError('sequential finds how many components there are; give it a mixture with components="auto".')
-    first, seen = First(model, rng), None if start is None else Seen(model, start, concentration, rng)
+    first, seen = First(model, random), None if start is None else Seen(model, start, concentration, random)
     for chunk in chunks:
         points = as_points(chunk, model.dimension)
         if seen is None:
             points = first.add(points)
-            seen = Seen(model, first.posterior, concentration, rng) if len(first) == FIRST else None
+            seen = Seen(model, first.posterior, concentration, random) if len(first) == FIRST else None
         if seen is not None:
             seen.add(points)
         yield (seen or first).posterior

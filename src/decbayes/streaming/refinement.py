@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-import numpy as np
-
-from decbayes.arguments import check_kind, check_whole, is_number
+from decbayes.arguments import Seed, check_whole, given_generator, is_number
 from decbayes.display import Displayed
 from decbayes.errors import StructureMismatch
 from decbayes.merging import align
@@ -53,7 +51,7 @@ def refine(
     rounds: int | None = None,
     tolerance: float = 0.01,
     most: int = 50,
-    rng: np.random.Generator,
+    rng: Seed | None = None,
     schedule: Schedule = "sequential",
     solver: Solver | str | Sequence[Solver | str] | None = None,
     damping: float = 1.0,
@@ -88,7 +86,7 @@ def refine(
     merges, and `afresh=(False, True)` begins in both ways. Each is refined for a few rounds, and the one with the best
     bound of all data goes on: a way out of local optima.
     """
-    check_kind(np.random.Generator, rng=rng)
+    random = given_generator(rng)
     check_whole(0, most=most if rounds is None else rounds, restarts=restarts, extrapolate=extrapolate)
     if not is_number(tolerance) or not tolerance >= 0:
         raise ValueError(f"tolerance must be a number of standard deviations, at least 0; not {tolerance!r}.")
@@ -102,14 +100,14 @@ def refine(
 
     def course(update: Update, own: list[Posterior], *, afresh: bool = False) -> Course:
         memory = Extrapolation(extrapolate) if extrapolate else None
-        return Course(update, data, own, schedule, rng, afresh, memory)
+        return Course(update, data, own, schedule, random, afresh, memory)
 
-    fits = [fitted, *([fit.posterior for fit in model.fit_many(data, rng=rng)] for _ in range(restarts))]
+    fits = [fitted, *([fit.posterior for fit in model.fit_many(data, rng=random)] for _ in range(restarts))]
     starts = [begun_at(each, one) for each in fits for one in several(solver)]
     trials = [course(update, own, afresh=fresh) for own, fresh in product(starts, several(afresh))]
     found = refined(most_promising(trials, ends).until(ends), ends)
     while components is not None:
-        own = narrowed(model, data, list(found.posteriors), components, rng)
+        own = narrowed(model, data, list(found.posteriors), components, random)
         if slots_of(own[0]) == slots_of(found.posteriors[0]):
             break
         update = Update(sized(model, own[0]), damping=damping)

@@ -3,9 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
-import numpy as np
-
-from decbayes.arguments import check_kind
+from decbayes.arguments import Seed, generator, given_generator
 from decbayes.merging import merge, product
 from decbayes.merging.base.problem import Solver
 from decbayes.models.core.model import Model
@@ -20,7 +18,7 @@ def sda_bayes(
     model: Model,
     shards: Iterable[Iterable[Any]],
     *,
-    rng: np.random.Generator,
+    rng: Seed | None = None,
     schedule: Literal["synchronous", "asynchronous"] = "synchronous",
 ) -> Posterior:
     """One shared posterior that every sub-batch is added to and that is the prior of the next (Broderick et al. 2013).
@@ -29,13 +27,13 @@ def sda_bayes(
     same shared posterior; in "asynchronous" order they finish in random order, each having started from the shared
     posterior as it was when it finished its previous sub-batch. Labels are never aligned.
     """
-    check_kind(np.random.Generator, rng=rng)
+    random = given_generator(rng)
     update = Update(numbered(model))
     shared = update.nothing
     waiting = [list(batches) for batches in shards]
 
     def added(batch: Any, earlier: Posterior) -> Posterior:
-        return without(update.learn(batch, earlier, rng=rng), earlier)
+        return without(update.learn(batch, earlier, rng=random), earlier)
 
     if schedule == "synchronous":
         for turn in range(max(map(len, waiting), default=0)):
@@ -46,7 +44,7 @@ def sda_bayes(
         raise ValueError(f"schedule is 'synchronous' or 'asynchronous', not {schedule!r}.")
     seen = [shared] * len(waiting)
     while any(waiting):
-        site = int(rng.choice([index for index, batches in enumerate(waiting) if batches]))
+        site = int(generator(random).choice([index for index, batches in enumerate(waiting) if batches]))
         shared = product([shared, added(waiting[site].pop(0), seen[site])])
         seen[site] = shared
     return shared
@@ -68,13 +66,14 @@ def numbered(model: Model) -> Model:
 
 
 def merge_batches(
-    model: Model, shards: Iterable[Iterable[Any]], *, rng: np.random.Generator, solver: Solver | None = None
+    model: Model, shards: Iterable[Iterable[Any]], *, rng: Seed | None = None, solver: Solver | None = None
 ) -> Posterior:
     """With AMPS: each site merges the posteriors of its own sub-batches, then the sites' results are merged.
 
     A site without a sub-batch is ignored.
     """
-    fitted = [[model.fit(batch, rng=rng).posterior for batch in batches] for batches in shards]
+    random = given_generator(rng)
+    fitted = [[model.fit(batch, rng=random).posterior for batch in batches] for batches in shards]
     sites = [merge(own, solver=solver) for own in fitted if own]
     return merge(sites, solver=solver)
 
@@ -83,7 +82,7 @@ def epochs(
     model: Model,
     stream: Iterable[Sequence[Any]],
     *,
-    rng: np.random.Generator,
+    rng: Seed | None = None,
     solver: Solver | None = None,
     forgetting: Forgetting = None,
     start: Posterior | None = None,
@@ -98,9 +97,9 @@ def epochs(
     or, with "learn", as much of each component as the new data contradict (`decbayes.streaming.days`). Posteriors then
     have ids, which components keep for as long as they are the same thing.
     """
-    forgets = checked_forgetting(forgetting)
+    forgets, random = checked_forgetting(forgetting), given_generator(rng)
     current = Posterior.of_prior(numbered(model).structure) if start is None else start
     check_structure(current, model.structure, "start")
     for shards in stream:
-        current = after_epoch(model, current, shards, rng, solver, forgets) if len(shards) else current
+        current = after_epoch(model, current, shards, random, solver, forgets) if len(shards) else current
         yield current

@@ -67,7 +67,7 @@ class Update:
         return Posterior.of_prior(self.model.structure if self.epoch is None else self.epoch.structure)
 
     def learn(
-        self, data: Any, own: Posterior, *, rng: np.random.Generator, start: Posterior | None = None
+        self, data: Any, own: Posterior, *, rng: np.random.Generator | None, start: Posterior | None = None
     ) -> Posterior:
         """Fit new data on top of what the site's earlier data has contributed; the contribution of both.
 
@@ -85,7 +85,7 @@ class Update:
         own: Posterior,
         merged: Posterior,
         *,
-        rng: np.random.Generator,
+        rng: np.random.Generator | None,
         progress: OnPass | None = None,
     ) -> Posterior:
         """Fit all of a site's data again with all other sites' contributions as its prior; the new contribution.
@@ -100,7 +100,7 @@ class Update:
         return self._part_of_the_way(own, without(self.part(fitted), cavity))
 
     def relearn_all(
-        self, shards: Sequence[Any], own: Sequence[Posterior], merged: Posterior, *, rng: np.random.Generator
+        self, shards: Sequence[Any], own: Sequence[Posterior], merged: Posterior, *, rng: np.random.Generator | None
     ) -> list[Posterior]:
         """What `relearn` does, for all sites at the same time: each against the same merged posterior."""
         cavities = [without(merged, posterior) for posterior in own]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from decbayes.arguments import check_kind
+from decbayes.arguments import Seed, check_kind, generator
 from decbayes.errors import TooManyRelabellings
 from decbayes.families import Array
 from decbayes.posterior import Posterior
@@ -31,12 +31,13 @@ class Symmetrized:
 
     posterior: Posterior
 
-    def sample(self, size: int, rng: np.random.Generator) -> dict[str, Any]:
+    def sample(self, size: int, rng: Seed) -> dict[str, Any]:
         """Draws of every factor, each draw relabelled at random."""
-        draws = self.posterior.sample(size, rng)
+        random = generator(rng)
+        draws = self.posterior.sample(size, random)
         for coupled in self.posterior.structure.symmetry:
             components = self.posterior.structure.components(coupled)
-            orders = rng.permuted(np.tile(np.arange(components), (size, 1)), axis=1)
+            orders = random.permuted(np.tile(np.arange(components), (size, 1)), axis=1)
             for name in coupled.factors:
                 draws[name] = self._reordered(name, draws[name], orders)
         return draws

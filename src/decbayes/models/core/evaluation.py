@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 from scipy.special import entr
 
-from decbayes.arguments import check_kind, is_number, real_array
+from decbayes.arguments import Seed, generator, is_number, real_array
 from decbayes.errors import InvalidData
 from decbayes.families import Array
 from decbayes.inputs.chunks import Chunks, check_again, is_chunked
@@ -22,7 +22,7 @@ from decbayes.models.core.points import as_numbers
 MOST_TOKENS = 999_999_999
 
 
-def hold_out(data: Any, *, share: float = 0.1, rng: np.random.Generator) -> tuple[Any, Any]:
+def hold_out(data: Any, *, share: float = 0.1, rng: Seed) -> tuple[Any, Any]:
     """Split each observation in two: (observed, held).
 
     A sparse matrix holds word counts: of each document's n tokens round(share · n), at least one, are drawn without
@@ -30,12 +30,12 @@ def hold_out(data: Any, *, share: float = 0.1, rng: np.random.Generator) -> tupl
     A dense matrix holds vectors: the same share of each vector's components is drawn, and NaN marks in `observed` the
     components that were held out, in `held` those that were not. What is missing to begin with is in neither.
     """
-    check_kind(np.random.Generator, rng=rng)
     if not is_number(share) or not 0.0 < share < 1.0:
         raise ValueError(f"share is the part held out, between 0 and 1; not {share!r}.")
+    random = generator(rng)
     if isinstance(data, FileMatrix):
-        return hold_out_filed(data, share, rng)
-    return hold_out_tokens(data, share, rng) if issparse(data) else hold_out_components(data, share, rng)
+        return hold_out_filed(data, share, random)
+    return hold_out_tokens(data, share, random) if issparse(data) else hold_out_components(data, share, random)
 
 
 def hold_out_filed(data: FileMatrix, share: float, rng: np.random.Generator) -> tuple[FileMatrix, FileMatrix]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from decbayes.arguments import Seed, generator
 from decbayes.errors import CannotDraw, NotCalibrated, StructureMismatch
 from decbayes.families import Array
 from decbayes.inputs.chunks import check_again
@@ -87,18 +88,21 @@ class Model(Settings):
         self,
         data: Any,
         *,
-        rng: np.random.Generator,
+        rng: Seed | None = None,
         prior: Posterior | None = None,
         start: Posterior | None = None,
         progress: OnPass | None = None,
     ) -> Fit:
-        """The posterior of the data, on top of `prior` if given, starting from `start` if given."""
+        """The posterior of the data, on top of `prior` if given, starting from `start` if given.
+
+        `rng` is a generator or a seed; it may be left out where the result does not depend on it, as with `start`.
+        """
 
     def fit_many(
         self,
         shards: Sequence[Any],
         *,
-        rng: np.random.Generator,
+        rng: Seed | None = None,
         priors: Sequence[Posterior] | None = None,
         starts: Sequence[Posterior] | None = None,
     ) -> list[Fit]:
@@ -107,8 +111,8 @@ class Model(Settings):
 
         from decbayes.workers import jobs
 
-        tasks = zip(shards, each(priors, shards), each(starts, shards), rng.spawn(len(shards)), strict=True)
-        fits = (delayed(self.fit)(shard, prior=prior, start=start, rng=own) for shard, prior, start, own in tasks)
+        tasks = zip(shards, each(priors, shards), each(starts, shards), children(rng, len(shards)), strict=True)
+        fits = (delayed(self.fit)(shard, prior=prior, start=start, rng=child) for shard, prior, start, child in tasks)
         return list(Parallel(n_jobs=jobs(), prefer="threads")(fits))
 
     @abstractmethod
@@ -219,7 +223,7 @@ class Model(Settings):
         """
         once: Model = replace(self, ascent=Ascent(passes=1))
         nothing = Posterior.of_prior(posterior.structure)
-        return once.fit(data, prior=nothing, start=posterior, rng=np.random.default_rng(0)).posterior
+        return once.fit(data, prior=nothing, start=posterior).posterior
 
     def information(self, posterior: Posterior, data: Any) -> Array:
         """∂c / ∂E[T], (n, n): how what the data contribute depends on what the posterior believes.
@@ -246,6 +250,11 @@ class Model(Settings):
 
 def split_names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def children(rng: Seed | None, count: int) -> Sequence[np.random.Generator | None]:
+    """A generator for each of several fits, or none at all."""
+    return [None] * count if rng is None else generator(rng).spawn(count)
 
 
 def each(values: Sequence[Posterior] | None, shards: Sequence[Any]) -> Sequence[Posterior | None]:

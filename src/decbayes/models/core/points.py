@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.arguments import check_kind, real_array
+from decbayes.arguments import Seed, check_kind, given_generator, real_array
 from decbayes.errors import InvalidData, StructureMismatch
 from decbayes.families import Array
 from decbayes.inputs.chunks import each_chunk, is_chunked
@@ -132,10 +132,12 @@ def check_held(observed: Array, held: Array) -> None:
         raise InvalidData("No value is held out, so there is nothing to predict.")
 
 
-def check_fit(structure: Structure, rng: Any, prior: Posterior | None, start: Posterior | None) -> None:
-    """Refuse what is no generator, and a prior or a start that belong to another model."""
-    check_kind(np.random.Generator, rng=rng)
+def check_fit(
+    structure: Structure, rng: Seed | None, prior: Posterior | None, start: Posterior | None
+) -> np.random.Generator | None:
+    """The generator if any; refuses a prior or a start that belong to another model."""
     check_evidence(structure, prior, start)
+    return given_generator(rng)
 
 
 def check_evidence(structure: Structure, prior: Posterior | None, start: Posterior | None) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.arguments import check_kind, check_whole
+from decbayes.arguments import Seed, check_whole, generator
 from decbayes.models.core.model import Model
 from decbayes.models.core.points import check_structure
 from decbayes.posterior import Posterior
@@ -21,19 +21,17 @@ class Simulated:
     hidden: Any
 
 
-def simulate(
-    model: Model, size: int, *, rng: np.random.Generator, posterior: Posterior | None = None, **options: Any
-) -> Simulated:
+def simulate(model: Model, size: int, *, rng: Seed, posterior: Posterior | None = None, **options: Any) -> Simulated:
     """So many observations from a model: its parameters are drawn from the prior, or from a posterior of it.
 
     `options` are the model's own, such as the `length` of documents and of sequences.
     """
-    check_kind(np.random.Generator, rng=rng)
     check_whole(0, size=size)
     source = posterior or Posterior.of_prior(model.structure)
     check_structure(source, model.structure, "posterior")
-    parameters = drawn_parameters(source, rng)
-    data, hidden = model.draw(parameters, size, rng, **options)
+    random = generator(rng)
+    parameters = drawn_parameters(source, random)
+    data, hidden = model.draw(parameters, size, random, **options)
     return Simulated(data, parameters, hidden)
 
 

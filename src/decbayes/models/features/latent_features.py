@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from decbayes.arguments import Above, check_positive, check_whole
+from decbayes.arguments import Above, Seed, check_positive, check_whole, generator
 from decbayes.families import Array, Beta, IsotropicGaussian, dense
 from decbayes.models.core.ascent import Ascent, Climb, Fit, OnPass, announce, best_climb, climb, fit_of
 from decbayes.models.core.information import Tally, feature_information
@@ -79,7 +79,7 @@ class LatentFeatures(Model):
         self,
         data: Any,
         *,
-        rng: np.random.Generator,
+        rng: Seed | None = None,
         prior: Posterior | None = None,
         start: Posterior | None = None,
         progress: OnPass | None = None,
@@ -90,14 +90,14 @@ class LatentFeatures(Model):
         places. Features that no observation needs stay at the prior; there may be more features than observations.
         """
         points = self._points(data)
-        check_fit(self.structure, rng, prior, start)
+        random = check_fit(self.structure, rng, prior, start)
         before = prior or Posterior.of_prior(self.structure)
         if not len(points):
             return Fit(before, (0.0,), True)
         span = Span.of(points, before.mean("features"), *([] if start is None else [start.mean("features")]))
         problem = self._problem(points, before, span)
         if start is None:
-            reached = self._search(problem, rng, progress)
+            reached = self._search(problem, generator(random), progress)
         else:
             reached = self._climb(problem, iter([self._believing(problem, start, span)]), 0, progress)
         return fit_of(reached, partial(self._posterior, span))

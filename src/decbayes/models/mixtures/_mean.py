@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from decbayes.arguments import Above, as_shape, check_positive, check_whole
+from decbayes.arguments import Above, Seed, as_shape, check_positive, check_whole, given_generator
 from decbayes.families import Array, IsotropicGaussian, dense
 from decbayes.models.core.ascent import Fit, OnPass, Pass
 from decbayes.models.core.information import Tally
@@ -53,12 +53,13 @@ class GaussianMean(Model):
         self,
         data: Any,
         *,
-        rng: np.random.Generator | None = None,
+        rng: Seed | None = None,
         prior: Posterior | None = None,
         start: Posterior | None = None,
         progress: OnPass | None = None,
     ) -> Fit:
         """The exact posterior; `rng` and `start` are accepted, as every model does, and change nothing."""
+        given_generator(rng)
         points = as_points(data, self.dimension)
         prior = prior or Posterior.of_prior(self.structure)
         check_structure(prior, self.structure, "prior")

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.arguments import check_kind, check_whole
+from decbayes.arguments import Seed, check_whole, generator
 from decbayes.families import Array, IsotropicGaussian, Weights
 from decbayes.models.core.points import as_points
 from decbayes.models.likelihoods.likelihood import KnownVariance, squared_distances
@@ -16,7 +16,7 @@ def gibbs(
     model: GaussianMixture,
     data: Any,
     *,
-    rng: np.random.Generator,
+    rng: Seed,
     draws: int,
     burn_in: int = 100,
     thinning: int = 1,
@@ -27,7 +27,6 @@ def gibbs(
     With `relabel` each sweep ends with a random relabelling, a move that the true posterior accepts always; the chain
     then visits all K! labellings. Without it a chain stays in the labelling it fell into (figure 3a of the paper).
     """
-    check_kind(np.random.Generator, rng=rng)
     check_whole(0, draws=draws, burn_in=burn_in)
     check_whole(1, thinning=thinning)
     if not isinstance(model, GaussianMixture) or not isinstance(model.likelihood, KnownVariance):
@@ -35,12 +34,13 @@ def gibbs(
     check_whole(1, components=model.components)
     points = as_points(data, model.dimension)
     chain = Chain(model.structure.prior["weights"], model.structure.prior["components"], model.likelihood)
-    weights, means = chain.first(rng)
+    random = generator(rng)
+    weights, means = chain.first(random)
     drawn: list[tuple[Array, Array]] = []
     for sweep in range(burn_in + draws * thinning):
-        weights, means = chain.sweep(points, weights, means, rng)
+        weights, means = chain.sweep(points, weights, means, random)
         if relabel:
-            order = rng.permutation(model.components)
+            order = random.permutation(model.components)
             weights, means = weights[order], means[order]
         if sweep >= burn_in and (sweep - burn_in) % thinning == thinning - 1:
             drawn.append((weights, means))

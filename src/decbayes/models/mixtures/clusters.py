@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
-from decbayes.arguments import Above, check_positive, real_array
+from decbayes.arguments import Above, Seed, check_positive, generator, real_array
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Weights, dense
 from decbayes.models.core.ascent import Ascent, Fit, Keep, OnPass, Watch, as_arrays, fit_best, fit_of, inside
@@ -99,7 +99,7 @@ class Clusters(Model):
         self,
         data: Any,
         *,
-        rng: np.random.Generator,
+        rng: Seed | None = None,
         prior: Posterior | None = None,
         start: Posterior | None = None,
         progress: OnPass | None = None,
@@ -110,15 +110,19 @@ class Clusters(Model):
         """
         if (known := known_number(self, prior, start)) is not None:
             return self.sized(known).fit(data, rng=rng, prior=prior, start=start, progress=progress)
-        check_fit(self.structure, rng, prior, start)
+        random = check_fit(self.structure, rng, prior, start)
         points = self._open(data)
         before = dict((prior or Posterior.of_prior(self.structure)).natural)
         blocks = PointBlocks(self.emissions, points)
         if not len(blocks):
             return Fit(Posterior.from_natural(self.structure, before), (0.0,), True)
         if self.auto:
-            return fit_of(Search(MixtureMoves(self, blocks, rng), self.ascent, progress).run(), self._of_any_number)
-        begin = partial(self._begin, blocks, before, rng) if start is None else lambda: dict(start.natural)
+            moves = MixtureMoves(self, blocks, generator(random))
+            return fit_of(Search(moves, self.ascent, progress).run(), self._of_any_number)
+        if start is None:
+            begin = partial(self._begin, blocks, before, generator(random))
+        else:
+            begin = partial(dict, start.natural)
         ascent = self.ascent if start is None else Ascent(self.ascent.passes, self.ascent.tolerance)
         watch = inside(progress, len(blocks))
         return fit_best(

@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from scipy.special import ndtri
 
+from decbayes.arguments import Seed
 from decbayes.families import Array, FullGaussian, Gamma, dense
 from decbayes.models.core.ascent import Ascent, Fit, OnPass, fit_best
 from decbayes.models.core.information import Tally
@@ -103,7 +104,7 @@ class GaussianRegression(Regression):
         self,
         data: Any,
         *,
-        rng: np.random.Generator,
+        rng: Seed | None = None,
         prior: Posterior | None = None,
         start: Posterior | None = None,
         progress: OnPass | None = None,

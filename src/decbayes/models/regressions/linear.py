@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from decbayes.arguments import Seed, given_generator
 from decbayes.families import Array, Gamma, MeanAndPrecision, dense
 from decbayes.models.core.ascent import Ascent, Fit, OnPass, Pass, fit_best
 from decbayes.models.core.information import Tally
@@ -38,7 +39,7 @@ class LinearRegression(LinearTable, Regression):
         self,
         data: Any,
         *,
-        rng: np.random.Generator | None = None,
+        rng: Seed | None = None,
         prior: Posterior | None = None,
         start: Posterior | None = None,
         progress: OnPass | None = None,
@@ -47,6 +48,7 @@ class LinearRegression(LinearTable, Regression):
 
         Where something varies from site to site, passes find out how far, from `start` if given.
         """
+        given_generator(rng)
         check_evidence(self.structure, prior, start)
         before, rows = dict((prior or Posterior.of_prior(self.structure)).natural), self._rows(data)
         begin = before if start is None else start.natural

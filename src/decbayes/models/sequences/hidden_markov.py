@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.arguments import Above, check_positive, check_whole, given
+from decbayes.arguments import Above, Seed, check_positive, check_whole, generator, given
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Transitions, Weights, dense
 from decbayes.models.core.ascent import Ascent, Fit, Keep, OnPass, as_arrays, fit_best
@@ -103,19 +103,22 @@ class HiddenMarkov(Sequential):
         self,
         data: Any,
         *,
-        rng: np.random.Generator,
+        rng: Seed | None = None,
         prior: Posterior | None = None,
         start: Posterior | None = None,
         progress: OnPass | None = None,
     ) -> Fit:
         """The posterior of the sequences, on top of `prior` if given, climbing from `start` if given."""
         steps = self.steps(data)
-        check_fit(self.structure, rng, prior, start)
+        random = check_fit(self.structure, rng, prior, start)
         before = dict((prior or Posterior.of_prior(self.structure)).natural)
         if not len(steps.points):
             return Fit(Posterior.from_natural(self.structure, before), (0.0,), True)
         emissions = self.emissions.seeing(steps.points)
-        begin = partial(self._begin, emissions, steps, before, rng) if start is None else lambda: dict(start.natural)
+        if start is None:
+            begin = partial(self._begin, emissions, steps, before, generator(random))
+        else:
+            begin = partial(dict, start.natural)
         return fit_best(
             begin,
             partial(self._pass, emissions, ChainBlocks(emissions, steps), Reference(self.structure.families, before)),

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from decbayes.arguments import generator
 from decbayes.families import Array, Dirichlet
 from decbayes.families.matrices import stored
 from decbayes.kernels.cuda.device import Device
@@ -53,12 +54,12 @@ class Site:
     def before(self) -> Topics:
         return topics_at(self.prior, self.counts)
 
-    def first(self, rng: np.random.Generator) -> "First":
+    def first(self, rng: np.random.Generator | None) -> "First":
         """Statistics to start from: those that take the prior to `start`, or a random choice."""
         topics = len(self.prior.structure.prior["topics"])
         if self.start is not None:
             return First(topics, topics_at(self.start, self.counts).alpha - self.before.alpha)
-        return random_first(self.counts, topics, rng)
+        return random_first(self.counts, topics, generator(rng))
 
     @property
     def learned(self) -> LearnedPrior | None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from scipy.sparse import csr_array
 
-from decbayes.arguments import Above, as_shape, check_whole
+from decbayes.arguments import Above, Seed, as_shape, check_whole, generator, given_generator
 from decbayes.devices import DeviceName, device_for
 from decbayes.families import Array, Dirichlet
 from decbayes.inputs.recipes import USUAL, Recipe
@@ -16,7 +16,7 @@ from decbayes.models.core.ascent import Ascent, Fit, OnPass, fit_best, fit_of, i
 from decbayes.models.core.component_search import Search, check_number, known_number
 from decbayes.models.core.counts import Counts, as_counts, words_in_order
 from decbayes.models.core.information import Tally
-from decbayes.models.core.model import Method, View, each
+from decbayes.models.core.model import Method, View, children, each
 from decbayes.models.core.points import check_fit
 from decbayes.models.core.settings import LOCAL, Number
 from decbayes.models.topics._fitting import NEGLIGIBLE, Site, search_of
@@ -157,7 +157,7 @@ class LatentDirichletAllocation(Predicting):
         self,
         data: Any,
         *,
-        rng: np.random.Generator,
+        rng: Seed | None = None,
         prior: Posterior | None = None,
         start: Posterior | None = None,
         progress: OnPass | None = None,
@@ -169,23 +169,23 @@ class LatentDirichletAllocation(Predicting):
         `use_device`, which holds if it is not given.
         """
         if self.learns_words:
-            return fit_learning(self, data, prior, start, rng=rng, progress=progress, device=device)
+            return fit_learning(self, data, prior, start, rng=given_generator(rng), progress=progress, device=device)
         if (known := known_number(self, prior, start)) is not None:
             sized = self.sized(known)
             return sized.fit(data, rng=rng, prior=prior, start=start, progress=progress, device=device)
-        check_fit(self.structure, rng, prior, start)
+        random = check_fit(self.structure, rng, prior, start)
         site = self._site(data, prior, start)
         if not site.counts.tokens:
             return Fit(site.prior, (0.0,), True)
         if self.auto and self.learns:
-            return fit_numbered_first(self, site.counts, rng=rng, progress=progress, device=device)
+            return fit_numbered_first(self, site.counts, rng=random, progress=progress, device=device)
         if self.auto:
-            moves = TopicMoves(self, site.counts.loaded(), site.before, rng)
+            moves = TopicMoves(self, site.counts.loaded(), site.before, generator(random))
             return fit_of(Search(moves, self.ascent, progress).run(), partial(self._of_any_number, site.counts))
         ascent = self._climbing(start)
         search = search_of(site, self._steps(), ascent, device_for(device), inside(progress, len(site.counts)))
         return fit_best(
-            lambda: search.begin(site.first(rng).written_out(), site.first_tables()),
+            lambda: search.begin(site.first(random).written_out(), site.first_tables()),
             search.step,
             lambda reached: site.posterior(search.statistics(reached), search.tables(reached)),
             ascent=ascent,
@@ -198,7 +198,7 @@ class LatentDirichletAllocation(Predicting):
         self,
         shards: Sequence[Any],
         *,
-        rng: np.random.Generator,
+        rng: Seed | None = None,
         priors: Sequence[Posterior] | None = None,
         starts: Sequence[Posterior] | None = None,
         device: DeviceName | None = None,
@@ -213,7 +213,7 @@ class LatentDirichletAllocation(Predicting):
         given = zip(shards, priors or [nothing] * len(shards), each(starts, shards), strict=True)
         size = sum(getattr(shard, "nnz", HEAVY * len(shards)) for shard in shards)
         sites = gathered((partial(self._site, *site) for site in given), size=size)
-        return fit_sites(sites, self._steps(), self._climbing(starts), gpu, rng.spawn(len(sites)))
+        return fit_sites(sites, self._steps(), self._climbing(starts), gpu, children(rng, len(sites)))
 
     def contributed(self, posterior: Posterior, data: Any) -> Posterior:
         """With documents whose topics have converged, as a prediction has them."""

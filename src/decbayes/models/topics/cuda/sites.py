@@ -17,7 +17,7 @@ from decbayes.workers import gathered
 
 
 def fit_sites(
-    sites: Sequence[Site], steps: Steps, ascent: Ascent, device: Device, rngs: Sequence[np.random.Generator]
+    sites: Sequence[Site], steps: Steps, ascent: Ascent, device: Device, rngs: Sequence[np.random.Generator | None]
 ) -> list[Fit]:
     """Fits of several sites in the same launches; each ends when it has converged itself."""
     search = GpuSearch(device, [site.counts for site in sites], topics_before(sites, device.xp), steps, ascent)
