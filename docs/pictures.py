@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 import decbayes as db
-from decbayes.cli.shared import simulation
+from decbayes.cli.commands.planning import _simulation as simulation
 from decbayes.families import Array
 from decbayes.network.simulation.schedule import History, Plan
 from decbayes.plot.style import GREY, INK, PALE, bare, canvas, colour, shades, styled

@@ -1,4 +1,4 @@
-"""`merge --explain` with probabilities, `overlap` and `calibrate` as a user types them."""
+"""`merge --explain` with probabilities, and `overlap`, as a user types them."""
 
 import json
 
@@ -51,35 +51,11 @@ def test_an_explanation_says_how_likely_matches_are_right(run, fitted, monkeypat
             "is not a file that `decbayes overlap` writes",
         ),
         ("merge a.posterior b.posterior -o m.posterior --naive --confidence", "--naive makes no alignment"),
-        ("plan mixture --sites 2 --observations 5", "components"),
-        (
-            "plan topics --sites 2 --observations 5 --topics 2 --like a.posterior",
-            "not of LatentDirichletAllocation",
-        ),
-        ("plan classes --sites 2 --observations 5 --components 2", "--like"),
     ],
 )
-def test_mistakes_with_confidence_are_told_in_a_line(run, fitted, line, said):
+def test_mistakes_with_confidence_are_one_line(run, fitted, line, said):
     if "c.overlap" in line:
         assert run("overlap c.csv c.posterior a.posterior -o c.overlap")[0] == 0
     status, _, errors = run(line)
     assert status != 0
     assert said in errors
-
-
-def test_a_plan_is_simulated_drawn_and_goes_on(run, fitted):
-    plan = "plan mixture --sites 3 --observations 20 --components 2 --dimension 1 --variance 1 --restarts 0"
-    status, shown, _ = run(f"{plan} --prior-variance 100 --data-sets 4 -o plan.json --picture plan.png")
-    assert status == 0
-    assert "90% intervals hold the truth" in shown
-    assert "4 data sets. With 3 sites of 20 observations" in shown
-    assert (fitted / "plan.png").stat().st_size > 1000
-    before = json.loads((fitted / "plan.json").read_text())
-    status, shown, errors = run(f"{plan} --prior-variance 100 --data-sets 6 -o plan.json")
-    assert (status, "Going on after 4 data sets" in errors, "6 data sets." in shown) == (0, True, True)
-    after = json.loads((fitted / "plan.json").read_text())
-    assert after["data sets"][:4] == before["data sets"]
-    status, _, errors = run(f"{plan} --prior-variance 50 --data-sets 6 -o plan.json")
-    assert (status, "something else than figures of this plan" in errors) == (1, True)
-    like = "plan mixture --like a.posterior --sites 2 --observations 20 --restarts 0 --data-sets 2"
-    assert run(like)[0] == 0

@@ -46,7 +46,7 @@ def test_files_are_scored_by_name(run, fitted):
     ("line", "said"),
     [
         ("validate a.csv", "Name the data and then the posteriors"),
-        ("validate a.csv a.posterior --held-back 0.01", "would tell too much"),
+        ("validate a.csv a.posterior --held-back 0.01", "would reveal too much"),
         ("validate a.csv a.posterior --held-back 2", "between 0 and 1"),
         ("validate a.csv a.posterior --cuts 2-5", "FIRST:LAST"),
         ("validate a.csv a.posterior --cuts 5:2", "FIRST:LAST"),

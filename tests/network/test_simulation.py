@@ -165,7 +165,7 @@ def test_the_command_draws_the_group_in_faults_and_in_agreement(tmp_path):
     from rich.console import Console
 
     from decbayes.cli import main
-    from decbayes.cli.shared.simulation import draw, watch
+    from decbayes.cli.commands.planning._simulation import draw, watch
 
     pytest.importorskip("matplotlib", reason="needs the plot extra")
     history = History(Plan(6, 30, "ring"), seed=3)

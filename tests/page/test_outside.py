@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from decbayes.cli.shared.simulation import SimulationPage
+from decbayes.cli.commands.planning._simulation import SimulationPage
 from decbayes.demo.digits import SITES, Digits, Story
 from decbayes.demo.events import Events
 from decbayes.demo.page import Broadcast

@@ -1,11 +1,13 @@
-"""The command line: parse, call, print. Each command lives in its own module and is loaded when it is called.
+"""The command line: parse, call, print. A command is one file in `cli/commands` and one registration here.
 
-What a command's help says stands here, since `decbayes --help` loads none of them.
+It is loaded when it is called. Its help is here because `decbayes --help` loads none of them.
 """
 
 import sys
 from collections.abc import Sequence
+from importlib.metadata import entry_points
 from inspect import cleandoc
+from itertools import count
 from typing import NoReturn
 
 from cyclopts import App, Group
@@ -17,35 +19,54 @@ app = App(
     name="decbayes",
     help="""Decentralized Bayesian inference: fit where the data is, share the posterior once, merge anywhere.
 
-    --help shows an example of each command; --debug shows the traceback of an error.""",
+    --help after a command shows an example; --debug shows the traceback of an error; - is standard input, and after -o
+    standard output.""",
     version=decbayes.__version__,
     suppress_keyboard_interrupt=False,
 )
 
 
-# As `decbayes --help` shows them, and as their files lie in `cli/commands`.
+# In the order of `decbayes --help`; each has a folder in `cli/commands`.
 EVERYDAY = Group("Everyday", sort_key=1, help="From data to a merged result.")
 CHECKING = Group("Checking", sort_key=2, help="How far to believe a result.")
 PLANNING = Group("Planning", sort_key=3, help="Before there are data.")
 NETWORK = Group("Network", sort_key=4, help="Agents that find each other and agree.")
+FURTHER = Group("Further", sort_key=5, help="From other packages.")
+
+ENTRY_POINTS = "decbayes.commands"
+"""The entry points under which installed packages offer commands of their own, NAME = "module:function"."""
+
+TO_BEGIN = """Three ways to begin:
+
+  Watch it: eight agents on this machine learn from handwritten digits.
+    decbayes demo
+  With your data: each site fits, one of them merges.
+    decbayes fit mixture a.csv --components 3 -o a.posterior
+    decbayes merge a.posterior b.posterior -o merged.posterior --explain
+  Before there are data: how good would a merge be?
+    decbayes plan mixture --sites 10 --observations 50 --components 3
+
+decbayes --help lists all commands."""
+
+_order = count()
 
 
 def command(group: Group, name: str, about: str, *examples: str, after: str = "", several: bool = False) -> None:
-    """A command that is loaded when it is called, from the module of its name; `several` are commands of its own."""
+    """Register a command, which is in the module of its name; `several` if that has commands of its own."""
     module = name.replace("-", "_")
     shown = "\n".join(["For example:\n", "```sh", *examples, "```"])
     text = "\n\n".join(part for part in (cleandoc(about), shown, cleandoc(after)) if part)
     place = f"decbayes.cli.commands.{str(group.name).lower()}.{module}"
-    app.command(f"{place}:{'app' if several else module}", name=name, help=text, group=group)
+    app.command(f"{place}:{'app' if several else module}", name=name, help=text, group=group, sort_key=next(_order))
 
 
 command(
     EVERYDAY,
     "columns",
-    """What the columns of a table hold: categories, yes and no, counts, real numbers and their units.
+    """List what the columns of a table hold: categories, yes or no, counts, real numbers and their units.
 
-    Sites that fit classes of one table, or states of one kind of sequence, must agree on it. Each writes down what its
-    own table holds, and somebody joins these files. They hold names, categories and rounded units, and no rows.""",
+    Sites that fit classes of one table, or states of one kind of sequence, must agree on this. Each site writes a file
+    about its own table, and one joins these files. They hold names, categories and rounded units, but no rows.""",
     "decbayes columns patients.csv -o here.columns",
     "decbayes columns here.columns there.columns -o agreed.columns",
 )
@@ -54,8 +75,8 @@ command(
     "words",
     "List the words of one site's texts, to combine the lists of all sites into a shared vocabulary.",
     "decbayes words letters.jsonl -o a.words",
-    after="""After that `decbayes words a.words b.words -o words.txt` makes the file for `decbayes fit topics
-    --vocabulary`. How texts became words is in the files, too: lists that were made in different ways are refused.""",
+    after="""Then `decbayes words a.words b.words -o words.txt` makes the file for `decbayes fit topics --vocabulary`.
+    The files also say how texts became words: lists that were made in different ways are refused.""",
 )
 command(
     EVERYDAY,
@@ -77,7 +98,7 @@ command(
     "refine",
     """One site's next round: refit its data against what all other sites have sent, and write what to send next.
 
-    Each site runs it once per round, on files of the same round. `decbayes merge` adds up what a round has brought.""",
+    Each site runs it once per round, on files of one round. `decbayes merge` adds up the posteriors of a round.""",
     "decbayes refine letters.jsonl --own a.posterior --others b.posterior c.posterior -o a.1.posterior",
 )
 command(
@@ -89,7 +110,7 @@ command(
 command(
     EVERYDAY,
     "report",
-    """Write what a merge found as one page that anybody can open: components, sites, doubts, how to reproduce it.
+    """Write the results of a merge as one page that anybody can open: components, sites, doubts, how to reproduce it.
 
     The page is one HTML file. It loads nothing from elsewhere, quotes no data, and prints well.""",
     "decbayes report a.posterior b.posterior -o report.html",
@@ -97,13 +118,13 @@ command(
 command(
     EVERYDAY,
     "export",
-    "Write a posterior's components as CSV, Parquet or JSON: probabilities and intervals, one row each.",
+    "Write a posterior's components as CSV, Parquet or JSON: means and intervals, one row per parameter.",
     "decbayes export merged.posterior -o topics.csv --top 50",
 )
 command(
     EVERYDAY,
     "transform",
-    "Topics, classes or states of new data: one row per document or observation, in their order.",
+    "Write the topics, classes or states of new data: one row per document or observation, in their order.",
     "decbayes transform letters.jsonl merged.posterior -o topics.csv",
 )
 command(
@@ -111,51 +132,52 @@ command(
     "score",
     """Score posteriors by their mean log predictive density of held-out data; higher is better.
 
-    Of each document or feature vector a part is held out and predicted from the rest: the score is per held-out word or
-    value. For points it is per point.""",
+    For topics and features, a part of each observation is predicted from the rest, and the score is per held-out word
+    or value. For other models it is per observation.""",
     "decbayes score held-out.csv a.posterior merged.posterior",
 )
 command(
     CHECKING,
     "validate",
-    """Score posteriors on data that a site held back; scores of several sites add up and choose.
+    """Score posteriors on data that a site held back; the scores of several sites add up, and the best is chosen.
 
-    With --cuts the posteriors are those of all sites, and their merges into so many components are scored: the summed
-    scores say how many there should be. Sums leave the site, observations do not.""",
+    With --cuts the posteriors are those of all sites, and merges of them into 2, 3, … components are scored: the summed
+    scores choose the number. Sums leave the site, observations do not.""",
     "decbayes validate a.csv a.posterior b.posterior --held-back 0.05 --cuts 2:20 -o a.scores",
     "decbayes validate a.scores b.scores",
 )
 command(
     CHECKING,
     "calibrate",
-    """Calibrate the intervals of a merged posterior, so that they hold the truth about as often as they say.
+    """Calibrate the intervals of a merged posterior, so that 90 % intervals hold the truth about 90 % of the time.
 
-    Each site writes what its data say about the merged posterior, a matrix. Somebody adds these files up.""",
+    Each site writes the information that its data have about the merged posterior, a matrix. Then one of them adds up
+    these files.""",
     "decbayes calibrate merged.posterior a.csv -o a.information",
     "decbayes calibrate merged.posterior a.information b.information -o calibrated.posterior",
 )
 command(
     CHECKING,
     "overlap",
-    """How much of each of a site's components the other sites know under the slot it goes into.
+    """Compute how much of each of a site's components the other sites know in the slot it goes into.
 
-    One number per component, which the site computes from its own data. `decbayes merge --explain --overlap` uses it to
-    say how likely each match is right.""",
+    One number per component, from the site's own data. `decbayes merge --explain --overlap` uses it to estimate how
+    likely each match is right.""",
     "decbayes overlap a.csv a.posterior b.posterior -o a.overlap",
 )
 command(
     CHECKING,
     "quality",
-    "How good topics are to read: coherence on the documents of one site or of all, diversity, near-duplicates.",
+    "Print how readable topics are: coherence on the documents of one site or of all, diversity, near-duplicates.",
     "decbayes quality merged.posterior --data letters.jsonl",
 )
 command(
     PLANNING,
     "plan",
-    """Simulate a plan: so many sites, so many observations each. How good would the merged posterior be?
+    """Simulate a plan: a number of sites, and of observations per site. How good would the merged posterior be?
 
-    It prints how often intervals hold the truth, how often matches are right, and how far one fit of all data is
-    ahead.""",
+    It prints how often intervals hold the truth, how often matches are right, and how much better one fit of all data
+    would be.""",
     "decbayes plan mixture --sites 10 --observations 50 --components 3 --picture plan.png",
     several=True,
 )
@@ -164,24 +186,24 @@ command(
     "simulate",
     """Watch simulated agents join, leave, crash and lose messages, and agree in the end.
 
-    The agents are the real ones; the network is not. Every step is checked: versions never regress, nothing is counted
-    twice, nothing is sent before it is durable. In the end the merge is compared with the posterior of all data.""",
+    The agents are real, the network is simulated. Every step is checked: versions never regress, nothing is counted
+    twice, nothing is sent before it is stored. In the end the merge is compared with the posterior of all data.""",
     "decbayes simulate --agents 8 --topology ring",
 )
 command(
     PLANNING,
     "demo",
-    """Eight real agents on this machine share handwritten digits: watch them find each other and agree.
+    """Watch eight real agents on this machine learn from handwritten digits, find each other and agree.
 
-    Each holds a hundred images and fits a mixture of ten clusters. They tell each other what they have learned, never
-    the images. One is killed on the way and one joins late. It ends with a picture of the clusters that a site alone,
-    the naive merge, AMPS, and a fit of all images in one place have found, and their scores on held-out images.""",
+    Each holds a hundred images and fits a mixture of ten clusters. They share posteriors, never images. One is killed
+    on the way and one joins late. In the end a picture compares the clusters of one site, the naive merge, AMPS
+    and a fit of all images in one place, with their scores on held-out images.""",
     "decbayes demo --out demo",
 )
 command(
     PLANNING,
     "warm-up",
-    "Compile all kernels now: first fits and merges take less than a second afterwards, not several.",
+    "Compile all kernels now: the first fit and merge then take less than a second instead of several.",
     "decbayes warm-up",
 )
 command(
@@ -217,7 +239,7 @@ command(
 command(
     NETWORK,
     "status",
-    "How an agent and its group are: neighbours, members, flags, problems. Ends with 3 if anything needs a look.",
+    "Print how an agent and its group are: neighbours, members, flags, problems. Exits with 3 if there are problems.",
     "decbayes status group.toml 127.0.0.1:7447",
 )
 command(
@@ -229,7 +251,7 @@ command(
 command(
     NETWORK,
     "tell",
-    "Tell your own agent to add or take back data, to retract, or to vote; without a restart.",
+    "Give orders to your own agent, without a restart: add or take back data, retract, vote.",
     "decbayes tell observe a.store more.csv",
     several=True,
 )
@@ -238,4 +260,20 @@ app.register_install_completion_command()
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """The `decbayes` command."""
-    run(app, sys.argv[1:] if arguments is None else arguments, name="decbayes")
+    words = sys.argv[1:] if arguments is None else arguments
+    if not words:
+        print(TO_BEGIN)
+        sys.exit(0)
+    if words[0] not in [*app]:
+        add_further_commands()
+    run(app, words, name="decbayes")
+
+
+def add_further_commands() -> None:
+    """Those of installed packages; looking for them takes a tenth of a second."""
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            if point.name not in [*app]:
+                app.command(point.load(), name=point.name, group=FURTHER)
+        except (ImportError, AttributeError, TypeError) as error:
+            print(f"The command {point.name} cannot be loaded: {error}", file=sys.stderr)

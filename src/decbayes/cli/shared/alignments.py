@@ -1,133 +1,109 @@
-"""What `decbayes merge` says and draws of an alignment, if asked."""
+"""How sites' components are aligned, and how sure each match is."""
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import Parameter
+import numpy as np
 
-from decbayes.cli.commands.checking.overlap import overlaps_from
-from decbayes.cli.commands.checking.quality import quality_of, remarks_on
-from decbayes.cli.shared.explain import print_alignment, print_differences, print_influence, shared_rows
-from decbayes.cli.shared.outputs import DPI, Dpi, check_picture, save_picture
-from decbayes.cli.shared.terminal import messages, output
-from decbayes.errors import NotCalibrated
-from decbayes.merging import Alignment, Confidence, Reliability, reading, tree
+from decbayes.arguments import given
+from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.terminal import aligning, messages
+from decbayes.errors import InvalidFile, NotCalibrated, StructureMismatch
+from decbayes.files import load
+from decbayes.merging import Alignment, Confidence, Reliability, align, reading
+from decbayes.merging.aligning import Number
+from decbayes.merging.base.agreement import same_columns
 from decbayes.merging.base.problem import Solver
+from decbayes.merging.base.solvers import SOLVERS, checked_solver
 from decbayes.posterior import Posterior
-from decbayes.reporting.remarks import differences
 
 # Observations (or words) times components that are simulated and fitted again unasked: a matter of seconds.
 QUICK = 100_000
 SIMULATED = 100
-TOP_WORDS = 10
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class Telling:
-    """What to print and to draw."""
-
-    explain: Annotated[
-        bool, Parameter(negative="", help="Print which component went into which slot, and which sites have it.")
-    ] = False
-    picture: Annotated[Path | None, Parameter(help="Draw the alignment into this file (.png, .svg, .pdf).")] = None
-    tree: Annotated[
-        Path | None, Parameter(help="Draw the tree of all components into this file (.png, .svg, .pdf).")
-    ] = None
-    dpi: Dpi = DPI
-    confidence: Annotated[
-        bool | None,
-        Parameter(
-            help="Simulate sites like these, to say how likely each match is right. Default: with --explain, where "
-            "that takes seconds."
-        ),
-    ] = None
-    overlap: Annotated[
-        list[Path] | None,
-        Parameter(negative="", help="Files of `decbayes overlap`, which make these probabilities sharper."),
-    ] = None
-    as_json: Annotated[
-        bool,
-        Parameter(name="--json", negative="", help="Print which sites have which component as JSON, one object each."),
-    ] = False
-
-    @property
-    def asked(self) -> bool:
-        return any((self.explain, self.picture, self.tree, self.confidence, self.overlap, self.as_json))
-
-    def check(self, inputs: Sequence[Path]) -> None:
-        """Refuse pictures that could not be drawn, before the work is done."""
-        for drawn in (self.picture, self.tree):
-            check_picture(drawn, *inputs)
-
-    def reported(self, posteriors: Sequence[Posterior]) -> Sequence[Any] | None:
-        """What sites say of overlaps."""
-        return overlaps_from(self.overlap, posteriors) if self.overlap else None
-
-    def tell(
-        self,
-        found: Alignment,
-        merged: Posterior,
-        names: list[str],
-        reported: Sequence[Any] | None,
-        solver: Solver | None,
-    ) -> None:
-        wanted = self.confidence if self.explain or self.overlap else bool(self.confidence)
-        sure = how_sure(found, wanted, reported, solver)
-        self.draw(found, names, sure)
-        if self.explain:
-            print_alignment(found, merged, names, sure)
-            print_differences(differences(found))
-            print_influence(found, names)
-            for line in remarks_on(merged, TOP_WORDS):
-                output().print(line)
-        if self.as_json:
-            quality = quality_of(merged, TOP_WORDS)
-            for row in shared_rows(found, names, sure):
-                print(json.dumps(row | ({} if quality is None else {"telling": list(quality.telling[row["slot"]])})))
-
-    def draw(self, found: Alignment, names: list[str], sure: Confidence | str) -> None:
-        from decbayes import plot
-
-        if self.picture is not None:
-            known = sure if isinstance(sure, Confidence) else None
-            save_picture(plot.alignment(found, names=names, confidence=known).figure, self.picture, self.dpi)
-        if self.tree is not None:
-            save_picture(plot.tree(tree(found.posteriors), names=names).figure, self.tree, self.dpi)
+OVERLAPS = "decbayes overlap 1"
 
 
 def how_sure(
-    found: Alignment, wanted: bool | None, reported: Sequence[Any] | None, solver: Solver | None
+    alignment: Alignment, wanted: bool | None, reported: Sequence[Any] | None, solver: Solver | None
 ) -> Confidence | str:
     """The probability of each match, or why there is none."""
     from decbayes.calibration import reliability
 
     if wanted is False:
         return "they were not asked for."
-    if wanted is None and not quick(found):
+    if wanted is None and not quick(alignment):
         return "simulations take a while. --confidence asks for them."
     try:
         with messages().status("simulating sites like these"):
-            return reading.confidence(found, reliability(found, solver=solver, matches=SIMULATED), reported)
+            return reading.confidence(alignment, reliability(alignment, solver=solver, matches=SIMULATED), reported)
     except NotCalibrated as error:
         return str(error)
 
 
-def quick(found: Alignment) -> bool:
+def quick(alignment: Alignment) -> bool:
     """Whether sites like these are simulated in seconds."""
-    work = sum(
-        own.sum() * len(own) for coupled in found.structure.symmetry for own in reading.observations(found, coupled)
-    )
+    coupled_sets = alignment.structure.symmetry
+    counts = [site for coupled in coupled_sets for site in reading.observations(alignment, coupled)]
+    work = sum(site.sum() * len(site) for site in counts)
     return bool(work <= QUICK)
 
 
-def learned(found: Alignment) -> Reliability:
+def learned(alignment: Alignment) -> Reliability:
     """What margins are worth at such sites, where simulations are quick."""
     from decbayes.calibration import reliability
 
-    if not quick(found):
+    if not quick(alignment):
         raise NotCalibrated("Simulations of so much data take a while.")
-    return reliability(found, matches=SIMULATED)
+    return reliability(alignment, matches=SIMULATED)
+
+
+def aligned(
+    posteriors: list[Posterior], components: str | None, since: Path | None, solver: Solver | None
+) -> Alignment:
+    """Posteriors with their columns in one order, aligned; `since` is the file of an earlier merge."""
+    earlier = None
+    if since is not None:
+        *posteriors, earlier = same_columns([*posteriors, load(since)])
+    with aligning(len(posteriors)) as progress:
+        return align(posteriors, components=number_of(components), solver=solver, since=earlier, progress=progress)
+
+
+def number_of(components: str | None) -> Number:
+    if components is None or components == "auto":
+        return components  # type: ignore[return-value]
+    if not components.isdecimal() or int(components) < 1:
+        raise WrongArgument("--components must be an integer above 0, or 'auto'.")
+    return int(components)
+
+
+def solver_named(name: str | None, restarts: int | None) -> Solver | None:
+    """The registered solver of that name; None for the model's default."""
+    if name is not None and name not in SOLVERS:
+        raise WrongArgument(f"--solver is one of {', '.join(SOLVERS)}, not {name!r}.")
+    return checked_solver(name, **given(restarts=restarts))
+
+
+def overlaps_from(paths: Sequence[Path], posteriors: Sequence[Posterior]) -> list[Any]:
+    """What the files say of each posterior; None of those that no file is about."""
+    found: dict[str, Any] = dict(map(read_overlaps, paths))
+    unknown = found.keys() - {posterior.digest for posterior in posteriors}
+    if unknown:
+        raise StructureMismatch(
+            f"{len(unknown)} of the files of overlaps are about a posterior that is not merged here."
+        )
+    return [found.get(posterior.digest) for posterior in posteriors]
+
+
+def read_overlaps(path: Path) -> tuple[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] != OVERLAPS:
+            raise ValueError(f"its format is not '{OVERLAPS}'")
+        shares = np.array(content["overlaps"], dtype=np.float64)
+        if shares.ndim != 1 or not ((shares >= 0.0) & (shares <= 1.0)).all():
+            raise ValueError("overlaps are shares from 0 to 1")
+        return str(content["posterior"]), shares
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise InvalidFile(f"{path} is not a file that `decbayes overlap` writes ({error}).") from None

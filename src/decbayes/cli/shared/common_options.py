@@ -1,9 +1,9 @@
-"""Options that several commands share: links, device, page, and where in files observations are."""
+"""Options that several commands share: device, page, and where in files observations are."""
 
 import select
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,35 +13,16 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.streams import table_file
 from decbayes.cli.shared.terminal import messages
 from decbayes.devices import DeviceName, device_for, use_device
-from decbayes.errors import InvalidData, TransportFailed
+from decbayes.errors import InvalidData
 from decbayes.models.core import evaluation as holdback
 from decbayes.models.core.model import Model
 from decbayes.models.topics import sources as topics
 
 if TYPE_CHECKING:
-    from decbayes.network.runtime.links import Tls
     from decbayes.page import Page
-
-
-Authority = Annotated[Path | None, Parameter(help="The authority's certificate (PEM); it signed those of all agents.")]
-Certificate = Annotated[Path | None, Parameter(help="This agent's certificate (PEM).")]
-CertificateKey = Annotated[Path | None, Parameter(help="The certificate's private key (PEM).")]
-Plain = Annotated[bool, Parameter(help="Allow links without TLS beyond this machine.", negative="")]
-
-
-def tls_of(authority: Path | None, certificate: Path | None, key: Path | None) -> "Tls | None":
-    """All three files, or none."""
-    if authority is None and certificate is None and key is None:
-        return None
-    if authority is None or certificate is None or key is None:
-        raise TransportFailed(
-            "TLS needs all of --tls-authority, --tls-certificate and --tls-key; `decbayes certificate` makes them."
-        )
-    from decbayes.network.runtime.links import Tls
-
-    return Tls(authority, certificate, key)
 
 
 Device = Annotated[DeviceName | None, Parameter(help="Where to work: cpu, cuda (a GPU), or auto.", show_default=False)]
@@ -140,13 +121,13 @@ class Reading:
         return given
 
 
-def the_data(model: Model, paths: list[Path]) -> Any:
+def the_data(model: Model, paths: Sequence[Path]) -> Any:
     """What a model reads: one file, or several where it can."""
     if model.many_files:
-        return paths
+        return list(paths)
     if len(paths) != 1:
         raise InvalidData(f"{type(model).__name__} reads one file, not {len(paths)}.")
-    return paths[0]
+    return table_file(paths[0])
 
 
 def check_hold_back(share: float) -> None:

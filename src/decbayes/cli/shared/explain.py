@@ -143,8 +143,8 @@ def shared_rows(found: Alignment, names: Sequence[str], sure: Confidence | str) 
                 "observations": float(shared.evidence[:, slot].sum()),
                 "duplicates": [pair[pair[0] == slot] for pair in shared.duplicates if slot in pair],
                 "unlike": slot in shared.unlike,
-                "times chance": finite(apart[coupled].ratio[slot]),
-                "by chance": finite(apart[coupled].probability[slot]),
+                "times_chance": finite(apart[coupled].ratio[slot]),
+                "by_chance": finite(apart[coupled].probability[slot]),
                 "sites": [
                     {
                         "site": names[site],

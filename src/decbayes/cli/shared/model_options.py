@@ -11,7 +11,9 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from decbayes.arguments import Above
+from decbayes.cli.shared.terminal import messages
 from decbayes.models.core.model import Model
+from decbayes.models.core.registry import MODELS
 
 Said = TypeVar("Said")
 
@@ -101,3 +103,18 @@ def said(hint: Any, kind: type[Said]) -> Iterator[Said]:
     """What an annotation says of a setting, such as Annotated[int, "How many clusters.", Above(0)]."""
     notes = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
     return (note for note in notes if isinstance(note, kind))
+
+
+def command_name(kind: type[Model]) -> str:
+    return kind.command or kind.__name__.lower()
+
+
+def known_models() -> dict[str, type[Model]]:
+    """All models that can be loaded; a message names the others."""
+    known = {}
+    for name in MODELS:
+        try:
+            known[name] = MODELS[name]
+        except (ImportError, AttributeError, TypeError) as error:
+            messages().print(f"The model {name} cannot be loaded: {error}")
+    return known

@@ -4,6 +4,7 @@ import gzip
 import os
 import re
 import secrets
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -16,6 +17,8 @@ from cyclopts import Parameter
 from cyclopts.types import PositiveInt
 from numpy.typing import NDArray
 
+from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.streams import STANDARD_OUTPUT
 from decbayes.errors import DecbayesError
 from decbayes.extras import require, require_extra
 from decbayes.families import Array
@@ -25,10 +28,17 @@ DPI = 200
 Dpi = Annotated[PositiveInt, Parameter(help="Dots per inch of pictures: 300 for a paper, 100 for a message.")]
 
 
-def check_output(output: Path | None, *inputs: Path | None) -> None:
-    """Refuse a file that could not be written, or that this command reads: its content would be gone."""
-    if output is None:
+def check_output(output: Path | None, *inputs: Path | None, text: bool = False, as_json: bool = False) -> None:
+    """Refuse a file that could not be written, or that this command reads: its content would be gone.
+
+    Only `text` goes to standard output.
+    """
+    if output == STANDARD_OUTPUT and as_json:
+        raise WrongArgument("-o - and --json both write to standard output. Give one of them.")
+    if output is None or (text and output == STANDARD_OUTPUT):
         return
+    if output == STANDARD_OUTPUT:
+        raise DecbayesError("This result is a file of its own kind and cannot be printed. Give its name after -o.")
     folder = output.parent
     if output.exists() and not output.is_file():
         raise DecbayesError(f"{output} is a folder or a device, not a file. Choose another name.")
@@ -48,7 +58,7 @@ def check_picture(picture: Path | None, *inputs: Path | None) -> None:
 
         known = FigureCanvasBase.get_supported_filetypes()
         if picture.suffix.lower().removeprefix(".") not in known:
-            raise DecbayesError(f"{picture}: pictures are written as .png, .svg or .pdf; choose a name that ends so.")
+            raise DecbayesError(f"{picture}: pictures are written as .png, .svg or .pdf; choose one of these endings.")
 
 
 def save_picture(figure: Any, path: Path, dpi: int) -> None:
@@ -74,20 +84,24 @@ class Rows(Protocol):
 def check_rows(path: Path, *further: str) -> None:
     """Refuse a kind of file that cannot be written, before the work is done."""
     kinds = (".csv", ".csv.gz", ".parquet", *further)
-    if not path.name.endswith(kinds):
-        said = f"{', '.join(kinds[:-1])} or {kinds[-1]}"
-        raise DecbayesError(f"{path}: rows are written as {said}; choose a name that ends so.")
+    if path != STANDARD_OUTPUT and not path.name.endswith(kinds):
+        endings = f"{', '.join(kinds[:-1])} or {kinds[-1]}"
+        raise DecbayesError(f"{path}: rows are written as {endings}; choose one of these endings.")
     if ending(path) == "parquet":
         require_extra("parquet", task="Writing Parquet files")
 
 
 @contextmanager
 def writing(path: Path, digits: int, *, begun: int = 0, keep: bool = False) -> Iterator[Rows]:
-    """A file of rows: whole when all went well, and not there otherwise.
+    """A file of rows: whole if all went well, else not there; or CSV on standard output.
 
-    With `keep`, what was written when somebody interrupts stays beside it (`part_of`); `begun` is how much of that is
-    good, and copied first.
+    With `keep`, the rows that were written before an interruption stay beside it (`part_of`); `begun` is how much of
+    that is good, and copied first.
     """
+    if path == STANDARD_OUTPUT:
+        sys.stdout.flush()
+        yield CsvRows(sys.stdout.buffer, digits)
+        return
     temporary, going = path.with_name(f".{path.name}.{secrets.token_hex(6)}"), False
     try:
         with opened(temporary, path, digits) as rows:

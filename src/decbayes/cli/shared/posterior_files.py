@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from decbayes.cli.shared.terminal import plain, progress_bar
-from decbayes.errors import InvalidFile, StructureMismatch
+from decbayes.cli.shared.terminal import messages, plain, progress_bar
+from decbayes.errors import InvalidFile, NothingToMerge, StructureMismatch
 from decbayes.families import Array
 from decbayes.files import load, load_note
 from decbayes.merging import Alignment, reading
 from decbayes.merging.base.agreement import alike, same_columns, why
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
-from decbayes.updates.rounds import Sent
+from decbayes.updates.rounds import Sent, check_once
 
 MOST_NAMED = 10
 KEY = "found by"
@@ -102,3 +102,29 @@ def read_sent(paths: list[Path], *, any_prior: bool = False) -> dict[str, Sent]:
             raise StructureMismatch(f"{told} Fit it again with --like {paths[0]}{remedy}.")
     again = [" (again)" * paths[:place].count(path) for place, path in enumerate(paths)]
     return {f"{path}{mark}": each for path, mark, each in zip(paths, again, read, strict=True)}
+
+
+def read_once(paths: list[Path], *, any_prior: bool = False) -> dict[str, Sent]:
+    """All posteriors; one that does not fit the first is refused by name, and so are the same data twice."""
+    if not paths:
+        raise NothingToMerge("Give the posterior files to merge.")
+    sent = read_sent(paths, any_prior=any_prior)
+    different = {each.posterior.digest: name for name, each in sent.items()}
+    check_once({name: each for name, each in sent.items() if different[each.posterior.digest] == name})
+    warn_of_copies(paths, [each.posterior for each in sent.values()])
+    return sent
+
+
+def read_all(paths: list[Path]) -> list[Posterior]:
+    """The same, with their columns in one order."""
+    return list(same_columns([each.posterior for each in read_once(paths).values()]))
+
+
+def warn_of_copies(paths: list[Path], read: list[Posterior]) -> None:
+    """Say so where a posterior is given twice: its data would count twice, and nothing in the result shows it."""
+    nothing = Posterior.of_prior(read[0].structure).digest
+    first: dict[str, Path] = {}
+    for path, posterior in zip(paths, read, strict=True):
+        before = first.setdefault(posterior.digest, path)
+        if before is not path and posterior.digest != nothing:
+            messages().print(f"{path} is the same posterior as {before}: its data are counted twice.")

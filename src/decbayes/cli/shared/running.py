@@ -17,31 +17,36 @@ class WrongArgument(DecbayesError):
     """Options that make no sense, or not together: the command ends as for options that it does not know."""
 
 
-# What a user can do something about is told in one line; anything else is a defect and shows its traceback.
+# An error that a user can do something about is one line; anything else is a defect and shows its traceback.
 USER_ERRORS = (DecbayesError, OSError, MemoryError)
 INTERRUPTED = 130
-STANDARD_INPUT = "/dev/stdin"  # a lone hyphen would be taken for an option
-UNHEARD = 141  # as for a command that SIGPIPE ends
+BROKEN_PIPE = 141  # as for a command that SIGPIPE ends
+STANDARD_INPUT, STANDARD_OUTPUT = "/dev/stdin", "/dev/stdout"  # by these names on any system
+# Temporary files, and what messages call them.
+ALIASES: dict[str, str] = {}
 
 
 def run(app: App, arguments: Sequence[str], *, name: str) -> NoReturn:
-    """Run one command: exit status 0 when all went well, 1 for an error told in a line, 2 for wrong arguments."""
+    """Run one command: exit status 0 if all went well, 1 for an error in one line, 2 for wrong arguments."""
     debug = "--debug" in arguments
+    ALIASES.clear()
     print_anything()
     try:
         load_extensions()
         ended = app(
-            [STANDARD_INPUT if word == "-" else word for word in arguments if word != "--debug"],
+            named_streams([word for word in arguments if word != "--debug"]),
             result_action="return_value",
             exit_on_error=False,
+            print_error=False,
         )
         sys.stdout.flush()
-    except CycloptsError:  # which it has told itself
+    except CycloptsError as error:
+        print(f"{name}: {' '.join(str(error).split())} Try --help.", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:
-        # The reader, `head` say, has had enough. What is left to print goes nowhere, without another complaint.
+        # The reader, such as `head`, has had enough. The rest goes nowhere, without another complaint.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(UNHEARD)
+        sys.exit(BROKEN_PIPE)
     except USER_ERRORS as error:
         if debug:
             raise
@@ -53,8 +58,17 @@ def run(app: App, arguments: Sequence[str], *, name: str) -> NoReturn:
         # Python would exit with status 1 from a fit's own kind of interruption.
         print(traceback.format_exc() if debug else f"{name}: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
-    # A command may say how it went: `decbayes status` does.
+    # A command may return its exit status, as `decbayes status` does.
     sys.exit(ended if isinstance(ended, int) else 0)
+
+
+def named_streams(words: Sequence[str]) -> list[str]:
+    """A lone hyphen is standard input, and after -o standard output; the parser would take it for an option."""
+    named = [f"--output={STANDARD_OUTPUT}" if word == "--output=-" else word for word in words]
+    for place, word in enumerate(named):
+        if word == "-":
+            named[place] = STANDARD_OUTPUT if named[place - 1] in ("-o", "--output") else STANDARD_INPUT
+    return named
 
 
 def print_anything() -> None:
@@ -65,7 +79,10 @@ def print_anything() -> None:
 
 
 def reason(error: Exception) -> str:
-    """The error in a line, that of the operating system without its number."""
+    """The error in one line, that of the operating system without its number."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
         return f"{error.filename}: {error.strerror}"
-    return str(error) or "There is not enough memory."
+    text = str(error) or "There is not enough memory."
+    for path, alias in ALIASES.items():
+        text = text.replace(path, alias)
+    return text

@@ -1,15 +1,17 @@
 """`decbayes calibrate`: what each site adds to a calibration, and the posterior that is calibrated by all of it."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 from rich.table import Table
 
 from decbayes.calibration import Information
 from decbayes.calibration.intervals import by_response
+from decbayes.cli.shared.common_options import the_data
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages, plain
 from decbayes.cli.shared.terminal import output as console
 from decbayes.errors import InvalidFile, NotCalibrated
@@ -20,6 +22,8 @@ from decbayes.posterior import Posterior
 ENDING = ".information"
 # Rows that are printed; the file has them all.
 MOST_ROWS = 40
+
+PARAMETER = ("factor", "component", "quantity", "entry", "mean", "deviation", "lower", "upper", "uncertainty")
 
 
 def calibrate(
@@ -34,6 +38,10 @@ def calibrate(
         str, Parameter(help="Columns to use, separated by commas; default: those of the posterior.")
     ] = "",
     level: Annotated[float, Parameter(help="The probability of the intervals that are printed.")] = 0.9,
+    as_json: Annotated[
+        bool,
+        json_option("parameter", *PARAMETER, "or of one site's data file, parameters, observations"),
+    ] = False,
 ) -> None:
     """Calibrate a merged posterior: each site writes what its data say, then somebody adds it up."""
     check_output(output, posterior, *files)
@@ -41,18 +49,23 @@ def calibrate(
         raise WrongArgument(f"--level must be between 0 and 1, not {level:g}.")
     read, parts = load(posterior), [path for path in files if path.name.endswith(ENDING)]
     if not parts and len(files) == 1:
-        write_part(read, files[0], columns, output)
+        part = write_part(read, files[0], columns, output)
+        if as_json:
+            print_json(part)
     elif files and len(parts) == len(files):
-        found = by_response(read, [read_part(path) for path in parts])
-        save(found, output)
-        print_intervals(found, level)
-        messages().print(f"{output}: {found.uncertainty}")
+        calibrated = by_response(read, [read_part(path) for path in parts])
+        save(calibrated, output)
+        if as_json:
+            print_json(*calibrated.summary(level=level))
+        else:
+            print_intervals(calibrated, level)
+        messages().print(f"{output}: {calibrated.uncertainty}")
     else:
         raise WrongArgument(f"Give this site's data, one file, or the {ENDING} files of all sites.")
 
 
-def write_part(posterior: Posterior, data: Path, columns: str, output: Path) -> None:
-    """This site's part, for whoever adds them up."""
+def write_part(posterior: Posterior, data: Path, columns: str, output: Path) -> dict[str, Any]:
+    """This site's part, for whoever adds them up; how large it is."""
     if not output.name.endswith(ENDING):
         raise WrongArgument(f"What a site adds to a calibration goes into a {ENDING} file: -o {output.stem}{ENDING}.")
     model = model_for(posterior.structure)
@@ -60,13 +73,16 @@ def write_part(posterior: Posterior, data: Path, columns: str, output: Path) -> 
         raise NotCalibrated(
             f"{type(model).__name__} is calibrated by refits of all data: `decbayes.calibrate` in Python."
         )
-    observations = model.read(data, columns=columns, report=messages().print)
+    observations = model.read(the_data(model, [data]), columns=columns, report=messages().print)
     part = Information.of(model, observations, posterior)
     write_whole(output, part.to_bytes())
     size, rows = len(part.matrix), model.count(observations)
     messages().print(f"{output}: {size:,} × {size:,} sums over {rows:,} observations, no rows of {data}")
     if rows < size:
-        messages().print(f"With fewer observations than {size:,} these sums say much about each of them: think twice.")
+        messages().print(
+            f"With fewer observations than {size:,} these sums reveal much about each of them: think twice."
+        )
+    return {"file": output, "parameters": size, "observations": rows}
 
 
 def read_part(path: Path) -> Information:
@@ -86,4 +102,4 @@ def print_intervals(posterior: Posterior, level: float) -> None:
         table.add_row(*texts, *(f"{row[name]:.4g}" for name in ("mean", "deviation", "lower", "upper")))
     console().print(table)
     if len(rows) > MOST_ROWS:
-        console().print(f"{len(rows) - MOST_ROWS:,} rows more: decbayes show --json has all.")
+        console().print(f"{len(rows) - MOST_ROWS:,} more rows: --json prints all.")

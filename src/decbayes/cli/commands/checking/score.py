@@ -10,6 +10,7 @@ from cyclopts.types import NonNegativeInt
 from rich.table import Table
 
 from decbayes.cli.shared.common_options import Device, Reading, work_on
+from decbayes.cli.shared.streams import json_option, print_json, table_file
 from decbayes.cli.shared.terminal import messages, output
 from decbayes.errors import InvalidData
 from decbayes.files import load
@@ -33,6 +34,9 @@ def score(
         str, Parameter(help="A column of labels: also print how well classes or clusters agree with them.")
     ] = "",
     device: Device = None,
+    as_json: Annotated[
+        bool, json_option("posterior", "posterior", "log_predictive", "and with --labels adjusted_rand")
+    ] = False,
     reading: Reading = AS_THEY_ARE,
 ) -> None:
     """Print each posterior's mean log predictive density of held-out data; higher is better."""
@@ -43,12 +47,23 @@ def score(
     work_on(device)
     read = same_columns([load(path) for path in posteriors])
     warn_of_other_labels(posteriors, read)
-    table = Table("posterior", "log predictive", *(["adjusted Rand"] if labels else []), box=None)
+    data = data if model_for(read[0].structure).many_files else table_file(data)
+    scores = []
     for path, posterior in zip(posteriors, read, strict=True):
         with messages().status(f"scoring {path}"):
-            values = [predictive(posterior, data, reading, held_out, np.random.default_rng(seed))]
-            values += [agreement(posterior, data, reading, labels)] if labels else []
-        table.add_row(str(path), *(f"{value:.4f}" for value in values))
+            row = {"log_predictive": predictive(posterior, data, reading, held_out, np.random.default_rng(seed))}
+            row |= {"adjusted_rand": agreement(posterior, data, reading, labels)} if labels else {}
+        scores.append({"posterior": str(path)} | row)
+    if as_json:
+        print_json(*scores)
+    else:
+        print_scores(scores)
+
+
+def print_scores(scores: list[dict[str, Any]]) -> None:
+    table = Table(*(name.replace("_", " ").replace("rand", "Rand") for name in scores[0]), box=None)
+    for row in scores:
+        table.add_row(*(value if isinstance(value, str) else f"{value:.4f}" for value in row.values()))
     output().print(table)
 
 
@@ -65,10 +80,10 @@ def predictive(posterior: Posterior, data: Path, reading: Reading, share: float,
     """The mean log predictive density of a file's observations, or of a part of each given the rest."""
     model = model_for(posterior.structure)
     observations = model.read(data, **reading.options(type(model)), report=messages().print)
-    held = None
+    held_out = None
     if model.in_parts:
-        observations, held = hold_out(observations, share=share, rng=rng)
-    return model.score(posterior, observations, held)
+        observations, held_out = hold_out(observations, share=share, rng=rng)
+    return model.score(posterior, observations, held_out)
 
 
 def warn_of_other_labels(paths: list[Path], read: Sequence[Posterior]) -> None:
@@ -82,5 +97,5 @@ def warn_of_other_labels(paths: list[Path], read: Sequence[Posterior]) -> None:
 
 
 def predicted(posterior: Posterior) -> Any:
-    """What a score is about: the target of a regression, else all words or columns."""
+    """What a score measures: the target of a regression, else all words or columns."""
     return posterior.structure.model.get("target") or dict(posterior.structure.labels)

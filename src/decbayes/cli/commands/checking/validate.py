@@ -1,17 +1,20 @@
 """`decbayes validate`: score posteriors on data that a site held back, and add up what several sites found."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 from rich.table import Table
 
-from decbayes.calibration import Scores, diagnose
+from decbayes.calibration import Choice, Diagnosis, Scores, diagnose
 from decbayes.calibration.validation import LEAST_HELD_BACK
 from decbayes.calibration.validation import validate as scored
+from decbayes.cli.shared.common_options import the_data
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages, plain
 from decbayes.cli.shared.terminal import output as results
 from decbayes.errors import InvalidData, StructureMismatch
@@ -24,6 +27,7 @@ from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
 
 SUFFIX = ".scores"
+KEYS = ("posterior", "score", "error", "behind", "behind_error", "observations", "chosen")
 
 
 def validate(
@@ -51,34 +55,41 @@ def validate(
     columns: Annotated[
         str, Parameter(help="Columns to use, separated by commas; default: those of the posterior.")
     ] = "",
+    as_json: Annotated[bool, json_option("posterior", *KEYS, "or with --approximation shape, draws, close")] = False,
 ) -> None:
     """Print how well posteriors predict data that a site held back, and write sums that add up across sites."""
     check_output(output, *files)
     if approximation:
-        print_diagnosis(files, columns, held_back)
+        diagnosis = diagnosed(files, columns, held_back)
+        if as_json:
+            print_json(asdict(diagnosis) | {"close": diagnosis.close})
+        else:
+            results().print(str(diagnosis))
         return
     if files and all(path.suffix == SUFFIX for path in files):
-        found = sum_of([Scores.load(path) for path in files])
+        scores = sum_of([Scores.load(path) for path in files])
     else:
-        found = site_scores(files, cuts, held_back, columns)
+        scores = site_scores(files, cuts, held_back, columns)
     if output is not None:
-        found.save(output)
-    print_scores(found)
+        scores.save(output)
+    if as_json:
+        print_json(*score_rows(scores))
+    else:
+        print_scores(scores)
 
 
-def print_diagnosis(files: list[Path], columns: str, share: float | None) -> None:
+def diagnosed(files: list[Path], columns: str, share: float | None) -> Diagnosis:
     """How close a posterior is to the exact one, given the data that it was fitted to."""
     if len(files) != 2:
         raise WrongArgument("--approximation needs the data, one file, and the posterior that was fitted to them.")
     data, path = files
     posterior = load(path)
     model = model_for(posterior.structure)
-    observations = model.read(data, columns=columns, report=messages().print)
+    observations = model.read(the_data(model, [data]), columns=columns, report=messages().print)
     if share is not None:
         observations = hold_back(model, observations, share=share)[0]
     with messages().status("drawing"):
-        found = diagnose(model, [observations], posterior)
-    results().print(str(found))
+        return diagnose(model, [observations], posterior)
 
 
 def sum_of(parts: list[Scores]) -> Scores:
@@ -96,7 +107,7 @@ def site_scores(files: list[Path], cuts: str, share: float | None, columns: str)
     data, *paths = files
     read = same_columns([load(path) for path in paths])
     model = model_for(read[0].structure)
-    observations = model.read(data, columns=columns, report=messages().print)
+    observations = model.read(the_data(model, [data]), columns=columns, report=messages().print)
     if share is not None:
         if not 0.0 < share < 1.0:
             raise WrongArgument(f"--held-back must be between 0 and 1, not {share:g}.")
@@ -104,7 +115,7 @@ def site_scores(files: list[Path], cuts: str, share: float | None, columns: str)
     if model.count(observations) < LEAST_HELD_BACK:
         raise InvalidData(
             f"{model.count(observations)} observations are held back. At least {LEAST_HELD_BACK} are needed: sums over "
-            "fewer would tell too much about each. Hold back a larger share."
+            "fewer would reveal too much about each. Hold back a larger share."
         )
     with messages().status("scoring"):
         return scored(model, candidates(paths, read, numbers), observations)
@@ -115,7 +126,7 @@ def candidates(paths: list[Path], read: Sequence[Posterior], numbers: range | No
     if numbers is None:
         names = [path.name.removesuffix(".posterior") for path in paths]
         if len(set(names)) < len(names):
-            raise InvalidData("Two posteriors have the same file name, by which scores are told apart. Rename one.")
+            raise InvalidData("Two posteriors have the same file name, which scores are listed by. Rename one.")
         return dict(zip(names, read, strict=True))
     whole, most = tree(read), sum(most_components(posterior.structure) for posterior in read)
     if numbers[-1] > most:
@@ -136,20 +147,49 @@ def numbers_in(cuts: str) -> range | None:
     return range(first, last + 1, step)
 
 
-def print_scores(found: Scores) -> None:
-    """Each score with its standard error, and how far it is behind the best; then the choice."""
-    best = found.best
+def score_rows(scores: Scores) -> list[dict[str, Any]]:
+    """Each score with its standard error, how far it is behind the best, and whether it is chosen."""
+    best, chosen = scores.best, choice_of(scores)
+    return [
+        dict(
+            zip(
+                KEYS,
+                (
+                    name,
+                    scores.score(name),
+                    scores.error(name),
+                    scores.score(best) - scores.score(name),
+                    0.0 if name == best else scores.error(best, name),
+                    scores.observations,
+                    None if chosen is None else name == chosen.name,
+                ),
+                strict=True,
+            )
+        )
+        for name in scores.names
+    ]
+
+
+def choice_of(scores: Scores) -> Choice | None:
+    """None if sites have scored different posteriors under one name."""
+    try:
+        return scores.choice()
+    except StructureMismatch:
+        return None
+
+
+def print_scores(scores: Scores) -> None:
     table = Table("posterior", "score", "±", "behind the best", "±", box=None)
-    for name in found.names:
-        behind, error = found.score(best) - found.score(name), found.error(best, name)
-        differs = ["–", ""] if name == best else [f"{behind:.4f}", f"{error:.4f}"]
-        table.add_row(plain(str(name)), f"{found.score(name):.4f}", f"{found.error(name):.4f}", *differs)
+    for row in score_rows(scores):
+        behind = (
+            ["–", ""] if row["posterior"] == scores.best else [f"{row['behind']:.4f}", f"{row['behind_error']:.4f}"]
+        )
+        table.add_row(plain(str(row["posterior"])), f"{row['score']:.4f}", f"{row['error']:.4f}", *behind)
     results().print(table)
     results().print(
-        f"log predictive density per {plain(found.unit)} of {found.observations:,} held-back observations; higher is "
+        f"log predictive density per {plain(scores.unit)} of {scores.observations:,} held-back observations; higher is "
         "better. ±: standard error."
     )
-    try:
-        results().print(f"choice {found.choice()}")
-    except StructureMismatch:
-        results().print("The sites have scored different posteriors under one name: a comparison, and no choice.")
+    chosen = choice_of(scores)
+    different = "The sites have scored different posteriors under one name: scores can be compared, but none is chosen."
+    results().print(different if chosen is None else f"choice {chosen}")

@@ -8,12 +8,12 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.streams import STANDARD_OUTPUT, json_option, print_json, table_file, write_text
 from decbayes.cli.shared.terminal import messages, output, plain
 from decbayes.columns import Column, agree, columns_of
 from decbayes.columns import plain as as_lists
 from decbayes.columns.frames import names_in
 from decbayes.errors import InvalidData
-from decbayes.files import write_whole
 from decbayes.inputs.frames import read_frame
 from decbayes.models.core.model import split_names
 from decbayes.models.tables.tabular import kinds_from, read_columns
@@ -29,27 +29,30 @@ def columns(
         str, Parameter(help="What columns hold where their values mislead: age=real,grade=categorical.")
     ] = "",
     sequences: Annotated[str, Parameter(help="A column that only tells sequences apart; it is left out.")] = "",
+    as_json: Annotated[bool, json_option("column", "column", "kind", "details")] = False,
 ) -> None:
-    """Find out what columns hold, and join what several sites have found."""
+    """Find out what columns hold, and join the columns of several sites."""
     if not sources:
         raise InvalidData("Name a table, or the columns of several sites.")
+    check_output(output_file, *sources, text=True, as_json=as_json)
+    agreed = agree(*(columns_in(source, columns, kinds, sequences) for source in sources))
     if output_file is not None:
-        check_output(output_file, *sources)
-    found = agree(*(columns_in(source, columns, kinds, sequences) for source in sources))
-    if output_file is not None:
-        text = ",\n ".join(json.dumps(row, ensure_ascii=False) for row in as_lists(found))
-        write_whole(output_file, f"[{text}]\n".encode())
-    table = Table("column", "kind", "details", box=None)
-    for name, column in found.items():
-        table.add_row(plain(name), column.kind, plain(column.text()))
-    output().print(table)
+        text = ",\n ".join(json.dumps(row, ensure_ascii=False) for row in as_lists(agreed))
+        write_text(output_file, f"[{text}]\n")
+    if as_json:
+        print_json(*({"column": name, "kind": held.kind, "details": held.details()} for name, held in agreed.items()))
+    elif output_file != STANDARD_OUTPUT:
+        table = Table("column", "kind", "details", box=None)
+        for name, column in agreed.items():
+            table.add_row(plain(name), column.kind, plain(column.text()))
+        output().print(table)
 
 
 def columns_in(source: Path, names: str, kinds: str, sequences: str) -> dict[str, Column]:
     if source.suffix == ".columns":
         return read_columns(source)
-    frame = read_frame(source, split_names(names))
+    frame = read_frame(table_file(source), split_names(names))
     if sequences and not names and sequences not in names_in(frame):
         raise InvalidData(f"{source}: there is no column '{sequences}' to tell sequences apart.")
-    own = [name for name in names_in(frame) if name != sequences]
-    return columns_of(frame, kinds_from(kinds), names=own, report=messages().print)
+    used = [name for name in names_in(frame) if name != sequences]
+    return columns_of(frame, kinds_from(kinds), names=used, report=messages().print)

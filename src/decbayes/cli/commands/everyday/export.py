@@ -10,12 +10,15 @@ from cyclopts.types import NonNegativeInt
 from cyclopts.validators import Number
 
 from decbayes.cli.shared.outputs import check_output, check_rows, writing
+from decbayes.cli.shared.streams import STANDARD_OUTPUT, json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages
-from decbayes.files import load, write_whole
+from decbayes.files import load
 from decbayes.posterior import Posterior
 
 EVERYTHING = 1 << 62
+EXACT = 12
 NUMBERS = ("mean", "deviation", "lower", "upper")
+DESCRIBED = ("model", "structure", "posterior", "level", "uncertainty")
 
 
 def export(
@@ -23,23 +26,35 @@ def export(
     /,
     *,
     output: Annotated[
-        Path, Parameter(name=["--output", "-o"], help="Where to write: .csv, .csv.gz, .parquet or .json.")
+        Path,
+        Parameter(
+            name=["--output", "-o"],
+            help="Where to write: .csv, .csv.gz, .parquet or .json; - prints CSV, or JSON with --json.",
+        ),
     ],
     top: Annotated[
         NonNegativeInt, Parameter(help="Words, or other entries, per component, largest first; 0 is all.")
     ] = 0,
     level: Annotated[float, Parameter(help="Probability of the intervals.", validator=Number(gt=0, lt=1))] = 0.9,
+    as_json: Annotated[
+        bool, json_option("file", "file and rows; or with -o - the posterior", *DESCRIBED, "parameters")
+    ] = False,
 ) -> None:
     """Write one row per parameter: its component, its name, mean, standard deviation and interval."""
-    check_output(output, posterior)
+    check_output(output, posterior, text=True)
     check_rows(output, ".json")
     read = load(posterior)
     rows = with_ids(read, read.summary(top=top or EVERYTHING, level=level))
+    if output == STANDARD_OUTPUT and as_json:
+        print_json(described(read, rows, level))
+        return
     if output.suffix == ".json":
-        write_whole(output, (json.dumps(described(read, rows, level), ensure_ascii=False, indent=1) + "\n").encode())
+        write_text(output, json.dumps(described(read, rows, level), ensure_ascii=False, indent=1) + "\n")
     else:
         write_table(rows, output)
     messages().print(f"{output}: {len(rows):,} rows")
+    if as_json:
+        print_json({"file": output, "rows": len(rows)})
 
 
 def with_ids(posterior: Posterior, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -51,7 +66,7 @@ def with_ids(posterior: Posterior, rows: list[dict[str, Any]]) -> list[dict[str,
 
 
 def described(posterior: Posterior, rows: list[dict[str, Any]], level: float) -> dict[str, Any]:
-    """All that a program needs to know of a posterior."""
+    """All that a program needs to know about a posterior."""
     structure = posterior.structure
     return {
         "model": dict(structure.model),
@@ -68,6 +83,3 @@ def write_table(rows: list[dict[str, Any]], output: Path) -> None:
     with writing(output, digits=EXACT) as target:
         values = np.array([[row[name] for name in NUMBERS] for row in rows])
         target.write({name: [row[name] for row in rows] for name in first}, NUMBERS, values)
-
-
-EXACT = 12

@@ -5,17 +5,18 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from cyclopts import App, Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 
 from decbayes.cli.shared.common_options import Device, HoldBack, available, check_hold_back, without_held_back
-from decbayes.cli.shared.model_options import KEYWORD, as_option, lacking, model_options
+from decbayes.cli.shared.model_options import KEYWORD, as_option, command_name, known_models, lacking, model_options
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import sent_in
 from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.streams import json_option, print_json, table_file
 from decbayes.cli.shared.terminal import fitting, many, messages
 from decbayes.cli.shared.unfinished import Counted, Unfinished, fit_on, forget, named
 from decbayes.devices import DeviceName, use_device
@@ -23,30 +24,19 @@ from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.files import load, save
 from decbayes.models.core.ascent import FitInterrupted
 from decbayes.models.core.model import Model
-from decbayes.models.core.registry import MODELS, model_for
+from decbayes.models.core.registry import model_for
 from decbayes.models.core.settings import number_of
 from decbayes.posterior import Posterior
 from decbayes.streaming import epochs
 from decbayes.updates.forgetting import Forgetting, checked_forgetting
 from decbayes.updates.rounds import Sent
 
-
-def another_day(
-    model: Model, observations: Any, before: Sent, forgetting: Forgetting, seed: int
-) -> tuple[Posterior | None, str]:
-    """The posterior of the new data and of what is left of the earlier ones, if there are any, and what that is."""
-    if not np.sum(model.units(observations)):
-        return None, ""
-    rng = np.random.default_rng(seed)
-    with messages().status("fitting, and finding out what still holds" if forgetting == "learn" else "fitting"):
-        found = next(epochs(model, [[observations]], start=before.posterior, forgetting=forgetting, rng=rng))
-    what = "what still holds" if forgetting == "learn" else f"{1.0 - float(forgetting or 0.0):.0%}"
-    return found, f"{many(model.count(observations), 'new observation')} on top of {what} of the earlier data"
-
-
 app = App(name="fit", help="Fit a model to one site's data and write its posterior.")
 
-Data = Annotated[Path, Parameter(help="A .csv, .tsv, .parquet, .npy, .npz or .mtx file.")]
+Data = Annotated[
+    Path,
+    Parameter(help="A .csv, .tsv, .parquet, .npy, .npz or .mtx file; or - for standard input, also of JSON lines."),
+]
 Sources = Annotated[
     list[Path], Parameter(help="Files and folders of texts, - for standard input; or a file of counts.", negative="")
 ]
@@ -62,6 +52,8 @@ Passes = Annotated[PositiveInt | None, Parameter(help="Maximum number of passes 
 Batch = Annotated[
     PositiveInt | None, Parameter(help="Documents in a batch of the first passes, for very many.", show_default=False)
 ]
+KEYS = ("file", "observations", "components", "bound", "passes", "converged", "structure")
+Json = Annotated[bool, json_option("fit", *KEYS)]
 Forgets = Annotated[
     float | Literal["learn"] | None,
     Parameter(help="The share of --prior to forget, or 'learn': what the new data contradict.", show_default=False),
@@ -76,8 +68,9 @@ LAST = (
     inspect.Parameter("seed", KEYWORD, default=0, annotation=Seed),
     inspect.Parameter("hold_back", KEYWORD, default=0.0, annotation=HoldBack),
     inspect.Parameter("forgetting", KEYWORD, default=None, annotation=Forgets),
+    inspect.Parameter("as_json", KEYWORD, default=False, annotation=Json),
 )
-# What only models that learn from batches, and on a GPU, can do.
+# Options of models that learn from batches, and on a GPU.
 LARGE = (
     inspect.Parameter("batch", KEYWORD, default=None, annotation=Batch),
     inspect.Parameter("device", KEYWORD, default=None, annotation=Device),
@@ -93,8 +86,8 @@ def fit_command(kind: type[Model]) -> Callable[..., None]:
     data = Sources if kind.many_files else Data
     where = inspect.Parameter("data", inspect.Parameter.POSITIONAL_ONLY, annotation=data)
     settings = model_options(kind)
-    own = [where, *FIRST, *settings, earlier_option(settings), *LAST, *(LARGE if kind.in_batches else ())]
-    command.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+    options = [*FIRST, *settings, earlier_option(settings), *LAST, *(LARGE if kind.in_batches else ())]
+    command.__signature__ = inspect.Signature([where, *options])  # type: ignore[attr-defined]
     command.__doc__ = help_text(kind)
     return command
 
@@ -120,12 +113,14 @@ def fit(
     forgetting: Forgetting = None,
     batch: int | None = None,
     device: DeviceName | None = None,
+    as_json: bool = False,
     **settings: Any,
 ) -> None:
     """Read the data, fit with a progress bar and write the posterior.
 
     On Ctrl-C the best state so far is written, and the same command goes on from there.
     """
+    data = table_file(data) if isinstance(data, Path) else data
     files = [data] if isinstance(data, Path) else data
     check_output(output, *files, like, earlier, *(value for value in settings.values() if isinstance(value, Path)))
     check_together(like, earlier, forgetting)
@@ -144,44 +139,72 @@ def fit(
     model = replace(model, ascent=ascent)
     with nullcontext() if device is None else use_device(options["device"]):
         if before is None or forgetting is None:
-            posterior, said = fitted(model, observations, before, output, command, seed)
+            outcome = fitted(model, observations, before, output, command, seed)
         else:
-            posterior, said = another_day(model, observations, before, forgetting, seed)
-    if posterior is None:
+            outcome = fitted_after_forgetting(model, observations, before, forgetting, seed)
+    if outcome is None:
         raise InvalidData(
             f"{', '.join(map(str, files))} holds nothing that the model can use: no word of its vocabulary, or only "
             "empty rows. Nothing was written."
         )
-    save(posterior, output, note=None if before is None else {"holds": sorted(before.data)})
+    save(outcome.posterior, output, note=None if before is None else {"holds": sorted(before.data)})
     forget(output)
-    messages().print(f"{output}: {said}")
+    messages().print(f"{output}: {outcome.text}")
+    if as_json:
+        structure = outcome.posterior.structure
+        sizes = (model.count(observations), number_of(structure) if structure.symmetry else None)
+        print_json(dict(zip(KEYS, (output, *sizes, *outcome.ascent, structure.fingerprint), strict=True)))
+
+
+class Outcome(NamedTuple):
+    """A fit in words; and its last bound, its passes and whether it converged, where it was one ascent."""
+
+    posterior: Posterior
+    text: str
+    ascent: tuple[float | None, int | None, bool | None] = (None, None, None)
 
 
 def fitted(
     model: Model, observations: Any, before: Sent | None, output: Path, command: str, seed: int
-) -> tuple[Posterior | None, str]:
-    """The posterior, if there was anything to learn, and how the fit went; an interrupted one is kept in its place."""
+) -> Outcome | None:
+    """The fit, if there was anything to learn; an interrupted one is kept in its place."""
     left = Unfinished.of(output, command)
     if left is not None:
         messages().print(f"Going on from pass {left.passes}, where {output} was interrupted.")
     try:
         with fitting(model.ascent.restarts + 1, model.ascent.passes) as bar:
             report = Counted(bar) if left is None else left.counted(bar)
-            found = fit_on(model, observations, left, seed, report, **on_top(before))
+            fit = fit_on(model, observations, left, seed, report, **on_top(before))
     except FitInterrupted as interruption:
         Unfinished.after(report, interruption, left).save(output, command)
         messages().print(f"Interrupted; the best state so far is in {output}. The same command goes on from there.")
         raise
-    structure = found.posterior.structure
-    if found.posterior == (Posterior.of_prior(structure) if before is None else before.posterior):
-        return None, ""
-    end = "converged" if found.converged else "not converged yet"
+    structure, bound = fit.posterior.structure, fit.bound[-1]
+    if fit.posterior == (Posterior.of_prior(structure) if before is None else before.posterior):
+        return None
+    end = "converged" if fit.converged else "not converged yet"
     one = model.number.removesuffix("s")
     number = f"{many(number_of(structure), one)}, " if model.auto else ""
-    turns = many(len(found.bound), *(("round",) if model.auto else ("pass", "passes")))
-    return found.posterior, (
-        f"{many(model.count(observations), 'observation')}, {number}bound {found.bound[-1]:,.2f} after {turns}, {end}; "
+    turns = many(len(fit.bound), *(("round",) if model.auto else ("pass", "passes")))
+    text = (
+        f"{many(model.count(observations), 'observation')}, {number}bound {bound:,.2f} after {turns}, {end}; "
         f"structure {structure.fingerprint[:12]}"
+    )
+    return Outcome(fit.posterior, text, (bound, len(fit.bound), fit.converged))
+
+
+def fitted_after_forgetting(
+    model: Model, observations: Any, before: Sent, forgetting: Forgetting, seed: int
+) -> Outcome | None:
+    """The posterior of the new data, if there are any, and of what is left of the earlier ones."""
+    if not np.sum(model.units(observations)):
+        return None
+    rng = np.random.default_rng(seed)
+    with messages().status("fitting, and finding out what still holds" if forgetting == "learn" else "fitting"):
+        posterior = next(epochs(model, [[observations]], start=before.posterior, forgetting=forgetting, rng=rng))
+    kept = "what still holds" if forgetting == "learn" else f"{1.0 - float(forgetting or 0.0):.0%}"
+    return Outcome(
+        posterior, f"{many(model.count(observations), 'new observation')} on top of {kept} of the earlier data"
     )
 
 
@@ -240,29 +263,14 @@ def check_earlier(before: Sent | None, path: Path | None, model: Model) -> None:
 
 def help_text(kind: type[Model]) -> str:
     """What the model is about, what its own way of reading files needs, and an example."""
-    own = next(parent for parent in kind.__mro__ if "from_file" in vars(parent)) is not Model
-    reading = inspect.getdoc(kind.from_file) if own else ""
+    reads_itself = next(parent for parent in kind.__mro__ if "from_file" in vars(parent)) is not Model
+    reading = inspect.getdoc(kind.from_file) if reads_itself else ""
     example = f"decbayes fit {command_name(kind)} {kind.example} -o a.posterior"
     return f"{kind.about or first_line(kind)}\n\n{reading}\n\nFor example:\n\n```sh\n{example}\n```"
 
 
 def first_line(kind: type[Model]) -> str:
     return (inspect.getdoc(kind) or kind.__name__).splitlines()[0]
-
-
-def command_name(kind: type[Model]) -> str:
-    return kind.command or kind.__name__.lower()
-
-
-def known_models() -> dict[str, type[Model]]:
-    """All models that can be loaded; a message names the others."""
-    known = {}
-    for name in MODELS:
-        try:
-            known[name] = MODELS[name]
-        except (ImportError, AttributeError, TypeError) as error:
-            messages().print(f"The model {name} cannot be loaded: {error}")
-    return known
 
 
 for _kind in known_models().values():

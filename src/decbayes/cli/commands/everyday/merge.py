@@ -1,6 +1,7 @@
 """`decbayes merge`: posteriors of many sites into one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -8,25 +9,163 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
 from decbayes.arguments import given
-from decbayes.cli.shared.alignments import Telling
+from decbayes.cli.shared.alignments import aligned, how_sure, number_of, overlaps_from, solver_named
 from decbayes.cli.shared.common_options import Device, work_on
-from decbayes.cli.shared.outputs import check_output
-from decbayes.cli.shared.posterior_files import found_by, read_sent
+from decbayes.cli.shared.explain import print_alignment, print_differences, print_influence, shared_rows
+from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
+from decbayes.cli.shared.posterior_files import found_by, read_once
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.terminal import aligning, many, messages, plain
-from decbayes.errors import InvalidStructure, NothingToMerge
-from decbayes.files import load, save
-from decbayes.merging import Alignment, align, product, remarks
-from decbayes.merging.aligning import Number
+from decbayes.cli.shared.streams import json_option, print_json
+from decbayes.cli.shared.terminal import many, messages, plain
+from decbayes.cli.shared.terminal import output as results
+from decbayes.cli.shared.topic_quality import quality_of, remarks_on
+from decbayes.errors import InvalidStructure
+from decbayes.files import save
+from decbayes.merging import Alignment, Confidence, product, remarks, tree
 from decbayes.merging.alignment import MOST_LOOKED_AT
 from decbayes.merging.base.agreement import same_columns
 from decbayes.merging.base.problem import Solver
-from decbayes.merging.base.solvers import SOLVERS, checked_solver
+from decbayes.merging.base.solvers import SOLVERS
 from decbayes.posterior import Posterior
-from decbayes.reporting.remarks import advice
-from decbayes.updates.rounds import Sent, check_once, together
+from decbayes.reporting.remarks import advice, differences
+from decbayes.updates.rounds import Sent, together
 
-NOTHING = Telling()
+TOP_WORDS = 10
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Aligning:
+    """How to align."""
+
+    components: Annotated[
+        str | None,
+        Parameter(
+            help="Number of components of the merge, or 'auto' to find it. Default: as many as the site with "
+            "the most has."
+        ),
+    ] = None
+    since: Annotated[
+        Path | None, Parameter(help="An earlier merge: components found again keep their ids and numbers.")
+    ] = None
+    solver: Annotated[
+        str | None,
+        Parameter(
+            help=f"How to align: {', '.join(SOLVERS)}. 'grouping' may put several components of a site into one slot; "
+            "the others put one into each. Default: 'matching' for features, 'grouping' for other models."
+        ),
+    ] = None
+    restarts: Annotated[
+        NonNegativeInt | None,
+        Parameter(help="Additional starts of --solver matching; default: depends on the size."),
+    ] = None
+    naive: Annotated[bool, Parameter(negative="", help="Add components as they are labelled, without alignment.")] = (
+        False
+    )
+    topic_prior: Annotated[
+        float | Literal["learn"] | None,
+        Parameter(help="Common prior for sites whose topic priors differ, or 'learn' to find it."),
+    ] = None
+    document_prior: Annotated[float | None, Parameter(help="Common prior for sites whose document priors differ.")] = (
+        None
+    )
+
+    @property
+    def priors(self) -> dict[str, Any]:
+        return given(topic_prior=self.topic_prior, document_prior=self.document_prior)
+
+    @property
+    def solving(self) -> Solver | None:
+        return solver_named(self.solver, self.restarts)
+
+    def check(self, telling: "Telling") -> None:
+        """Refuse options that make no sense together, before anything is read."""
+        if self.naive and (telling.asked or self.since or self.components):
+            raise WrongArgument("--naive makes no alignment, which the other options need. Leave --naive out.")
+        if self.restarts is not None and self.solver != "matching":
+            raise WrongArgument("--restarts is for --solver matching.")
+        number_of(self.components)
+        solver_named(self.solver, self.restarts)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Telling:
+    """What to print and to draw."""
+
+    explain: Annotated[
+        bool, Parameter(negative="", help="Print which component went into which slot, and which sites have it.")
+    ] = False
+    picture: Annotated[Path | None, Parameter(help="Draw the alignment into this file (.png, .svg, .pdf).")] = None
+    tree: Annotated[
+        Path | None, Parameter(help="Draw the tree of all components into this file (.png, .svg, .pdf).")
+    ] = None
+    dpi: Dpi = DPI
+    confidence: Annotated[
+        bool | None,
+        Parameter(
+            help="Simulate sites like these to estimate how likely each match is right. Default: with --explain, where "
+            "that takes seconds."
+        ),
+    ] = None
+    overlap: Annotated[
+        list[Path] | None,
+        Parameter(negative="", help="Files of `decbayes overlap`, which make these probabilities sharper."),
+    ] = None
+    as_json: Annotated[
+        bool,
+        json_option(
+            "slot", "slot", "id", "caption", "observations", "duplicates", "unlike", "times_chance", "by_chance",
+            "sites", "and of topics telling",
+        ),
+    ] = False  # fmt: skip
+
+    @property
+    def asked(self) -> bool:
+        return any((self.explain, self.picture, self.tree, self.confidence, self.overlap, self.as_json))
+
+    def check(self, inputs: Sequence[Path]) -> None:
+        """Refuse pictures that could not be drawn, before the work is done."""
+        for drawn in (self.picture, self.tree):
+            check_picture(drawn, *inputs)
+
+    def reported(self, posteriors: Sequence[Posterior]) -> Sequence[Any] | None:
+        """The overlaps that sites report."""
+        return overlaps_from(self.overlap, posteriors) if self.overlap else None
+
+    def tell(
+        self,
+        alignment: Alignment,
+        merged: Posterior,
+        names: list[str],
+        reported: Sequence[Any] | None,
+        solver: Solver | None,
+    ) -> None:
+        wanted = self.confidence if self.explain or self.overlap else bool(self.confidence)
+        sure = how_sure(alignment, wanted, reported, solver)
+        self.draw(alignment, names, sure)
+        if self.explain:
+            print_alignment(alignment, merged, names, sure)
+            print_differences(differences(alignment))
+            print_influence(alignment, names)
+            for line in remarks_on(merged, TOP_WORDS):
+                results().print(line)
+        if self.as_json:
+            quality = quality_of(merged, TOP_WORDS)
+            for row in shared_rows(alignment, names, sure):
+                print_json(row | ({} if quality is None else {"telling": quality.telling[row["slot"]]}))
+
+    def draw(self, alignment: Alignment, names: list[str], sure: Confidence | str) -> None:
+        from decbayes import plot
+
+        if self.picture is not None:
+            known = sure if isinstance(sure, Confidence) else None
+            save_picture(plot.alignment(alignment, names=names, confidence=known).figure, self.picture, self.dpi)
+        if self.tree is not None:
+            save_picture(plot.tree(tree(alignment.posteriors), names=names).figure, self.tree, self.dpi)
+
+
+AS_USUAL, NOTHING = Aligning(), Telling()
 
 
 def merge(
@@ -34,81 +173,45 @@ def merge(
     /,
     *,
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the merged posterior.")],
-    components: Annotated[
-        str | None,
-        Parameter(
-            help="Number of components of the merge, or 'auto' to find it. Default: as many as the site with "
-            "the most has."
-        ),
-    ] = None,
-    since: Annotated[
-        Path | None, Parameter(help="An earlier merge: components found again keep their ids and numbers.")
-    ] = None,
+    options: Aligning = AS_USUAL,
     telling: Telling = NOTHING,
-    solver: Annotated[
-        str | None,
-        Parameter(
-            help=f"How to align: {', '.join(SOLVERS)}. 'grouping' may put several components of a site into one slot; "
-            "the others put one into each. Default: 'matching' for features, 'grouping' for other models."
-        ),
-    ] = None,
-    restarts: Annotated[
-        NonNegativeInt | None,
-        Parameter(help="Additional starts of --solver matching; default: depends on the size."),
-    ] = None,
-    naive: Annotated[
-        bool, Parameter(negative="", help="Add components as they are labelled, without alignment.")
-    ] = False,
-    topic_prior: Annotated[
-        float | Literal["learn"] | None,
-        Parameter(help="Of topics whose priors differ: the one that all take, or 'learn' to find it."),
-    ] = None,
-    document_prior: Annotated[
-        float | None, Parameter(help="Of topics whose document priors differ: the one that all take.")
-    ] = None,
     device: Device = None,
 ) -> None:
     """Merge the posteriors of separate data into the posterior of all of it, whatever their labels."""
     check_output(output, *posteriors)
     telling.check(posteriors)
-    if naive and (telling.asked or since or components):
-        raise WrongArgument("--naive makes no alignment, which the other options need. Leave --naive out.")
-    if restarts is not None and solver != "matching":
-        raise WrongArgument("--restarts is for --solver matching.")
+    options.check(telling)
     work_on(device)
-    count = number_of(components)
-    other = {"topic_prior": topic_prior, "document_prior": document_prior}
-    priors = {name: prior for name, prior in other.items() if prior is not None}
-    sent = read_once(posteriors, any_prior=bool(priors))
-    note = {"holds": sorted(frozenset().union(*(each.data for each in sent.values())))}
-    whole = together(sent)
-    if whole is not None:
-        if telling.asked or any((since, components, solver, naive, priors)):
-            raise WrongArgument(
-                "Posteriors of a round are in common slots already; options of the alignment are for others."
-            )
-        save(whole, output, note=note)
+    sent = read_once(posteriors, any_prior=bool(options.priors))
+    note = {"holds": sorted(frozenset().union(*(site.data for site in sent.values())))}
+    if (in_slots := merged_round(sent, options, telling)) is not None:
+        save(in_slots, output, note=note)
         messages().print(f"{output}: {len(sent)} posteriors of one round, in common slots")
         return
-    read, earlier = list(same_columns(on_priors([each.posterior for each in sent.values()], priors))), None
-    if since is not None:
-        *read, earlier = same_columns([*read, load(since)])
-    if naive:
+    read = list(same_columns(on_priors([site.posterior for site in sent.values()], options.priors)))
+    if options.naive:
         save(product(read), output, note=note)
         messages().print(f"{output}: {len(read)} posteriors, not aligned")
         return
-    reported, how = telling.reported(read), solver_named(solver, restarts)
-    with aligning(len(read)) as progress:
-        found = align(read, components=count, solver=how, since=earlier, progress=progress)
-    names = [path.name.removesuffix(".posterior") for path in posteriors]
-    merged = found.merged()
-    save(merged, output, note=note | found_by(found, names))
-    telling.tell(found, merged, names, reported, how)
-    report(found, output)
+    reported, alignment = telling.reported(read), aligned(read, options.components, options.since, options.solving)
+    names, merged = [path.name.removesuffix(".posterior") for path in posteriors], alignment.merged()
+    save(merged, output, note=note | found_by(alignment, names))
+    telling.tell(alignment, merged, names, reported, options.solving)
+    print_outcome(alignment, output)
+
+
+def merged_round(sent: Mapping[str, Sent], options: Aligning, telling: Telling) -> Posterior | None:
+    """The merge of one round's posteriors, which are in common slots; None if these are no such posteriors."""
+    whole = together(sent)
+    if whole is not None and (telling.asked or options != AS_USUAL):
+        raise WrongArgument(
+            "Posteriors of a round are in common slots already. Leave out the options of the alignment."
+        )
+    return whole
 
 
 def on_priors(read: list[Posterior], priors: Mapping[str, Any]) -> list[Posterior]:
-    """The posteriors as they are, or on other priors, which are then said."""
+    """The posteriors as they are, or on common priors; a prior that is learned is printed."""
     if not priors:
         return read
     from decbayes.models.topics.word_prior import shared_prior, with_priors
@@ -122,59 +225,19 @@ def on_priors(read: list[Posterior], priors: Mapping[str, Any]) -> list[Posterio
     return moved
 
 
-def number_of(components: str | None) -> Number:
-    if components is None or components == "auto":
-        return components  # type: ignore[return-value]
-    if not components.isdecimal() or int(components) < 1:
-        raise WrongArgument("--components must be an integer above 0, or 'auto'.")
-    return int(components)
-
-
-def report(found: Alignment, path: Path) -> None:
+def print_outcome(alignment: Alignment, path: Path) -> None:
     """One line on the merge; what became of earlier components, and what deserves a look."""
-    slots = ", ".join(many(found.structure.components(coupled), "component") for coupled in found.structure.symmetry)
-    messages().print(f"{path}: {many(len(found.posteriors), 'posterior')}, {slots or 'nothing to align'}")
-    if found.lineage is not None:
-        events = [event for event in found.lineage.events if event.kind != "kept"]
-        messages().print(f"{len(found.lineage.events) - len(events)} components kept their ids")
+    structure = alignment.structure
+    slots = ", ".join(many(structure.components(coupled), "component") for coupled in structure.symmetry)
+    messages().print(f"{path}: {many(len(alignment.posteriors), 'posterior')}, {slots or 'nothing to align'}")
+    if alignment.lineage is not None:
+        events = [event for event in alignment.lineage.events if event.kind != "kept"]
+        messages().print(f"{len(alignment.lineage.events) - len(events)} components kept their ids")
         for event in events:
             messages().print(plain(str(event)))
-    if len(found.posteriors) > MOST_LOOKED_AT:
+    if len(alignment.posteriors) > MOST_LOOKED_AT:
         return
-    for remark in remarks(found):
+    for remark in remarks(alignment):
         messages().print(remark)
-    for told in advice(found):
-        messages().print(plain(" ".join(told)))
-
-
-def solver_named(name: str | None, restarts: int | None) -> Solver | None:
-    """The registered solver of that name; None for the model's default."""
-    if name is not None and name not in SOLVERS:
-        raise WrongArgument(f"--solver is one of {', '.join(SOLVERS)}, not {name!r}.")
-    return checked_solver(name, **given(restarts=restarts))
-
-
-def read_once(paths: list[Path], *, any_prior: bool = False) -> dict[str, Sent]:
-    """All posteriors; one that does not fit the first is refused by name, and so are the same data twice."""
-    if not paths:
-        raise NothingToMerge("Give the posterior files to merge.")
-    sent = read_sent(paths, any_prior=any_prior)
-    different = {each.posterior.digest: name for name, each in sent.items()}
-    check_once({name: each for name, each in sent.items() if different[each.posterior.digest] == name})
-    warn_of_copies(paths, [each.posterior for each in sent.values()])
-    return sent
-
-
-def read_all(paths: list[Path]) -> list[Posterior]:
-    """The same, with their columns in one order."""
-    return list(same_columns([each.posterior for each in read_once(paths).values()]))
-
-
-def warn_of_copies(paths: list[Path], read: list[Posterior]) -> None:
-    """Say so where a posterior is given twice: its data would count twice, and nothing in the result shows it."""
-    nothing = Posterior.of_prior(read[0].structure).digest
-    first: dict[str, Path] = {}
-    for path, posterior in zip(paths, read, strict=True):
-        before = first.setdefault(posterior.digest, path)
-        if before is not path and posterior.digest != nothing:
-            messages().print(f"{path} is the same posterior as {before}: its data are counted twice.")
+    for finding in advice(alignment):
+        messages().print(plain(" ".join(finding)))

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 from cyclopts.validators import Number
 
-from decbayes.cli.commands.everyday.merge import number_of
+from decbayes.cli.shared.alignments import number_of
 from decbayes.cli.shared.common_options import (
     Device,
     HoldBack,
@@ -22,6 +22,7 @@ from decbayes.cli.shared.common_options import (
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import read_sent
 from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.streams import json_option, print_json
 from decbayes.cli.shared.terminal import fitting, messages
 from decbayes.files import save
 from decbayes.streaming.course import shift
@@ -49,6 +50,7 @@ def refine(
     hold_back: HoldBack = 0.0,
     seed: Annotated[NonNegativeInt, Parameter(help="Random seed.")] = 0,
     device: Device = None,
+    as_json: Annotated[bool, json_option("round", "file", "round", "sites", "shift")] = False,
     reading: Reading = AS_THEY_ARE,
 ) -> None:
     """Refit this site's data with what all other sites have sent as the prior, and write what it contributes now."""
@@ -58,17 +60,19 @@ def refine(
     sent = read_sent([own, *others])
     if components is not None and sent[str(own)].round:
         raise WrongArgument("--components is for the first round; later ones have the number that was chosen then.")
-    begun = Round.of(sent, number_of(components))
-    model = begun.model
+    before = Round.of(sent, number_of(components))
+    model = before.model
     observations = model.read(the_data(model, data), report=messages().print, **reading.options(type(model)))
     observations = without_held_back(model, observations, hold_back)
     ascent = model.ascent if passes is None else replace(model.ascent, passes=passes)
     with fitting(1, ascent.passes) as bar:
         rng = np.random.default_rng(seed)
-        found = begun.refined(observations, rng=rng, ascent=ascent, damping=damping, progress=bar)
-    save(found.posterior, output, note=found.note())
-    moved = shift(begun.merged, begun.after(found))
+        refined = before.refined(observations, rng=rng, ascent=ascent, damping=damping, progress=bar)
+    save(refined.posterior, output, note=refined.note())
+    moved = shift(before.merged, before.after(refined))
     messages().print(
-        f"{output}: round {found.round} of {len(found.sites)} sites; it moves the merge by {moved:.2g} standard "
+        f"{output}: round {refined.round} of {len(refined.sites)} sites; it moves the merge by {moved:.2g} standard "
         "deviations per parameter"
     )
+    if as_json:
+        print_json({"file": output, "round": refined.round, "sites": len(refined.sites), "shift": moved})

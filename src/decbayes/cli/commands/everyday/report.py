@@ -8,15 +8,15 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeFloat
 
-from decbayes.cli.commands.checking.quality import Counts, counted_for
-from decbayes.cli.commands.everyday.merge import number_of, read_all, solver_named
-from decbayes.cli.shared.alignments import how_sure
+from decbayes.cli.shared.alignments import aligned, how_sure, number_of, solver_named
 from decbayes.cli.shared.describe import Shape
 from decbayes.cli.shared.outputs import check_output
-from decbayes.cli.shared.terminal import aligning, messages, plain, progress_bar
-from decbayes.files import load
-from decbayes.merging import Confidence, align
-from decbayes.merging.base.agreement import same_columns
+from decbayes.cli.shared.posterior_files import read_all
+from decbayes.cli.shared.streams import json_option, print_json, write_text
+from decbayes.cli.shared.terminal import messages, plain, progress_bar
+from decbayes.cli.shared.topic_quality import Counts, counted_for
+from decbayes.merging import Alignment, Confidence, Reliability
+from decbayes.merging.base.problem import Solver
 
 
 def report(
@@ -42,46 +42,49 @@ def report(
     confidence: Annotated[
         bool | None,
         Parameter(
-            help="Simulate sites like these, to say how likely each match is right. Default: where it takes seconds."
+            help="Simulate sites like these to estimate how likely each match is right. Default: if it takes seconds."
         ),
     ] = None,
+    as_json: Annotated[bool, json_option("report", "file", "posteriors", "bytes")] = False,
 ) -> None:
-    """Write what a merge found, who has it and what deserves a look as one page that anybody can open."""
-    from decbayes.reporting import report as write
+    """Write what a merge found, which sites have it and what deserves a look as one page that anybody can open."""
+    from decbayes.reporting.reports import page
 
-    check_output(output, *posteriors, since, *(counts or ()))
-    count, read, earlier = number_of(components), read_all(posteriors), None
-    if since is not None:
-        *read, earlier = same_columns([*read, load(since)])
-    with aligning(len(read)) as progress:
-        found = align(read, components=count, solver=solver_named(solver, None), since=earlier, progress=progress)
-    files = told_apart(posteriors)
-    names = [name.removesuffix(".posterior") for name in files]
-    options = {"--components": components, "--solver": solver, "--since": since and since.name}
-    words = [word for option, value in options.items() if value is not None for word in (option, str(value))]
-    command = join(["decbayes", "merge", *sorted(files), *words, "-o", "merged.posterior"])
-    sure = how_sure(found, confidence, None, solver_named(solver, None))
-    known = sure.reliability if isinstance(sure, Confidence) else None
-    if confidence and isinstance(sure, str):
-        messages().print(plain(f"No probabilities of matches: {sure}"))
-    counted = counted_for(found.merged(), counts) if counts else None
+    check_output(output, *posteriors, since, *(counts or ()), text=True, as_json=as_json)
+    number_of(components)
+    files, solving = distinct_names(posteriors), solver_named(solver, None)
+    alignment = aligned(read_all(posteriors), components, since, solving)
+    given = {"--components": components, "--solver": solver, "--since": since and since.name}
+    words = [word for option, value in given.items() if value is not None for word in (option, str(value))]
+    counted = counted_for(alignment.merged(), counts) if counts else None
+    reliability = reliability_of(alignment, confidence, solving)
     with progress_bar() as bar:
         bar.add_task("writing the report", total=None)
-        write(
-            found,
-            output,
-            names=names,
+        text = page(
+            alignment,
+            names=[name.removesuffix(".posterior") for name in files],
             title=title,
             shape=shape,
             least=least,
-            command=command,
-            reliability=known,
+            command=join(["decbayes", "merge", *sorted(files), *words, "-o", "merged.posterior"]),
+            reliability=reliability,
             counts=counted,
         )
-    messages().print(f"{output}: {len(read)} posteriors, {output.stat().st_size / 1000:,.0f} kB")
+        write_text(output, text)
+    messages().print(f"{output}: {len(posteriors)} posteriors, {len(text.encode()) / 1000:,.0f} kB")
+    if as_json:
+        print_json({"file": output, "posteriors": len(posteriors), "bytes": len(text.encode())})
 
 
-def told_apart(paths: list[Path]) -> list[str]:
+def reliability_of(alignment: Alignment, wanted: bool | None, solver: Solver | None) -> Reliability | None:
+    """How reliable matches are; a line says why if that was asked for and cannot be learned."""
+    sure = how_sure(alignment, wanted, None, solver)
+    if wanted and isinstance(sure, str):
+        messages().print(plain(f"No probabilities of matches: {sure}"))
+    return sure.reliability if isinstance(sure, Confidence) else None
+
+
+def distinct_names(paths: list[Path]) -> list[str]:
     """The names of files; where two are the same, with their folders, or with a number."""
     shared = Counter(path.name for path in paths)
     names = [path.name if shared[path.name] == 1 else f"{path.parent.name}/{path.name}" for path in paths]

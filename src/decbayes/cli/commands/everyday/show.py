@@ -1,6 +1,5 @@
 """`decbayes show`: what a posterior file says."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,17 +7,20 @@ import numpy as np
 from cyclopts import Parameter
 from cyclopts.types import PositiveInt
 
-from decbayes.cli.commands.checking.quality import Counts, remarks_on
 from decbayes.cli.shared.describe import SMALLEST_IMAGE, Shape, known_model, square, table_of
 from decbayes.cli.shared.outputs import DPI, Dpi, check_picture, save_picture
 from decbayes.cli.shared.posterior_files import support_tables
+from decbayes.cli.shared.streams import json_option, print_json
 from decbayes.cli.shared.terminal import output, plain
+from decbayes.cli.shared.topic_quality import Counts, remarks_on
 from decbayes.errors import DecbayesError, InvalidData
 from decbayes.files import load, load_note
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.plot._images import check_shape
 from decbayes.posterior import Posterior
+
+PARAMETER = ("factor", "component", "quantity", "entry", "mean", "deviation", "lower", "upper", "uncertainty")
 
 
 def show(
@@ -33,9 +35,9 @@ def show(
         Parameter(help="Height and width of images: show features, or the means of a mixture, as images.", negative=""),
     ] = None,
     counts: Counts = None,
-    as_json: Annotated[bool, Parameter(name="--json", negative="", help="One JSON object per parameter.")] = False,
+    as_json: Annotated[bool, json_option("parameter", *PARAMETER)] = False,
 ) -> None:
-    """Print a posterior: topics with their words, a mixture's means, features as images; of a merge, who has what."""
+    """Print a posterior: topics with their words, a mixture's means, features as images; and of a merge its sites."""
     check_picture(picture, posterior)
     read = load(posterior)
     if shape is not None:
@@ -43,11 +45,20 @@ def show(
     if picture is not None:
         save_picture(draw(read, shape), picture, dpi)
     if as_json:
-        for row in read.summary(top=top):
-            print(json.dumps(row))
+        print_json(*read.summary(top=top))
         return
-    structure, remarks = read.structure, remarks_on(read, top, counts)
-    console = output()
+    console, remarks = output(), remarks_on(read, top, counts)
+    print_header(read)
+    for line in remarks:
+        console.print(line)
+    console.print(table_of(read, top=top, shape=shape or visible_square(read)))
+    for table in support_tables(read, load_note(posterior)):
+        console.print(table)
+
+
+def print_header(posterior: Posterior) -> None:
+    """The model and its settings, the fingerprints, and how uncertainty was found."""
+    console, structure = output(), posterior.structure
     settings = ", ".join(
         f"{key} {value}"
         for key, value in structure.model.items()
@@ -55,13 +66,8 @@ def show(
     )
     name = structure.model.get("name") or "A model without a name"
     console.print(plain(f"{name} ({settings or 'no settings'})"))
-    console.print(f"structure {structure.fingerprint[:12]}, posterior {read.digest[:12]}", style="dim")
-    console.print(f"uncertainty: {read.uncertainty}", style="dim")
-    for line in remarks:
-        console.print(line)
-    console.print(table_of(read, top=top, shape=shape or visible_square(read)))
-    for table in support_tables(read, load_note(posterior)):
-        console.print(table)
+    console.print(f"structure {structure.fingerprint[:12]}, posterior {posterior.digest[:12]}", style="dim")
+    console.print(f"uncertainty: {posterior.uncertainty}", style="dim")
 
 
 def visible_square(posterior: Posterior) -> Shape | None:

@@ -12,6 +12,7 @@ from cyclopts.types import PositiveInt
 
 from decbayes.cli.shared.common_options import Device, Reading, the_data, work_on
 from decbayes.cli.shared.outputs import check_output, check_rows, part_of, writing
+from decbayes.cli.shared.streams import STANDARD_OUTPUT, json_option, print_json
 from decbayes.cli.shared.terminal import messages, progress_bar
 from decbayes.cli.shared.unfinished import named
 from decbayes.errors import InvalidData
@@ -30,19 +31,22 @@ def transform(
     ],
     /,
     *,
-    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write: .csv, .csv.gz or .parquet.")],
+    output: Annotated[
+        Path, Parameter(name=["--output", "-o"], help="Where to write: .csv, .csv.gz or .parquet; - prints CSV.")
+    ],
     digits: Annotated[
         PositiveInt,
         Parameter(help="Digits of shares after the point, in .csv files; other numbers have four more in all."),
     ] = 4,
     device: Device = None,
+    as_json: Annotated[bool, json_option("file", "file", "rows", "unknown")] = False,
     reading: Reading = AS_THEY_ARE,
 ) -> None:
     """Write one row per observation: where it stands, its largest component, and the shares of all."""
     *data, path = sources
     if not data:
         raise InvalidData("Name the data, and after them the posterior file.")
-    check_output(output, *sources)
+    check_output(output, *sources, text=True, as_json=as_json)
     check_rows(output)
     work_on(device)
     posterior = load(path)
@@ -54,7 +58,7 @@ def transform(
     )
     if left.blocks:
         messages().print(f"Going on after {left.rows:,} rows, where {output} was interrupted.")
-    done = Transforming(output, command, left, resumable=STANDARD_INPUT not in data)
+    done = Transforming(output, command, left, resumable=not {STANDARD_INPUT, STANDARD_OUTPUT} & {output, *data})
     blocks = blocks_of(posterior, files, skip=left.blocks, report=messages().print, **options)
     done.write(blocks, digits, nothing=f"{', '.join(map(str, data))} holds no observations.")
     messages().print(f"{output}: {done.reached.rows:,} rows")
@@ -62,6 +66,8 @@ def transform(
         messages().print(
             f"{done.reached.unknown:,} of them hold nothing that the model knows; their numbers are the prior's."
         )
+    if as_json:
+        print_json({"file": output, "rows": done.reached.rows, "unknown": done.reached.unknown})
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from cyclopts.validators import Number
 
 from decbayes.cli.shared.common_options import Reading
 from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.streams import json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages
 from decbayes.errors import InvalidData
-from decbayes.files import write_whole
 from decbayes.inputs.documents import Choice, Vocabulary, holds_counts, joined, read_documents, read_vocabulary
 from decbayes.inputs.recipes import Recipe, stop_words_of, trust
 from decbayes.inputs.texts import FORMATS, STANDARD_INPUT
@@ -38,10 +38,11 @@ def words(
     ngrams: Annotated[PositiveInt, Parameter(help="Also list pairs of neighbouring words (2), and so on.")] = 1,
     tokens: Annotated[str, Parameter(help="What a word is: words, characters, or a regular expression.")] = "words",
     keep_case: Annotated[bool, Parameter(help="Do not turn texts into lower case.", negative="")] = False,
+    as_json: Annotated[bool, json_option("list", "file", "words")] = False,
     reading: Reading = THE_TEXTS,
 ) -> None:
     """Write the words of texts, one per line, and how they were made; or join such lists of several sites."""
-    check_output(output, *data)
+    check_output(output, *data, text=True, as_json=as_json)
     lists = [path for path in data if path.suffix == LIST]
     if lists and lists != data:
         raise InvalidData(f"{lists[0]} is a list of words, other files are not: join lists, or list words of texts.")
@@ -49,18 +50,20 @@ def words(
     if lists:
         together = joined((path, read_vocabulary(path)) for path in lists)
         stopping = Choice(stop_words=stop_words_of(chosen, together.recipe))
-        found = together._replace(words=tuple(word for word in together.words if not stopping.stops(word)))
+        vocabulary = together._replace(words=tuple(word for word in together.words if not stopping.stops(word)))
     else:
         recipe = Recipe(tokens, trust(reading.tokenizer), ngrams, not keep_case)
         choice = Choice(least_documents, most_share, most_words, stop_words_of(chosen, recipe))
-        found = listed(data, reading, recipe, choice)
-    write_whole(output, found.text().encode())
-    messages().print(f"{output}: {len(found.words):,} words")
+        vocabulary = listed(data, reading, recipe, choice)
+    write_text(output, vocabulary.text())
+    messages().print(f"{output}: {len(vocabulary.words):,} words")
+    if as_json:
+        print_json({"file": output, "words": len(vocabulary.words)})
 
 
 def listed(data: list[Path], reading: Reading, recipe: Recipe, choice: Choice) -> Vocabulary:
-    said = reading
-    source = text_source(data, said.columns, said.format, said.encoding, said.whole, said.strict)
+    how = reading
+    source = text_source(data, how.columns, how.format, how.encoding, how.whole, how.strict)
     if STANDARD_INPUT not in data and holds_counts(source):
         raise InvalidData(
             f"{data[0]}: only texts have words to list (.{', .'.join(FORMATS)}). Those of a table are in its column "

@@ -14,15 +14,8 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
 import decbayes
-from decbayes.cli.shared.common_options import (
-    Authority,
-    Certificate,
-    CertificateKey,
-    PageOption,
-    Plain,
-    available,
-    tls_of,
-)
+from decbayes.cli.shared.asking import ON_THIS_MACHINE, Link
+from decbayes.cli.shared.common_options import PageOption, available
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.terminal import messages
 from decbayes.devices import DeviceName, use_device
@@ -77,10 +70,7 @@ def agent(
     discovery: Annotated[
         Literal["none", "gossip", "multicast"], Parameter(help="Whether to link with other agents that it finds.")
     ] = "none",
-    tls_authority: Authority = None,
-    tls_certificate: Certificate = None,
-    tls_key: CertificateKey = None,
-    plain: Plain = False,
+    link: Link = ON_THIS_MACHINE,
     refine: Annotated[
         NonNegativeInt,
         Parameter(help="How many times to refit, with the other sites' contributions as the prior."),
@@ -113,45 +103,83 @@ def agent(
     use_device(available(device))
     trust(tokenizer)
     agreed, identity = Charter.load(charter), Identity.load(key)
-    shown_at = None if page is None else PageAddress.parse(page, plain=plain)
+    shown_at = None if page is None else PageAddress.parse(page, plain=link.plain)
     if held is not None and page is None:
         raise WrongArgument("--held is for the page; give --page, too.")
-    links = Links(listen, connect, discovery, tls_of(tls_authority, tls_certificate, tls_key), plain)
+    links = Links(listen, connect, discovery, link.tls, link.plain)
     shards = [agreed.model.read(path, report=messages().print) for path in data]
     with SqliteStore(store, agreed) as opened:
         check_member(identity, agreed, key, opened)
-        shards += told_data(agreed, opened, data)
-    stop, file, keys = stopping(stop_with_stdin), CharterFile(charter, agreed, identity.id), KeyFile(key, identity)
-    links = replace(links, revoked=file.revoked)
-    watcher = None if shown_at is None else watching(shown_at, scorer(agreed, shards, held, seed))
-    log, served = Log.on_stdout(agreed.names), None if metrics is None else Metrics(metrics)
-    if watcher is not None:
-        log.listener = watcher.hear
-    try:
-        while not stop.is_set():
-            with SqliteStore(store, file.charter) as opened:
-                rng = np.random.default_rng(seed)
-                begin = Beginning(file, keys, opened, links, log, served, watcher, refine, rng)
-                # The next charter's links are opened where these were.
-                links = replace(links, listen=serve(begin, shards, stop), revoked=file.revoked)
-    finally:
-        if watcher is not None:
-            watcher.page.close()
+        shards += observed_data(agreed, opened, data)
+    process = Process(
+        CharterFile(charter, agreed, identity.id),
+        KeyFile(key, identity),
+        Log.on_stdout(agreed.names),
+        None if metrics is None else Metrics(metrics),
+        None if shown_at is None else watching(shown_at, scorer(agreed, shards, held, seed)),
+        refine,
+        seed,
+    )
+    process.run(store, links, shards, stopping(stop_with_stdin))
 
 
 @dataclass(frozen=True)
-class Beginning:
-    """What an agent begins to serve with, under one charter."""
+class Process:
+    """What an agent keeps from one charter to the next."""
 
     file: "CharterFile"
     key: "KeyFile"
-    store: "SqliteStore"
-    links: "Links"
     log: "Log"
     metrics: "Metrics | None"
     watcher: "Watcher | None"
     refinements: int
-    rng: np.random.Generator
+    seed: int
+
+    def run(self, path: Path, links: "Links", shards: Sequence[Any], stop: Event) -> None:
+        """Serve under one charter after another, until it is told to stop."""
+        from decbayes.network import SqliteStore
+
+        links = replace(links, revoked=self.file.revoked)
+        if self.watcher is not None:
+            self.log.listener = self.watcher.hear
+        try:
+            while not stop.is_set():
+                with SqliteStore(path, self.file.charter) as store:
+                    # The next charter's links are opened where these were.
+                    links = replace(links, listen=self.serve(store, links, shards, stop), revoked=self.file.revoked)
+        finally:
+            if self.watcher is not None:
+                self.watcher.page.close()
+
+    def serve(self, store: "SqliteStore", links: "Links", shards: Sequence[Any], stop: Event) -> tuple[str, ...]:
+        """Serve until it is told to stop or there is another charter; where it has listened."""
+        from decbayes.network import Agent
+        from decbayes.network.runtime.service import Service
+
+        log, charter = self.log, self.file.charter
+        # Versions leap by random steps that must differ from start to start: never from a seed.
+        saved, fresh = store.load(), np.random.default_rng()
+        member = Agent(charter, self.key.identity, rng=fresh, saved=saved, software=decbayes.__version__)
+        log.names = charter.names
+        if store.damaged:
+            log("store_damaged", records=store.damaged, text="They are ignored; neighbours send them again.")
+        service = Service(
+            member,
+            store,
+            links,
+            log,
+            rng=np.random.default_rng(self.seed),
+            refinements=self.refinements,
+            metrics=self.metrics,
+            watcher=self.watcher,
+        )
+        try:
+            for shard in shards:
+                service.observe(shard)
+            service.run(stop, until=lambda: self.file.renewed(log) or self.key.renewed(member.pool.roster, log))
+        finally:
+            service.close()
+        return service.transport.endpoints
 
 
 def watching(address: "PageAddress", score: "Score | None") -> "Watcher":
@@ -162,44 +190,13 @@ def watching(address: "PageAddress", score: "Score | None") -> "Watcher":
     return Watcher(Page(address), score, learned)
 
 
-def told_data(charter: "Charter", store: "SqliteStore", named: Sequence[Path]) -> list[Any]:
-    """The data that the agent was told to observe in earlier starts; a file that is gone still counts."""
+def observed_data(charter: "Charter", store: "SqliteStore", named: Sequence[Path]) -> list[Any]:
+    """The data that its owner added in earlier starts; a file that is gone still counts."""
     from decbayes.network.runtime.store.orders import told
 
     paths = [Path(path) for path in told(store)]
     there = [path for path in paths if path.exists() and path not in named]
     return [charter.model.read(path, report=messages().print) for path in there]
-
-
-def serve(begin: Beginning, shards: Sequence[Any], stop: Event) -> tuple[str, ...]:
-    """Serve until it is told to stop or there is another charter; where it has listened."""
-    from decbayes.network import Agent
-    from decbayes.network.runtime.service import Service
-
-    store, log, charter = begin.store, begin.log, begin.file.charter
-    # Versions leap by random steps that must differ from start to start: never from a seed.
-    saved, fresh = store.load(), np.random.default_rng()
-    member = Agent(charter, begin.key.identity, rng=fresh, saved=saved, software=decbayes.__version__)
-    log.names = charter.names
-    if store.damaged:
-        log("store_damaged", records=store.damaged, text="They are ignored; neighbours send them again.")
-    service = Service(
-        member,
-        store,
-        begin.links,
-        log,
-        rng=begin.rng,
-        refinements=begin.refinements,
-        metrics=begin.metrics,
-        watcher=begin.watcher,
-    )
-    try:
-        for shard in shards:
-            service.observe(shard)
-        service.run(stop, until=lambda: begin.file.renewed(log) or begin.key.renewed(member.pool.roster, log))
-    finally:
-        service.close()
-    return service.transport.endpoints
 
 
 def check_streams(with_stdin: bool) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 from cyclopts.types import PositiveInt
 
+from decbayes.cli.shared.streams import json_option, print_fields, print_json
 from decbayes.extras import require_extra
 from decbayes.network.protocol.limits import AGENT_DAYS, AUTHORITY_DAYS
 
@@ -22,6 +23,7 @@ Hosts = Annotated[
     Parameter(name="--host", help="Name or address at which others reach the agent; may be repeated.", negative=""),
 ]
 Days = Annotated[PositiveInt, Parameter(help="Days until it expires; at most those of the authority.")]
+Json = Annotated[bool, json_option("certificate", "name", "hosts", "signed_by", "valid_until", "fingerprint")]
 Name = Annotated[str | None, Parameter(help="Name in the certificate; default: the file's name.")]
 
 
@@ -32,6 +34,7 @@ def authority(
     *,
     name: Name = None,
     days: Annotated[PositiveInt, Parameter(help="Days until it expires.")] = AUTHORITY_DAYS,
+    as_json: Json = False,
 ) -> None:
     """Make a group's authority. All agents get its certificate; its key stays with whoever admits agents.
 
@@ -43,11 +46,20 @@ def authority(
     """
     made = certificates().Authority.generate(name or file.stem, days=days)
     made.save(file)
-    print_certificate(made.certificate)
+    print_certificate(made.certificate, as_json)
 
 
 @app.command
-def issue(file: File, /, *, authority: Signer, hosts: Hosts, name: Name = None, days: Days = AGENT_DAYS) -> None:
+def issue(
+    file: File,
+    /,
+    *,
+    authority: Signer,
+    hosts: Hosts,
+    name: Name = None,
+    days: Days = AGENT_DAYS,
+    as_json: Json = False,
+) -> None:
     """Make an agent's key and certificate where the authority is. `request` keeps the key on the agent's machine.
 
     For example:
@@ -61,11 +73,18 @@ def issue(file: File, /, *, authority: Signer, hosts: Hosts, name: Name = None, 
     key, request = make.new_request(name or file.stem, hosts)
     certificate = signer.sign(request, days=days)
     make.save_pair(file, certificate, make.key_file(file), key)
-    print_certificate(certificate)
+    print_certificate(certificate, as_json)
 
 
 @app.command
-def request(file: File, /, *, hosts: Hosts, name: Name = None) -> None:
+def request(
+    file: File,
+    /,
+    *,
+    hosts: Hosts,
+    name: Name = None,
+    as_json: Annotated[bool, json_option("request", "request", "key")] = False,
+) -> None:
     """Make an agent's key where it stays, and FILE.request for the authority to sign.
 
     For example:
@@ -78,7 +97,10 @@ def request(file: File, /, *, hosts: Hosts, name: Name = None) -> None:
     key, made = make.new_request(name or file.stem, hosts)
     make.refuse_existing(file)
     make.save_pair(make.request_file(file), made, make.key_file(file), key)
-    print(f"{make.request_file(file)} is for the authority to sign; {make.key_file(file)} stays here.")
+    if as_json:
+        print_json({"request": make.request_file(file), "key": make.key_file(file)})
+    else:
+        print(f"{make.request_file(file)} is for the authority to sign; {make.key_file(file)} stays here.")
 
 
 @app.command
@@ -89,6 +111,7 @@ def sign(
     authority: Signer,
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the certificate.")],
     days: Days = AGENT_DAYS,
+    as_json: Json = False,
 ) -> None:
     """Sign an agent's request. Check with the agent's owner that it is theirs, and that these are their hosts.
 
@@ -101,11 +124,11 @@ def sign(
     make = certificates()
     certificate = make.Authority.load(authority).sign(make.read_request(request), days=days)
     make.write_certificate(output, certificate)
-    print_certificate(certificate)
+    print_certificate(certificate, as_json)
 
 
 @app.command
-def show(file: Annotated[Path, Parameter(help="A certificate.")], /) -> None:
+def show(file: Annotated[Path, Parameter(help="A certificate.")], /, *, as_json: Json = False) -> None:
     """Show a certificate; fails if it is not valid now.
 
     For example:
@@ -116,7 +139,7 @@ def show(file: Annotated[Path, Parameter(help="A certificate.")], /) -> None:
     """
     make = certificates()
     certificate = make.read_certificates(file)[0]
-    print_certificate(certificate)
+    print_certificate(certificate, as_json)
     make.check_validity(certificate, file)
 
 
@@ -128,14 +151,15 @@ def certificates() -> ModuleType:
     return certificates
 
 
-def print_certificate(certificate: "x509.Certificate") -> None:
+def print_certificate(certificate: "x509.Certificate", as_json: bool) -> None:
     from cryptography.hazmat.primitives import hashes
 
     fingerprint = certificate.fingerprint(hashes.SHA256()).hex()
-    hosts = certificates().hosts_of(certificate)
-    print(f"name         {certificate.subject.rfc4514_string()}")
-    if hosts:
-        print(f"hosts        {', '.join(hosts)}")
-    print(f"signed by    {certificate.issuer.rfc4514_string()}")
-    print(f"valid until  {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC")
-    print(f"fingerprint  {'-'.join(fingerprint[first : first + 4] for first in range(0, 20, 4))}")
+    fields = {
+        "name": certificate.subject.rfc4514_string(),
+        "hosts": certificates().hosts_of(certificate),
+        "signed_by": certificate.issuer.rfc4514_string(),
+        "valid_until": f"{certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC",
+        "fingerprint": "-".join(fingerprint[first : first + 4] for first in range(0, 20, 4)),
+    }
+    print_fields(fields, as_json=as_json)

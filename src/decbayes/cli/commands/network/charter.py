@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from cyclopts import App, Parameter
 
+from decbayes.cli.shared.streams import json_option, print_fields
 from decbayes.errors import InvalidCharter, StoreFailed
 from decbayes.extras import require_extra
 from decbayes.inputs.documents import Vocabulary, read_vocabulary
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 app = App(name="charter", help="Write, extend or show a charter: what a group agrees on.")
 
 File = Annotated[Path, Parameter(help="The charter's file.")]
-Members = Annotated[tuple[str, ...], Parameter(name="--member", help="NAME=PUBLIC_KEY, once for each member.")]
+Members = Annotated[tuple[str, ...], Parameter(name="--member", help="NAME=PUBLIC_KEY, once per member.")]
+Json = Annotated[bool, json_option("charter", "group", "model", "settings", "members", "prior", "fingerprint")]
 
 
 @app.command
@@ -38,6 +40,7 @@ def new(
     ] = (),
     rules: Annotated[tuple[str, ...], Parameter(name="--rule", help="NAME=VALUE, by which members count.")] = (),
     vocabulary: Annotated[Path | None, Parameter(help="The words of a topic model, one per line.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Write a charter. Give the file to all members, and let them compare its fingerprint.
 
@@ -64,11 +67,11 @@ def new(
         vocabulary=words,
     )
     charter.save(file)
-    print_charter(charter)
+    print_charter(charter, as_json)
 
 
 @app.command
-def add(file: File, /, *, members: Members) -> None:
+def add(file: File, /, *, members: Members, as_json: Json = False) -> None:
     """Add members. Earlier records stay valid; all members need the new file.
 
     For example:
@@ -84,7 +87,7 @@ def add(file: File, /, *, members: Members) -> None:
         raise InvalidCharter(f"There is a member named '{known[0]}' already.")
     extended = replace(charter, members={**charter.members, **added})
     extended.save(file)
-    print_charter(extended)
+    print_charter(extended, as_json)
 
 
 @app.command(name="next")
@@ -98,6 +101,7 @@ def next_epoch(
         float | Literal["learn"] | None,
         Parameter(help="The share to forget, or 'learn': what this epoch's data contradict."),
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Begin a new epoch: the merge so far becomes the prior, and the data in it are not counted again.
 
@@ -119,11 +123,11 @@ def next_epoch(
         raise StoreFailed(f"{store} holds no contributions yet, so a new epoch would not differ from this one.")
     following = charter.next_epoch(pool.posterior(), shards, forgetting=forgetting)
     following.save(output)
-    print_charter(following)
+    print_charter(following, as_json)
 
 
 @app.command
-def show(file: File, /) -> None:
+def show(file: File, /, *, as_json: Json = False) -> None:
     """Show a charter and its fingerprint, which must be the same for all members.
 
     For example:
@@ -132,7 +136,7 @@ def show(file: File, /) -> None:
     decbayes charter show group.toml
     ```
     """
-    print_charter(load(file))
+    print_charter(load(file), as_json)
 
 
 def load(file: Path) -> "Charter":
@@ -147,14 +151,18 @@ def refuse_existing(file: Path) -> None:
         raise InvalidCharter(f"{file} exists, and a charter is not overwritten. Use `charter add` to add members.")
 
 
-def print_charter(charter: "Charter") -> None:
-    settings = ", ".join(f"{name}={value}" for name, value in charter.settings.items())
-    print(f"group        {charter.group}")
-    print(f"model        {charter.model_name} ({settings})")
-    print(f"members      {', '.join(charter.members)}")
-    if charter.epoch is not None:
-        print(f"prior        earlier data of {', '.join(charter.epoch.counted)}")
-    print(f"fingerprint  {charter.short_fingerprint}")
+def print_charter(charter: "Charter", as_json: bool) -> None:
+    fields = {
+        "group": charter.group,
+        "model": charter.model_name,
+        "settings": dict(charter.settings),
+        "members": list(charter.members),
+        "prior": [] if charter.epoch is None else list(charter.epoch.counted),
+        "fingerprint": charter.short_fingerprint,
+    }
+    if not as_json and fields["prior"]:
+        fields["prior"] = f"earlier data of {', '.join(fields['prior'])}"
+    print_fields(fields, as_json=as_json)
 
 
 def keys(pairs: Sequence[str]) -> dict[str, bytes]:

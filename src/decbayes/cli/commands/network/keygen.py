@@ -5,6 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from decbayes.cli.shared.streams import json_option, print_json
 from decbayes.errors import InvalidKey
 from decbayes.extras import require_extra
 
@@ -13,7 +14,8 @@ def keygen(
     key: Annotated[Path, Parameter(help="Where to write the private key; it stays on this machine.")],
     /,
     *,
-    after: Annotated[Path | None, Parameter(help="The key that this one shall replace, of the same site.")] = None,
+    after: Annotated[Path | None, Parameter(help="The key of the same site that this one replaces.")] = None,
+    as_json: Annotated[bool, json_option("key", "file", "public_key")] = False,
 ) -> None:
     """Create an agent's key and print its public half for the charter."""
     require_extra("net", task="decbayes keygen")
@@ -24,4 +26,7 @@ def keygen(
         identity.save(key)
     except FileExistsError:
         raise InvalidKey(f"{key} exists, and a key is never overwritten. Choose another name.") from None
-    print(identity.public.hex())
+    if as_json:
+        print_json({"file": key, "public_key": identity.public.hex()})
+    else:
+        print(identity.public.hex())

@@ -6,15 +6,18 @@ from urllib.parse import quote
 
 from cyclopts import Parameter
 
-from decbayes.cli.shared.common_options import Authority, Certificate, CertificateKey, Plain, tls_of
+from decbayes.cli.shared.asking import ON_THIS_MACHINE, Link, print_notes
 from decbayes.cli.shared.outputs import check_output
-from decbayes.cli.shared.terminal import plain as shown
+from decbayes.cli.shared.streams import json_option, print_json
+from decbayes.cli.shared.terminal import plain
 from decbayes.errors import TransportFailed
 from decbayes.extras import require_extra
 from decbayes.files import save
 from decbayes.posterior import Posterior
 
 UNHEARD = "not heard of"
+KEYS = ("observations", "counted", "missing", "not_counted", "flags", "same_data", "set")
+NOTES = ("intervals", "stale_notes", "overlaps", "scores", "gain", "held_back", "per")
 
 if TYPE_CHECKING:
     from decbayes.network import Charter
@@ -30,10 +33,8 @@ def posterior(
     parts: Annotated[
         Path | None, Parameter(help="With --store: write each member's own posterior into this folder, for `merge`.")
     ] = None,
-    tls_authority: Authority = None,
-    tls_certificate: Certificate = None,
-    tls_key: CertificateKey = None,
-    plain: Plain = False,
+    as_json: Annotated[bool, json_option("posterior", *KEYS, "and where members publish notes", *NOTES)] = False,
+    link: Link = ON_THIS_MACHINE,
 ) -> None:
     """Print and save the merged posterior of all contributions that an agent has received."""
     require_extra("net", task="decbayes posterior")
@@ -49,23 +50,17 @@ def posterior(
     if store is not None:
         answer = stored(store, agreed)
     else:
-        from decbayes.network.runtime.links import Links
-        from decbayes.network.runtime.links.ask import Inquiry
-
-        tls = tls_of(tls_authority, tls_certificate, tls_key)
-        with Inquiry(agreed, Links(listen=(), connect=(str(agent),), tls=tls, plain=plain)) as inquiry:
+        with link.inquiry(agreed, str(agent)) as inquiry:
             answer = inquiry.posterior()
     if output is not None:
         save(answer.posterior, output)
     if store is not None and parts is not None:
         save_parts(stored_parts(store, agreed), parts)
-    print_answer(answer.description, agreed)
-
-
-def print_member(name: str, told: dict[str, Any]) -> None:
-    """What stands out about a member."""
-    for flag in told.get("flags", ()):
-        print(f"flag          {name} {shown(str(flag))}")
+    summary = summary_of(answer.description, agreed)
+    if as_json:
+        print_json(summary | {name: answer.description[name] for name in NOTES if name in answer.description})
+    else:
+        print_summary(summary, answer.description, agreed)
 
 
 def save_parts(contributions: dict[str, Posterior], folder: Path) -> None:
@@ -75,39 +70,36 @@ def save_parts(contributions: dict[str, Posterior], folder: Path) -> None:
         save(contribution, folder / f"{quote(name, safe=' ')}.posterior")
 
 
-def print_answer(description: dict[str, Any], charter: "Charter") -> None:
-    # Names as the charter has them: an agent that is asked may say anything.
+def summary_of(description: dict[str, Any], charter: "Charter") -> dict[str, Any]:
+    """Which members count, which do not and why, and what stands out."""
+    # Names as the charter has them: the agent may have sent anything.
+    members = description.get("members", {})
     counted = [name for name in charter.members if name in description["counted"]]
-    states = {name: told.get("state") for name, told in description.get("members", {}).items()}
-    missing = [name for name in charter.members if name not in counted and states.get(name, UNHEARD) == UNHEARD]
-    others = [f"{name} ({states[name]})" for name in charter.members if name not in [*counted, *missing]]
-    print(f"observations  {description['observations']:,}")
-    print(f"counted       {', '.join(counted) or 'none'}")
-    print(f"missing       {', '.join(missing) or 'none'}")
-    if others:
-        print(f"not counted   {shown(', '.join(others))}")
-    for name in counted:
-        print_member(name, description.get("members", {}).get(name, {}))
-    for names in description.get("same_data", ()):
-        print(f"same data     {shown(' and '.join(map(str, names)))} hold the same data set; it counts for each")
-    print_belief(description, charter, width=14)
-    print(f"set           {shown(description['set'])[:16]}")
+    states = {name: members.get(name, {}).get("state", UNHEARD) for name in charter.members if name not in counted}
+    values = (
+        description["observations"],
+        counted,
+        [name for name, state in states.items() if state == UNHEARD],
+        {name: state for name, state in states.items() if state != UNHEARD},
+        {name: flags for name in counted if (flags := list(members.get(name, {}).get("flags", ())))},
+        list(description.get("same_data", ())),
+        description["set"],
+    )
+    return dict(zip(KEYS, values, strict=True))
 
 
-def print_belief(told: dict[str, Any], charter: "Charter", *, width: int) -> None:
-    """Whether intervals are calibrated, and what members say of themselves; nothing of charters that do not ask."""
-    if "intervals" in told:
-        print(f"{'intervals':<{width}}{shown(told['intervals'])}")
-    stale = [name for name in charter.members if name in told.get("stale_notes", ())]
-    if stale:
-        print(f"{'to look yet':<{width}}{', '.join(stale)}")
-    for name in charter.members:
-        if shares := told.get("overlaps", {}).get(name):
-            texts = " ".join(f"{share:.2f}" for share in shares)
-            print(f"{'overlaps':<{width}}{name} {texts} (self-reported)")
-    if scores := told.get("scores"):
-        texts = ", ".join(f"{shown(str(name))} {score:.4f}" for name, score in scores.items())
-        unit, count = shown(told.get("per", "observation")), told.get("held_back", 0)
-        print(f"{'scores':<{width}}{texts} per {unit}, {count:,} held back")
-    if len(gain := told.get("gain", ())) == 2:
-        print(f"{'':<{width}}merged is {gain[0]:+.4f} ± {gain[1]:.4f} ahead of own")
+def print_summary(summary: dict[str, Any], description: dict[str, Any], charter: "Charter") -> None:
+    print(f"observations  {summary['observations']:,}")
+    print(f"counted       {', '.join(summary['counted']) or 'none'}")
+    print(f"missing       {', '.join(summary['missing']) or 'none'}")
+    if summary["not_counted"]:
+        print(
+            f"not counted   {plain(', '.join(f'{name} ({state})' for name, state in summary['not_counted'].items()))}"
+        )
+    for name, flags in summary["flags"].items():
+        for flag in flags:
+            print(f"flag          {name} {plain(str(flag))}")
+    for names in summary["same_data"]:
+        print(f"same data     {plain(' and '.join(map(str, names)))} hold the same data set; it counts for each")
+    print_notes(description, charter, width=14)
+    print(f"set           {plain(summary['set'])[:16]}")

@@ -1,14 +1,14 @@
 """`decbayes status`: how an agent and its group are, for people and for monitoring."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
+from rich.table import Table
 
-from decbayes.cli.shared.common_options import Authority, Certificate, CertificateKey, Plain, tls_of
-from decbayes.cli.shared.terminal import output
-from decbayes.cli.shared.terminal import plain as shown
+from decbayes.cli.shared.asking import ON_THIS_MACHINE, Link, print_notes
+from decbayes.cli.shared.streams import json_option, print_json
+from decbayes.cli.shared.terminal import output, plain
 from decbayes.extras import require_extra
 
 if TYPE_CHECKING:
@@ -23,60 +23,60 @@ def status(
     agent: Annotated[str, Parameter(help="HOST:PORT of a running agent.")],
     /,
     *,
-    as_json: Annotated[bool, Parameter(name="--json", negative="", help="One JSON object, for programs.")] = False,
-    tls_authority: Authority = None,
-    tls_certificate: Certificate = None,
-    tls_key: CertificateKey = None,
-    plain: Plain = False,
+    as_json: Annotated[
+        bool,
+        json_option(
+            "agent", "agent, software, charter, neighbours, members, refused, problems and all else it reports"
+        ),
+    ] = False,
+    link: Link = ON_THIS_MACHINE,
 ) -> int:
     """Neighbours and members by name, what stands out about them, and what is wrong. Ends with 3 if anything is."""
     require_extra("net", task="decbayes status")
     from decbayes.network import Charter
-    from decbayes.network.runtime.links import Links
-    from decbayes.network.runtime.links.ask import Inquiry
     from decbayes.network.runtime.reports.description import problems
 
     agreed = Charter.load(charter)
-    tls = tls_of(tls_authority, tls_certificate, tls_key)
-    with Inquiry(agreed, Links(listen=(), connect=(agent,), tls=tls, plain=plain)) as inquiry:
-        told = inquiry.status()
-    wrong = problems(told, agreed.short_fingerprint)
+    with link.inquiry(agreed, agent) as inquiry:
+        answer = inquiry.status()
+    wrong = problems(answer, agreed.short_fingerprint)
     if as_json:
-        print(json.dumps({**told, "problems": wrong}, indent=2))
+        print_json({**answer, "problems": wrong})
     else:
-        print_status(told, wrong, agreed)
+        print_status(answer, wrong, agreed)
     return LOOK if wrong else WELL
 
 
-def print_status(told: dict[str, Any], wrong: list[str], charter: "Charter") -> None:
-    from rich.table import Table
+def print_status(answer: dict[str, Any], wrong: list[str], charter: "Charter") -> None:
+    print(f"agent      {plain(str(answer.get('agent')))}, decbayes {plain(str(answer.get('software')))}")
+    print(f"charter    {plain(str(answer.get('charter')))}")
+    output().print(neighbour_table(answer.get("neighbours", [])))
+    output().print(member_table(answer.get("members", {})))
+    print_notes(answer, charter, width=11)
+    refused = ", ".join(f"{count} {reason}" for reason, count in answer.get("refused", {}).items())
+    print(f"refused    {plain(refused) or 'nothing'}")
+    print(f"problems   {plain('; '.join(wrong)) or 'none'}")
 
-    from decbayes.cli.commands.network.posterior import print_belief
+
+def neighbour_table(neighbours: list[dict[str, Any]]) -> Table:
     from decbayes.network.runtime.reports.description import neighbour_name
 
-    print(f"agent      {shown(str(told.get('agent')))}, decbayes {shown(str(told.get('software')))}")
-    print(f"charter    {shown(str(told.get('charter')))}")
-    neighbours = Table("neighbour", "address", "decbayes", "last heard", "state", box=None)
-    for each in told.get("neighbours", []):
-        state = "silent" if each.get("silent") else "another charter" if each.get("charter") == "another" else ""
-        behind = "behind" if each.get("behind") else "the same"
-        cells = (
-            neighbour_name(each),
-            each.get("address"),
-            each.get("software", ""),
-            f"{each.get('seconds_ago', '–')} s",
-        )
-        neighbours.add_row(*(shown(str(cell)) for cell in cells), state or behind)
-    members = Table("member", "state", "observations", "shards", "share", "log BF", "flags", box=None)
-    for who, each in told.get("members", {}).items():
-        numbers = [f"{each[key]:,}" if key in each else "–" for key in ("observations", "shards")]
-        share = f"{each['share']:.1%}" if "share" in each else "–"
-        factor = f"{each['log_bayes_factor']:+,.1f}" if "log_bayes_factor" in each else "–"
-        flags = "; ".join(map(str, each.get("flags", ())))
-        members.add_row(*(shown(str(cell)) for cell in (who, each.get("state"), *numbers, share, factor, flags)))
-    for table in (neighbours, members):
-        output().print(table)
-    print_belief(told, charter, width=11)
-    refused = ", ".join(f"{count} {reason}" for reason, count in told.get("refused", {}).items())
-    print(f"refused    {shown(refused) or 'nothing'}")
-    print(f"problems   {shown('; '.join(wrong)) or 'none'}")
+    table = Table("neighbour", "address", "decbayes", "last heard", "state", box=None)
+    for link in neighbours:
+        state = "silent" if link.get("silent") else "another charter" if link.get("charter") == "another" else ""
+        behind = "behind" if link.get("behind") else "the same"
+        heard = f"{link.get('seconds_ago', '–')} s"
+        cells = (neighbour_name(link), link.get("address"), link.get("software", ""), heard)
+        table.add_row(*(plain(str(cell)) for cell in cells), state or behind)
+    return table
+
+
+def member_table(members: dict[str, dict[str, Any]]) -> Table:
+    table = Table("member", "state", "observations", "shards", "share", "log BF", "flags", box=None)
+    for name, member in members.items():
+        numbers = [f"{member[key]:,}" if key in member else "–" for key in ("observations", "shards")]
+        share = f"{member['share']:.1%}" if "share" in member else "–"
+        factor = f"{member['log_bayes_factor']:+,.1f}" if "log_bayes_factor" in member else "–"
+        flags = "; ".join(map(str, member.get("flags", ())))
+        table.add_row(*(plain(str(cell)) for cell in (name, member.get("state"), *numbers, share, factor, flags)))
+    return table

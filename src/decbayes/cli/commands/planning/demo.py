@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
 from decbayes.cli.shared.common_options import PageOption, both, linger, showing
+from decbayes.cli.shared.streams import json_option, print_json
 from decbayes.extras import require_extra
 
 
@@ -17,6 +18,7 @@ def demo(
     seed: Annotated[NonNegativeInt, Parameter(help="Random seed; another one gives the sites other images.")] = 0,
     out: Annotated[Path, Parameter(help="Folder for the picture.")] = Path("demo"),
     page: PageOption = None,
+    as_json: Annotated[bool, json_option("demonstration", "scores", "picture")] = False,
 ) -> None:
     """Run the agents, show them, and draw the outcome."""
     require_extra(*(["demo"] if page is None else ["demo", "page"]), task="decbayes demo")
@@ -27,9 +29,9 @@ def demo(
     from decbayes.demo.picture import draw
     from decbayes.demo.view import watching
 
-    # Told to end, it cleans up as after Ctrl-C; the agents end with it in any case.
+    # SIGTERM cleans up as Ctrl-C does; the agents end with this process in any case.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    console = Output(highlight=False)
+    console = Output(highlight=False, stderr=as_json)
     console.print("Eight sites hold 100 handwritten digits each. They share posteriors, never images.")
     digits = Digits.load(seed)
     _ = digits.batch_score
@@ -47,8 +49,11 @@ def demo(
             events.close()
     target = out / "digits.png"
     scores = draw(story, target)
-    console.print("\nLog density of a held-out image:")
+    if as_json:
+        print_json({"scores": scores, "picture": target})
+        return
+    console.print("\nMean log density per held-out image:")
     for name, score in scores.items():
         console.print(f"  {name:<22} {score:9.2f}")
-    console.print("AMPS is the merge of the first broadcasts; refined is what the sites agree on in the end.")
+    console.print("AMPS merges the first broadcasts; refined is the posterior that the sites agree on in the end.")
     console.print(f"\nPicture: {target}")

@@ -15,10 +15,10 @@ from rich.table import Table
 
 from decbayes.calibration.plans import PlanReport, advice, try_plan
 from decbayes.calibration.trials import Plan, Trial
-from decbayes.cli.commands.everyday.fit import command_name, known_models
-from decbayes.cli.shared.model_options import KEYWORD, model_options
+from decbayes.cli.shared.model_options import KEYWORD, command_name, known_models, model_options
 from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
 from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages, progress_bar
 from decbayes.cli.shared.terminal import output as results
 from decbayes.errors import InvalidData, InvalidStructure
@@ -42,6 +42,7 @@ Output = Annotated[
 ]
 Picture = Annotated[Path | None, Parameter(help="Draw histograms of ranks into this file (.png, .svg, .pdf).")]
 Seed = Annotated[NonNegativeInt, Parameter(help="Random seed: the same seed gives the same figures.")]
+Json = Annotated[bool, json_option("plan", "coverage", "calibrated", "at_once", "right", "gap", "data_sets", "advice")]
 Dimension = Annotated[PositiveInt, Parameter(help="Dimensions of a point.")]
 Words = Annotated[PositiveInt, Parameter(help="Words in the vocabulary.")]
 Length = Annotated[PositiveInt, Parameter(help="Mean length of documents, in words.")]
@@ -59,8 +60,9 @@ LAST = (
     inspect.Parameter("picture", KEYWORD, default=None, annotation=Picture),
     inspect.Parameter("dpi", KEYWORD, default=DPI, annotation=Dpi),
     inspect.Parameter("seed", KEYWORD, default=0, annotation=Seed),
+    inspect.Parameter("as_json", KEYWORD, default=False, annotation=Json),
 )
-# What data would say, and a plan without data must.
+# Settings that follow from data, and must be given if there are none.
 FROM_DATA = {
     "dimension": (inspect.Parameter("dimension", KEYWORD, default=2, annotation=Dimension),),
     "vocabulary": (
@@ -78,9 +80,9 @@ def plan_command(kind: type[Model]) -> Callable[..., None]:
     def command(**options: Any) -> None:
         plan(kind, **options)
 
-    settings = [each for each in model_options(kind) if each.name not in READING]
-    fields = kind.__dataclass_fields__
-    missing = [each for name, extra in FROM_DATA.items() if name in fields and name in kind.from_data for each in extra]
+    settings = [option for option in model_options(kind) if option.name not in READING]
+    unknown = kind.from_data & kind.__dataclass_fields__.keys()
+    missing = [option for name, options in FROM_DATA.items() if name in unknown for option in options]
     command.__signature__ = inspect.Signature([*FIRST, *settings, *missing, *LAST])  # type: ignore[attr-defined]
     command.__doc__ = help_text(kind)
     return command
@@ -92,8 +94,8 @@ def help_text(kind: type[Model]) -> str:
     wanted = " --topics 5 --words 200" if "vocabulary" in kind.__dataclass_fields__ else wanted
     example = f"decbayes plan {name} --sites 10 --observations 50{wanted} --picture plan.png"
     return (
-        "Simulate sites that fit this model and merge what they found; print how good that is.\n\n"
-        "The truth is drawn from the prior, or with --like from a posterior, so that it is like your data.\n\n"
+        "Simulate sites that fit this model and merge their posteriors; print how good the merge is.\n\n"
+        "The truth is drawn from the prior; with --like from a posterior, so that it resembles your data.\n\n"
         f"For example:\n\n```sh\n{example}\n```"
     )
 
@@ -112,6 +114,7 @@ def plan(
     dpi: int = DPI,
     seed: int = 0,
     length: int | None = None,
+    as_json: bool = False,
     **settings: Any,
 ) -> None:
     """Simulate, with a bar; print coverage, matches, the gap to batch, and advice."""
@@ -131,7 +134,10 @@ def plan(
     if done:
         messages().print(f"Going on after {len(done)} data sets, which {output} holds.")
     report = simulated(plan, data_sets, seed, done, output, key)
-    print_report(plan, report)
+    if as_json:
+        print_json(report_values(plan, report))
+    else:
+        print_report(plan, report)
     if picture is not None:
         from decbayes import plot
 
@@ -157,8 +163,8 @@ def simulated(plan: Plan, data_sets: int, seed: int, done: list[Trial], output: 
     with progress_bar() as bar:
         task = bar.add_task("simulating data sets", total=data_sets, completed=len(done))
 
-        def ended(each: Trial) -> None:
-            done.append(each)
+        def ended(trial: Trial) -> None:
+            done.append(trial)
             bar.advance(task)
             if output is not None:
                 keep(output, key, done)
@@ -175,7 +181,7 @@ def key_of(plan: Plan, seed: int) -> str:
 
 def keep(path: Path, key: str, done: list[Trial]) -> None:
     write_whole(
-        path, json.dumps({"format": FORMAT, "plan": key, "data sets": [asdict(each) for each in done]}).encode()
+        path, json.dumps({"format": FORMAT, "plan": key, "data sets": [asdict(trial) for trial in done]}).encode()
     )
 
 
@@ -186,8 +192,21 @@ def kept(path: Path, key: str) -> list[Trial]:
     with suppress(ValueError, TypeError, KeyError):
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] == FORMAT and content["plan"] == key:
-            return [Trial(**each) for each in content["data sets"]]
-    raise InvalidData(f"{path} holds something else than figures of this plan. Choose another name.")
+            return [Trial(**trial) for trial in content["data sets"]]
+    raise InvalidData(f"{path} exists and does not hold the figures of this plan. Choose another name.")
+
+
+def report_values(plan: Plan, report: PlanReport) -> dict[str, Any]:
+    """Each share with its standard error, by quantity where there are several."""
+    return {
+        "coverage": report.coverage,
+        "calibrated": report.calibrated,
+        "at_once": report.at_once,
+        "right": report.right,
+        "gap": report.gap,
+        "data_sets": len(report.trials),
+        "advice": advice(plan, report),
+    }
 
 
 def print_report(plan: Plan, report: PlanReport) -> None:
@@ -202,8 +221,8 @@ def print_report(plan: Plan, report: PlanReport) -> None:
     results().print(table)
     if report.right[0] == report.right[0]:
         results().print(f"matches right: {report.right[0]:.1%} ± {report.right[1]:.1%}")
-        for said, true, count in report.reliability():
-            results().print(f"  said {said:.0%}: {true:.0%} of {count}")
+        for probability, right, count in report.reliability():
+            results().print(f"  probability {probability:.0%}: {right:.0%} of {count} right")
     results().print(f"behind a fit of all data: {report.gap[0]:.4f} ± {report.gap[1]:.4f} nat per {plan.model.unit}")
     results().print(f"{len(report.trials)} data sets. {advice(plan, report)}")
 

@@ -8,10 +8,12 @@ from cyclopts.types import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from decbayes.cli.shared.common_options import PageOption, linger, showing
 from decbayes.cli.shared.outputs import DPI, Dpi, check_picture, save_picture
+from decbayes.cli.shared.streams import json_option, print_json
 from decbayes.cli.shared.terminal import Output
 from decbayes.errors import DecbayesError
 from decbayes.extras import require_extra
 
+OUTCOME = ("model", "agents", "steps", "rounds", "observations", "messages", "bytes", "lost")
 Topology = Literal["changing", "clique", "line", "random", "ring", "tree"]
 
 
@@ -34,15 +36,16 @@ def simulate(
     ] = None,
     dpi: Dpi = DPI,
     page: PageOption = None,
+    as_json: Annotated[bool, json_option("simulation", *OUTCOME, "or with --histories", "histories")] = False,
 ) -> None:
     """Watch simulated agents join, leave, crash and lose messages, and agree in the end."""
     wanted = ["net", *(["plot"] if picture is not None else []), *(["page"] if page is not None else [])]
     require_extra(*wanted, task="decbayes simulate")
-    from decbayes.cli.shared.simulation import SimulationPage, check_many, draw, watch
+    from decbayes.cli.commands.planning._simulation import SimulationPage, check_many, draw, outcome, watch
     from decbayes.network.simulation.schedule import ROUGH, History, Plan
     from decbayes.network.simulation.simulator import CALM
 
-    console = Output()
+    console = Output(stderr=as_json)
     if histories and picture is not None:
         raise DecbayesError("--picture draws one history; leave --histories out.")
     if histories and page is not None:
@@ -50,6 +53,8 @@ def simulate(
     check_picture(picture)
     if histories:
         check_many(histories, agents, steps, seed, console)
+        if as_json:
+            print_json({"model": "GaussianMean", "agents": agents, "steps": steps, "histories": histories})
         return
     weather = CALM if calm else ROUGH
     plan = Plan(agents, steps, topology, weather, faults=not calm, traitors=traitors)
@@ -61,3 +66,5 @@ def simulate(
             linger(show, console)
     if picture is not None:
         save_picture(draw(moments), picture, dpi)
+    if as_json:
+        print_json(outcome(history, moments[-1]))

@@ -32,19 +32,21 @@ class SimulationPage:
         simulation, last = self._history.simulation, self._history.last.replace("_", " ")
         sites = simulation.sites
         links = [(named(sites[a]), named(sites[b])) for a, b in sorted(simulation.links)]
-        self._page.show("network", outside_view("simulation", "GaussianMean", [told(site) for site in sites], links))
+        self._page.show(
+            "network", outside_view("simulation", "GaussianMean", [site_row(site) for site in sites], links)
+        )
         if simulation.time != self._time:
             self._time = simulation.time
             self._page.tell({"event": "step", "text": f"step {simulation.time}: {last}"})
-        held = {named(site): versions(site, sites) for site in simulation.running}
-        for event in self._arrivals.news(held, links):
+        known = {named(site): versions(site, sites) for site in simulation.running}
+        for event in self._arrivals.news(known, links):
             self._page.tell(event)
         self._show_posterior()
 
     def _show_posterior(self) -> None:
         simulation = self._history.simulation
         merges = [site.agent.merged() for site in simulation.running if site.agent is not None]
-        merged = max(merges, key=lambda each: each.observations, default=None)
+        merged = max(merges, key=lambda merge: merge.observations, default=None)
         if merged is None or merged.set_hash == self._set:
             return
         self._set = merged.set_hash
@@ -63,13 +65,13 @@ def versions(site: Site, sites: list[Site]) -> dict[str, int]:
     return {names.get(origin, "?"): version for origin, version, _ in site.agent.pool.entries()}
 
 
-def told(site: Site) -> dict[str, Any]:
+def site_row(site: Site) -> dict[str, Any]:
     """A site as it sees itself."""
     if site.agent is None:
         return {"name": named(site), "link": "gone", "state": "down"}
     known = members(site.agent.pool, None)
-    own = known.get(site.agent.pool.roster.called(site.agent.id), {})
-    return {"name": named(site), **own, "link": "up"}
+    itself = known.get(site.agent.pool.roster.called(site.agent.id), {})
+    return {"name": named(site), **itself, "link": "up"}
 
 
 def check_many(histories: int, agents: int, steps: int, seed: int, console: Console) -> None:
@@ -81,23 +83,25 @@ def check_many(histories: int, agents: int, steps: int, seed: int, console: Cons
 
 @dataclass(frozen=True)
 class Moment:
-    """The links at some time, and how many observations each site's posterior counts; of one that is down, NaN."""
+    """The links at some time, how many observations each site's posterior counts (NaN if it is down), and the calm
+    rounds before it."""
 
     title: str
     links: list[tuple[str, str]]
     counted: dict[str, float]
+    rounds: int = 0
 
     @classmethod
-    def now(cls, simulation: Simulation, title: str) -> "Moment":
+    def now(cls, simulation: Simulation, title: str, rounds: int = 0) -> "Moment":
         counted = {
             site.name: float("nan") if site.agent is None else float(site.agent.merged().observations)
             for site in simulation.sites
         }
-        return cls(title, [(str(a), str(b)) for a, b in sorted(simulation.links)], counted)
+        return cls(title, [(str(a), str(b)) for a, b in sorted(simulation.links)], counted, rounds)
 
 
 def watch(history: History, pause: float, console: Console, show: Callable[[], None]) -> tuple[Moment, Moment]:
-    """Show one history step by step, then how the group comes to agree; what it was like before and after that."""
+    """Show one history step by step, then how the group comes to agree; the moments before and after that."""
     simulation = history.simulation
     with Live(console=console, auto_refresh=False, transient=False) as live:
         for _ in range(history.plan.steps):
@@ -111,7 +115,22 @@ def watch(history: History, pause: float, console: Console, show: Callable[[], N
         live.update(view(simulation, f"calm; all agree after {rounds} rounds"), refresh=True)
         show()
     console.print("\nEvery site holds the same bits: the posterior of all counted data at once, to 1e-9.")
-    return rough, Moment.now(simulation, f"in agreement, {rounds} calm rounds later")
+    return rough, Moment.now(simulation, f"in agreement, {rounds} calm rounds later", rounds)
+
+
+def outcome(history: History, agreed: Moment) -> dict[str, Any]:
+    """How a history ended, in plain values."""
+    traffic, plan = history.simulation.traffic, history.plan
+    return {
+        "model": history.simulation.charter.model_name,
+        "agents": plan.agents,
+        "steps": plan.steps,
+        "rounds": agreed.rounds,
+        "observations": max(agreed.counted.values()),
+        "messages": traffic.messages,
+        "bytes": traffic.bytes,
+        "lost": traffic.lost,
+    }
 
 
 def draw(moments: tuple[Moment, Moment]) -> Any:

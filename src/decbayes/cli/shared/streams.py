@@ -1,0 +1,106 @@
+"""Standard input and output: data in; results out, as text for people or JSON for programs."""
+
+import csv
+import json
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cyclopts import Parameter
+
+from decbayes.cli.shared import running
+from decbayes.errors import InvalidData
+from decbayes.files import write_whole
+from decbayes.inputs.texts import STANDARD_INPUT, StandardInput
+
+STANDARD_OUTPUT = Path(running.STANDARD_OUTPUT)
+# The beginnings of files by which standard input is told apart; anything else is CSV.
+BEGINNINGS = {b"\x93NUMPY": ".npy", b"PK": ".npz", b"PAR1": ".parquet", b"%%Matrix": ".mtx", b"\x1f\x8b": ".csv.gz"}
+# Held until the process ends; their files go with them.
+_copies: list[StandardInput] = []
+
+
+def table_file(path: Path) -> Path:
+    """A file of rows; standard input is copied into one whose name says what it holds."""
+    if path != STANDARD_INPUT:
+        return path
+    copy = StandardInput("jsonl")
+    with copy.path.open("rb") as file:
+        start = file.read(8)
+    kind = next((kind for beginning, kind in BEGINNINGS.items() if start.startswith(beginning)), ".csv")
+    table = copy.path.with_name(f"standard input{kind}")
+    if start.lstrip().startswith(b"{"):
+        rows_to_csv(copy.path, table)
+    else:
+        copy.path.rename(table)
+    running.ALIASES[str(table)] = "standard input"
+    _copies.append(copy)
+    return table
+
+
+def rows_to_csv(lines: Path, table: Path) -> None:
+    """JSON lines, one object per row, as CSV."""
+    try:
+        rows = [json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (ValueError, RecursionError):
+        rows = [None]
+    if not all(isinstance(row, dict) for row in rows):
+        raise InvalidData("standard input: each line of JSON must be one object, with a value per column.")
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    with table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, names)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Into a file, whole or not at all; or onto standard output."""
+    if path != STANDARD_OUTPUT:
+        write_whole(path, text.encode())
+        return
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode())
+
+
+def json_option(what: str, *keys: str) -> Parameter:
+    """--json, with the keys of its objects; these stay the same from version to version."""
+    return Parameter(name="--json", negative="", help=f"Print JSON, one line per {what}: {', '.join(keys)}.")
+
+
+def print_json(*rows: Mapping[str, Any]) -> None:
+    """One object per line; what is not finite is null, as JSON has neither infinity nor NaN."""
+    for row in rows:
+        print(json.dumps(plain_value(row)))
+
+
+def plain_value(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): plain_value(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_value(inner) for inner in value]
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "tolist"):
+        return plain_value(value.tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def print_fields(fields: Mapping[str, Any], *, as_json: bool) -> None:
+    """One result of several fields: as JSON, or one line each; empty ones have no line."""
+    if as_json:
+        print_json(fields)
+        return
+    width = max(map(len, fields)) + 2
+    for name, value in fields.items():
+        if value not in (None, "", (), [], {}):
+            print(f"{name.replace('_', ' '):<{width}}{field_text(value)}")
+
+
+def field_text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={inner}" for name, inner in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return f"{value:,}" if isinstance(value, int) else str(value)

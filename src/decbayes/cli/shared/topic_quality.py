@@ -1,0 +1,82 @@
+"""Topics in words: how different they are and, given counts, how coherent."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from decbayes.cli.shared.describe import known_model
+from decbayes.cli.shared.terminal import plain
+from decbayes.errors import InvalidData
+from decbayes.models.topics.quality import CoOccurrence, Quality
+from decbayes.posterior import Posterior
+
+FEW = 3
+
+Counts = Annotated[
+    list[Path] | None,
+    Parameter(
+        help="Counts that sites have written with `quality -o`, for the coherence of topics on all of their documents.",
+        consume_multiple=True,
+        negative="",
+    ),
+]
+
+
+def added_up(topics: Quality, files: list[Path]) -> CoOccurrence:
+    """The counts of all sites; refused by name if they are none, or of other words."""
+    total: CoOccurrence | None = None
+    for path in files:
+        counted = counts_in(path)
+        if counted.words != topics.words:
+            raise InvalidData(f"{path} has counted other words. Count for the same posterior, with the same --top.")
+        total = counted if total is None else total + counted
+    assert total is not None
+    return total
+
+
+def counts_in(path: Path) -> CoOccurrence:
+    try:
+        return CoOccurrence.of_plain(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, RecursionError):
+        raise InvalidData(f"{path} does not hold counts of words, as `decbayes quality -o` writes them.") from None
+    except InvalidData as error:
+        raise InvalidData(f"{path}: {error}") from None
+
+
+def counted_for(posterior: Posterior, files: list[Path]) -> CoOccurrence:
+    """The counts of all sites, which must be those of the posterior's top words, as many as the files have."""
+    return added_up(Quality(posterior, len(counts_in(files[0]).words[0])), files)
+
+
+def remarks(topics: Quality) -> list[str]:
+    """How different topics are, which needs no documents."""
+    lines = [topics.said()]
+    if topics.duplicates:
+        pairs = ", ".join(f"{first} and {second}" for first, second in topics.duplicates)
+        lines.append(f"Nearly the same: topics {pairs}. A merge with fewer --components would join them.")
+    return lines
+
+
+def remarks_on(posterior: Posterior, top: int, counts: list[Path] | None = None) -> list[str]:
+    """How different topics are, what tells them apart and, given counts, their coherence; nothing without words."""
+    topics = quality_of(posterior, top)
+    if topics is None and counts:
+        raise InvalidData("--counts are for topics: only these have words.")
+    if topics is None:
+        return []
+    apart = "; ".join(f"{topic} {', '.join(map(plain, topics.telling[topic][:FEW]))}" for topic in topics.used)
+    lines = [*remarks(topics), *([f"words that tell topics apart: {apart}"] if len(topics.used) > 1 else [])]
+    if counts:
+        counted = counted_for(posterior, counts)
+        coherence = counted.coherence()
+        by_topic = ", ".join(f"{topic} {coherence[topic]:.3f}" for topic in topics.used)
+        lines.append(f"{counted.said(topics.used)}; by topic: {by_topic}")
+    return lines
+
+
+def quality_of(posterior: Posterior, top: int) -> Quality | None:
+    """None where there are no topics."""
+    model = known_model(posterior)
+    return Quality(posterior, top) if model is not None and model.view == "words" else None

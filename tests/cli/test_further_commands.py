@@ -1,0 +1,82 @@
+"""Commands that other packages bring, and the door to all commands: groups, their order, ways to begin, Ctrl-C."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import decbayes as db
+from decbayes.cli import app
+
+MODULE = '''
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+import decbayes as db
+
+
+def digest(posterior: Annotated[Path, Parameter(help="A posterior file.")], /) -> None:
+    """Print the digest of a posterior."""
+    print(db.load(posterior).digest)
+'''
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package from outside, as pip installs it: a module, and what its metadata says of its commands."""
+    folder = tmp_path / "site-packages"
+    metadata = folder / "greeting-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (folder / "greeting.py").write_text(MODULE, encoding="utf-8")
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: greeting\nVersion: 1.0\n", encoding="utf-8")
+    entries = "[decbayes.commands]\ndigest = greeting:digest\nbroken = greeting:nothing\nmerge = greeting:digest\n"
+    (metadata / "entry_points.txt").write_text(entries, encoding="utf-8")
+    monkeypatch.syspath_prepend(folder)
+    yield folder
+    del app["digest"]
+
+
+def test_a_package_adds_a_command_with_an_entry_point(run, tmp_path, package):
+    posterior = db.Posterior.of_prior(db.GaussianMean().structure)
+    db.save(posterior, tmp_path / "a.posterior")
+    status, shown, errors = run("digest a.posterior")
+    assert (status, shown.strip()) == (0, posterior.digest)
+    assert errors.startswith("The command broken cannot be loaded:")
+    assert "Print the digest of a posterior." in run("--help")[1]
+    assert "The posterior files of all sites." in run("merge --help")[1], "its own commands stay as they are"
+    assert run("digest nothing.posterior")[::2] == (1, "decbayes: nothing.posterior: No such file or directory")
+
+
+def test_groups_and_their_commands_are_in_the_order_of_use(run):
+    shown = run("--help")[1]
+    places = [shown.index(f" {group} ─") for group in ("Everyday", "Checking", "Planning", "Network")]
+    assert places == sorted(places)
+    commands = re.findall(r"^│ ([a-z][a-z-]+) ", shown, re.MULTILINE)
+    assert commands[:5] == ["columns", "words", "fit", "merge", "refine"]
+    assert commands[-1] == "tell"
+
+
+def test_called_alone_it_says_how_to_begin(run):
+    status, shown, errors = run("")
+    lines = [line.split()[1] for line in shown.splitlines() if line.startswith("    decbayes ")]
+    assert (status, errors, lines) == (0, "", ["demo", "fit", "merge", "plan"])
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.2, 0.4])
+def test_ctrl_c_while_python_imports_ends_quietly(seconds, tmp_path):
+    """Stopped before the first line of a command, whatever is loading then."""
+    begin = f"import signal; signal.setitimer(signal.ITIMER_REAL, {seconds}); signal.signal(signal.SIGALRM, stop)"
+    code = f"import os, signal\ndef stop(*_): os.kill(os.getpid(), signal.SIGINT)\n{begin}\n"
+    code += "from decbayes.__main__ import main\nimport sys\nsys.argv[1:] = ['simulate', '--steps', '2000']\nmain()"
+    environment = os.environ | {"PYTHONPATH": str(Path(db.__file__).parents[1])}
+    run = [sys.executable, "-c", code]
+    ended = subprocess.run(run, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
+    assert ended.returncode == 128 + signal.SIGINT
+    assert "Traceback" not in ended.stderr
