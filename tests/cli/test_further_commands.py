@@ -69,14 +69,22 @@ def test_called_alone_it_says_how_to_begin(run):
     assert max(map(len, shown.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("seconds", [0.05, 0.2, 0.4])
+INTERRUPTED = """
+import os, signal, sys
+from decbayes.__main__ import main
+
+signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+signal.setitimer(signal.ITIMER_REAL, {seconds})
+sys.argv[1:] = ["simulate", "--steps", "5000"]
+main()
+"""
+
+
+@pytest.mark.parametrize("seconds", [0.01, 0.1, 0.4])
 def test_ctrl_c_while_python_imports_ends_quietly(seconds, tmp_path):
     """Stopped before the first line of a command, whatever is loading then."""
-    begin = f"import signal; signal.setitimer(signal.ITIMER_REAL, {seconds}); signal.signal(signal.SIGALRM, stop)"
-    code = f"import os, signal\ndef stop(*_): os.kill(os.getpid(), signal.SIGINT)\n{begin}\n"
-    code += "from decbayes.__main__ import main\nimport sys\nsys.argv[1:] = ['simulate', '--steps', '2000']\nmain()"
     environment = os.environ | {"PYTHONPATH": str(Path(db.__file__).parents[1])}
-    run = [sys.executable, "-c", code]
+    run = [sys.executable, "-c", INTERRUPTED.format(seconds=seconds)]
     ended = subprocess.run(run, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
     assert ended.returncode == 128 + signal.SIGINT
     assert "Traceback" not in ended.stderr
