@@ -8,7 +8,7 @@ import pytest
 
 import decbayes as db
 from decbayes.cli import main
-from decbayes.cli.commands.everyday.report import told_apart
+from decbayes.cli.commands.everyday.report import distinct_names
 
 
 @pytest.fixture
@@ -67,10 +67,10 @@ def test_an_input_is_never_overwritten(folder):
     assert "not a folder" in called("a.posterior", "-o", "nowhere/report.html")[0]
 
 
-def test_files_of_one_name_are_told_apart(tmp_path):
+def test_files_of_one_name_are_distinct_names(tmp_path):
     paths = [tmp_path / "x" / "a.posterior", tmp_path / "y" / "a.posterior", tmp_path / "b.posterior"]
-    assert told_apart(paths) == ["x/a.posterior", "y/a.posterior", "b.posterior"]
-    assert told_apart([paths[2], paths[2]]) == [
+    assert distinct_names(paths) == ["x/a.posterior", "y/a.posterior", "b.posterior"]
+    assert distinct_names([paths[2], paths[2]]) == [
         f"{paths[2].parent.name}/b.posterior",
         f"{paths[2].parent.name}/b (2).posterior",
     ]
