@@ -53,14 +53,15 @@ ALLOWED = {
     | {"calibration", "devices", "extras", "files", "inputs", "merging", "models", "page", "tensors", "updates"},
     "interop": FOUNDATION | {"columns", "extras", "files", "merging", "models"},
     "sklearn": FOUNDATION | {"columns", "extras", "merging", "models", "streaming", "updates"},
-    "page": FOUNDATION | {"merging", "models", "plot"},
-    "plot": FOUNDATION | {"columns", "extras", "merging", "models"},
+    "views": FOUNDATION | {"columns", "merging", "models"},
+    "page": FOUNDATION | {"merging", "models", "views"},
+    "plot": FOUNDATION | {"extras", "merging", "models", "views"},
     "solvers": {"merging"},
     "checking": {"calibration", "models"},
     "streams": {"inputs", "streaming", "updates"},
     "texts": {"inputs", "models"},
     "extending": {"arguments", "merging", "models", "structure", "symmetry"},
-    "reporting": FOUNDATION | {"columns", "decbayes", "files", "merging", "models", "plot", "streaming"},
+    "reporting": FOUNDATION | {"decbayes", "files", "merging", "models", "streaming", "views"},
 }
 
 # Within a part, each room may import itself and what is listed; the part's own files may import all of its rooms.

@@ -9,8 +9,9 @@ from scipy.sparse import csr_matrix
 import decbayes as db
 from decbayes.columns import Categorical, Gaussian, Poisson, YesNo
 from decbayes.merging.reading import CLOSE
-from decbayes.page.describing import LEAST, described
-from decbayes.page.drawing import drawings
+from decbayes.page.describing import described, drawings
+from decbayes.views import view_of
+from decbayes.views.findings import LEAST
 
 VOCABULARY = tuple(f"word{number}" for number in range(12))
 COLUMNS = {"sex": Categorical("f", "m"), "ill": YesNo(), "age": Gaussian(50, 20), "visits": Poisson(2.0)}
@@ -69,7 +70,7 @@ def test_every_model_is_drawn_in_plain_values(name, rng):
 def test_words_are_the_most_probable_ones(rng):
     model, draw, _ = MODELS["words"]
     posterior = model.fit(draw(rng, 40), rng=rng).posterior
-    for topic, drawing in enumerate(drawings(model, posterior)):
+    for topic, drawing in enumerate(drawings(view_of(model), posterior)):
         probabilities = dict(zip(VOCABULARY, posterior.mean("topics")[topic], strict=True))
         best = sorted(probabilities.values(), reverse=True)[:10]
         assert [probabilities[word] for word, _ in drawing["words"]] == best, "ties in any order"

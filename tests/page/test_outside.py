@@ -13,7 +13,7 @@ from decbayes.demo.page import Broadcast
 from decbayes.network import Agent, Identity, SqliteStore, persist_first
 from decbayes.network.runtime.queues import Worker
 from decbayes.network.simulation.schedule import ROUGH, History, Plan
-from decbayes.page.outside import Arrivals
+from decbayes.page.describing import Arrivals
 
 
 @dataclass

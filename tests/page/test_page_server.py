@@ -15,7 +15,7 @@ from parties import Means
 
 from decbayes.errors import TransportFailed
 from decbayes.page import Page, PageAddress
-from decbayes.page.board import MOST_POINTS, Board
+from decbayes.page.server import MOST_POINTS, Board
 
 pytestmark = pytest.mark.xdist_group("sockets")
 
@@ -138,14 +138,14 @@ def test_history_keeps_both_ends_and_a_bounded_number_of_points():
     assert (points[0]["observations"], points[-1]["observations"]) == (0, 3 * MOST_POINTS - 1)
 
 
-def test_of_too_many_events_the_newest_are_told_and_the_others_counted():
+def test_of_too_many_events_the_newest_are_sent_and_the_others_counted():
     board = Board()
     board.take({"values": {}, "events": [{"event": "accepted", "text": str(n)} for n in range(500)], "missed": 7})
-    told = board.since(0)
-    assert told[-1]["text"] == "499"
-    assert board.told == 501
-    assert len(told) == 100
-    assert board.since(board.told) == []
+    newest = board.since(0)
+    assert newest[-1]["text"] == "499"
+    assert board.counted == 501
+    assert len(newest) == 100
+    assert board.since(board.counted) == []
 
 
 @pytest.mark.timeout(180)

@@ -273,7 +273,7 @@ def test_many_components_stay_readable_and_small(rng):
     text, counts = page(found), found.merged().contribution["topics"].sum(axis=1)
     shown = [int(slot) for slot in re.findall(r'class="card" id="component-(\d+)"', text)]
     assert shown == sorted(np.argsort(-counts, kind="stable")[:100])
-    assert "The other 20 components, which rest on less" in text
+    assert "The other 20 components, which have less evidence" in text
     assert "3 sites from top to bottom, by name, 120 components from left to right" in text
     assert Seen(text).tags.count("img") == 1
     assert len(text) < 400_000
@@ -286,7 +286,7 @@ def test_many_sites_stay_readable_and_small(rng):
     text = page(db.align([*honest, topics(20 * counts)]), names=[*map(str, range(109)), "zz"])
     section = text.split('id="what-was-merged"')[1].split("</section>")[0]
     assert section.count("<tr>") == 101
-    assert "10 further sites, of which none stands out, are left out." in section
+    assert "10 further sites, none of which stands out, are left out." in section
     assert re.search(r">zz</th>.*?has \d+% of all evidence", section)
     assert "110 sites from top to bottom" in text
     assert len(text) < 200_000

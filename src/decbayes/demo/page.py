@@ -9,7 +9,7 @@ from decbayes.network.runtime.queues import Worker
 from decbayes.network.runtime.reports.watching import Showing
 from decbayes.network.runtime.store import stored_pool
 from decbayes.page import Page
-from decbayes.page.outside import Arrivals, outside_view
+from decbayes.page.describing import Arrivals, outside_view
 
 LINK = {"up": "up", "killed": "gone", "starting": "starting"}
 # How events are called that are marked in curves.

@@ -2,11 +2,11 @@
 
     agent ──newest values──▶ `Page` ──pipe──▶ process: `Board` ──server-sent events──▶ browsers
 
-Whoever is shown hands plain values to a `Page` and goes on at once. A process of its own serves them: it may die, and
-browsers may hang, and nobody else is slower for it. Of what is shown under one name only the newest value counts,
-at every step of the way; events that come too fast are counted instead of kept.
+An agent hands plain values to a `Page` and goes on at once. A separate process serves them: if it dies, or browsers
+hang, the agent is no slower. Under each name only the newest value counts, at every step of the way; if events come too
+fast, they are counted instead of kept.
 
-`describing` and `drawing` say what a merged posterior is, in plain values; `static/` draws them.
+`describing` turns a merged posterior into plain values; `static/` draws them.
 """
 
 from decbayes.page.feed import Page as Page

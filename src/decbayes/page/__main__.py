@@ -11,18 +11,16 @@ from threading import Thread
 
 import uvicorn
 
-from decbayes.page.board import Board
-from decbayes.page.server import LOOK_SECONDS, application
+from decbayes.page.server import LOOK_SECONDS, Board, application
 
-# Connections at a time; further ones are turned away, and the agent's process is not the one that holds them.
-MOST_CONNECTIONS = 100
+MOST_CONNECTIONS = 100  # at a time; further ones are turned away
 
 
 def main(descriptor: int, host: str) -> None:
     # Ctrl-C is for the agent. This process ends when the agent does, which closes its input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(OSError):
-        os.nice(5)  # whoever is shown comes first
+        os.nice(5)  # the agent comes first
     board = Board()
     board.take(json.loads(sys.stdin.buffer.readline()))
     Thread(target=read, args=(board,), daemon=True).start()
@@ -34,10 +32,10 @@ def main(descriptor: int, host: str) -> None:
 
 
 def read(board: Board) -> None:
-    """Take over what comes, and end the process with its input: browsers then see that the agent is gone."""
+    """Store what arrives, and end the process with its input: browsers then see that the agent is gone."""
     for line in sys.stdin.buffer:
         board.take(json.loads(line))
-    time.sleep(3 * LOOK_SECONDS)  # the last news is told
+    time.sleep(3 * LOOK_SECONDS)  # browsers still get the last news
     os._exit(0)
 
 

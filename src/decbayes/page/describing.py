@@ -1,41 +1,42 @@
-"""A merged posterior in plain values: its components, who supports each, how sure the matches are, what each site said.
+"""What the page shows, in values that JSON has: a merged posterior, and a whole group seen from outside.
 
-    {"view", "unit", "set", "observations", "objective", "score", "sureness", "sites": [name …],
+    {"view", "noun", "unit", "set", "observations", "objective", "score", "sureness", "sites": [name …],
      "components": [{"slot", "evidence", "share", "drawing",
                      "cells": [{"site", "evidence", "apart", "match", "close", "components"} …]} …],
      "duplicates": [[slot, slot] …], "unlike": [slot …]}
 
 `match` is the probability that the site's components belong there if `sureness` says so, else their margin in nats;
-`close` says that it deserves a look.
-Components that stand for fewer than `LEAST` observations are counted and not drawn: they could tell about single ones.
+`close` says that it deserves a look. Each drawing has its `kind`: words, image, point, numbers, profile or table.
+Components with fewer than `LEAST` observations are counted and not drawn: they could describe single ones.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decbayes.families import Array
 from decbayes.merging import Alignment, Reliability, reading
-from decbayes.merging.grouping.shared import Shared
-from decbayes.merging.reading import CLOSE, DOUBTFUL
 from decbayes.models.core.model import Model
-from decbayes.page.drawing import Drawing, drawings, entries, rounded
-from decbayes.plot._alignment import least_sure
 from decbayes.posterior import Posterior
-from decbayes.symmetry import CoupledSet
+from decbayes.views import Findings, Image, Interval, Numbers, Point, Profile, Shares, View, Words, view_of
+from decbayes.views.findings import LEAST
+from decbayes.views.text import four_digits, value_text
+from decbayes.views.values import Part, Row
 
-LEAST = 5.0
+Drawing = dict[str, Any]
+
 HIDDEN: Drawing = {"kind": "hidden", "text": f"fewer than {LEAST:.0f} observations: not shown"}
-# Of each component so many sites' versions are drawn, those with the most evidence.
+MOST_NUMBERS, MOST_COLUMNS, MOST_ENTRIES = 24, 16, 8
+# So many sites' versions of each component are drawn, those with the most evidence.
 MOST_VERSIONS = 20
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What is shown at once, and what only those ask for who look at one component: each site's version of it."""
+    """What is shown at once, and what is fetched when somebody chooses a component: each site's version of it."""
 
     posterior: dict[str, Any]
     details: dict[str, Any]
@@ -50,49 +51,51 @@ def described(
     **more: Any,
 ) -> Shown:
     """A merge and where it comes from, with probabilities of matches if these are known; `more` is shown beside it."""
-    shown = {"view": model.view, "unit": model.unit, "sites": [*sites], **more}
+    view = view_of(model)
+    shown = {"view": view.name, "noun": view.noun, "unit": view.unit, "sites": [*sites], **more}
     if alignment is None or not alignment.structure.symmetry:
-        rows = [] if alignment is None else model.describe(posterior)
-        return Shown({**shown, "components": [], "rows": [entries(row) for row in rows]}, {})
-    (coupled, *_) = alignment.structure.symmetry
-    shared = alignment.shared()[coupled]
-    values = (
-        reading.margins(alignment) if reliability is None else reading.confidence(alignment, reliability).probabilities
-    )
-    strength = least_sure(alignment, coupled, values)  # a margin is no probability
-    close = strength < (CLOSE if reliability is None else DOUBTFUL)
-    cells = cells_of(alignment, coupled, shared, strength, close)
-    filled = [slot for slot in range(shared.evidence.shape[1]) if cells[slot]]
-    pictures = drawings(model, posterior, filled)
-    total = float(shared.evidence.sum())
-    components = [
+        rows = [] if alignment is None else view.rows(posterior)
+        return Shown({**shown, "components": [], "rows": [entries(view.facts(row)) for row in rows]}, {})
+    findings = Findings(alignment, tuple(sites), LEAST, reliability)
+    coupled = findings.sets[0]
+    evidence, sure = findings.shared[coupled].evidence, findings.sureness[coupled]
+    cells = cells_of(findings)
+    filled = [slot for slot in range(evidence.shape[1]) if cells[slot]]
+    merged = {
+        "objective": rounded(alignment.objective[-1]) if alignment.objective else None,
+        "components": components_of(evidence, cells, drawings(view, posterior, filled), filled),
+        "duplicates": [[*pair] for pair in findings.shared[coupled].duplicates],
+        "unlike": [*findings.shared[coupled].unlike],
+        "sureness": sure.name,
+    }
+    return Shown({**shown, **merged}, versions(view, alignment, evidence, filled))
+
+
+def components_of(
+    evidence: Array, cells: Sequence[Any], pictures: Sequence[Drawing], filled: Sequence[int]
+) -> list[dict[str, Any]]:
+    counts, total = evidence.sum(axis=0), float(evidence.sum())
+    return [
         {
             "slot": slot,
-            "evidence": rounded(shared.evidence[:, slot].sum()),
-            "share": rounded(shared.evidence[:, slot].sum() / total) if total else 0.0,
-            "drawing": drawn(pictures[slot], float(shared.evidence[:, slot].sum())),
+            "evidence": rounded(counts[slot]),
+            "share": rounded(counts[slot] / total) if total else 0.0,
+            "drawing": if_enough(pictures[slot], float(counts[slot])),
             "cells": cells[slot],
         }
         for slot in filled
     ]
-    peculiar: dict[str, Any] = {"duplicates": [[*pair] for pair in shared.duplicates], "unlike": [*shared.unlike]}
-    objective = rounded(alignment.objective[-1]) if alignment.objective else None
-    peculiar["sureness"] = "margin" if reliability is None else "probability"
-    return Shown(
-        {**shown, "objective": objective, "components": components, **peculiar},
-        versions(model, alignment, shared.evidence, filled),
-    )
 
 
-def drawn(picture: Drawing, evidence: float) -> Drawing:
+def if_enough(picture: Drawing, evidence: float) -> Drawing:
     return picture if evidence >= LEAST else HIDDEN
 
 
-def cells_of(
-    alignment: Alignment, coupled: CoupledSet, shared: Shared, strength: Array, close: NDArray[np.bool_]
-) -> list[list[dict[str, Any]]]:
+def cells_of(findings: Findings) -> list[list[dict[str, Any]]]:
     """For each slot the sites that put something there, most evidence first."""
-    fillings, evidence, apart = reading.fillings(alignment, coupled), shared.evidence, shared.apart
+    coupled = findings.sets[0]
+    shared, sure = findings.shared[coupled], findings.sureness[coupled]
+    fillings, evidence = reading.fillings(findings.alignment, coupled), shared.evidence
     cells: list[list[dict[str, Any]]] = []
     for slot in range(evidence.shape[1]):
         order = [site for site in np.argsort(-evidence[:, slot], kind="stable") if fillings[site][slot]]
@@ -101,9 +104,9 @@ def cells_of(
                 {
                     "site": int(site),
                     "evidence": rounded(evidence[site, slot]),
-                    "apart": rounded(np.nan_to_num(apart[site, slot])),
-                    "match": finite(strength[site, slot]),
-                    "close": bool(close[site, slot]),
+                    "apart": rounded(np.nan_to_num(shared.apart[site, slot])),
+                    "match": finite(sure.values[site, slot]),
+                    "close": bool(sure.close[site, slot]),
                     "components": [*fillings[site][slot]],
                 }
                 for site in order
@@ -112,21 +115,141 @@ def cells_of(
     return cells
 
 
+def versions(view: View, alignment: Alignment, evidence: Array, slots: Sequence[int]) -> dict[str, Any]:
+    """What each site has put into each slot, drawn like the merge itself."""
+    pictures: dict[int, list[Drawing]] = {}
+    by_slot: dict[str, Any] = {}
+    for slot in slots:
+        order = np.argsort(-evidence[:, slot], kind="stable")[:MOST_VERSIONS]
+        by_slot[str(slot)] = []
+        for site in order[evidence[order, slot] > 0.0].tolist():
+            if site not in pictures:
+                pictures[site] = drawings(view, alignment.in_slots(site))
+            picture = if_enough(pictures[site][slot], float(evidence[site, slot]))
+            by_slot[str(slot)].append({"site": site, "drawing": picture})
+    return by_slot
+
+
+def drawings(view: View, posterior: Posterior, filled: Collection[int] = ()) -> list[Drawing]:
+    """One drawing per component. Scales are those of `filled` components, if given."""
+    parts = view.parts(posterior, shape=view.shape(posterior, guess=True))
+    drawn = [drawing(part) for part in parts]
+    scaled = [each for slot, each in enumerate(drawn) if each["kind"] == "profile" and (not filled or slot in filled)]
+    ranges = [column_range(columns) for columns in zip(*(each["columns"] for each in scaled), strict=True)]
+    for each in drawn:
+        for column, limits in zip(each.get("columns", ()), ranges, strict=False):
+            if "mean" in column:
+                column["limits"] = listed(limits)
+    return drawn
+
+
+@singledispatch
+def drawing(part: Part) -> Drawing:
+    return {"kind": "table", "entries": entries(part.facts)}
+
+
+@drawing.register
+def of_words(part: Words) -> Drawing:
+    return {"kind": "words", "words": [[word, rounded(share)] for word, share in part.words]}
+
+
+@drawing.register
+def of_image(part: Image) -> Drawing:
+    """An image of 256 greys with its own contrast."""
+    greys = np.clip((part.pixels - part.low) / (part.high - part.low), 0.0, 1.0) * 255
+    return {"kind": "image", "shape": [*part.pixels.shape], "pixels": greys.ravel().round().astype(int).tolist()}
+
+
+@drawing.register
+def of_numbers(part: Numbers) -> Drawing:
+    return {"kind": "numbers", "names": [*part.names], "mean": listed(part.mean)}
+
+
+@drawing.register
+def of_point(part: Point) -> Drawing:
+    """The mean, and the covariance of the first two dimensions."""
+    covariance = [listed(line) for line in part.covariance[:2, :2]]
+    mean = listed(part.mean[:MOST_NUMBERS])
+    return {"kind": "point", "names": [*part.names[:MOST_NUMBERS]], "mean": mean, "covariance": covariance}
+
+
+@drawing.register
+def of_profile(part: Profile) -> Drawing:
+    columns = [*part.columns.items()][:MOST_COLUMNS]
+    return {"kind": "profile", "columns": [{"name": name, **column(value)} for name, value in columns]}
+
+
+def column(value: Interval | Shares) -> Drawing:
+    """One column of one class: an interval, or shares of categories."""
+    if isinstance(value, Shares):
+        largest = sorted(value.of.items(), key=lambda pair: -pair[1].mean)[:MOST_ENTRIES]
+        return {"shares": [[str(category), rounded(share.mean)] for category, share in largest]}
+    return {"mean": rounded(value.mean), "low": rounded(value.low), "high": rounded(value.high)}
+
+
+def column_range(columns: Sequence[Drawing]) -> tuple[float, float]:
+    """The scale that all classes share."""
+    low, high = (end([column.get(key, 0.0) for column in columns]) for end, key in ((min, "low"), (max, "high")))
+    return (0.0, 1.0) if low >= 0.0 and high <= 1.0 else (low, high)
+
+
+def entries(row: Row) -> list[list[str]]:
+    """Plain values as pairs of texts."""
+    return [[str(name), value_text(value, four_digits, MOST_ENTRIES)] for name, value in row.items()][:MOST_NUMBERS]
+
+
+def listed(values: Any) -> list[float]:
+    return [rounded(value) for value in np.ravel(values)]
+
+
 def finite(value: float) -> float | None:
     """The value, None where there is nothing to compare with."""
     return rounded(value) if np.isfinite(value) else None
 
 
-def versions(model: Model, alignment: Alignment, evidence: Array, slots: Sequence[int]) -> dict[str, Any]:
-    """What each site has put into each slot, drawn like the merge itself."""
-    pictures: dict[int, list[Drawing]] = {}
-    told: dict[str, Any] = {}
-    for slot in slots:
-        order = np.argsort(-evidence[:, slot], kind="stable")[:MOST_VERSIONS]
-        told[str(slot)] = []
-        for site in (int(each) for each in order if evidence[each, slot] > 0.0):
-            if site not in pictures:
-                pictures[site] = drawings(model, alignment.in_slots(site))
-            own = drawn(pictures[site][slot], float(evidence[site, slot]))
-            told[str(slot)].append({"site": site, "drawing": own})
-    return told
+def rounded(value: Any) -> float:
+    """Four digits are as many as a picture shows, and JSON knows no infinity."""
+    number = float(value)
+    return float(f"{number:.4g}") if np.isfinite(number) else 0.0
+
+
+Versions = Mapping[str, Mapping[str, int]]
+"""For each agent the version of each site that it has."""
+
+Links = Sequence[tuple[str, str]]
+
+
+def outside_view(group: str, model: str, members: Sequence[Mapping[str, Any]], links: Links) -> dict[str, Any]:
+    """A network as a demonstration or a simulation sees it, which can look at every agent."""
+    total = sum(member.get("observations", 0) for member in members) or 1
+    shares = [{"share": member["observations"] / total} if "observations" in member else {} for member in members]
+    return {
+        "group": group,
+        "model": model,
+        "viewpoint": None,
+        "members": [{**member, **share} for member, share in zip(members, shares, strict=True)],
+        "links": [[*link] for link in links],
+        "problems": [f"{member['name']} {flag}" for member in members for flag in member.get("flags", ())],
+    }
+
+
+class Arrivals:
+    """Reports which records have arrived where since the last time, and through which neighbour."""
+
+    def __init__(self) -> None:
+        self._before: Versions = {}
+
+    def news(self, versions: Versions, links: Links) -> Iterator[dict[str, Any]]:
+        before, self._before = self._before, {agent: dict(known) for agent, known in versions.items()}
+        for agent, known in versions.items():
+            for origin, version in known.items():
+                if version == before.get(agent, {}).get(origin):
+                    continue
+                if origin == agent:
+                    yield {"event": "published", "member": agent, "to": agent, "text": f"{agent} has published"}
+                    continue
+                near = [other for link in links if agent in link for other in link if other != agent]
+                through = [other for other in near if versions.get(other, {}).get(origin) == version]
+                text = f"{agent} has received {origin}'s contribution"
+                event = {"event": "accepted", "member": origin, "to": agent, "text": text}
+                yield {**event, "through": through[0] if through else None}

@@ -1,4 +1,4 @@
-"""The side of whoever is shown: hand over the newest values, never wait."""
+"""The agent's side of a page: hand over the newest values, never wait."""
 
 import json
 import secrets
@@ -15,14 +15,13 @@ from typing import Any
 from decbayes.errors import TransportFailed
 
 LOOPBACK = "127.0.0.1"
-# So many events wait for the page at most; of further ones it hears how many they were.
-MOST_EVENTS = 1000
+MOST_EVENTS = 1000  # that wait for the page; further ones are only counted
 END_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
 class PageAddress:
-    """Where a page is served: loopback, unless another host is named; then only those who know the token see it."""
+    """Where a page is served: on loopback, or on another host for those who know the token."""
 
     host: str = LOOPBACK
     port: int = 0
@@ -30,29 +29,31 @@ class PageAddress:
 
     @classmethod
     def parse(cls, words: Sequence[str], *, plain: bool = False) -> "PageAddress":
-        """The address that [PORT] or [HOST:PORT] says; nothing is any free port of this machine."""
+        """An address from PORT or HOST:PORT; without either, any free port of this machine."""
         host, _, port = (words[0] if words else "0").rpartition(":")
         host = host.strip("[]") or LOOPBACK
         if not port.isdecimal() or int(port) > 65535:
-            raise TransportFailed(f"'{words[0]}' is no address of a page; write --page, --page PORT, or HOST:PORT.")
+            raise TransportFailed(
+                f"'{words[0]}' is not an address of a page; write --page, --page PORT, or --page HOST:PORT."
+            )
         if not is_loopback(host) and not plain:
             raise TransportFailed(
-                f"A page at {host} could be read along the way: it has no encryption. Leave the host out and reach it "
-                "from elsewhere by `ssh -L`, or allow it with --plain."
+                f"A page at {host} is not encrypted, so others could read it along the way. Leave the host out and "
+                "reach it with `ssh -L`, or allow it with --plain."
             )
         return cls(host, int(port))
 
     @property
     def path(self) -> str:
-        """What every address on the page begins with."""
+        """The beginning of every address on the page."""
         return "/" if is_loopback(self.host) else f"/{self.token}/"
 
 
 class Page:
     """A page in a process of its own, which ends with this one.
 
-    `show` replaces what is shown under a name, `tell` adds an event. Neither waits, whatever the page is doing; once
-    its process has ended they do nothing.
+    `show` replaces the value of a name, `tell` adds an event. Neither waits, whatever the page is doing; once its
+    process has ended they do nothing.
     """
 
     def __init__(self, address: PageAddress) -> None:
@@ -77,17 +78,17 @@ class Page:
 
     @property
     def alive(self) -> bool:
-        """Whether anybody can still see it."""
+        """Whether the page is still served."""
         return self._thread.is_alive() and self._process.poll() is None
 
     def show(self, name: str, value: Any) -> None:
-        """Replace what is shown under a name by a value that JSON can tell."""
+        """Replace the value of a name by one that JSON can hold."""
         with self._changed:
             self._values[name] = value
             self._changed.notify()
 
     def tell(self, event: dict[str, Any]) -> None:
-        """Add an event; where too many wait, it is only counted."""
+        """Add an event; if too many are waiting, it is only counted."""
         with self._changed:
             if len(self._events) >= MOST_EVENTS:
                 self._missed += 1
@@ -96,7 +97,7 @@ class Page:
             self._changed.notify()
 
     def close(self) -> None:
-        """Let the page show what it has still to show, and end it."""
+        """Let the page show the last values, and end it."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -118,7 +119,7 @@ class Page:
             return
 
     def _next(self) -> dict[str, Any] | None:
-        """All that is new since the last time, in one message; None at the end."""
+        """Everything new since the last message; None at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._values or self._events)
             if not (self._values or self._events):
@@ -146,7 +147,7 @@ def is_loopback(host: str) -> bool:
 
 
 def url_host(host: str) -> str:
-    """The host as an address has it; where it listens everywhere, this machine's name."""
+    """The host as it is written in an address; this machine's name if it listens everywhere."""
     if host in ("0.0.0.0", "::"):
         return socket.gethostname()
     return f"[{host}]" if ":" in host else host

@@ -1,11 +1,13 @@
-"""What browsers are told: the page's files, the newest values as server-sent events, and what monitoring asks for."""
+"""What browsers get: the page's files, the newest values as server-sent events, and answers to monitoring."""
 
 import asyncio
 import json
 import re
 import secrets
 import time
+from collections import deque
 from collections.abc import AsyncIterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +18,12 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from decbayes.page.board import Board
 from decbayes.page.feed import is_loopback
 
 STATIC = Path(__file__).parent / "static"
-# News is looked for so often, whoever watches; each watcher gets what is newest by then.
-LOOK_SECONDS = 0.2
-# So often something is said even without news, so that a link that is gone is noticed.
-BEAT_SECONDS = 2.0
-# These travel in the stream; of the others it tells that they have changed, and the browser asks for them.
+LOOK_SECONDS = 0.2  # between two looks for news
+BEAT_SECONDS = 2.0  # between two messages at most, so that a lost connection is noticed
+# These travel in the stream. For the others it only says that they have changed, and the browser asks for them.
 STREAMED = ("network", "history")
 ASKED_FOR = ("posterior",)
 HEADERS = {
@@ -37,10 +36,68 @@ HEADERS = {
 }
 PORT = re.compile(r":\d+$")
 NOT_HERE = "There is nothing here. The address of the page is in the agent's log.\n"
+MOST_EVENTS = 200
+MOST_POINTS = 400  # of history; once it is full, every second one is dropped
+# Values that change from merge to merge, drawn over time.
+CURVES = ("observations", "objective", "components", "sites", "score")
+
+
+class Board:
+    """The newest value of each name, the last events and the history. One thread writes, any may read.
+
+    `numbers` has a number per name that grows whenever the value changes.
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.numbers: dict[str, int] = {}
+        self.events: deque[dict[str, Any]] = deque(maxlen=MOST_EVENTS)
+        self.counted = 0
+        self.path = "/"
+        self._ticket, self._started = count(1), time.monotonic()
+        self._points: list[dict[str, Any]] = []
+
+    def take(self, message: dict[str, Any]) -> None:
+        """Store a message from the pipe."""
+        for name, value in message["values"].items():
+            if name == "path":
+                self.path = value
+                continue
+            self._put(name, value)
+            if name == "posterior" and "error" not in value:
+                self._remember(value)
+        if message["missed"]:
+            self._tell({"event": "more", "text": f"{message['missed']:,} further events came too fast to be listed"})
+        for event in message["events"]:
+            self._tell(event)
+
+    def since(self, seen: int, most: int = 100) -> list[dict[str, Any]]:
+        """The newest events after event number `seen`, `most` of them at most."""
+        return [event for event in list(self.events)[-most:] if event["number"] > seen]
+
+    def _put(self, name: str, value: Any) -> None:
+        self.values[name] = value
+        self.numbers[name] = next(self._ticket)
+
+    def _tell(self, event: dict[str, Any]) -> None:
+        self.counted += 1
+        self.events.append({"seconds": self._seconds(), **event, "number": self.counted})
+
+    def _remember(self, posterior: dict[str, Any]) -> None:
+        point = {"seconds": self._seconds(), **{name: posterior.get(name) for name in CURVES}}
+        point["components"] = len(posterior.get("components", ()))
+        point["sites"] = len(posterior.get("sites", ()))
+        if len(self._points) >= MOST_POINTS:
+            self._points = self._points[::2]
+        self._points = [*self._points, point]
+        self._put("history", self._points)
+
+    def _seconds(self) -> float:
+        return round(time.monotonic() - self._started, 2)
 
 
 def application(board: Board, host: str) -> Starlette:
-    """The page, under the path that the board names; on loopback for those who call it by a loopback name only."""
+    """The page, under the path that the board names; on loopback only if called by a loopback name."""
 
     async def stream(_: Request) -> Response:
         return StreamingResponse(messages(board), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
@@ -71,7 +128,7 @@ def application(board: Board, host: str) -> Starlette:
 
 
 class Guarded:
-    """Asks for the token where there is one, and sets the headers of every answer."""
+    """Checks the token if there is one, and sets the headers of every answer."""
 
     def __init__(self, app: Any, board: Board, loopback: bool) -> None:
         self._app, self._board, self._loopback = app, board, loopback
@@ -94,9 +151,9 @@ class Guarded:
 
 
 def called_loopback(scope: Any) -> bool:
-    """Whether the browser takes this for a page of its own machine.
+    """Whether the browser used a loopback name.
 
-    A page of another site could call loopback by a name of its own, and read what the browser then takes for its own.
+    Another website could point a name of its own to loopback, and read the page as if it were its own.
     """
     names = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
     return len(names) == 1 and is_loopback(PORT.sub("", names[0]).strip("[]"))
@@ -115,17 +172,17 @@ def with_headers(send: Any) -> Any:
 
 
 async def messages(board: Board) -> AsyncIterator[str]:
-    """What one browser is told. If it is slow, this waits for it, and it gets what is newest then: nothing piles up."""
+    """The stream of one browser. If it is slow, this waits and then sends the newest values: nothing piles up."""
     seen: dict[str, int] = {}
-    told, spoken = 0, 0.0
+    events_seen, spoken = 0, 0.0
     yield "retry: 1000\n\n"
     while True:
         parts = [message(name, board.values[name]) for name in STREAMED if news(board, name, seen)]
         parts += [message(name, {"number": seen[name]}) for name in ASKED_FOR if news(board, name, seen)]
-        if board.told > told:
-            events = board.since(told)
-            parts.append(message("events", {"events": events, "missed": board.told - told - len(events)}))
-            told = board.told
+        if board.counted > events_seen:
+            events = board.since(events_seen)
+            parts.append(message("events", {"events": events, "missed": board.counted - events_seen - len(events)}))
+            events_seen = board.counted
         if time.monotonic() > spoken + BEAT_SECONDS and not parts:
             parts.append(message("beat", {}))
         if parts:
@@ -135,7 +192,7 @@ async def messages(board: Board) -> AsyncIterator[str]:
 
 
 def news(board: Board, name: str, seen: dict[str, int]) -> bool:
-    """Whether there is a newer value than the one that was seen; from now on it is seen."""
+    """Whether there is a newer value than the one seen last; it counts as seen from now on."""
     number = board.numbers.get(name, 0)
     changed = number > seen.get(name, 0)
     seen[name] = number

@@ -1,25 +1,19 @@
 """Pictures of posteriors, alignments and networks, in one style.
 
-A function draws on the axes it is given, or on those of a new figure, and returns them; `topics`, `classes`,
-`states` and `features` make a figure of several panels and return that.
+A function draws on the axes it is given, or on those of a new figure, and returns them; `components`, `topics`,
+`classes`, `states`, `features` and `calibration` make a figure of several panels and return that. Save either with
+`figure.savefig(path)`; axes have their figure as `axes.figure`.
 """
 
-from decbayes.plot._alignment import alignment as alignment
-from decbayes.plot._calibration import calibration as calibration
-from decbayes.plot._classes import classes as classes
-from decbayes.plot._images import features as features
-from decbayes.plot._images import images as images
-from decbayes.plot._mixture import mixture as mixture
-from decbayes.plot._network import network as network
-from decbayes.plot._simplex import simplex as simplex
-from decbayes.plot._states import states as states
-from decbayes.plot._topics import topics as topics
-from decbayes.plot._tree import tree as tree
+from decbayes.plot._components import classes, components, features, images, mixture, states, topics
+from decbayes.plot._probabilities import calibration, simplex
+from decbayes.plot._sites import alignment, network, tree
 
 __all__ = [
     "alignment",
     "calibration",
     "classes",
+    "components",
     "features",
     "images",
     "mixture",

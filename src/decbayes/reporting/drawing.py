@@ -7,7 +7,9 @@ from math import ceil, floor, log10
 import numpy as np
 
 from decbayes.families import Array
-from decbayes.reporting.markup import Markup, coordinate, number, tag
+from decbayes.reporting.markup import Markup, coordinate, tag
+from decbayes.views.text import number
+from decbayes.views.values import Interval
 
 COLOURS = 8  # classes c0 to c7 of the page's style
 ROW, AXIS = 18.0, 22.0  # heights in pixels
@@ -15,7 +17,7 @@ ROW, AXIS = 18.0, 22.0  # heights in pixels
 
 @dataclass(frozen=True)
 class Scale:
-    """Numbers from `low` to `high` as places from `start` to `end`."""
+    """Maps numbers from `low` to `high` to places from `start` to `end`."""
 
     low: float
     high: float
@@ -23,7 +25,7 @@ class Scale:
     end: float
 
     def __call__(self, value: float) -> float:
-        """The place of a number; what is beyond an end is at the end."""
+        """The place of a number; numbers beyond an end are at that end."""
         share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
         return self.start + share * (self.end - self.start)
 
@@ -37,7 +39,7 @@ class Scale:
 
 
 def spanning(values: Array, start: float, end: float, *, room: float = 0.04) -> Scale:
-    """A scale that all finite numbers are on, with some room at both ends."""
+    """A scale that covers all finite numbers, with some room at both ends."""
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
     spread = high - low or max(abs(high), 1.0)
@@ -45,48 +47,54 @@ def spanning(values: Array, start: float, end: float, *, room: float = 0.04) -> 
 
 
 @dataclass(frozen=True)
-class Interval:
+class Line:
     """One line of a drawing of intervals; `look` is a class of the page's style."""
 
     label: str
-    mean: float
-    low: float
-    high: float
+    value: Interval
     look: str = ""
 
     @property
     def text(self) -> str:
-        return f"{self.label}: {number(self.mean)} ({number(self.low)} to {number(self.high)})"
+        return f"{self.label}: {number(self.value.mean)} ({range_text(self.value)})"
+
+
+def range_text(value: Interval) -> str:
+    return f"{number(value.low)} to {number(value.high)}"
 
 
 def intervals(
-    rows: Sequence[Interval], *, name: str, width: float = 250.0, gutter: float = 34.0, zero: bool = False
+    rows: Sequence[Line], *, name: str, width: float = 250.0, gutter: float = 34.0, null: float | None = None
 ) -> Markup:
-    """A dot for each mean and a line for its interval, one below the other, over a scale with a few round numbers."""
-    values = np.array([[row.mean, row.low, row.high] for row in rows] + [[0.0] * 3] * zero)
+    """A dot for each mean and a line for its interval, one below the other, over a scale with a few round numbers.
+
+    `null` is a number to compare with, drawn as a line.
+    """
+    ends = [[row.value.mean, row.value.low, row.value.high] for row in rows]
+    values = np.array(ends + [[null] * 3] * (null is not None), dtype=float)
     scale, bottom = spanning(values, gutter, width - 8.0), ROW * len(rows)
     drawn = [tag("line", class_="grid", x1=scale(tick), x2=scale(tick), y1=0, y2=bottom) for tick in scale.ticks()]
-    if zero:
-        drawn.append(tag("line", class_="zero", x1=scale(0.0), x2=scale(0.0), y1=0, y2=bottom))
+    if null is not None:
+        drawn.append(tag("line", class_="zero", x1=scale(null), x2=scale(null), y1=0, y2=bottom))
     for place, row in enumerate(rows):
         drawn.append(interval(row, scale, ROW * (place + 0.5), gutter))
     drawn += [tag("text", number(tick), class_="tick", x=scale(tick), y=bottom + 14.0) for tick in scale.ticks()]
     return svg(drawn, width, bottom + AXIS, name)
 
 
-def interval(row: Interval, scale: Scale, y: float, gutter: float) -> Markup:
+def interval(row: Line, scale: Scale, y: float, gutter: float) -> Markup:
     return tag(
         "g",
         tag("title", row.text),
         tag("text", row.label, class_="label", x=gutter - 8.0, y=y + 4.0),
-        tag("line", class_="range", x1=scale(row.low), x2=scale(row.high), y1=y, y2=y),
-        tag("circle", class_="dot", cx=scale(row.mean), cy=y, r=3.5),
+        tag("line", class_="range", x1=scale(row.value.low), x2=scale(row.value.high), y1=y, y2=y),
+        tag("circle", class_="dot", cx=scale(row.value.mean), cy=y, r=3.5),
         class_=row.look or None,
     )
 
 
 def svg(children: Sequence[Markup], width: float, height: float, name: str) -> Markup:
-    """A drawing that says what it shows to those who cannot see it; it shrinks with the page and never grows."""
+    """A drawing with a title for screen readers; it shrinks with the page and never grows."""
     return tag(
         "svg",
         tag("title", name),

@@ -1,24 +1,27 @@
-"""HTML and SVG from values, always escaped; tables, notes and numbers as all sections print them."""
+"""HTML and SVG from values, always escaped; tables and notes as all sections print them."""
 
 import struct
 import zlib
 from base64 import b64encode
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from html import escape
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.models.core.model import Model
-from decbayes.posterior import Posterior
-
 VOID = frozenset({"br", "col", "hr", "img", "meta"})
 PNG_KINDS = {1: 0, 3: 2, 4: 6}  # by the number of channels
+OPTIMALITY = {
+    "none": "not proven",
+    "swap": "no exchange of two components of one site improves it",
+    "site": "no relabelling of one site improves it",
+    "global": "no relabelling at all improves it",
+}
 
 
 class Markup(str):
-    """Text that is HTML already: only functions of this module make it from what others wrote."""
+    """Text that is HTML already: only functions of this module make it from other text."""
 
     __slots__ = ()
 
@@ -52,7 +55,7 @@ def attribute(key: str, value: Any) -> str:
 
 
 def readable(text: str) -> str:
-    """Text from a file that somebody else wrote, without characters that nobody sees: they could turn words round."""
+    """Text without invisible characters, which could reverse the words of whoever wrote the file."""
     return text if text.isprintable() else ascii(text)[1:-1]
 
 
@@ -88,7 +91,7 @@ def table(head: Sequence[Any], rows: Iterable[Sequence[Any]], *, right: Collecti
     """A table that scrolls by itself where the page is narrow; the columns `right` hold numbers to compare."""
     titles = [tag("th", text, scope="col", class_=side(place in right)) for place, text in enumerate(head)]
     body = [
-        tag("tr", tag("th", first, scope="row"), [cell(each, place + 1 in right) for place, each in enumerate(others)])
+        tag("tr", tag("th", first, scope="row"), [cell(value, place in right) for place, value in enumerate(others, 1)])
         for first, *others in rows
     ]
     return scrolling(tag("table", tag("thead", tag("tr", titles)), tag("tbody", body)), f"table by {head[0]}")
@@ -111,55 +114,15 @@ def note(text: str) -> Markup:
     return tag("p", text, class_="note")
 
 
+def figure(drawing: Markup, *caption: Any) -> Markup:
+    return tag("figure", scrolling(drawing, "drawing"), tag("figcaption", caption))
+
+
+def description(entries: Iterable[tuple[str, Any]], **attributes: Any) -> Markup:
+    """Names and their values."""
+    return tag("dl", [tag("div", tag("dt", name), tag("dd", value)) for name, value in entries], **attributes)
+
+
 def left_out(count: int, what: str) -> Markup | None:
-    """What is not shown, said in so many words; nothing where all is shown."""
+    """How many things are not shown; nothing where all are."""
     return note(f"{count:,} {what} left out.") if count > 0 else None
-
-
-CAPTION_WORDS = 4
-MOST_NUMBERS = 4
-
-
-def captions(posterior: Posterior, model: Model | None) -> list[str]:
-    """A few words on each component: its top words, what sets it apart, or its mean."""
-    if model is None:
-        return []
-    rows = model.describe(posterior, top=CAPTION_WORDS)
-    title = model.caption or list(rows[0])[-1]
-    return [value_text(row[title]) for row in rows]
-
-
-def value_text(value: Any) -> str:
-    """One value of a description."""
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {number:.3g}" for name, number in value.items())
-    if isinstance(value, np.ndarray):
-        return numbers_text(np.ravel(value))
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value)) or "(empty)"
-    return number(value) if isinstance(value, float) else str(value)
-
-
-def numbers_text(values: Sequence[float] | Any) -> str:
-    text = ", ".join(number(float(value)) for value in values[:MOST_NUMBERS])
-    return f"{text}, …" if len(values) > MOST_NUMBERS else text
-
-
-def number(value: float) -> str:
-    """A number to be read: few digits, thousands apart, a true minus."""
-    if not np.isfinite(value):
-        return "–" if np.isnan(value) else "no limit"
-    size = abs(value)
-    text = f"{value:,.0f}" if size >= 1000 else f"{value:.3g}"
-    return text.replace("-", "−")
-
-
-def counted(count: float, thing: str) -> str:
-    """'1 site', '8 sites'."""
-    return f"{number(round(count))} {thing if round(count) == 1 else f'{thing}s'}"
-
-
-def listed(items: Sequence[Any], most: int = 8) -> str:
-    """A few of them by name, and how many more there are."""
-    shown = ", ".join(map(str, items[:most]))
-    return f"{shown} and {len(items) - most:,} more" if len(items) > most else shown

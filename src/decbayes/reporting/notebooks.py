@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.errors import StructureMismatch
 from decbayes.merging import Alignment, Tree, reading, remarks
 from decbayes.merging.alignment import MOST_LOOKED_AT
-from decbayes.models.core.model import Model
-from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
-from decbayes.reporting.findings import sureness
-from decbayes.reporting.markup import Markup, captions, counted, listed, number, tag
+from decbayes.reporting.markup import OPTIMALITY, Markup, tag
 from decbayes.streaming import Refinement
+from decbayes.views import view_of
+from decbayes.views.findings import sureness
+from decbayes.views.text import counted, listed, number
 
 MOST_COMPONENTS, MOST_SITES, MOST_SLOTS, MOST_ROUNDS = 20, 20, 20, 12
 DIGITS = 12
@@ -29,15 +28,12 @@ def html_of(value: Any) -> str:
 
 @html_of.register
 def of_posterior(value: Posterior) -> str:
-    """The model, the fingerprint, and each component with its evidence in a few words."""
-    model = known(value)
-    name = type(model).__name__ if model is not None else "a model without a name"
-    head = f"Posterior of {name}, {value.digest[:DIGITS]}"
-    if model is None:
-        return framed(
-            head, table(["factor", "family", "shape"], map(partial(factor_row, value), value.structure.families))
-        )
-    texts = captions(value, model)
+    """The model, the fingerprint, and each component with its share in a few words."""
+    view = view_of(value.structure)
+    head, texts = f"Posterior of {view.title}, {value.digest[:DIGITS]}", view.captions(value)
+    if not texts:
+        factors = map(partial(factor_row, value), value.structure.families)
+        return framed(head, table(["factor", "family", "shape"], factors))
     shares = weights(value, len(texts))
     rows = [[k, *([f"{shares[k]:.1%}"] if shares is not None else []), text] for k, text in enumerate(texts)]
     titles = ["", *(["share"] if shares is not None else []), "what it is"]
@@ -60,9 +56,9 @@ def weights(value: Posterior, count: int) -> Any:
 @html_of.register
 def of_alignment(value: Alignment) -> str:
     """Sites × slots: which components went where, shaded by how sure that is."""
-    head = f"Alignment of {counted(len(value.posteriors), 'posterior')}, proven: {value.optimality}"
-    told = remarks(value) if len(value.posteriors) <= MOST_LOOKED_AT else ()
-    return framed(head, [matrix(value, coupled) for coupled in value.structure.symmetry], list(map(note, told)))
+    head = f"Alignment of {counted(len(value.posteriors), 'posterior')}, optimality: {OPTIMALITY[value.optimality]}"
+    doubts = remarks(value) if len(value.posteriors) <= MOST_LOOKED_AT else ()
+    return framed(head, [matrix(value, coupled) for coupled in value.structure.symmetry], list(map(note, doubts)))
 
 
 def matrix(value: Alignment, coupled: Any) -> list[Markup | None]:
@@ -83,14 +79,14 @@ def matrix(value: Alignment, coupled: Any) -> list[Markup | None]:
 
 
 def shaded(text: str, margin: float) -> Markup:
-    """Margins from 0 to 100 nats on a logarithmic scale; what could go nowhere else is as sure as can be."""
+    """Margins from 0 to 100 nats on a logarithmic scale; a component with no other slot is as sure as can be."""
     level = min(np.log10(1.0 + margin) / 2.0, 1.0) if text else 0.0
     return tag("td", text, style=f"{SHADE.format(0.08 + 0.5 * level)};text-align:center" if text else None)
 
 
 @html_of.register
 def of_tree(value: Tree) -> str:
-    """What is lost by so many slots: the few numbers around which a cut is chosen."""
+    """The nats lost with each number of slots, to choose a cut by."""
     losses = value.losses()
     rows = [[k + 1, number(float(loss))] for k, loss in enumerate(losses[:MOST_COMPONENTS])]
     head = f"Tree of {counted(len(losses), 'component')} of {counted(len(value.posteriors), 'site')}"
@@ -99,19 +95,12 @@ def of_tree(value: Tree) -> str:
 
 @html_of.register
 def of_refinement(value: Refinement) -> str:
-    """How far each round has moved the merged posterior, and the merge."""
+    """How far each round moved the merged posterior, then the merge itself."""
     state = "converged" if value.converged else "not converged: more rounds would move it further"
     head = f"Refinement of {counted(len(value.posteriors), 'site')}, {counted(len(value.shifts), 'round')}, {state}"
     moved = listed([number(shift) for shift in value.shifts], MOST_ROUNDS)
-    told = note(f"moved by (standard deviations per round): {moved}") if value.shifts else None
-    return framed(head, told, Markup(of_posterior(value.merged)))
-
-
-def known(value: Posterior) -> Model | None:
-    try:
-        return model_for(value.structure)
-    except StructureMismatch:
-        return None
+    rounds = note(f"moved by (standard deviations per round): {moved}") if value.shifts else None
+    return framed(head, rounds, Markup(of_posterior(value.merged)))
 
 
 def framed(head: str, *content: Any) -> Markup:
@@ -120,7 +109,7 @@ def framed(head: str, *content: Any) -> Markup:
 
 def table(titles: Sequence[Any], rows: Any) -> Markup:
     heads = [tag("th", title, style="text-align:left") for title in titles]
-    body = [tag("tr", [each if isinstance(each, Markup) else cell(each) for each in row]) for row in rows]
+    body = [tag("tr", [value if isinstance(value, Markup) else cell(value) for value in row]) for row in rows]
     return tag("table", tag("thead", tag("tr", heads)), tag("tbody", body))
 
 

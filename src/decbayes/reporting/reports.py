@@ -1,22 +1,47 @@
-"""One file that anybody can open: what a merge found, who has it, and what deserves a look."""
+"""A merge as one file that anybody can open: what was found, which sites have it, and what deserves a look."""
 
+import platform
 from collections.abc import Sequence
+from importlib.metadata import version
 from importlib.resources import files as resources
 from pathlib import Path
+from shlex import join
 from typing import Any
 
+import decbayes
 from decbayes.arguments import check_kind
 from decbayes.files import write_whole
 from decbayes.merging import Alignment, Reliability
 from decbayes.models.topics.quality import CoOccurrence
-from decbayes.reporting import sections
-from decbayes.reporting.cards import Shape, disagreements
-from decbayes.reporting.findings import LEAST, Findings
-from decbayes.reporting.markup import Markup, counted, tag
+from decbayes.reporting.alignments import dendrogram, support
+from decbayes.reporting.cards import cards, disagreements, supported
+from decbayes.reporting.markup import OPTIMALITY, Markup, description, joined, left_out, lines_of, note, table, tag
+from decbayes.reporting.overviews import overview
+from decbayes.reporting.remarks import CHECKED, Remark, remarks
+from decbayes.views import Findings
+from decbayes.views.findings import LEAST
+from decbayes.views.text import counted, number
+from decbayes.views.values import Shape
 
 # Nothing is loaded and nothing runs, whatever a label says: no script, no font, no address but pictures within.
 FOOTER = "Made by decbayes. Nothing in this file is loaded from elsewhere."
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+MOST_SITES = 100
+DIGITS = 12  # of a fingerprint
+SURENESS = {
+    "margin": "margin: the objective's loss, in nats, if the match had to go elsewhere. It is not a probability.",
+    "probability": "probability: how often such a match was right in simulations that take the merge as the truth and "
+    "have sites like these. It is too high where sites see partly overlapping things.",
+}
+GLOSSARY = (
+    "A site holds data; only its posterior was merged. A component is something that a site found. Matching components "
+    "of different sites share one number in the merge.",
+    "{sureness}",
+    "apart: nats per observation that a site's version of a component loses by the merge.",
+    "Intervals and standard deviations come from variational Bayes ({uncertainty}), and are often too narrow.",
+    "This report shows only what the posterior files hold, and no data. Still, a component with very few observations "
+    "may describe them closely.",
+)
 
 
 def report(
@@ -31,25 +56,28 @@ def report(
     reliability: Reliability | None = None,
     counts: CoOccurrence | None = None,
 ) -> None:
-    """Write what a merge found as one HTML file that opens from disk, prints, and loads nothing from elsewhere.
+    """Write a merge as one HTML file for people who do not program: what was found, and how far to trust it.
 
-    `names` are those of the sites; `shape` is the height and width of components that are images. What rests on fewer
-    than `least` observations is counted and not shown, since it may describe single ones. With `reliability`
-    (`decbayes.checking.reliability`) matches have probabilities in the place of margins, and with `counts`
-    (`Quality.co_occurrence`, of all sites) topics have their coherence. The same posteriors and names give the
-    same bytes, in whatever order.
+    The file opens from disk, prints, and loads nothing from elsewhere. The same posteriors and names give the same
+    bytes, in whatever order.
+
+    `alignment` is what `db.align` returns, and `path` where to write. `names` are those of the sites, by default
+    "site 0" and so on. `title` is the heading. `shape` is the height and width of components that are images.
+    Components with fewer than `least` observations are counted and not shown, since they may describe single ones.
+    `command` is shown as the way to get the same result. With `reliability` (`db.checking.reliability`) matches have
+    probabilities instead of margins, and with `counts` (`db.texts.Quality.co_occurrence`, summed over all sites)
+    topics have their coherence.
+
+    >>> model, rng = db.GaussianMixture(2, 1, variance=1.0), np.random.default_rng(0)
+    >>> sites = [np.array([0.0, 0.1, 9.0, 9.2]), np.array([8.9, 9.1, -0.1, 0.2])]
+    >>> posteriors = [model.fit(points[:, None], rng=rng).posterior for points in sites]
+    >>> db.report(db.align(posteriors), "report.html", names=["north", "south"], least=0)
+    >>> "2 of 2 sites" in open("report.html", encoding="utf-8").read()
+    True
     """
     check_kind(Alignment, alignment=alignment)
-    text = page(
-        alignment,
-        names=names,
-        title=title,
-        shape=shape,
-        least=least,
-        command=command,
-        reliability=reliability,
-        counts=counts,
-    )
+    known = {"least": least, "reliability": reliability, "counted": counts}
+    text = page(alignment, names=names, title=title, shape=shape, command=command, **known)
     write_whole(Path(path), text.encode())
 
 
@@ -59,28 +87,26 @@ def page(
     names: Sequence[str] | None = None,
     title: str = "",
     shape: Shape | None = None,
-    least: float = LEAST,
     command: str = "",
-    reliability: Reliability | None = None,
-    counts: CoOccurrence | None = None,
+    **known: Any,
 ) -> str:
-    """The report as text."""
-    sites = names if names is not None else [f"site {number}" for number in range(len(alignment.posteriors))]
-    found = Findings.of(alignment, sites, least, reliability, counts)
-    parts = {
-        "What deserves a look": sections.attention(found),
-        "What was found": sections.components(found, shape),
-        "Which sites have it": sections.support(found) if len(sites) > 1 and found.sets else None,
-        "Where sites disagree": disagreements(found),
-        "Which components are alike": sections.tree(found),
-        "What was merged": sections.sites(found),
-        "The model": sections.agreement(found),
-        "How to get the same": sections.reproduction(found, command),
-        "How to read this": sections.reading(found),
+    """The report as text; `known` is what `Findings` takes."""
+    sites = names if names is not None else [f"site {site}" for site in range(len(alignment.posteriors))]
+    findings = Findings.by_name(alignment, sites, **known)
+    sections = {
+        "What deserves a look": attention(findings),
+        "What was found": components(findings, shape),
+        "Which sites have it": support(findings) if len(sites) > 1 and findings.sets else None,
+        "Where sites disagree": disagreements(findings),
+        "Which components are alike": dendrogram(findings),
+        "What was merged": merged_sites(findings),
+        "The model": agreement(findings),
+        "How to get the same": reproduction(findings, command),
+        "How to read this": reading(findings),
     }
-    kept = {name: content for name, content in parts.items() if content}
+    kept = {name: content for name, content in sections.items() if content}
     heading = title or f"Merge of {counted(len(sites), 'posterior')}"
-    return f"<!doctype html>\n{tag('html', head(heading), body(heading, found, kept), lang='en')}\n"
+    return f"<!doctype html>\n{tag('html', head(heading), body(heading, findings, kept), lang='en')}\n"
 
 
 def head(title: str) -> Markup:
@@ -96,14 +122,156 @@ def head(title: str) -> Markup:
     )
 
 
-def body(title: str, found: Findings, parts: dict[str, Any]) -> Markup:
-    links = [tag("a", name, href=f"#{anchor(name)}") for name in parts]
-    kind = type(found.model).__name__ if found.model is not None else "a model without a name"
-    told = f"Model {kind}, structure {found.merged.structure.fingerprint[: sections.DIGITS]}"
-    top = tag("header", tag("h1", title), tag("p", told, class_="note"), sections.figures(found), tag("nav", links))
-    content = [tag("section", tag("h2", name, id=anchor(name)), part) for name, part in parts.items()]
+def body(title: str, findings: Findings, sections: dict[str, Any]) -> Markup:
+    links = [tag("a", name, href=f"#{anchor(name)}") for name in sections]
+    model = f"Model {findings.view.title}, structure {findings.merged.structure.fingerprint[:DIGITS]}"
+    top = tag(
+        "header",
+        tag("h1", title),
+        tag("p", summary(findings), class_="lead"),
+        figures(findings),
+        note(model),
+        tag("nav", links),
+    )
+    content = [tag("section", tag("h2", name, id=anchor(name)), part) for name, part in sections.items()]
     return tag("body", top, tag("main", content), tag("footer", FOOTER))
 
 
 def anchor(name: str) -> str:
     return name.lower().replace(" ", "-")
+
+
+def summary(findings: Findings) -> str:
+    """The result in one or two sentences."""
+    sites, unit = counted(len(findings.sites), "site"), findings.view.unit
+    data = f"{counted(float(findings.evidence.sum()), unit)} at {sites}"
+    if not findings.sets:
+        return f"{data}, merged into one posterior."
+    shared = [support for coupled in findings.sets for support in supports(findings, coupled)]
+    noun = findings.view.noun if len(findings.sets) == 1 else "component"
+    everywhere = sum(support == len(findings.sites) for support in shared)
+    text = f"{data} show {plural(len(shared), noun)}."
+    if len(findings.sites) == 1 or not shared:
+        return text
+    return f"{text} {'All' if everywhere == len(shared) else everywhere or 'None'} of them were found at every site."
+
+
+def supports(findings: Findings, coupled: Any) -> list[int]:
+    """At how many sites each component was found."""
+    shared = findings.shared[coupled]
+    counts = [len(shared.sites(slot)) for slot in range(shared.evidence.shape[1])]
+    return [count for count in counts if count]
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}{'es' if noun.endswith('s') else 's'}"
+
+
+def figures(findings: Findings) -> Markup:
+    """The few numbers that everybody asks for first."""
+    several = len(findings.sites) > 1
+    shown = {"sites" if several else "site": float(len(findings.sites)), findings.unit: float(findings.evidence.sum())}
+    if findings.sets:
+        shown["components"] = float(sum((each.evidence.sum(axis=0) > 0).sum() for each in findings.shared.values()))
+    if findings.sets and several:
+        shown["close calls"] = float(sum(sure.close.sum() for sure in findings.sureness.values()))
+    if several:
+        shown["sites that stand out"] = float(sum(bool(findings.influence.flags(site)) for site in findings.sites))
+    boxes = [tag("div", tag("b", number(value)), tag("span", name)) for name, value in shown.items()]
+    return tag("div", boxes, class_="figures")
+
+
+def attention(findings: Findings) -> Markup:
+    """What deserves a look, with remedies."""
+    noticed = remarks(findings)
+    if not noticed:
+        return tag("p", f"Nothing stands out. Checked: {CHECKED}.")
+    return tag("ul", map(item, noticed), class_="remarks")
+
+
+def item(remark: Remark) -> Markup:
+    look = "serious" if remark.serious else None
+    return tag("li", tag("b", remark.what), tag("span", remark.remedy), class_=look)
+
+
+def components(findings: Findings, shape: Shape | None) -> Markup:
+    """All components in one drawing, then each on a card."""
+    parts = findings.view.parts(findings.merged, shape=shape) if findings.sets else ()
+    shown, notes = [overview(findings, parts)], findings.notes.summary
+    for coupled in findings.sets:
+        title = tag("h3", " + ".join(coupled.factors)) if len(findings.sets) > 1 else None
+        readable = note(f"{notes[0].upper()}{notes[1:]}.") if notes else None
+        shown += [title, note(f"{supported(findings, coupled)}."), readable, cards(findings, coupled, parts)]
+    return joined(shown)
+
+
+def merged_sites(findings: Findings) -> Markup:
+    """Each file, what it holds, and how it agrees with the others."""
+    flags = findings.influence.flags
+    first = set(sorted(findings.sites, key=lambda site: not flags(site))[:MOST_SITES])
+    rows = [site_row(findings, site) for site in findings.sites if site in first]
+    head = ("site", "posterior", "components", findings.unit, "share", "log BF", "against", "stands out")
+    more = left_out(len(findings.sites) - len(rows), "further sites, none of which stands out, are")
+    meaning = (
+        f"share: of all evidence, in {findings.unit}. log BF: nats in favour of the site's components being the same "
+        "as the others' (negative: they differ). against: the share of its evidence that contradicts the others."
+    )
+    return joined([table(head, rows, right=(2, 3, 4, 5, 6)), more, note(meaning)])
+
+
+def site_row(findings: Findings, site: int) -> tuple[Any, ...]:
+    influence, posterior = findings.influence, findings.alignment.posteriors[site]
+    structure, share, flags = posterior.structure, influence.share[site], influence.flags(site)
+    return (
+        findings.names[site],
+        tag("code", posterior.digest[:DIGITS]),
+        ", ".join(str(structure.components(coupled)) for coupled in structure.symmetry) or "–",
+        number(findings.evidence[site]),
+        joined([meter(share, influence.share.max()), tag("span", f"{share:.1%}", class_="share-of")]),
+        number(float(influence.log_bayes_factor[site].sum())),
+        f"{influence.apart[site]:.0%}",
+        tag("span", "; ".join(flags) or "–", class_="flags" if flags else None),
+    )
+
+
+def meter(share: float, longest: float) -> Markup:
+    size = f"width:{100 * share / (longest or 1.0):.0f}%"
+    return tag("span", tag("i", style=size), class_="meter short", aria_hidden="true")
+
+
+def agreement(findings: Findings) -> Markup:
+    """The model, its settings, and the fingerprints by which others can tell that they have the same."""
+    alignment, structure = findings.alignment, findings.alignment.structure
+    settings = {name: value for name, value in structure.model.items() if isinstance(value, str | float | int)}
+    name = settings.pop("name", "") or "without a name"
+    entries = {
+        "model": name,
+        **settings,
+        "factors": ", ".join(f"{name} ({family.name})" for name, family in structure.families.items()),
+        "structure": tag("code", structure.fingerprint),
+        "merged posterior": tag("code", findings.merged.digest),
+        "objective J": f"{alignment.objective[-1]:,.2f}".replace("-", "−") if alignment.objective else "–",
+        "optimality": OPTIMALITY[alignment.optimality],
+    }
+    return description(entries.items(), class_="told")
+
+
+def reproduction(findings: Findings, command: str) -> Markup:
+    """What to type to get the same, and which versions made this."""
+    files = [f"{findings.names[site]}.posterior" for site in findings.sites]
+    merge = command or join(["decbayes", "merge", *files, "-o", "merged.posterior"])
+    shown = merge if len(files) <= MOST_SITES else "decbayes merge *.posterior -o merged.posterior"
+    used = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "numba"))
+    text = (
+        f"The same posteriors, in any order, give the merged posterior {findings.merged.digest[:DIGITS]}, as `show` "
+        f"prints it. Made with decbayes {decbayes.__version__}, Python {platform.python_version()}, {used}. "
+        "Other versions or processors may change the last digits, and with them the fingerprints."
+    )
+    return joined([tag("pre", lines_of([shown, "decbayes show merged.posterior"])), note(text)])
+
+
+def reading(findings: Findings) -> Markup:
+    """What the words mean, and what this report cannot say."""
+    known = next((sure.name for sure in findings.sureness.values()), "margin")
+    texts = [text.format(uncertainty=findings.merged.uncertainty, sureness=SURENESS[known]) for text in GLOSSARY]
+    return tag("ul", [tag("li", text) for text in texts], class_="note")

@@ -16,8 +16,8 @@ from decbayes.merging.base.lineage import ids_of
 from decbayes.merging.grouping.shared import Shared
 from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity
 from decbayes.posterior import Posterior
-from decbayes.reporting.remarks import Difference
 from decbayes.symmetry import CoupledSet
+from decbayes.views.values import Difference
 
 MOST_SURE = 0.99  # simulations of a few hundred matches cannot tell more
 UNLIKE = 0.5  # distance of margins from simulated ones above which these tell little
@@ -61,7 +61,7 @@ def print_differences(told: Sequence[Difference]) -> None:
     table = Table("term", "times chance", "between sites", title="do sites differ?", box=None)
     for each in told:
         times = Text(f"{each.times:.1f}", style="yellow" if each.notable else "")
-        table.add_row(plain(each.term), times, f"{each.between:.2g}")
+        table.add_row(plain(each.name), times, f"{each.between:.2g}")
     output().print(table)
     output().print(MEANING)
 

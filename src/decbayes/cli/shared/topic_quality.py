@@ -6,11 +6,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from decbayes.cli.shared.describe import known_model
 from decbayes.cli.shared.terminal import plain
 from decbayes.errors import InvalidData
 from decbayes.models.topics.quality import CoOccurrence, Quality
 from decbayes.posterior import Posterior
+from decbayes.views import view_of
 
 FEW = 3
 
@@ -78,5 +78,4 @@ def remarks_on(posterior: Posterior, top: int, counts: list[Path] | None = None)
 
 def quality_of(posterior: Posterior, top: int) -> Quality | None:
     """None where there are no topics."""
-    model = known_model(posterior)
-    return Quality(posterior, top) if model is not None and model.view == "words" else None
+    return view_of(posterior.structure).quality(posterior, top=top)

@@ -22,9 +22,6 @@ from decbayes.models.core.settings import Settings, number_of
 from decbayes.models.core.transforms import Observed, Transform, count, in_slices, joined, taken
 from decbayes.posterior import Posterior
 
-View = Literal["table", "points", "images", "words", "classes", "states"]
-"""How components are best looked at: numbers, places in space, images, words, columns of a table, states over time."""
-
 Method = Literal["linear response", "bootstrap"]
 """How a model's intervals are calibrated: by how its contributions depend on the posterior, or by refits."""
 
@@ -79,7 +76,12 @@ class Model(Settings):
 
     calibrated_by: ClassVar[Method] = "linear response"
 
-    view: ClassVar[View] = "table"
+    view: ClassVar[str] = "table"
+    """How components are best looked at, by the name of a view (`decbayes.views`)."""
+
+    noun: ClassVar[str] = "component"
+    """What one component is called."""
+
     caption: ClassVar[str] = ""
     """The column of `describe` that tells components apart best; default: the last one."""
 
@@ -184,9 +186,7 @@ class Model(Settings):
 
     def transform(self, posterior: Posterior) -> Transform:
         """What the posterior says of each observation, for `db.transform`: by default what `assign` does."""
-        first, *_ = self.describe(posterior, top=1)
-        kind = {"classes": "class", "states": "state"}.get(self.view, next(iter(first)))
-        names = tuple(f"{kind}_{k}" for k in range(number_of(posterior.structure)))
+        names = tuple(f"{self.noun}_{k}" for k in range(number_of(posterior.structure)))
         return Transform(names, partial(self.assign, posterior))
 
     def opened(self, data: Any) -> Any:

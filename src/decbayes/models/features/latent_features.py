@@ -12,7 +12,7 @@ from decbayes.arguments import Above, Seed, check_positive, check_whole, generat
 from decbayes.families import Array, Beta, IsotropicGaussian, dense
 from decbayes.models.core.ascent import Ascent, Climb, Fit, OnPass, announce, best_climb, climb, fit_of
 from decbayes.models.core.information import Tally, feature_information
-from decbayes.models.core.model import Model, Row, View
+from decbayes.models.core.model import Model, Row
 from decbayes.models.core.points import as_numbers, as_points, check_fit, check_held, check_rounding, check_structure
 from decbayes.models.core.transforms import Transform
 from decbayes.models.features._moves import exchangeable, repaired, starts
@@ -44,7 +44,8 @@ class LatentFeatures(Model):
     command: ClassVar[str] = "features"
     example: ClassVar[str] = "faces.npy --features 10"
     in_parts: ClassVar[bool] = True
-    view: ClassVar[View] = "images"
+    view: ClassVar[str] = "images"
+    noun: ClassVar[str] = "feature"
 
     def __post_init__(self) -> None:
         check_whole(1, features=self.features, dimension=self.dimension)

@@ -9,7 +9,7 @@ import numpy as np
 
 from decbayes.arguments import Above, as_shape, check_positive, given
 from decbayes.families import Array
-from decbayes.models.core.model import Columns, View
+from decbayes.models.core.model import Columns
 from decbayes.models.core.settings import Number
 from decbayes.models.likelihoods.likelihood import FullCovariance, KnownVariance, Likelihood, SphericalCovariance
 from decbayes.models.likelihoods.real import DiagonalCovariance
@@ -57,7 +57,7 @@ class GaussianMixture(Mixture):
     about: ClassVar[str] = "Clusters of points: a Gaussian mixture."
     command: ClassVar[str] = "mixture"
     example: ClassVar[str] = "geyser.csv --columns duration,waiting"
-    view: ClassVar[View] = "points"
+    view: ClassVar[str] = "points"
 
     def __post_init__(self) -> None:
         super().__post_init__()

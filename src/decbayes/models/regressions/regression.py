@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ class Regression(Varying):
     prior_variance: Annotated[float, "The prior variance of each coefficient, in agreed units.", Above(0)] = field(
         default=10.0, kw_only=True
     )
+
+    view: ClassVar[str] = "coefficients"
 
     def __post_init__(self) -> None:
         check_positive(prior_variance=self.prior_variance)

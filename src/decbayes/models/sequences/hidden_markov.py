@@ -13,7 +13,7 @@ from decbayes.errors import InvalidData
 from decbayes.families import Array, Transitions, Weights, dense
 from decbayes.models.core.ascent import Ascent, Fit, Keep, OnPass, as_arrays, fit_best
 from decbayes.models.core.information import Tally
-from decbayes.models.core.model import Row, View
+from decbayes.models.core.model import Row
 from decbayes.models.core.points import check_fit, check_structure
 from decbayes.models.likelihoods.discrete import draw_categories
 from decbayes.models.likelihoods.emissions import Emissions, Natural, Reference
@@ -54,7 +54,8 @@ class HiddenMarkov(Sequential):
     command: ClassVar[str] = "states"
     example: ClassVar[str] = "walks.csv --states 4 --sequences walk"
     caption: ClassVar[str] = "stands out by"
-    view: ClassVar[View] = "states"
+    view: ClassVar[str] = "states"
+    noun: ClassVar[str] = "state"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 from decbayes.columns import decoded
 from decbayes.families import Array
 from decbayes.models.core.model import Columns as Names
-from decbayes.models.core.model import Row, View
+from decbayes.models.core.model import Row
 from decbayes.models.core.points import check_structure
 from decbayes.models.core.settings import Number
 from decbayes.models.likelihoods.emissions import Emissions
@@ -33,7 +33,8 @@ class LatentClasses(Tabular, Clusters):
     command: ClassVar[str] = "classes"
     example: ClassVar[str] = "patients.csv --components 4"
     caption: ClassVar[str] = "stands out by"
-    view: ClassVar[View] = "classes"
+    view: ClassVar[str] = "classes"
+    noun: ClassVar[str] = "class"
 
     @classmethod
     def from_file(

@@ -16,7 +16,7 @@ from decbayes.models.core.ascent import Ascent, Fit, OnPass, fit_best, fit_of, i
 from decbayes.models.core.component_search import Search, check_number, known_number
 from decbayes.models.core.counts import Counts, as_counts, words_in_order
 from decbayes.models.core.information import Tally
-from decbayes.models.core.model import Method, View, children, each
+from decbayes.models.core.model import Method, children, each
 from decbayes.models.core.points import check_fit
 from decbayes.models.core.settings import LOCAL, Number
 from decbayes.models.topics._fitting import NEGLIGIBLE, Site, search_of
@@ -94,7 +94,8 @@ class LatentDirichletAllocation(Predicting):
     unit: ClassVar[str] = "word"
     in_batches: ClassVar[bool] = True
     calibrated_by: ClassVar[Method] = "bootstrap"
-    view: ClassVar[View] = "words"
+    view: ClassVar[str] = "words"
+    noun: ClassVar[str] = "topic"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "vocabulary", words_in_order(self.vocabulary))

@@ -2,7 +2,6 @@
 import { byId, compact, count, el, keyed, number, percent, plural, setText } from "./dom.js";
 import { drawBlobs, drawn } from "./drawing.js";
 
-const NAMES = { words: "Topic", points: "Cluster", images: "Feature", classes: "Class", states: "State" };
 let shown = null;
 
 export function matchText({ match }, sureness) {
@@ -10,7 +9,7 @@ export function matchText({ match }, sureness) {
   return sureness === "probability" ? `${percent(match)} likely to belong here` : `the next best slot is ${number(match)} nats worse`;
 }
 
-export const nameOf = (posterior, slot) => `${NAMES[posterior.view] ?? "Component"} ${slot}`;
+export const nameOf = (posterior, slot) => `${posterior.noun[0].toUpperCase()}${posterior.noun.slice(1)} ${slot}`;
 
 export function drawPosterior(posterior) {
   const first = shown === null;

@@ -27,8 +27,8 @@ from decbayes.merging.base.agreement import same_columns
 from decbayes.merging.base.problem import Solver
 from decbayes.merging.base.solvers import SOLVERS
 from decbayes.posterior import Posterior
-from decbayes.reporting.remarks import advice, differences
 from decbayes.updates.rounds import Sent, together
+from decbayes.views import view_of
 
 TOP_WORDS = 10
 
@@ -146,7 +146,7 @@ class Telling:
         self.draw(alignment, names, sure)
         if self.explain:
             print_alignment(alignment, merged, names, sure)
-            print_differences(differences(alignment))
+            print_differences(view_of(alignment.structure).differences(alignment))
             print_influence(alignment, names)
             for line in remarks_on(merged, TOP_WORDS):
                 results().print(line)
@@ -239,5 +239,5 @@ def print_outcome(alignment: Alignment, path: Path) -> None:
         return
     for remark in remarks(alignment):
         messages().print(remark)
-    for finding in advice(alignment):
+    for finding in view_of(structure).advice(alignment):
         messages().print(plain(" ".join(finding)))

@@ -9,7 +9,6 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeFloat
 
 from decbayes.cli.shared.alignments import aligned, how_sure, number_of, solver_named
-from decbayes.cli.shared.describe import Shape
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import read_all
 from decbayes.cli.shared.streams import json_option, print_json, write_text
@@ -17,6 +16,7 @@ from decbayes.cli.shared.terminal import messages, plain, progress_bar
 from decbayes.cli.shared.topic_quality import Counts, counted_for
 from decbayes.merging import Alignment, Confidence, Reliability
 from decbayes.merging.base.problem import Solver
+from decbayes.views.values import Shape
 
 
 def report(

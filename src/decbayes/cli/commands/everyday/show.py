@@ -1,24 +1,23 @@
 """`decbayes show`: what a posterior file says."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
 from cyclopts import Parameter
 from cyclopts.types import PositiveInt
 
-from decbayes.cli.shared.describe import SMALLEST_IMAGE, Shape, known_model, square, table_of
+from decbayes.cli.shared.describe import table_of
 from decbayes.cli.shared.outputs import DPI, Dpi, check_picture, save_picture
 from decbayes.cli.shared.posterior_files import support_tables
 from decbayes.cli.shared.streams import json_option, print_json
 from decbayes.cli.shared.terminal import output, plain
 from decbayes.cli.shared.topic_quality import Counts, remarks_on
-from decbayes.errors import DecbayesError, InvalidData
+from decbayes.errors import InvalidData
 from decbayes.files import load, load_note
-from decbayes.models.core.model import Model
-from decbayes.models.core.registry import model_for
-from decbayes.plot._images import check_shape
 from decbayes.posterior import Posterior
+from decbayes.views import view_of
+from decbayes.views.values import Shape
+from decbayes.views.view import check_shape
 
 PARAMETER = ("factor", "component", "quantity", "entry", "mean", "deviation", "lower", "upper", "uncertainty")
 
@@ -43,7 +42,9 @@ def show(
     if shape is not None:
         check_images(read, shape)
     if picture is not None:
-        save_picture(draw(read, shape), picture, dpi)
+        from decbayes.plot import components
+
+        save_picture(components(read, shape=shape), picture, dpi)
     if as_json:
         print_json(*read.summary(top=top))
         return
@@ -51,7 +52,7 @@ def show(
     print_header(read)
     for line in remarks:
         console.print(line)
-    console.print(table_of(read, top=top, shape=shape or visible_square(read)))
+    console.print(table_of(read, top=top, shape=shape))
     for table in support_tables(read, load_note(posterior)):
         console.print(table)
 
@@ -70,48 +71,10 @@ def print_header(posterior: Posterior) -> None:
     console.print(f"uncertainty: {posterior.uncertainty}", style="dim")
 
 
-def visible_square(posterior: Posterior) -> Shape | None:
-    """The shape of features that nobody said to be images: a few numbers are better read as numbers."""
-    model = known_model(posterior)
-    if model is None or model.view != "images" or width_of(model, posterior) < SMALLEST_IMAGE:
-        return None
-    return square(width_of(model, posterior))
-
-
 def check_images(posterior: Posterior, shape: Shape) -> None:
     """Only what has numbers for pixels can be an image, and there must be as many."""
-    model = model_for(posterior.structure)
-    if model.view not in ("points", "images"):
-        kind = type(model).__name__
-        raise InvalidData(f"--shape is for features and for mixtures of images; this posterior is of {kind}.")
-    check_shape(width_of(model, posterior), shape)
-
-
-def width_of(model: Model, posterior: Posterior) -> int:
-    """How many numbers a component's mean has."""
-    return int(np.size(model.describe(posterior)[0]["mean"]))
-
-
-def draw(posterior: Posterior, shape: Shape | None) -> Any:
-    """The figure that suits the posterior's model."""
-    from decbayes import plot
-
-    model = model_for(posterior.structure)
-    if model.view == "words":
-        return plot.topics(posterior)
-    if model.view == "images":
-        return plot.features(posterior, shape or square_or_told(width_of(model, posterior)))
-    if model.view in ("classes", "states"):
-        return plot.classes(posterior)
-    if model.view == "points" and shape is not None:
-        return plot.features(posterior, shape, factor="components")
-    if model.view == "points":
-        return plot.mixture(posterior).figure
-    raise DecbayesError(f"decbayes does not draw {type(model).__name__}; the functions of decbayes.plot may help.")
-
-
-def square_or_told(numbers: int) -> Shape:
-    side = square(numbers)
-    if side is None:
-        raise InvalidData(f"{numbers:,} pixels do not make a square image. Give its shape: --shape HEIGHT WIDTH.")
-    return side
+    view = view_of(posterior.structure)
+    pixels = view.pixels(posterior)
+    if not pixels:
+        raise InvalidData(f"--shape is for features and for mixtures of images; this posterior is of {view.title}.")
+    check_shape(pixels, shape)

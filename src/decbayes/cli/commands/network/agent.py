@@ -24,7 +24,7 @@ from decbayes.extras import require_extra
 from decbayes.inputs.recipes import trust
 from decbayes.models.core.evaluation import hold_back, hold_out
 from decbayes.models.core.registry import model_for
-from decbayes.page.describing import LEAST
+from decbayes.views.findings import LEAST
 
 if TYPE_CHECKING:
     from decbayes.network import Charter, Identity, SqliteStore

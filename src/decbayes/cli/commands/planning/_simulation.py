@@ -18,7 +18,7 @@ from decbayes.network.simulation.schedule import History, run_history
 from decbayes.network.simulation.simulator import Simulation
 from decbayes.network.simulation.sites import Site
 from decbayes.page import Page
-from decbayes.page.outside import Arrivals, outside_view
+from decbayes.page.describing import Arrivals, outside_view
 
 
 class SimulationPage:

@@ -1,0 +1,182 @@
+"""Which components of which site went where: a matrix of sites × components, and the tree of all components."""
+
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.families import Array
+from decbayes.merging import Alignment, Tree, reading, tree
+from decbayes.merging.base.canonical import canonical_order
+from decbayes.merging.reading import DISAGREES
+from decbayes.reporting.drawing import COLOURS, Scale, svg
+from decbayes.reporting.markup import Markup, coordinate, figure, image, joined, left_out, note, table, tag
+from decbayes.symmetry import CoupledSet
+from decbayes.views import Findings
+from decbayes.views.findings import branches
+from decbayes.views.text import counted, number
+
+MOST_ROWS, MOST_COLUMNS, MOST_CLOSE = 60, 40, 40
+BLUE = (0x1B, 0x6C, 0xA8)
+SHADES = 10
+MOST_LEAVES = 600
+LEFT, WIDTH, HEIGHT, FEET = 60.0, 900.0, 300.0, 34.0
+SHADE = "The stronger the blue, the larger the share of the site's own evidence."
+
+
+def support(findings: Findings) -> Markup:
+    """Sites × components, then the matches that are close calls."""
+    return joined([[matrix(findings, coupled), close_calls(findings, coupled)] for coupled in findings.sets])
+
+
+def matrix(findings: Findings, coupled: CoupledSet) -> Markup:
+    """The site's own numbers of components in each slot, or a picture where there are too many."""
+    sites, slots = findings.shared[coupled].evidence.shape
+    if sites > MOST_ROWS or slots > MOST_COLUMNS:
+        sizes = f"{sites:,} sites from top to bottom, by name, {slots} components from left to right."
+        return figure(picture(findings, coupled), f"{sizes} {SHADE}")
+    return figure(
+        written(findings, coupled),
+        f"Numbers are the site's own labels (1+3 where two share a slot). {SHADE}",
+        f" ? marks a close call ({findings.sureness[coupled].words}). ",
+        "≠ marks a component in which the site disagrees with all others together.",
+    )
+
+
+def shades(evidence: Array) -> Array:
+    """The share of each site's own evidence in each slot, 0 to 1, such that small shares can be seen."""
+    totals = evidence.sum(axis=1, keepdims=True)
+    return np.asarray(np.sqrt(np.divide(evidence, totals, out=np.zeros_like(evidence), where=totals > 0)))
+
+
+def written(findings: Findings, coupled: CoupledSet) -> Markup:
+    fillings, shade = reading.fillings(findings.alignment, coupled), shades(findings.shared[coupled].evidence)
+    # Where a site's version and all other versions together are more likely two things than one.
+    against = findings.slots(findings.sets.index(coupled))[1] < DISAGREES
+    slots = range(shade.shape[1])
+    head = tag("tr", tag("th", "site", scope="col"), [tag("th", slot, scope="col") for slot in slots])
+    rows = [
+        tag(
+            "tr",
+            tag("th", findings.names[site], scope="row"),
+            [cell(findings, coupled, (site, slot), fillings[site][slot], shade, against) for slot in slots],
+        )
+        for site in findings.sites
+    ]
+    return tag("table", tag("thead", head), tag("tbody", rows), class_="matrix")
+
+
+def cell(
+    findings: Findings,
+    coupled: CoupledSet,
+    place: tuple[int, int],
+    components: tuple[int, ...],
+    shade: Array,
+    against: NDArray[np.bool_],
+) -> Markup:
+    if not components:
+        return tag("td")
+    sure = findings.sureness[coupled]
+    marks = "?" * bool(sure.close[place]) + "≠" * bool(against[place])
+    observations, value = number(findings.shared[coupled].evidence[place]), number(sure.values[place])
+    return tag(
+        "td",
+        "+".join(map(str, components)),
+        tag("sup", marks) if marks else None,
+        class_=f"s{min(int(SHADES * shade[place]), SHADES - 1)}",
+        title=f"{findings.names[place[0]]}, component {place[1]}: {observations} {findings.unit}, {sure.name} {value}",
+    )
+
+
+def picture(findings: Findings, coupled: CoupledSet) -> Markup:
+    """One pixel per site and component: sites as rows, in the order of their names."""
+    shade = shades(findings.shared[coupled].evidence)
+    pixels = np.empty((*shade.shape, 4), dtype=np.uint8)
+    pixels[..., :3] = BLUE
+    pixels[..., 3] = np.round(255 * shade)
+    sites, slots = shade.shape
+    return tag("img", src=image(pixels), alt=f"{sites} sites × {slots} components", class_="pixels overview")
+
+
+def close_calls(findings: Findings, coupled: CoupledSet) -> Markup | None:
+    """The matches that are least sure, those first."""
+    sure, fillings = findings.sureness[coupled], reading.fillings(findings.alignment, coupled)
+    places = [(int(site), int(slot)) for site, slot in np.argwhere(sure.close)]
+    if not places:
+        return None
+    evidence = findings.shared[coupled].evidence
+    rows = [
+        (
+            *(findings.names[site], "+".join(map(str, fillings[site][slot])), slot),
+            *(number(sure.values[site, slot]), number(evidence[site, slot])),
+        )
+        for site, slot in sorted(places, key=lambda place: sure.values[place])[:MOST_CLOSE]
+    ]
+    shown = table(("site", "its component", "went into", sure.name, findings.unit), rows, right=(3, 4))
+    more = left_out(len(places) - len(rows), "further close calls are")
+    return joined([tag("h3", f"Close calls ({sure.limit})"), shown, more])
+
+
+def dendrogram(findings: Findings) -> Markup | None:
+    """The tree of all components, if the model allows any number of them and there are not too many."""
+    if not findings.alignment.structure.resizable or len(findings.sites) < 2:
+        return None
+    (coupled,) = findings.sets
+    leaves = sum(len(assignment[coupled]) for assignment in findings.alignment.assignments)
+    if leaves > MOST_LEAVES:
+        return note(
+            f"A tree of {leaves:,} components cannot be read here. Draw it with decbayes merge … --tree tree.svg"
+        )
+    return tag("div", drawn(findings, tree(findings.alignment.posteriors)), class_="tree")
+
+
+def drawn(findings: Findings, grown: Tree) -> Markup:
+    layout = branches(grown)
+    across = Scale(0.0, 10.0 * len(layout.leaves), LEFT, WIDTH - 10.0)
+    up = Scale(0.0, layout.height, HEIGHT - FEET, 10.0)
+    paths: dict[str, str] = {}
+    for line, site in zip(layout.lines, layout.owners, strict=True):
+        (x, y), (right, top) = ((coordinate(across(point[0])), coordinate(up(point[1]))) for point in line)
+        paths[look(findings, site)] = paths.get(look(findings, site), "") + f"M{x} {y}L{right} {top}"
+    marks = [tag("path", d=path, class_=f"branch {name}") for name, path in sorted(paths.items())]
+    for nats in layout.ticks():
+        marks.append(tag("text", f"{nats:,}", class_="label", x=LEFT - 8.0, y=up(float(np.log1p(nats))) + 4.0))
+    marks += slot_marks(slots_of(findings.alignment), layout.leaves, across)
+    title = f"Tree of {counted(len(layout.leaves), 'component')} of {counted(len(findings.sites), 'site')}"
+    caption = (
+        "Heights are the nats lost by a join, on a scale of log(1 + nats). "
+        "Below: the number of the merged component that each went into. "
+    )
+    return figure(svg(marks, WIDTH, HEIGHT, title), caption, legend(findings))
+
+
+def look(findings: Findings, site: int) -> str:
+    """A colour per site where there are few, one ink where several meet or there are too many sites."""
+    coloured = site >= 0 and len(findings.sites) <= COLOURS
+    return f"c{site}" if coloured else "several"
+
+
+def legend(findings: Findings) -> Markup:
+    if len(findings.sites) > COLOURS:
+        return tag("span", "There are too many sites for colours.")
+    keys = [tag("span", tag("i", class_=f"key b{site}"), findings.names[site]) for site in findings.sites]
+    return tag("span", keys, tag("span", tag("i", class_="key several"), "several sites"), class_="legend")
+
+
+def slots_of(alignment: Alignment) -> Array:
+    """The slot of each leaf: leaves are in canonical order."""
+    (coupled,) = alignment.structure.symmetry
+    order, readings = canonical_order(alignment.posteriors)
+    return np.concatenate([alignment.assignments[site][coupled][readings[site].components[coupled]] for site in order])
+
+
+def slot_marks(slots: Array, leaves: list[int], across: Scale) -> list[Markup]:
+    """A line below each run of leaves that share a slot, and the slot's number."""
+    marks, start, y = [], 0, HEIGHT - FEET + 10.0
+    for slot, run in groupby(slots[leaves].tolist()):
+        end = start + len(list(run))
+        left, right = across(10.0 * start + 1.5), across(10.0 * end - 1.5)
+        marks.append(tag("line", class_="run", x1=left, x2=right, y1=y, y2=y))
+        marks.append(tag("text", slot, class_="tick", x=(left + right) / 2, y=y + 15.0))
+        start = end
+    return marks

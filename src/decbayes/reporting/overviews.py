@@ -1,0 +1,255 @@
+"""All components in one drawing: places in space, columns of a table, coefficients of every site."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from decbayes.families import Array
+from decbayes.reporting.drawing import COLOURS, Line, Scale, intervals, polyline, range_text, spanning, svg
+from decbayes.reporting.markup import Markup, figure, joined, left_out, table, tag
+from decbayes.views import Estimate, Findings, Interval, Matrix, Point, Profile, Shares
+from decbayes.views.points import ellipse
+from decbayes.views.profiles import by_weight, most_different
+from decbayes.views.text import number
+from decbayes.views.values import Part
+from decbayes.views.view import LEVEL
+
+WIDTH, HEIGHT, LEFT = 640.0, 380.0, 46.0
+TAIL = 1e-3  # of the highest density: lower values are not drawn
+MOST_COLUMNS, MOST_COMPONENTS, MOST_CATEGORIES = 24, 40, 8
+MOST_DIMENSIONS = 12
+MOST_SITES, MOST_TERMS, MOST_PARAMETERS = 20, 24, 100
+LONGEST = 14  # characters of a site's name in a drawing
+
+
+def overview(findings: Findings, parts: Sequence[Part]) -> Markup | None:
+    """The merge in one drawing, if there is one for components of this kind; else parameters in numbers."""
+    view, merged = findings.view, findings.merged
+    if estimates := view.estimates(merged):
+        return coefficients(findings, estimates)
+    if not findings.sets or not parts:
+        return parameters(findings)
+    shown = {slot: parts[slot] for slot in findings.visible if slot < len(parts)}
+    points = {slot: part for slot, part in shown.items() if isinstance(part, Point)}
+    profiled = {slot: part for slot, part in shown.items() if isinstance(part, Profile)}
+    drawn = space(findings, points) if points else columns(profiled) if profiled else None
+    matrix = view.matrix(merged)
+    return joined([drawn, transitions(matrix)]) if matrix is not None else drawn
+
+
+# Places in space
+
+
+class Cluster(NamedTuple):
+    label: int
+    weight: float
+    mean: Array
+    covariance: Array
+
+
+def space(findings: Findings, parts: dict[int, Point]) -> Markup:
+    """Ellipses in two dimensions, the density in one, an interval per column in more."""
+    clusters = [Cluster(slot, part.weight, part.mean, part.covariance) for slot, part in parts.items()]
+    names = next(iter(parts.values())).names
+    # A density shows all components: where some are hidden, the others are drawn one by one.
+    if len(names) == 1 and len(clusters) == findings.merged.structure.components(findings.sets[0]):
+        return density(findings, clusters, names[0])
+    return ellipses(clusters, names) if len(names) == 2 else deviations(clusters, names)
+
+
+def ellipses(clusters: Sequence[Cluster], names: Sequence[str]) -> Markup:
+    """Each component's mean and two standard deviations, lines as thick as it is frequent."""
+    outlines = [ellipse(cluster.mean, cluster.covariance) for cluster in clusters]
+    corners = np.concatenate(outlines)
+    across, up = spanning(corners[:, 0], LEFT, WIDTH - 8.0), spanning(corners[:, 1], HEIGHT - 40.0, 8.0)
+    drawn = frame(across, up, names)
+    for cluster, outline in zip(clusters, outlines, strict=True):
+        look = f"outline c{cluster.label % COLOURS}"
+        # Forty of the hundred points of an outline are enough for the eye.
+        places = np.array([[across(x), up(y)] for x, y in outline[np.linspace(0, len(outline) - 1, 40).astype(int)]])
+        drawn.append(polyline(places, class_=look, stroke_width=f"{1.0 + 4.0 * cluster.weight:.1f}"))
+        x, y = cluster.mean
+        drawn.append(tag("text", cluster.label, class_="mark", x=across(x), y=up(y) + 4.0))
+    name = f"{len(clusters)} components: two standard deviations around each mean"
+    return figure(svg(drawn, WIDTH, HEIGHT, name), f"{name}. Thick lines are frequent components.")
+
+
+def frame(across: Scale, up: Scale, names: Sequence[str]) -> list[Markup]:
+    """Two axes with a few round numbers and their names."""
+    bottom = up.start
+    lines = [tag("line", class_="grid", x1=across(t), x2=across(t), y1=8, y2=bottom) for t in across.ticks(6)]
+    lines += [tag("line", class_="grid", x1=LEFT, x2=WIDTH - 8.0, y1=up(t), y2=up(t)) for t in up.ticks(5)]
+    lines += [tag("text", number(t), class_="tick", x=across(t), y=bottom + 14.0) for t in across.ticks(6)]
+    lines += [tag("text", number(t), class_="label", x=LEFT - 6.0, y=up(t) + 4.0) for t in up.ticks(5)]
+    lines.append(tag("text", names[0], class_="tick name", x=(LEFT + WIDTH) / 2, y=bottom + 32.0))
+    lines.append(tag("text", names[1], class_="tick name", transform=f"translate(11 {bottom / 2:.0f}) rotate(-90)"))
+    return lines
+
+
+def density(findings: Findings, clusters: Sequence[Cluster], name: str) -> Markup:
+    """The predictive density, and a mark for each component's mean."""
+    ends = [cluster.mean[0] + side * np.sqrt(cluster.covariance[0, 0]) for cluster in clusters for side in (-4, 4)]
+    line = np.linspace(min(ends), max(ends), 400)
+    height = findings.view.density(findings.merged, line)
+    kept = np.flatnonzero(height > TAIL * height.max())
+    line, height = (values[kept[0] : kept[-1] + 1] for values in (line, height))
+    across, up = Scale(line[0], line[-1], LEFT, WIDTH - 8.0), Scale(0.0, 1.1 * height.max(), HEIGHT / 2, 8.0)
+    drawn = frame(across, up, (name, "density"))
+    drawn.append(polyline(np.array([[across(x), up(y)] for x, y in zip(line, height, strict=True)]), class_="curve"))
+    for cluster in clusters:
+        at, look = across(cluster.mean[0]), f"stem c{cluster.label % COLOURS}"
+        drawn.append(tag("line", class_=look, x1=at, x2=at, y1=up.start, y2=up.start - 14.0))
+        drawn.append(tag("text", cluster.label, class_="mark", x=at, y=up.start - 18.0))
+    title = f"Predictive density of {name}, and the means of {len(clusters)} components"
+    return figure(svg(drawn, WIDTH, HEIGHT / 2 + 40.0, title), f"{title}.")
+
+
+def deviations(clusters: Sequence[Cluster], names: Sequence[str]) -> Markup:
+    """One small drawing per column: each component's mean and one standard deviation of its observations."""
+    means = np.array([cluster.mean for cluster in clusters])
+    spreads = np.sqrt([np.diagonal(cluster.covariance) for cluster in clusters])
+    apart = means.std(axis=0) / np.maximum(spreads.mean(axis=0), 1e-300)
+    chosen = sorted(np.argsort(-apart, kind="stable")[:MOST_DIMENSIONS].tolist())
+    lows, highs, few = means - spreads, means + spreads, range(min(len(means), MOST_COMPONENTS))
+
+    def lines(column: int) -> list[Line]:
+        values = [Interval(*(float(each[k, column]) for each in (means, lows, highs))) for k in few]
+        return [Line(str(clusters[k].label), value) for k, value in zip(few, values, strict=True)]
+
+    drawings = [panel(names[column], intervals(lines(column), name=names[column])) for column in chosen]
+    notes = ["Mean and one standard deviation of each component's observations."]
+    if len(chosen) < len(names):
+        notes.append(f" The {len(chosen)} columns in which components differ most, of {len(names)}.")
+    if len(few) < len(means):
+        notes.append(f" The first {len(few)} of {len(means)} components.")
+    return figure(tag("div", drawings, class_="panels"), *notes)
+
+
+def panel(name: str, drawing: Markup, look: str = "panel") -> Markup:
+    return tag("div", tag("h3", name), drawing, class_=look)
+
+
+# Columns of a table
+
+
+def columns(parts: dict[int, Profile]) -> Markup:
+    """Each component's mean in each column with an interval, or the shares of the categories."""
+    order = by_weight(parts)[:MOST_COMPONENTS]
+    chosen = most_different([*parts.values()], MOST_COLUMNS)
+    drawings = [panel(name, column(name, parts, order)) for name in chosen]
+    left = len(parts[order[0]].columns) - len(chosen)
+    notes = [
+        f"Means with {LEVEL:.0%} intervals, or shares of categories, from the most frequent to the rarest.",
+        "Intervals assume independent parameters (mean field): too narrow where components overlap.",
+        *([f"The {len(chosen)} columns in which components differ most; {left} are left out."] * (left > 0)),
+        *([f"The {len(order)} most frequent of {len(parts)} components."] * (len(parts) > len(order))),
+    ]
+    return figure(tag("div", drawings, class_="panels"), " ".join(notes))
+
+
+def column(name: str, parts: dict[int, Profile], order: Sequence[int]) -> Markup:
+    values = {slot: parts[slot].columns[name] for slot in order}
+    shares = {slot: value.of for slot, value in values.items() if isinstance(value, Shares)}
+    means = [Line(str(slot), value) for slot, value in values.items() if isinstance(value, Interval)]
+    return stacks(shares) if shares else intervals(means, name=name)
+
+
+def stacks(shares: Mapping[int, Mapping[str, Interval]]) -> Markup:
+    """One bar per component, divided among the most frequent categories; a legend below."""
+    categories = [*next(iter(shares.values()))]
+    frequent = sorted(categories, key=lambda name: -sum(of[name].mean for of in shares.values()))[:MOST_CATEGORIES]
+    kept = [category for category in categories if category in set(frequent)]
+    bars = [
+        tag("div", tag("span", k, class_="no"), tag("span", segments(of, kept), class_="stack"), class_="share")
+        for k, of in shares.items()
+    ]
+    keys = [tag("span", tag("i", class_=f"key b{place % COLOURS}"), name) for place, name in enumerate(kept)]
+    rarer = len(categories) - len(kept)
+    more = tag("span", f"and {rarer} rarer ones, left blank") if rarer else None
+    return joined([bars, tag("p", keys, more, class_="legend")])
+
+
+def segments(shares: Mapping[str, Interval], categories: Sequence[str]) -> list[Markup]:
+    return [
+        tag(
+            "i",
+            class_=f"b{place % COLOURS}",
+            style=f"width:{100 * shares[category].mean:.1f}%",
+            title=f"{category} {shares[category].mean:.0%}",
+        )
+        for place, category in enumerate(categories)
+    ]
+
+
+def transitions(matrix: Matrix) -> Markup | None:
+    """From each component to each, as a table of probabilities."""
+    numbers = range(len(matrix.values))
+    if len(numbers) > MOST_COMPONENTS:
+        return None
+    head = tag("tr", tag("th", matrix.corner, scope="col"), [tag("th", k, scope="col") for k in numbers])
+    body = [tag("tr", tag("th", k, scope="row"), map(move, row)) for k, row in enumerate(matrix.values)]
+    return figure(tag("table", tag("thead", head), tag("tbody", body), class_="matrix"), matrix.caption)
+
+
+def move(probability: float) -> Markup:
+    return tag("td", f"{probability:.0%}" if probability >= 0.005 else "", class_=f"s{min(int(10 * probability), 9)}")
+
+
+# Coefficients and other parameters
+
+
+def coefficients(findings: Findings, merged: Sequence[Estimate]) -> Markup:
+    """A table of the merged coefficients, and a drawing of each with those of the sites."""
+    head = ("term", "mean", "standard deviation", f"{LEVEL:.0%} interval")
+    rows = [(each.name, number(each.mean), number(each.deviation), range_text(each)) for each in merged]
+    few = 1 < len(findings.sites) <= MOST_SITES
+    compared = [site for site in findings.sites if few and findings.evidence[site] >= findings.least]
+    posteriors = findings.alignment.posteriors
+    sites = {findings.names[site]: findings.view.estimates(posteriors[site]) for site in compared}
+    drawings = [
+        coefficient(term, {name: estimates[place] for name, estimates in sites.items()})
+        for place, term in enumerate(merged[:MOST_TERMS])
+    ]
+    alone = "at each site alone, including the prior, and merged. " if sites else "merged. "
+    more = f"The first {MOST_TERMS} of {len(merged)} terms are drawn." if len(merged) > MOST_TERMS else ""
+    caption = f"Each coefficient with its {LEVEL:.0%} interval: {alone}{more}"
+    drawn = figure(tag("div", drawings, class_="panels"), caption)
+    return joined([table(head, rows, right=(1, 2, 3)), between_sites(findings), drawn])
+
+
+def between_sites(findings: Findings) -> Markup | None:
+    """How far terms differ from site to site, where they may."""
+    estimates = findings.view.between(findings.merged)
+    rows = [(each.name, number(each.mean), range_text(each)) for each in estimates]
+    head = ("term that varies", "standard deviation between sites", f"{LEVEL:.0%} interval")
+    return table(head, rows, right=(1, 2)) if rows else None
+
+
+def coefficient(merged: Estimate, sites: Mapping[str, Estimate]) -> Markup:
+    """One coefficient: all sites, one below the other, then the merge."""
+    lines = [*(Line(shortened(name), value) for name, value in sites.items()), Line("merged", merged, "strong")]
+    drawing = intervals(lines, name=merged.name, width=320.0, gutter=100.0, null=merged.null)
+    return panel(merged.name, drawing, "panel broad")
+
+
+def shortened(name: str) -> str:
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
+
+
+def parameters(findings: Findings) -> Markup:
+    """Any posterior in numbers: mean, deviation and interval of each parameter, the first ones."""
+    sets = findings.sets
+    hidden = {(name, k) for each in sets for name in each.factors for k in np.flatnonzero(findings.hidden(each))}
+    summary = findings.merged.summary(top=10, level=LEVEL)
+    shown = [row for row in summary if (row["factor"], row["component"]) not in hidden]
+    rows = [
+        (
+            *(row["factor"], row["component"], row["entry"] or "–"),
+            *map(number, (row["mean"], row["deviation"])),
+            f"{number(row['lower'])} to {number(row['upper'])}",
+        )
+        for row in shown[:MOST_PARAMETERS]
+    ]
+    head = ("factor", "component", "entry", "mean", "standard deviation", f"{LEVEL:.0%} interval")
+    return joined([table(head, rows, right=(3, 4, 5)), left_out(len(shown) - len(rows), "further parameters are")])

@@ -1,0 +1,62 @@
+"""Regressions as their coefficients, and whether sites agree on them."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+from decbayes.merging import Alignment, reading
+from decbayes.merging.reading import Heterogeneity
+from decbayes.models.regressions.table import FACTOR
+from decbayes.posterior import Posterior
+from decbayes.symmetry import CoupledSet
+from decbayes.views.values import Difference, Estimate
+from decbayes.views.view import LEVEL, View
+
+
+class CoefficientView(View):
+    name: ClassVar[str] = "coefficients"
+
+    def estimates(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Estimate]:
+        rows = self.model.coefficients(posterior, level=level)
+        return [Estimate(*bounds(row), null=None if row["term"] == "intercept" else 0.0) for row in rows]
+
+    def between(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Estimate]:
+        return [Estimate(*bounds(row)) for row in self.model.between(posterior, level=level)]
+
+    def differences(self, alignment: Alignment) -> Sequence[Difference]:
+        return self._differences(heterogeneity_of(alignment)) if len(alignment.posteriors) > 1 else ()
+
+    def advice(self, alignment: Alignment) -> Iterator[tuple[str, str]]:
+        """Which coefficients differ by more than chance, and how to let them."""
+        notable = sorted((each for each in self.differences(alignment) if each.notable), key=lambda each: -each.times)
+        if not notable:
+            return
+        terms = [term for term in self._terms() if self._differs(term, {each.name for each in notable})]
+        names = ", ".join(f"{each.name} ({each.times:.1f} ×)" for each in notable)
+        yield (
+            f"Sites differ by more than chance in {names}: "
+            f"p = {heterogeneity_of(alignment).probability[0]:.1g} if the sites were the same.",
+            "A merge assumes equal coefficients at all sites, so its intervals are too narrow. Let them differ: "
+            f"--varying {','.join(terms)} in each fit (varying= in Python), then refine.",
+        )
+
+    def _differences(self, apart: Heterogeneity) -> list[Difference]:
+        (times,), (between,) = (next(iter(part[FACTOR].values())) for part in (apart.times, apart.between))
+        unit, _ = self.model.units_and_offset()
+        rows = zip(self.model.design.labels, times, between * unit, strict=True)
+        return [Difference(name, float(t), float(b), place in apart.terms) for place, (name, t, b) in enumerate(rows)]
+
+    def _terms(self) -> list[str]:
+        return [*(["intercept"] if self.model.intercept else []), *self.model.terms]
+
+    def _differs(self, term: str, notable: set[str]) -> bool:
+        """Whether a term has one of these coefficients, or varies already."""
+        design = self.model.design
+        return term in self.model.varying or bool({design.labels[place] for place in design.places([term])} & notable)
+
+
+def bounds(row: dict[str, Any]) -> tuple[float, float, float, str, float]:
+    return row["mean"], row["low"], row["high"], row["term"], row["deviation"]
+
+
+def heterogeneity_of(alignment: Alignment) -> Heterogeneity:
+    return reading.heterogeneity(alignment)[CoupledSet((FACTOR,))]

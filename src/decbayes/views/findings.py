@@ -1,0 +1,201 @@
+"""A merge and everything that is known about it, computed once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.families import Array
+from decbayes.families.matrices import Indices
+from decbayes.merging import Alignment, Reliability, Tree, reading
+from decbayes.merging.base.components import groups_of
+from decbayes.merging.base.coupled import reordered
+from decbayes.merging.grouping.shared import Shared
+from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity, Influence
+from decbayes.models.topics.quality import CoOccurrence
+from decbayes.posterior import Posterior
+from decbayes.symmetry import CoupledSet
+from decbayes.views.text import by_number
+from decbayes.views.view import Notes, View, view_of
+
+# Components with fewer observations may describe single ones: statistical offices seldom publish such cells.
+LEAST = 5.0
+
+
+@dataclass(frozen=True)
+class Sureness:
+    """Sites × slots: how sure a match is, NaN where a site has put nothing, and whether it is a close call."""
+
+    values: Array
+    close: NDArray[np.bool_]
+    words: str
+    name: str = "margin"
+    limit: str = f"under {CLOSE:g} nats"
+
+
+def sureness(alignment: Alignment, coupled: CoupledSet, reliability: Reliability | None = None) -> Sureness:
+    """How sure each match is: the only place that knows by which measure."""
+    if reliability is not None:
+        values = least_sure(alignment, coupled, reading.confidence(alignment, reliability).probabilities)
+        words = (
+            "the probability that a component belongs in its slot, learned from simulations of sites like these, is "
+            f"below {DOUBTFUL:g}"
+        )
+        return Sureness(values, values < DOUBTFUL, words, "probability", f"probability under {DOUBTFUL:g}")
+    values = least_sure(alignment, coupled, reading.margins(alignment))
+    words = f"the objective would lose less than {CLOSE:g} nats in the next best slot"
+    return Sureness(values, values < CLOSE, words)
+
+
+def least_sure(alignment: Alignment, coupled: CoupledSet, values: Sequence[Mapping[CoupledSet, Array]]) -> Array:
+    """Sites × slots: the smallest value of the components in each cell; NaN where there are none."""
+    least = np.full((len(values), alignment.structure.components(coupled)), np.nan)
+    for row, site, assignment, seen in zip(least, values, alignment.assignments, reading.seen(alignment, coupled), strict=True):
+        np.fmin.at(row, assignment[coupled][seen], site[coupled][seen])
+    return least
+
+
+@dataclass(frozen=True)
+class Findings:
+    """An alignment, the names of its sites, and what follows from both.
+
+    What rests on fewer than `least` observations is not shown.
+    """
+
+    alignment: Alignment
+    names: tuple[str, ...]
+    least: float = LEAST
+    reliability: Reliability | None = None
+    counted: CoOccurrence | None = None
+
+    @classmethod
+    def by_name(cls, alignment: Alignment, names: Sequence[str], **more: Any) -> "Findings":
+        """With sites in the order of their names: everything is the same to the bit, in whatever order they came."""
+        texts = tuple(map(str, names))
+        if len(texts) != len(alignment.posteriors) or len(set(texts)) != len(texts):
+            raise ValueError(f"names must be distinct, one for each of the {len(alignment.posteriors)} posteriors.")
+        sites = sorted(range(len(texts)), key=lambda site: by_number(texts[site]))
+        divisions = alignment.divisions.items()
+        ordered = replace(
+            alignment,
+            assignments=tuple(alignment.assignments[site] for site in sites),
+            posteriors=reordered(alignment.posteriors, sites),
+            order=tuple(sites.index(site) for site in alignment.order),
+            divisions={coupled: part.of_sites(part.shares[site] for site in sites) for coupled, part in divisions},
+        )
+        return cls(ordered, tuple(texts[site] for site in sites), **more)
+
+    @property
+    def sites(self) -> range:
+        return range(len(self.names))
+
+    @cached_property
+    def merged(self) -> Posterior:
+        return self.alignment.merged()
+
+    @cached_property
+    def view(self) -> View:
+        return view_of(self.merged.structure)
+
+    @property
+    def unit(self) -> str:
+        """What contributions count, in the plural."""
+        return f"{self.view.unit}s"
+
+    @cached_property
+    def sets(self) -> tuple[CoupledSet, ...]:
+        return self.alignment.structure.symmetry
+
+    @cached_property
+    def shared(self) -> dict[CoupledSet, Shared]:
+        return dict(self.alignment.shared())
+
+    @cached_property
+    def sureness(self) -> dict[CoupledSet, Sureness]:
+        return {coupled: sureness(self.alignment, coupled, self.reliability) for coupled in self.sets}
+
+    @cached_property
+    def influence(self) -> Influence:
+        return reading.influence(self.alignment)
+
+    @cached_property
+    def heterogeneity(self) -> dict[CoupledSet, Heterogeneity]:
+        """By how much more sites differ than by chance."""
+        return dict(reading.heterogeneity(self.alignment)) if len(self.sites) > 1 else {}
+
+    @cached_property
+    def evidence(self) -> Array:
+        """How many observations each site has."""
+        return self.view.observations(self.alignment, self.slots(0)[0])
+
+    def slots(self, group: int) -> tuple[Array, Array]:
+        """Sites × slots of one coupled set, or of a factor that is in none: evidence and log Bayes factors."""
+        sizes = [len(self.merged.structure.prior[names[0]]) for names in groups_of(self.merged.structure)]
+        place = slice(sum(sizes[:group]), sum(sizes[: group + 1]))
+        return self.influence.evidence[:, place], self.influence.log_bayes_factor[:, place]
+
+    def hidden(self, coupled: CoupledSet) -> NDArray[np.bool_]:
+        """Which slots rest on so few observations that they are counted and not shown."""
+        evidence = self.shared[coupled].evidence.sum(axis=0)
+        return np.asarray((evidence > 0) & (evidence < self.least))
+
+    @cached_property
+    def visible(self) -> list[int]:
+        """The components that may be drawn: those of the first coupled set; none where there is no set."""
+        return np.flatnonzero(~self.hidden(self.sets[0])).tolist() if self.sets else []
+
+    @cached_property
+    def notes(self) -> Notes:
+        """What readers should know about all components and about each."""
+        return self.view.notes(self.merged, self.counted)
+
+    def captions(self, coupled: CoupledSet, posterior: Posterior | None = None) -> list[str]:
+        """A few words on each component of the set, of the merge or of another posterior; blank if there are none."""
+        texts = self.view.captions(posterior or self.merged)
+        size = self.alignment.structure.components(coupled)
+        return texts if len(texts) == size else [""] * size
+
+
+class Branches(NamedTuple):
+    """A tree as lines: (2, 2) places each, and the site that all below belong to (−1 if several).
+
+    `leaves` are the components from left to right, ten apart, and `sites` the site of each.
+    """
+
+    lines: list[Array]
+    owners: list[int]
+    leaves: list[int]
+    sites: Indices
+    height: float
+
+    @property
+    def feet(self) -> Array:
+        return np.asarray(5.0 + 10.0 * np.arange(len(self.leaves)))
+
+    def ticks(self) -> list[int]:
+        """Powers of ten nats; heights are log(1 + nats)."""
+        return [0, *(10**power for power in range(int(np.log10(max(np.expm1(self.height), 1.0))) + 1))]
+
+
+def branches(tree: Tree) -> Branches:
+    """SciPy's layout of a tree; heights are log(1 + nats lost by joining)."""
+    from scipy.cluster.hierarchy import dendrogram
+
+    linkage, sites = tree.linkage(), tree.sites()
+    owner: list[int] = sites.tolist()
+    for first, second in linkage[:, :2].astype(int).tolist():
+        owner.append(owner[first] if owner[first] == owner[second] else -1)
+    linkage[:, 2] = np.log1p(np.maximum(linkage[:, 2], 0.0))
+    layout: dict[str, Any] = dendrogram(linkage, no_plot=True, link_color_func=lambda node: str(owner[node]))
+    drawn = Branches([], [], layout["leaves"], sites[layout["leaves"]], float(np.max(layout["dcoord"], initial=1.0)))
+    below = dict(zip(drawn.feet.tolist(), drawn.sites.tolist(), strict=True))
+    joins = zip(layout["icoord"], layout["dcoord"], map(int, layout["color_list"]), strict=True)
+    for across, up, site in sorted(joins, key=lambda join: join[1][1]):
+        corners = np.column_stack([across, up])
+        drawn.lines.extend([corners[:2], corners[1:3], corners[2:]])
+        drawn.owners.extend([below[across[0]], site, below[across[3]]])
+        below[0.5 * (across[0] + across[3])] = site
+    return drawn

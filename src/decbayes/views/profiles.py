@@ -1,0 +1,78 @@
+"""Classes of a table, and states of sequences, column by column."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from decbayes.errors import InvalidData
+from decbayes.models.tables.profiles import profile_rows
+from decbayes.posterior import Posterior
+from decbayes.views.values import Interval, Matrix, Part, Profile, Shape, Shares, Trace
+from decbayes.views.view import LEVEL, TOP, View
+
+
+class ClassView(View):
+    name: ClassVar[str] = "classes"
+    by_column: ClassVar[bool] = True
+
+    def parts(
+        self, posterior: Posterior, *, shape: Shape | None = None, top: int = TOP, level: float = LEVEL
+    ) -> Sequence[Part]:
+        """Each column's mean with an interval, or the shares of its categories."""
+        rows = profile_rows(self.model.columns, self.model.emissions, posterior, level)
+        cells: dict[int, dict[str, list[Any]]] = {}
+        for row in rows:
+            cells.setdefault(row["component"], {}).setdefault(row["column"], []).append(row)
+        weights = self.weights(posterior, len(cells))
+        facts = [{key: row[key] for key in row if key not in self.model.columns} for row in self.rows(posterior)]
+        return [Profile(self.profile(cells[k]), weights[k], facts=self.facts(facts[k])) for k in range(len(cells))]
+
+    def profile(self, cells: Mapping[str, Sequence[Any]]) -> dict[str, Interval | Shares]:
+        return {name: self.value(name, cells[name]) for name in self.model.columns}
+
+    def value(self, name: str, rows: Sequence[Any]) -> Interval | Shares:
+        """One column of one class."""
+        unit = "probability" if self.model.columns[name].shares else ""
+        values = {row["category"]: Interval(row["mean"], row["low"], row["high"], unit=unit) for row in rows}
+        return values[""] if "" in values else Shares(values)
+
+    def weights(self, posterior: Posterior, count: int) -> Sequence[float | None]:
+        """How frequent each class is."""
+        return [float(weight) for weight in posterior.mean("weights")]
+
+
+class StateView(ClassView):
+    name: ClassVar[str] = "states"
+
+    def weights(self, posterior: Posterior, count: int) -> Sequence[float | None]:
+        """States keep their order, which says how they follow each other."""
+        return [None] * count
+
+    def matrix(self, posterior: Posterior) -> Matrix:
+        return Matrix(posterior.mean("transitions"), "from \\ to", "How often each state is followed by each other.")
+
+    def trace(self, posterior: Posterior, sequence: Any) -> Trace:
+        steps = self.model.steps([sequence])
+        if len(steps.ends) != 1:
+            raise InvalidData("One sequence is drawn at a time.")
+        path = self.model.path(posterior, [sequence])[0]
+        return Trace(tuple(self.model.columns), steps.points, path, self.model.assign(posterior, [sequence]))
+
+
+def by_weight(parts: Mapping[int, Profile]) -> list[int]:
+    """The most frequent component first, if components have weights."""
+    return sorted(parts, key=lambda slot: -(parts[slot].weight or 0.0))
+
+
+def most_different(parts: Sequence[Profile], most: int) -> list[str]:
+    """The columns in which components are furthest apart, in widths of their intervals; in the order of the table."""
+    names = [*parts[0].columns]
+    ranked = sorted(names, key=lambda name: -difference([part.columns[name] for part in parts]))
+    return [name for name in names if name in set(ranked[:most])]
+
+
+def difference(values: Sequence[Interval | Shares]) -> float:
+    known = [each for value in values for each in (value.of.values() if isinstance(value, Shares) else [value])]
+    width = float(np.mean([abs(each.high - each.mean) for each in known]))
+    return float(np.std([each.mean for each in known]) / max(width, 1e-12))

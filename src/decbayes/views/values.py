@@ -1,0 +1,122 @@
+"""The kinds of plain values that views are made of. Every renderer knows these, and nothing else about a model."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from decbayes.families import Array
+
+Row = Mapping[str, Any]
+"""Plain values by name: integers, floats, strings, tuples of strings, vectors, shares by name."""
+
+Shape = tuple[int, int]
+"""Height and width in pixels."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number and how sure it is."""
+
+    mean: float
+    low: float
+    high: float
+    unit: str = field(default="", kw_only=True)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How probable each category is."""
+
+    of: Mapping[str, Interval]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One component. `facts` are values to be written beside its drawing."""
+
+    facts: Row = field(default_factory=dict, kw_only=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Entries(Part):
+    """A component that is best read as its facts."""
+
+
+@dataclass(frozen=True, eq=False)
+class Words(Part):
+    """The most probable words with their probabilities, largest first."""
+
+    words: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Image(Part):
+    """(height, width) numbers; `low` is black and `high` is white."""
+
+    pixels: Array
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers(Part):
+    """A vector that is neither an image nor a place."""
+
+    names: tuple[str, ...]
+    mean: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Point(Part):
+    """A place in space: the mean and covariance of observations, and how frequent these are."""
+
+    names: tuple[str, ...]
+    mean: Array
+    covariance: Array
+    weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class Profile(Part):
+    """What a component is like in each column. Without a `weight` components are not ordered by frequency."""
+
+    columns: Mapping[str, Interval | Shares]
+    weight: float | None = None
+
+
+@dataclass(frozen=True)
+class Estimate(Interval):
+    """A parameter that belongs to no component, such as a coefficient; `null` is the value of no effect, if any."""
+
+    name: str
+    deviation: float
+    null: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """(components, components) probabilities, and what they are."""
+
+    values: Array
+    corner: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How many times more sites differ in a parameter than by chance, and the standard deviation between sites."""
+
+    name: str
+    times: float
+    between: float
+    notable: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """One sequence over time: (steps, columns) values, the most likely state and the probability of each state."""
+
+    columns: tuple[str, ...]
+    values: Array
+    path: Array
+    probability: Array

@@ -1,0 +1,255 @@
+"""What a view is, and views by name."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+import numpy as np
+
+from decbayes.errors import InvalidData, StructureMismatch
+from decbayes.families import Array
+from decbayes.merging import Alignment
+from decbayes.models.core.model import Model
+from decbayes.models.core.points import as_numbers
+from decbayes.models.core.registry import model_for
+from decbayes.models.topics.quality import CoOccurrence, Quality
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure
+from decbayes.views.text import MOST_NUMBERS, number, value_text
+from decbayes.views.values import Difference, Entries, Estimate, Image, Matrix, Part, Row, Shape, Trace
+
+LEVEL = 0.9
+TOP = 10  # words, or other entries of long rows
+
+
+class Notes(NamedTuple):
+    """What can be said of all components together, and of each."""
+
+    summary: str = ""
+    parts: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class View:
+    """How the components of a model are best looked at. This one shows what `Model.describe` says, as a table.
+
+    A view of your own overrides what it knows better, most often `parts`, and is registered by its `name`. Models ask
+    for it with `view = "name"`.
+
+    >>> from decbayes import views
+    >>> model = db.PoissonMixture(2, 1)
+    >>> view = views.view_of(model)
+    >>> [part.facts["weight"] for part in view.parts(db.Posterior.of_prior(model.structure))]
+    [0.5, 0.5]
+    """
+
+    name: ClassVar[str] = "table"
+    by_column: ClassVar[bool] = False
+    """Whether a table has one line per column of the data: tables are often wider than a terminal."""
+
+    model: Any
+
+    @property
+    def title(self) -> str:
+        """What kind of model this is, as people call it."""
+        return type(self.model).__name__
+
+    @property
+    def noun(self) -> str:
+        """What a component is called."""
+        return str(self.model.noun)
+
+    @property
+    def unit(self) -> str:
+        """What contributions count."""
+        return str(self.model.unit)
+
+    def rows(self, posterior: Posterior, *, top: int = TOP) -> list[Row]:
+        """Each component in plain values; of long rows only the largest `top` entries."""
+        return list(self.model.describe(posterior, top=top))
+
+    def captions(
+        self, posterior: Posterior, *, top: int = 4, write: Any = number, most: int = MOST_NUMBERS
+    ) -> list[str]:
+        """A few words on each component: its top words, what sets it apart, or its mean."""
+        rows = self.rows(posterior, top=top)
+        title = self.model.caption or list(rows[0])[-1]
+        return [value_text(row[title], write, most) for row in rows]
+
+    def parts(
+        self, posterior: Posterior, *, shape: Shape | None = None, top: int = TOP, level: float = LEVEL
+    ) -> Sequence[Part]:
+        """Each component as it is best drawn.
+
+        Means are images of that `shape`, if one is given. `top` limits long rows, and `level` is that of intervals.
+        """
+        rows = self.rows(posterior, top=top)
+        return [Entries(facts=self.facts(row)) for row in rows] if shape is None else self.pictures(rows, shape)
+
+    def facts(self, row: Row, *without: str) -> Row:
+        """A row without the component's number, and without other entries."""
+        return {key: value for key, value in row.items() if key not in ("component", self.noun, *without)}
+
+    def pictures(self, rows: Sequence[Row], shape: Shape) -> list[Part]:
+        """Means as images, each with its own contrast, and what else is known of them."""
+        drawn = as_images(np.array([np.ravel(row["mean"]) for row in rows]), shape)
+        signed = bool((drawn < 0).any())
+        return [
+            Image(picture, *contrast(picture, signed=signed), facts=self.facts(row, "mean"))
+            for row, picture in zip(rows, drawn, strict=True)
+        ]
+
+    def pixels(self, posterior: Posterior) -> int:
+        """How many numbers of a component may be pixels; 0 if its numbers are no image."""
+        return 0
+
+    def shape(self, posterior: Posterior, *, guess: bool = False) -> Shape | None:
+        """The height and width of components that are images; with `guess`, also if they only look like it."""
+        return None
+
+    def observations(self, alignment: Alignment, evidence: Array) -> Array:
+        """How many observations each site has, given the evidence of sites × slots."""
+        return np.asarray(evidence.sum(axis=1))
+
+    def estimates(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Estimate]:
+        """Parameters that belong to no component, such as coefficients."""
+        return ()
+
+    def between(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Estimate]:
+        """Standard deviations between sites, for parameters that may differ from site to site."""
+        return ()
+
+    def differences(self, alignment: Alignment) -> Sequence[Difference]:
+        """Whether sites differ by more than chance, parameter by parameter."""
+        return ()
+
+    def advice(self, alignment: Alignment) -> Iterator[tuple[str, str]]:
+        """What stands out in a merge of such models, and what to do about it."""
+        return iter(())
+
+    def matrix(self, posterior: Posterior) -> Matrix | None:
+        """How components follow each other, if they do."""
+        return None
+
+    def density(self, posterior: Posterior, points: Array) -> Array:
+        """The predictive density at some points."""
+        return np.asarray(np.exp(self.model.log_predictive(posterior, points)))
+
+    def trace(self, posterior: Posterior, sequence: Any) -> Trace:
+        """One sequence with the states that it goes through."""
+        raise StructureMismatch(f"This is a posterior of {self.title}, which has no states over time.")
+
+    def quality(self, posterior: Posterior, *, top: int = TOP) -> Quality | None:
+        """How easy components are to read, where they consist of words."""
+        return None
+
+    def notes(self, posterior: Posterior, counted: CoOccurrence | None = None) -> Notes:
+        """What readers should know about all components and about each; `counted` are documents with their words."""
+        return Notes()
+
+
+class Unknown(View):
+    """The view of a posterior whose model is not registered: its parameters in numbers."""
+
+    name: ClassVar[str] = "unknown"
+
+    title, noun, unit = "a model without a name", "component", "observation"
+
+    def rows(self, posterior: Posterior, *, top: int = TOP) -> list[Row]:
+        return [*posterior.summary(top=top)]
+
+    def captions(
+        self, posterior: Posterior, *, top: int = 4, write: Any = number, most: int = MOST_NUMBERS
+    ) -> list[str]:
+        return []
+
+    def parts(
+        self, posterior: Posterior, *, shape: Shape | None = None, top: int = TOP, level: float = LEVEL
+    ) -> Sequence[Part]:
+        return []
+
+
+# Loaded when they are asked for.
+_shipped = {
+    "table": "view:View",
+    "words": "words:WordView",
+    "images": "images:ImageView",
+    "points": "points:PointView",
+    "classes": "profiles:ClassView",
+    "states": "profiles:StateView",
+    "coefficients": "coefficients:CoefficientView",
+}
+_registered: dict[str, type[View]] = {}
+Kind = TypeVar("Kind", bound=type[View])
+
+
+def register(view: Kind) -> Kind:
+    """Make a view known by its `name` to everything that shows results; also a class decorator.
+
+    `view` is a class that derives from `View`. Models ask for it with `view = "name"`.
+
+    >>> from decbayes import views
+    >>> @views.register
+    ... class Rates(views.View):
+    ...     name = "rates"
+    """
+    if not isinstance(view, type) or not issubclass(view, View):
+        raise TypeError(f"register takes a class that is a decbayes.views.View, not {view!r}.")
+    if view.name in _shipped:
+        raise ValueError(f"decbayes ships a view named {view.name!r}; choose another name.")
+    _registered[view.name] = view
+    return view
+
+
+def view_of(source: Model | Structure) -> View:
+    """The view of a model, or of whatever model a structure belongs to.
+
+    `source` is the model or a posterior's structure. Posteriors of models that are not registered have a view, too.
+
+    >>> from decbayes import views
+    >>> views.view_of(db.GaussianMixture(3, 2)).noun
+    'cluster'
+    """
+    if isinstance(source, Model):
+        return named(source.view)(source)
+    try:
+        model = model_for(source)
+    except StructureMismatch:
+        return Unknown(None)
+    return view_of(model)
+
+
+def named(name: str) -> type[View]:
+    if name in _shipped:
+        module, _, kind = _shipped[name].partition(":")
+        shipped: type[View] = getattr(import_module(f"{__package__}.{module}"), kind)
+        return shipped
+    if name not in _registered:
+        known = ", ".join([*_shipped, *_registered])
+        raise LookupError(f"No view is named {name!r} ({known} are). Register it with `decbayes.views.register`.")
+    return _registered[name]
+
+
+def as_images(values: Any, shape: Shape) -> Array:
+    """(images, height, width), if the numbers fit."""
+    flat = as_numbers(values)
+    if flat.ndim != 2:
+        raise InvalidData(f"Images are the rows of a matrix; the shape is {flat.shape}.")
+    check_shape(flat.shape[1], shape)
+    return flat.reshape(-1, *shape)
+
+
+def check_shape(numbers: int, shape: Shape) -> None:
+    height, width = shape
+    if min(shape) < 1 or numbers != height * width:
+        raise InvalidData(
+            f"There are {numbers:,} numbers per image, but {height} × {width} pixels (height × width) are "
+            f"{height * width:,}."
+        )
+
+
+def contrast(picture: Array, *, signed: bool) -> tuple[float, float]:
+    """The numbers that are black and white: nearly all of the image's own, zero being mid grey, or black."""
+    limit = float(np.quantile(np.abs(picture), 0.99)) or 1.0
+    return (-limit if signed else 0.0), limit

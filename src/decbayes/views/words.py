@@ -1,0 +1,51 @@
+"""Topics as their words."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from decbayes.errors import StructureMismatch
+from decbayes.families import Array
+from decbayes.models.topics.quality import FACTOR, CoOccurrence, Quality
+from decbayes.posterior import Posterior
+from decbayes.views.text import number
+from decbayes.views.values import Part, Shape, Words
+from decbayes.views.view import LEVEL, TOP, Notes, View
+
+TELLING = 5  # words that tell a topic from the others
+
+
+class WordView(View):
+    name: ClassVar[str] = "words"
+
+    def parts(
+        self, posterior: Posterior, *, shape: Shape | None = None, top: int = TOP, level: float = LEVEL
+    ) -> Sequence[Part]:
+        """The most probable words of each topic, with their probabilities."""
+        probability = np.asarray(posterior.mean(FACTOR))
+        words = posterior.structure.labels.get(FACTOR) or tuple(map(str, range(probability.shape[1])))
+        return [Words(tuple((words[place], float(row[place])) for place in largest(row, top))) for row in probability]
+
+    def quality(self, posterior: Posterior, *, top: int = TOP) -> Quality:
+        return Quality(posterior, top)
+
+    def notes(self, posterior: Posterior, counted: CoOccurrence | None = None) -> Notes:
+        """How different topics are, which words tell each from the others and, with `counted`, how coherent it is."""
+        quality = self.quality(posterior, top=len(counted.words[0]) if counted is not None else TOP)
+        telling = [f"told apart by {', '.join(words[:TELLING])}" for words in quality.telling]
+        if counted is None:
+            return Notes(quality.said(), telling)
+        if counted.words != quality.words:
+            raise StructureMismatch("The counts are of other words than the topics' top words: count for this merge.")
+        coherent = [
+            f"{text} · coherence {number(float(c))}" for text, c in zip(telling, counted.coherence(), strict=True)
+        ]
+        return Notes(f"{quality.said()}; {counted.said(quality.used)}", coherent)
+
+
+def largest(values: Array, count: int) -> list[int]:
+    """Where the largest values are, largest first; sorting whole vocabularies would take longer than all else."""
+    count = min(count, len(values))
+    places = np.flatnonzero(values >= np.partition(values, -count)[-count])
+    return [int(place) for place in places[np.lexsort((places, -values[places]))][:count]]
