@@ -86,7 +86,9 @@ def margin_scale(shown: Array) -> Any:
 
 def cell_labels(alignment: Alignment, coupled: CoupledSet) -> NDArray[Any]:
     """Sites × slots: the components in each cell, "1+4" where there are two."""
-    return np.array([["+".join(map(str, cell)) for cell in row] for row in reading.fillings(alignment, coupled)], dtype=object)
+    return np.array(
+        [["+".join(map(str, cell)) for cell in row] for row in reading.fillings(alignment, coupled)], dtype=object
+    )
 
 
 def write_cells(axes: "Axes", entries: NDArray[Any], *, light: NDArray[np.bool_]) -> None:

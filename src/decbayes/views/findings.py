@@ -53,7 +53,9 @@ def sureness(alignment: Alignment, coupled: CoupledSet, reliability: Reliability
 def least_sure(alignment: Alignment, coupled: CoupledSet, values: Sequence[Mapping[CoupledSet, Array]]) -> Array:
     """Sites × slots: the smallest value of the components in each cell; NaN where there are none."""
     least = np.full((len(values), alignment.structure.components(coupled)), np.nan)
-    for row, site, assignment, seen in zip(least, values, alignment.assignments, reading.seen(alignment, coupled), strict=True):
+    for row, site, assignment, seen in zip(
+        least, values, alignment.assignments, reading.seen(alignment, coupled), strict=True
+    ):
         np.fmin.at(row, assignment[coupled][seen], site[coupled][seen])
     return least
 
