@@ -219,6 +219,9 @@ def test_not_a_number_is_outside_the_domain(name, rng):
         ("Gamma", -1, 0.5),
         ("NormalGamma", -1, 0.0),
         ("NormalGamma", 4, 100.0),
+        ("IsotropicNormalGamma", -1, 0.1),
+        ("IsotropicNormalGamma", 0, -1.5),
+        ("IsotropicNormalGamma", 1, 0.5),
         ("GaussianGamma", -1, 1.0),
         ("GaussianGamma", 1, 0.5),
         ("GaussianGamma", 0, -1.5),
@@ -298,3 +301,24 @@ def test_the_information_of_many_sites_is_that_of_each(name, rng):
         rows = family.rows(own, order)
         each.append(family.information(prior, rows) if family.contains_sum(prior, rows).all() else 0.0)
     np.testing.assert_allclose(family.informations(prior, sites, orders), each, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("name", "vanishing"),
+    [
+        ("Dirichlet", ["alpha"]),
+        ("Beta", ["alpha", "beta"]),
+        ("Gamma", ["shape", "rate"]),
+        ("NormalGamma", ["strength", "shape", "rate"]),
+        ("IsotropicNormalGamma", ["strength", "shape", "rate"]),
+        ("GaussianGamma", ["shape", "rate"]),
+    ],
+)
+def test_at_the_apex_no_evidence_is_left(name, vanishing, rng):
+    """What counts observations goes to zero with the evidence, and in proportion to it."""
+    family = FAMILIES[name]
+    point = natural(name, rng)
+    apex = family.apex(point.shape[1])
+    whole, little = (family.parameters(apex + share * (point - apex)) for share in (1.0, 1e-6))
+    for parameter in vanishing:
+        np.testing.assert_allclose(little[parameter], 1e-6 * np.asarray(whole[parameter]), rtol=1e-6)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from draws import ALL, natural
-from scipy import stats
+from scipy import integrate, stats
 
-from decbayes.families import FAMILIES
+from decbayes.families import FAMILIES, quantiles
 
 DISCRETE = {"Bernoulli", "Categorical"}
 
@@ -63,3 +63,31 @@ def test_marginals_agree_with_scipy(rng):
     theirs = stats.beta(alpha, alpha.sum(axis=1, keepdims=True) - alpha).ppf(probability)
     np.testing.assert_allclose(FAMILIES["Dirichlet"].quantile(alpha - 1.0, probability), theirs)
     assert FAMILIES["Dirichlet"].quantile(np.array([[2.0]]), probability) == 1.0
+
+
+@pytest.mark.parametrize("probability", [0.05, 0.3, 0.5, 0.7, 0.95])
+def test_a_coin_and_the_faces_of_a_die_have_the_quantiles_of_scipy(probability):
+    shares = np.array([0.1, 0.4, 0.6, 0.9])
+    ours = FAMILIES["Bernoulli"].quantile(FAMILIES["Bernoulli"].natural(probability=shares), probability)
+    np.testing.assert_array_equal(ours, stats.bernoulli(shares).ppf(probability))
+    die = np.array([[0.2, 0.8], [0.55, 0.45]])
+    ours = FAMILIES["Categorical"].quantile(FAMILIES["Categorical"].natural(probability=die), probability)
+    np.testing.assert_array_equal(ours, stats.bernoulli(die).ppf(probability))
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("probability", [0.01, 0.5, 0.99])
+def test_entries_of_a_wishart_matrix_have_quantiles_in_their_own_units(scale, probability):
+    """Σ x_i x_j of uncorrelated pairs is symmetric about zero; of x with itself it is a multiple of a χ²."""
+    freedom, none = np.array([3.0, 8.0]), np.zeros(2)
+    both = [quantiles.product(freedom, none, np.full(2, scale), p) for p in (probability, 1.0 - probability)]
+    np.testing.assert_allclose(both[0], -both[1], atol=1e-3 * scale)  # 48 nodes for an integral
+    alone = quantiles.product(freedom, np.full(2, scale), np.full(2, scale), probability)
+    np.testing.assert_allclose(alone, scale * stats.chi2(freedom).ppf(probability), rtol=1e-6)
+
+
+def test_uncorrelated_products_have_the_quantiles_of_a_product_of_normals():
+    """With one degree of freedom Σ x y is x y itself, whose distribution function is an integral that SciPy takes."""
+    found = quantiles.product(np.array([1.0]), np.zeros(1), np.ones(1), 0.9)[0]
+    below, _ = integrate.quad(lambda x: 2 * stats.norm.pdf(x) * stats.norm.cdf(found / x), 0.0, np.inf)
+    assert below == pytest.approx(0.9, abs=2e-3)  # 48 nodes, and a density without bound at zero

@@ -38,11 +38,13 @@ SYMMETRIC = BOUNDS | {
     "isclose",
     "zip",
     "cast",
+    "swapaxes",
     "union",
 }
 # Keywords that change how something is shown, guard against our own mistakes, or name the type that values have.
 UNHEARD = {"strict", "stacklevel", "encoding", "category", "title", "description", "kw_only", "repr", "dtype"}
-UNTOUCHED = {"__repr__", "__str__", "_repr_html_", "__dir__", "__getattr__"}
+# Texts, and examples, of which any other would do.
+UNTOUCHED = {"__repr__", "__str__", "_repr_html_", "__dir__", "__getattr__", "example"}
 TOLERANCE = 1e-3  # below it a constant is a tolerance: twice as much is no mistake, a thousand times is
 
 

@@ -232,9 +232,20 @@ def forked(action: Callable[[], object]) -> int:
         os._exit(status)
 
 
-def trace(session: pytest.Session, items: Sequence[pytest.Item], imports: Tracer, path: Path) -> None:
+class TooSlow(BaseException):
+    """A test that takes too long to be run for many mutants."""
+
+
+def trace(
+    session: pytest.Session, items: Sequence[pytest.Item], imports: Tracer, path: Path, *, longest: float
+) -> None:
     """Write of each test how long it takes and which lines it passes, one line a test, and first what imports pass."""
     tracer, failed = Tracer(), False
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal failed
+        failed = True
+        raise TooSlow
 
     class Watch:
         @pytest.hookimpl
@@ -243,12 +254,16 @@ def trace(session: pytest.Session, items: Sequence[pytest.Item], imports: Tracer
             failed = failed or not report.passed
 
     session.config.pluginmanager.register(Watch())
+    signal.signal(signal.SIGVTALRM, stop)
     append(path, {"test": "", "passed": True, "seconds": 0.0, "stamp": "", "reach": imports.reach()})
     for item, following in zip(items, [*items[1:], None], strict=True):
         tracer.clear()
         failed, begun = False, time.monotonic()
         tracer.start()
-        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        signal.setitimer(signal.ITIMER_VIRTUAL, longest)
+        with suppress(TooSlow):
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         tracer.stop()
         seconds = round(time.monotonic() - begun, 4)
         entry = {"test": item.nodeid, "passed": not failed, "seconds": seconds, "stamp": stamp(item)}
