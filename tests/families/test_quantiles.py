@@ -81,7 +81,7 @@ def test_entries_of_a_wishart_matrix_have_quantiles_in_their_own_units(scale, pr
     """Σ x_i x_j of uncorrelated pairs is symmetric about zero; of x with itself it is a multiple of a χ²."""
     freedom, none = np.array([3.0, 8.0]), np.zeros(2)
     both = [quantiles.product(freedom, none, np.full(2, scale), p) for p in (probability, 1.0 - probability)]
-    np.testing.assert_allclose(both[0], -both[1], atol=1e-3 * scale)  # 48 nodes for an integral
+    np.testing.assert_allclose(both[0], -both[1], atol=3e-3 * scale)  # 48 nodes for an integral
     alone = quantiles.product(freedom, np.full(2, scale), np.full(2, scale), probability)
     np.testing.assert_allclose(alone, scale * stats.chi2(freedom).ppf(probability), rtol=1e-6)
 
