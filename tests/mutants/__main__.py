@@ -51,7 +51,7 @@ class Driver:
     def __init__(self, arguments: argparse.Namespace, chosen: list[Mutant]) -> None:
         self._arguments, self._chosen, self._imports = arguments, chosen, Tracer()
         self._map = KEPT / "reach.jsonl"
-        self._results = KEPT / f"results-{arguments.seed}-{arguments.sample}-{arguments.only.replace('/', '_')}.jsonl"
+        self._results = KEPT / "results.jsonl"
         if arguments.anew:
             self._results.unlink(missing_ok=True)
         if arguments.map:
@@ -181,6 +181,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the sample")
     parser.add_argument("--sample", type=int, default=400, help="how many mutants")
     parser.add_argument("--only", default="", help=f"files with this in their path, such as {', '.join(AREAS)}")
+    parser.add_argument("--part", default="", help="of that sample, only files with this in their path")
     parser.add_argument("--seconds", type=float, default=20.0, help="of tests for each mutant, as they take without it")
     parser.add_argument("--jobs", "-j", type=int, default=1, help="processes")
     parser.add_argument(
@@ -194,7 +195,7 @@ def main() -> int:
     arguments = parser.parse_args()
     KEPT.mkdir(exist_ok=True)
     everything = {file: [m for m in mutants(file) if not is_equivalent(m)] for file in files(arguments.only)}
-    chosen = sample(everything, arguments.sample, arguments.seed)
+    chosen = [m for m in sample(everything, arguments.sample, arguments.seed) if arguments.part in m.file]
     if arguments.list:
         for mutant in chosen:
             print(described(mutant, "listed", ""))

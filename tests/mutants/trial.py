@@ -81,7 +81,9 @@ class Reach:
     def tests(self, mutant: Mutant, seconds: float) -> list[str]:
         """Those that can notice a mutant, the quick ones first and no test twice before each has had its turn."""
         by_file, function = self.lines.get(mutant.file, {}), self.functions.get((mutant.file, mutant.function), set())
-        at_line = {test for test, lines in by_file.items() if not lines.isdisjoint(mutant.lines)} & function
+        if not function:  # its file may have moved since
+            function = {t for (_, name), tests in self.functions.items() if name == mutant.function for t in tests}
+        at_line = {test for test in function if not by_file.get(test, set()).isdisjoint(mutant.lines)}
         reaching = [at_line, function - at_line] if mutant.function else [set(by_file) or self._of_folder(mutant)]
         chosen, spent = [], 0.0
         for test in itertools.chain.from_iterable(map(self._in_turns, reaching)):
@@ -123,7 +125,7 @@ def stamp(item: pytest.Item) -> str:
 class Tracer:
     """Lines of our source that are passed, by file and outermost function."""
 
-    ENOUGH = 3000  # line events of one function in one test; what it passes later is taken from its other callers
+    ENOUGH = 256  # line events of one function in one test; what it passes later is taken from its other callers
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[CodeType, tuple[str, str] | None, frozenset[int]]] = {}
@@ -175,7 +177,7 @@ class Tracer:
             nonlocal events
             seen.add(frame.f_lineno)
             events += 1
-            if events % 64 == 0 and (events > self.ENOUGH or lines <= seen):
+            if events % 32 == 0 and (events > self.ENOUGH or lines <= seen):
                 self._local[name] = None
                 return None
             return watch
