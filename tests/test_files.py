@@ -48,6 +48,29 @@ def test_loaded_posteriors_share_their_structure(rng, tmp_path):
     assert db.load(tmp_path / "a").structure is db.load(tmp_path / "b").structure
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", b"x,y\n1,2\n", "a.csv is data, not a posterior: run `decbayes fit` first."),
+        ("a.csv.gz", b"\x1f\x8b", "is data, not a posterior"),
+        ("table", b"\x93NUMPY\x01\x00", "table is data"),
+        ("a.columns", b"[]", "--agreed-columns"),
+        ("group.toml", b'group = "g"', "is a charter"),
+        ("a", b"-----BEGIN PRIVATE KEY-----\n", "a is a private key"),
+        ("a.posterior", b"<!doctype html>", "is a report"),
+        ("a.store", b"SQLite format 3\x00", "`decbayes posterior CHARTER --store FILE`"),
+        ("a.posterior", b"", "a.posterior is empty."),
+        ("a.posterior", b"anything else", "a.posterior cannot be read as a posterior"),
+    ],
+)
+def test_another_kind_of_file_is_named_with_what_to_do(name, content, message, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InvalidFile) as raised:
+        db.load(tmp_path / name)
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
 def test_a_constant_prior_takes_no_room(rng):
     structure = topics(20, 5000)
     empty = db.Posterior.of_prior(structure)

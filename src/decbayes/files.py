@@ -27,6 +27,29 @@ KEY = "decbayes"
 CALIBRATION = "calibration/"
 MOST_BYTES = 1 << 30
 
+# Other files that are taken for posteriors, by how they begin or how their names end, and what to do with them.
+DATA = "data, not a posterior: run `decbayes fit` first"
+BEGINNINGS = {
+    b"-----begin private": "a private key, not a posterior: keep it where it is",
+    b"-----begin": "a certificate, not a posterior: agents take it as --tls-certificate",
+    b"<!doctype html": "a report, not a posterior: merge the posteriors that it lists",
+    b"sqlite format 3": "an agent's store: `decbayes posterior CHARTER --store FILE` gets the posterior",
+    b'{"format": "decbayes overlap': "a file of overlaps: `decbayes merge --overlap` takes it",
+    b"par1": DATA,
+    b"\x93numpy": DATA,
+}
+ENDINGS = {
+    **dict.fromkeys((".csv", ".tsv", ".parquet", ".npy", ".npz", ".mtx", ".txt", ".jsonl", ".ndjson"), DATA),
+    ".columns": "a list of columns, not a posterior: `decbayes fit --agreed-columns` takes it",
+    ".words": "a list of words, not a posterior: `decbayes fit topics --vocabulary` takes it",
+    ".vocabulary": "a list of words, not a posterior: `decbayes fit topics --vocabulary` takes it",
+    ".toml": "a charter, not a posterior: `decbayes posterior` gets the posterior of its group",
+    ".key": "a private key, not a posterior: keep it where it is",
+    ".scores": "a file of scores: `decbayes validate` adds them up",
+    ".overlap": "a file of overlaps: `decbayes merge --overlap` takes it",
+    ".information": "one site's part of a calibration: `decbayes calibrate MERGED` adds the parts up",
+}
+
 # Thousands of loaded posteriors share one structure object, not one copy of the vocabulary each; and a description that
 # was checked once, byte for byte the same, need not be checked again.
 _known: "WeakValueDictionary[str, Structure]" = WeakValueDictionary()
@@ -63,10 +86,23 @@ def load(path: str | os.PathLike[str], *, most_bytes: int = MOST_BYTES) -> Poste
     size = source.stat().st_size
     if size > most_bytes:
         raise InvalidFile(f"{source} has {size:,} bytes, more than the {most_bytes:,} that are read.")
+    content = source.read_bytes()
     try:
-        return from_bytes(source.read_bytes())
+        return from_bytes(content)
     except DecbayesError as error:
-        raise InvalidFile(f"{source} cannot be read as a posterior. {error}") from error
+        other = other_kind(source, content)
+        raise InvalidFile(
+            f"{source} is {other}." if other else f"{source} cannot be read as a posterior. {error}"
+        ) from error
+
+
+def other_kind(path: Path, content: bytes) -> str:
+    """What a file is that is no posterior, by its beginning or its name, and what to do with it; "" if nobody knows."""
+    if not content:
+        return "empty"
+    begun = (text for beginning, text in BEGINNINGS.items() if content[:20].lower().startswith(beginning))
+    endings = [ending for ending in path.suffixes[-2:] if ending.lower() in ENDINGS]
+    return next(begun, "") or (ENDINGS[endings[-1].lower()] if endings else "")
 
 
 def load_note(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -325,7 +325,7 @@ def test_json_lines_are_the_summary(run, sites):
 
 ERRORS = {
     "show missing.posterior": "No such file",
-    "show a.csv": "a.csv cannot be read as a posterior",
+    "show a.csv": "a.csv is data, not a posterior: run `decbayes fit` first.",
     "fit mixture a.csv -o a.posterior": "column 'note' is not a number in observation 0",
     "fit mixture a.csv --columns x,z -o a.posterior": "there is no column z",
     "fit features a.csv --columns x --like first.posterior -o a.posterior": "GaussianMixture, not of LatentFeatures",

@@ -1,5 +1,6 @@
 """What a terminal shows: help that can be pasted, tables that fit, and quiet ends."""
 
+import importlib
 import os
 import re
 import shlex
@@ -9,9 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
+from rich.progress import Progress
 
 import decbayes as db
 from decbayes.cli import app
+from decbayes.cli.shared.terminal import fitting
+from decbayes.models.core.ascent import Pass
 
 COMMANDS = (
     *("fit", "fit mixture", "fit mean", "fit topics", "fit features", "merge", "show", "score", "keygen", "charter"),
@@ -61,6 +66,34 @@ def test_a_posterior_that_is_given_twice_is_pointed_out(run, tmp_path):
     _, _, errors = run("merge a.posterior b.posterior copy.posterior -o m.posterior")
     assert "copy.posterior is the same posterior as a.posterior" in errors
     assert "twice" not in run("merge a.posterior b.posterior -o m.posterior")[2]
+
+
+KERNEL = """
+from decbayes.kernels.compiled import compiled
+
+
+@compiled
+def doubled(x):
+    return x + x
+"""
+
+
+def test_a_bar_says_that_kernels_are_compiled_once(tmp_path, monkeypatch):
+    """Of a kernel that was compiled before nothing is said, and the next pass takes the words away."""
+    (tmp_path / "own_kernel.py").write_text(KERNEL, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("decbayes.cli.shared.terminal.progress_bar", lambda *columns: Progress(console=quiet))
+    quiet = Console(quiet=True)
+    for words in ("compiling, once", "fitting"):
+        with fitting(1, 10) as bar:
+            module = importlib.import_module("own_kernel")
+            assert module.doubled(2) == 4
+            (task,) = bar._bar.tasks
+            assert task.description == words
+            bar(Pass(0, 1, -2.5))
+            assert "compiling" not in task.description
+        del sys.modules["own_kernel"]
+    module.doubled(2.0)  # nobody listens any more
 
 
 def run_process(arguments, tmp_path, **keywords):

@@ -163,7 +163,7 @@ def test_components_are_exported_with_probabilities_and_intervals(run, topics, t
         ("transform a.txt m.posterior --columns text --format csv -o topics.csv", "there is no column text"),
         ("transform p.csv p.csv p.posterior -o topics.csv", "reads one file, not 2"),
         ("export m.posterior -o topics.xlsx", "rows are written as"),
-        ("export a.txt -o topics.csv", "cannot be read as a posterior"),
+        ("export a.txt -o topics.csv", "a.txt is data, not a posterior: run `decbayes fit` first."),
     ],
 )
 def test_what_cannot_be_done_is_told_and_nothing_is_written(run, topics, tmp_path, line, reason):

@@ -18,6 +18,8 @@ import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.runtime import rtsys
 
+from decbayes.kernels.announcing import announce
+
 # `reassoc` and `arcp` are left out on purpose: they would reorder the error-free steps of the special functions.
 FASTMATH = {"contract", "nnan", "ninf", "nsz"}
 # Long sums in which the compiler may reorder the terms (always in the same way), which is what lets them vectorise.
@@ -103,6 +105,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         except (OSError, EOFError):  # EOFError: cut short by a crash
             kept = None
         if kept is None:
+            announce()
             context.refresh()  # it will be compiled
         return kept
 

@@ -1,12 +1,12 @@
 """Options that several commands share: device, page, and where in files observations are."""
 
-import select
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from cyclopts import Parameter
@@ -81,8 +81,11 @@ def both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], 
 def linger(show: Callable[[], None], console: Console) -> None:
     """Go on showing how things are until somebody presses Enter."""
     console.print("The page stays until you press Enter.")
-    while not select.select([sys.stdin], [], [], 1.0)[0]:
+    pressed = Thread(target=sys.stdin.readline, daemon=True)
+    pressed.start()
+    while pressed.is_alive():
         show()
+        pressed.join(1.0)
 
 
 def told(hint: Any, *, negative: str | None = None) -> Parameter:

@@ -24,6 +24,8 @@ _copies: list[StandardInput] = []
 
 def table_file(path: Path) -> Path:
     """A file of rows; standard input is copied into one whose name says what it holds."""
+    if path.suffix == ".posterior":
+        raise InvalidData(f"{path} is a posterior, and data are expected here. `decbayes show` prints a posterior.")
     if path != STANDARD_INPUT:
         return path
     copy = StandardInput("jsonl")

@@ -1,4 +1,4 @@
-"""What commands share of the terminal: two consoles, and bars for fits and alignments."""
+"""The terminal: two consoles, and bars for fits and alignments."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,11 +17,14 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from decbayes.kernels.announcing import announced
 from decbayes.models.core.ascent import Pass
+
+COMPILING = "compiling, once"
 
 
 class Output(Console):
-    """A console that leaves it to `main` what happens when the reader has had enough; rich's exits with status 1."""
+    """A console that leaves broken pipes to `main`; rich's own exits with status 1."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -62,30 +65,38 @@ class FitBar:
         self._bar.update(self._task, completed=min(state.restart, self._starts), total=self._starts, description=text)
 
     def within(self, done: int, total: int) -> None:
-        """So many of all observations have been worked through in this pass."""
+        """How many of all observations this pass has worked through."""
         self._bar.update(self._task, completed=done, total=total)
+
+    def compiling(self) -> None:
+        """Until the next pass ends."""
+        self._bar.update(self._task, description=COMPILING)
 
 
 @contextmanager
 def fitting(starts: int, passes: int) -> Iterator[FitBar]:
     """A bar of a fit; it is gone when the fit ends."""
     with progress_bar(MofNCompleteColumn(), TimeRemainingColumn()) as bar:
-        yield FitBar(bar, starts, passes)
+        fit_bar = FitBar(bar, starts, passes)
+        with announced(fit_bar.compiling):
+            yield fit_bar
 
 
 @contextmanager
 def aligning(sites: int) -> Iterator[Callable[[], None]]:
     """A bar that counts how often a posterior was matched, and grows by a round when the last one changed something."""
     with progress_bar() as bar:
-        task = bar.add_task(f"aligning {sites:,} posteriors", total=2 * sites)
+        text = f"aligning {sites:,} posteriors"
+        task = bar.add_task(text, total=2 * sites)
 
         def report() -> None:
-            bar.advance(task)
+            bar.update(task, advance=1, description=text)
             (state,) = bar.tasks
             if state.finished:
                 bar.update(task, total=state.completed + sites)
 
-        yield report
+        with announced(lambda: bar.update(task, description=COMPILING)):
+            yield report
 
 
 def progress_bar(*further: ProgressColumn) -> Progress:

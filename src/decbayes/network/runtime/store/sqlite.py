@@ -1,10 +1,10 @@
 """What outlives the process: every version that was ever sent is on the disk first (SQLite, WAL, synchronous FULL)."""
 
-import fcntl
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, TypeVar
@@ -225,11 +225,22 @@ def locked(path: Path) -> IO[bytes]:
     """Hold the store for this process: two agents on one store would use the same versions."""
     file = path.with_name(f"{path.name}.lock").open("wb")
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        lock(file)
+    except (BlockingIOError, PermissionError):
         file.close()
         raise StoreFailed(f"{path} is in use by another agent. Every agent needs a store of its own.") from None
     return file
+
+
+def lock(file: IO[bytes]) -> None:
+    """Lock a file until it is closed, or fail at once if another process has locked it."""
+    try:
+        fcntl: Any = import_module("fcntl")
+    except ImportError:
+        windows: Any = import_module("msvcrt")
+        windows.locking(file.fileno(), windows.LK_NBLCK, 1)
+    else:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def address(path: Path, read_only: bool) -> str:
