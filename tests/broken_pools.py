@@ -2,11 +2,10 @@
 
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 
 import msgspec
 import numpy as np
-from broken_agents import mutant, treason
+from broken_agents import mutant, rare, treason
 
 from decbayes.errors import Refused
 from decbayes.network.protocol.agent import Agent
@@ -32,7 +31,7 @@ def last_arrival_wins(patch):
     patch.setattr(Pool, "add", add)
 
 
-@treason
+@rare(seeds=range(179, 600, 5))
 def equivocation_goes_unnoticed(patch):
     def add(self, record):
         return Change.STALE if (change := self._join(record)) is Change.EQUIVOCATION else change
@@ -93,7 +92,7 @@ def versions_are_compared_as_texts(patch):
     patch.setattr(Pool, "knows", lambda self, origin, version, digest: False)
 
 
-@treason
+@rare(seeds=range(264, 600, 5))
 def of_two_contradictions_the_later_one_stays(patch):
     def join(self, record):
         held = self.records.get(record.origin)
@@ -140,7 +139,7 @@ def one_vote_removes(patch):
     patch.setattr(pool, "roster", decided_by_one)
 
 
-@mutant
+@rare(seeds=range(28, 120))
 def votes_are_never_taken_back(patch):
     def changed(self, before, after):
         removed = self._roster.removed
@@ -186,7 +185,7 @@ def of_several_writes_the_first_is_made(patch):
 
 
 # Few histories have a new key heard of before all votes for it, and nobody who says it again.
-@partial(mutant, seeds=range(420, 440))
+@rare(seeds=range(427, 440))
 def a_key_that_is_not_yet_a_members_is_hopeless(patch):
     def open_header(content, signature, roster):
         try:

@@ -3,6 +3,7 @@
 import time
 from pathlib import Path
 
+import forked
 import numpy as np
 from groups import gaussian_charter, identities
 
@@ -13,15 +14,41 @@ from decbayes.network.runtime.spawn import AgentProcess, Party
 from decbayes.network.runtime.store import stored
 
 POINTS = 20
+# Agents agree in a second; on a machine with much else to do it may take long.
+SECONDS = 30.0
+
+
+def until(condition, *, timeout=SECONDS):
+    """Whether the condition holds in time; looked at thirty times a second."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.03)
+    return False
+
+
+def inquiry(party, name, **options):
+    """Questions to one of a party's agents."""
+    return Inquiry(party.charter, Links(listen=(), connect=(party.agents[name].endpoint(),), **options))
+
+
+class Agent(AgentProcess):
+    """A `decbayes agent` that starts at once; one with a prefix is a program of its own."""
+
+    def begin(self, arguments, prefix, log):
+        return super().begin(arguments, prefix, log) if prefix else forked.start(arguments, output=log)
 
 
 class Means(Party):
     """Agents that estimate one mean from their own points: whatever happened, the merge must equal batch."""
 
-    def __init__(self, folder: Path, count: int, *, dimension: int = 3, **limits: int) -> None:
+    process = Agent
+
+    def __init__(self, folder: Path, count: int, *, dimension: int = 3, size: int = POINTS, **limits: int) -> None:
         members = identities(count)
         super().__init__(folder, gaussian_charter(members, dimension=dimension, **limits))
-        self.dimension = dimension
+        self.dimension, self.size = dimension, size
         self.identities = {self.charter.names[member.id]: member for member in members}
         self.prepare(self.identities)
         self.points: dict[str, list[np.ndarray]] = {}
@@ -38,7 +65,7 @@ class Means(Party):
         known = self.points.setdefault(name, [])
         for number in range(len(known), len(known) + shards):
             rng = np.random.default_rng([*name.encode(), number])
-            known.append(rng.normal(2.0, 1.0, size=(POINTS, self.dimension)))
+            known.append(rng.normal(2.0, 1.0, size=(self.size, self.dimension)))
             np.save(self.folder / f"{name}-{number}.npy", known[-1])
         files = [self.folder / f"{name}-{number}.npy" for number in range(len(known))]
         data = [argument for file in files for argument in ("--data", str(file))]
@@ -56,25 +83,30 @@ class Means(Party):
         assert answer.description["observations"] == len(points)
         np.testing.assert_allclose(answer.posterior.natural["mean"], batch.natural["mean"], rtol=0, atol=1e-9)
 
-    def agreement(self, live: list[str], everybody: set[str], *, timeout: float) -> float:
+    def agreement(self, live: list[str], everybody: set[str], *, timeout: float = SECONDS) -> float:
         """Wait until the live agents hold the same set, with all of everybody's points; the seconds it took."""
-        inquiries = [Inquiry(self.charter, Links(listen=(), connect=(self.agents[n].endpoint(),))) for n in live]
-        start = time.monotonic()
+        inquiries = [inquiry(self, name) for name in live]
+        start, answers = time.monotonic(), []
         try:
             while time.monotonic() < start + timeout:
-                answers = [inquiry.posterior() for inquiry in inquiries]
-                sets = {answer.description["set"] for answer in answers}
-                if len(sets) == 1 and answers[0].description["observations"] == len(self.points_of(everybody)):
-                    assert len({answer.posterior.digest for answer in answers}) == 1, (
-                        "one set, one posterior, bit by bit"
-                    )
-                    self.check_batch(answers[0], everybody)
-                    return time.monotonic() - start
-                time.sleep(0.1)
+                # A merged posterior may be large: it is asked for once all hold the same.
+                if len({ask.status()["root"] for ask in inquiries}) == 1:
+                    answers = [ask.posterior() for ask in inquiries]
+                    if self._agreed(answers, everybody):
+                        return time.monotonic() - start
+                time.sleep(0.03)
         finally:
-            for inquiry in inquiries:
-                inquiry.close()
+            for ask in inquiries:
+                ask.close()
         raise AssertionError(f"no agreement after {timeout} s: {[answer.description for answer in answers]}")
+
+    def _agreed(self, answers: list[Answer], everybody: set[str]) -> bool:
+        sets = {answer.description["set"] for answer in answers}
+        if len(sets) > 1 or answers[0].description["observations"] != len(self.points_of(everybody)):
+            return False
+        assert len({answer.posterior.digest for answer in answers}) == 1, "one set, one posterior, bit by bit"
+        self.check_batch(answers[0], everybody)
+        return True
 
     def stored(self, name: str) -> Answer:
         return stored(self.folder / f"{name}.store", self.charter)

@@ -5,12 +5,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
+import forked
 import pytest
 from certificates import Authority
 from groups import gaussian_charter, identities
+from parties import until
 
 PAGE = (Path(__file__).parents[1] / "docs" / "deployment.md").read_text(encoding="utf-8")
 DECBAYES = "/opt/decbayes/bin/decbayes"
@@ -54,10 +55,8 @@ def test_the_command_line_starts_an_agent_that_ends_in_order(kind, tmp_path):
     assert not [word for word in here if word.startswith(("/etc", "/var", "/config", "/state"))]
     log = tmp_path / "log"
     with log.open("w") as stream:
-        agent = subprocess.Popen([sys.executable, "-m", "decbayes", *here], stdout=stream, stderr=stream)
-    deadline = time.monotonic() + 60
-    while '"listening"' not in log.read_text() and agent.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.1)
+        agent = forked.start(here, output=stream)
+    until(lambda: '"listening"' in log.read_text() or agent.poll() is not None)
     agent.send_signal(signal.SIGTERM)
     assert (agent.wait(timeout=60), '"stopped"' in log.read_text()) == (0, True), log.read_text()
     assert (tmp_path / "agent.store").exists()

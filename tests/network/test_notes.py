@@ -1,12 +1,11 @@
 """What members say of a merge beside their evidence: it calibrates that merge, no other, and changes nothing in it."""
 
-import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from groups import gaussian_charter, identities
-from parties import Means
+from parties import Means, until
 
 import decbayes as db
 from decbayes.errors import Refused
@@ -274,10 +273,6 @@ def test_a_running_group_answers_with_a_calibrated_posterior(tmp_path):
         party.join("agent 0")
         party.join("agent 1", neighbours=("agent 0",))
         party.agreement(["agent 0", "agent 1"], {"agent 0", "agent 1"}, timeout=10.0)
-        until = time.monotonic() + 60.0
-        while party.agents["agent 1"].running and time.monotonic() < until:
-            if "not calibrated" not in party.stored("agent 1").posterior.uncertainty:
-                break
-            time.sleep(0.5)
+        assert until(lambda: "not calibrated" not in party.stored("agent 1").posterior.uncertainty)
         party.agreement(["agent 0", "agent 1"], {"agent 0", "agent 1"}, timeout=10.0)
         assert party.stored("agent 1").posterior.uncertainty == "calibrated by linear response, 2 sites"

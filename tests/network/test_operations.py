@@ -1,52 +1,33 @@
 """What operators do with running agents: look, add, correct, remove and replace keys, all without a restart."""
 
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
 from dataclasses import replace
 
+import forked
 import numpy as np
 import pytest
-from parties import Means
+from parties import Means, inquiry, until
 
 from decbayes.network import Charter, Identity
-from decbayes.network.runtime.links import Links
-from decbayes.network.runtime.links.ask import Inquiry
 
 pytestmark = [pytest.mark.xdist_group("sockets"), pytest.mark.timeout(180)]
 
-SECONDS = 20.0
 ALL = ["agent 0", "agent 1", "agent 2"]
 
 
 def cli(*words, status=0):
-    done = subprocess.run(
-        [sys.executable, "-m", "decbayes", *map(str, words)], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout + done.stderr
-
-
-def until(condition, *, timeout=SECONDS):
-    deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.1)
-    return False
+    code, printed = forked.run(*words)
+    assert code == status, printed
+    return printed
 
 
 def line_of_three(party):
     party.join("agent 0")
     party.join("agent 1", neighbours=("agent 0",))
     party.join("agent 2", neighbours=("agent 1",))
-    party.agreement(ALL, set(ALL), timeout=SECONDS)
-
-
-def inquiry(party, name):
-    return Inquiry(party.charter, Links(listen=(), connect=(party.agents[name].endpoint(),)))
+    party.agreement(ALL, set(ALL))
 
 
 def test_data_is_added_corrected_and_withdrawn_while_the_agent_runs(tmp_path):
@@ -59,21 +40,21 @@ def test_data_is_added_corrected_and_withdrawn_while_the_agent_runs(tmp_path):
 
         own.append(np.load(more))
         assert "observed 7" in cli("tell", "observe", store, more)
-        party.agreement(ALL, set(ALL), timeout=SECONDS)
+        party.agreement(ALL, set(ALL))
         assert "count already" in cli("tell", "observe", store, more)
         own[-1] = np.load(better)
         assert "25 observations are left" in cli("tell", "replace", store, more, better)
-        party.agreement(ALL, set(ALL), timeout=SECONDS)
+        party.agreement(ALL, set(ALL))
         del own[0]
         cli("tell", "withdraw", store, tmp_path / "agent 1-0.npy")
-        party.agreement(ALL, set(ALL), timeout=SECONDS)
+        party.agreement(ALL, set(ALL))
         assert "not in this agent's evidence" in cli("tell", "withdraw", store, more, status=1)
 
         # The file that was withdrawn is still named, and what was told is not: neither changes what counts.
         party.agents["agent 1"].stop()
         links = ("--connect", party.agents["agent 0"].endpoint())
         again = party.start("agent 1", "--data", str(tmp_path / "agent 1-0.npy"), *links)
-        party.agreement(["agent 0", "agent 1"], set(ALL), timeout=SECONDS)
+        party.agreement(["agent 0", "agent 1"], set(ALL))
         assert "withdrawn" in str(again.events("skipped"))
 
         assert "for good" in cli("tell", "retract", store, status=1)
@@ -104,9 +85,9 @@ def test_members_are_removed_and_keep_their_seats_by_signed_votes(tmp_path):
         party.agents["agent 0"].stop()
         party.check_batch(party.stored("agent 0"), {"agent 0", "agent 1"})
         party.join("agent 0", shards=0, neighbours=("agent 1",))
-        party.agreement(["agent 0", "agent 1"], {"agent 0", "agent 1"}, timeout=SECONDS)
+        party.agreement(["agent 0", "agent 1"], {"agent 0", "agent 1"})
         cli("tell", "keep", tmp_path / "agent 0.store", "agent 2")
-        party.agreement(["agent 0", "agent 1"], set(ALL), timeout=SECONDS)
+        party.agreement(["agent 0", "agent 1"], set(ALL))
 
 
 def test_a_key_is_replaced_and_its_evidence_counts_once(tmp_path):
@@ -122,10 +103,10 @@ def test_a_key_is_replaced_and_its_evidence_counts_once(tmp_path):
         agent = party.agents["agent 2"]
         assert until(lambda: [line for line in agent.events("adopted") if "key" in line])
         assert until(lambda: len(agent.events("listening")) == 2)
-        party.agreement(ALL, set(ALL), timeout=SECONDS)
+        party.agreement(ALL, set(ALL))
         agent.stop()
         party.join("agent 2", neighbours=("agent 1",))
-        party.agreement(ALL, set(ALL), timeout=SECONDS)
+        party.agreement(ALL, set(ALL))
 
 
 def test_status_names_neighbours_members_and_problems(tmp_path):
@@ -133,7 +114,7 @@ def test_status_names_neighbours_members_and_problems(tmp_path):
         alone = party.join("agent 0")
         assert "no neighbour is linked" in cli("status", party.charter_file, alone.endpoint(), status=3)
         party.join("agent 1", neighbours=("agent 0",))
-        party.agreement(["agent 0", "agent 1"], {"agent 0", "agent 1"}, timeout=SECONDS)
+        party.agreement(["agent 0", "agent 1"], {"agent 0", "agent 1"})
         with inquiry(party, "agent 0") as ask:
             assert until(lambda: ask.status()["neighbours"][0].get("member") == "agent 1")
             assert until(lambda: not ask.status()["neighbours"][0]["behind"])
@@ -155,7 +136,7 @@ def test_metrics_and_health_are_served_on_this_machine(tmp_path):
         assert address.startswith("http://127.0.0.1:")
         assert until(lambda: fetched(address.replace("/metrics", "/health"))[0] == 503), "nobody is linked"
         party.join("agent 1", neighbours=("agent 0",))
-        party.agreement(["agent 0", "agent 1"], {"agent 0", "agent 1"}, timeout=SECONDS)
+        party.agreement(["agent 0", "agent 1"], {"agent 0", "agent 1"})
         assert until(lambda: 'decbayes_member_observations{member="agent 1"} 20' in fetched(address)[1])
         assert fetched(address.replace("/metrics", "/health")) == (200, "well\n")
         assert fetched(address.replace("/metrics", "/else"))[0] == 404
@@ -176,7 +157,7 @@ def test_a_new_charter_takes_effect_without_a_restart(tmp_path):
         party.charter.save(party.charter_file)
         first = party.join("agent 0")
         party.join("agent 1", neighbours=("agent 0",))
-        party.agreement(ALL[:2], set(ALL[:2]), timeout=SECONDS)
+        party.agreement(ALL[:2], set(ALL[:2]))
         party.charter_file.write_text("nonsense")
         assert until(lambda: first.events("not_adopted"))
         party.charter = whole
@@ -184,7 +165,7 @@ def test_a_new_charter_takes_effect_without_a_restart(tmp_path):
         assert until(lambda: all(len(party.agents[name].events("listening")) == 2 for name in ALL[:2]))
         assert first.events("adopted")
         party.join("agent 2", neighbours=("agent 0",))
-        party.agreement(ALL, set(ALL), timeout=SECONDS)
+        party.agreement(ALL, set(ALL))
         assert len({line["endpoints"][0] for line in first.events("listening")}) == 1
 
 
@@ -193,7 +174,7 @@ def test_an_epoch_begins_without_a_restart_and_counts_earlier_data_once(tmp_path
     with Means(tmp_path, 2) as party:
         party.join("agent 0")
         party.join("agent 1", neighbours=("agent 0",))
-        party.agreement(both, set(both), timeout=SECONDS)
+        party.agreement(both, set(both))
         before = party.stored("agent 0").posterior
         cli("charter", "next", party.charter_file, "--store", tmp_path / "agent 0.store", "-o", tmp_path / "next.toml")
         (tmp_path / "next.toml").rename(party.charter_file)

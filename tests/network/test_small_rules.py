@@ -3,14 +3,20 @@
 import numpy as np
 import pytest
 from groups import charter_of, gaussian_charter, identities
+from hypothesis import given
+from hypothesis import strategies as st
 
 import decbayes as db
 from decbayes.errors import Refused
 from decbayes.network import open_record, sign_record, verify
+from decbayes.network.protocol.group.roster import Roster
+from decbayes.network.protocol.limits import Allowance
 from decbayes.network.protocol.records.pool import Pool, Proof
 from decbayes.network.protocol.records.validation import check_proof
 from decbayes.network.protocol.site.evidence import learn, nothing, reconcile
-from decbayes.network.protocol.talk.gossip import lacks
+from decbayes.network.protocol.talk.gossip import Gossip, lacks
+from decbayes.network.protocol.talk.guests import Guests
+from decbayes.network.protocol.talk.messages import Digest, Listing, decode
 from decbayes.posterior import Posterior
 
 MEMBERS = identities(2)
@@ -101,3 +107,83 @@ def test_a_contribution_must_fit_every_slot_that_it_may_be_put_into():
     with pytest.raises(Refused) as refused:
         verify(open_record(record.content, later), later)
     assert refused.value.reason == "domain", "in the other slot it would leave less than nothing"
+
+
+def said(guests, peer):
+    """What an agent says of itself to a neighbour."""
+    return Digest(bytes(32), bytes(32), "", *guests.introduce(peer))
+
+
+def test_who_is_shown_its_own_proof_has_met_nobody():
+    """Whoever sends back what it was told would otherwise pass for the very agent that told it."""
+    one, two = Guests(CHARTER, MEMBERS[0], "one"), Guests(CHARTER, MEMBERS[1], "two")
+    with pytest.raises(Refused, match="has not shown"):
+        one.recognise("two", said(one, "two"), Roster(CHARTER))
+    assert one.members == {}
+    one.recognise("two", said(two, "one"), Roster(CHARTER))
+    assert one.members == {"two": MEMBERS[1].id}
+
+
+def test_a_neighbour_that_comes_back_is_known_again():
+    one, two = Guests(CHARTER, MEMBERS[0], "one"), Guests(CHARTER, MEMBERS[1], "two")
+    for _ in range(2):
+        one.recognise("two", said(two, "one"), Roster(CHARTER))
+        one.admit("two")
+        one.forget("two")
+        with pytest.raises(Refused, match="which member"):
+            one.admit("two")
+
+
+def test_a_neighbour_that_shows_another_member_is_that_one():
+    """A key that was replaced: what was seen before does not stand in the way."""
+    one = Guests(CHARTER, MEMBERS[0], "one")
+    for member in MEMBERS:
+        one.recognise("two", said(Guests(CHARTER, member, "two"), "one"), Roster(CHARTER))
+        assert one.members == {"two": member.id}
+
+
+@given(
+    st.integers(1, 5),
+    st.integers(0, 10),
+    st.lists(st.one_of(st.just("tick"), st.tuples(st.sampled_from("ab"), st.integers(0, 12)))),
+)
+def test_an_allowance_is_a_bucket_that_never_overflows(each_tick, more, events):
+    """Against a bucket for each: it holds the most at first and after any number of quiet ticks, and never more."""
+    most = each_tick + more
+    allowance, buckets = Allowance(each_tick, most), dict.fromkeys("ab", most)
+    for event in events:
+        if event == "tick":
+            allowance.refill()
+            buckets = {who: min(most, left + each_tick) for who, left in buckets.items()}
+            continue
+        who, amount = event
+        assert allowance.has(who) == (buckets[who] > 0)
+        assert allowance.spend(who, amount) == (buckets[who] > 0)
+        buckets[who] -= amount if buckets[who] > 0 else 0
+
+
+def test_so_much_is_spent_in_a_long_time_and_no_more():
+    allowance, spent = Allowance(1, 4), 0
+    for _ in range(100):
+        allowance.refill()
+    while allowance.spend("loud", 1):
+        spent += 1
+    assert spent == 4, "a hundred quiet ticks save up no more than the most"
+
+
+def asked(gossip, *entries):
+    """What an agent pulls when a neighbour lists these versions."""
+    sends = gossip.answer("two", Listing(entries, (), complete=False))
+    return [origin for send in sends for origin in decode(send.message, CHARTER).origins]
+
+
+def test_one_version_that_is_refused_for_good_blocks_no_other():
+    gossip = Gossip(CHARTER, Pool(CHARTER), np.random.default_rng(0), "", lambda peer: (b"", b""))
+    origin, other = (member.id for member in MEMBERS)
+    gossip.give_up((origin, 5, b"a" * 32))
+    assert asked(gossip, (origin, 5, b"a" * 32)) == [], "it is refused whoever sends it"
+    assert asked(gossip, (origin, 4, b"c" * 32)) == [origin]
+    assert asked(gossip, (origin, 5, b"b" * 32)) == [origin], "the other half of a contradiction"
+    assert asked(gossip, (origin, 6, b"a" * 32)) == [origin], "a later version"
+    assert asked(gossip, (other, 5, b"a" * 32)) == [other], "and of somebody else"
+    assert asked(gossip, (other, 5, b"a" * 32)) == [], "asked for just now"

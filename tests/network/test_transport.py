@@ -64,7 +64,7 @@ def test_everything_reaches_the_end_of_a_line_through_relays_and_a_dead_agent_st
 def test_a_stopped_neighbour_stalls_nobody(tmp_path):
     """Bodies of 4 MB fill the queues towards the stopped agent; the others talk on as if it were not there."""
     stopped, *others = everybody = names(3)
-    with Means(tmp_path, 3, dimension=500_000) as party:
+    with Means(tmp_path, 3, dimension=500_000, size=2) as party:
         party.join(stopped)
         party.join(others[0], neighbours=(stopped,))
         party.agreement(everybody[:2], set(everybody[:2]), timeout=AGREEMENT_SECONDS)

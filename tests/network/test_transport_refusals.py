@@ -10,7 +10,7 @@ import pytest
 import zenoh
 from certificates import Authority
 from groups import gaussian_charter, identities
-from parties import Means
+from parties import Means, inquiry, until
 
 from decbayes.errors import DecbayesError, TransportFailed
 from decbayes.files import to_bytes
@@ -26,8 +26,6 @@ from decbayes.posterior import Posterior
 
 pytestmark = [pytest.mark.xdist_group("sockets"), pytest.mark.timeout(120)]
 
-# Agents are there in a second; on a machine with much else to do it may take long.
-SECONDS = 30.0
 MOST = 1 << 20
 
 
@@ -60,19 +58,6 @@ class Neighbour:
 
     def __exit__(self, *_):
         self.session.close()
-
-
-def until(condition, *, timeout=SECONDS):
-    deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
-
-
-def inquiry(party, name, **options):
-    return Inquiry(party.charter, Links(listen=(), connect=(party.agents[name].endpoint(),), **options))
 
 
 def test_a_hostile_neighbour_is_refused_and_the_next_valid_record_counts(tmp_path):
@@ -220,7 +205,7 @@ def test_whoever_is_linked_without_the_charter_learns_nothing(tmp_path):
         first = party.join("agent 0")
         with eavesdropper(party, "agent 0") as heard, Neighbour(party.charter, first.endpoint()) as stranger:
             party.join("agent 1", neighbours=("agent 0",))
-            party.agreement(["agent 0", "agent 1"], {"agent 0", "agent 1"}, timeout=SECONDS)
+            party.agreement(["agent 0", "agent 1"], {"agent 0", "agent 1"})
             stored = [record.content for record in stored_pool(tmp_path / "agent 0.store", party.charter).counted()]
             assert until(lambda: len(heard) > 20)
             assert max(map(len, heard)) > min(map(len, stored)), "it was handed records"

@@ -26,7 +26,7 @@ def publish_again(party, name, neighbours):
 
 def test_twenty_seconds_of_a_stopped_neighbour_stall_nobody(tmp_path):
     everybody = ["agent 0", "agent 1", "agent 2"]
-    with Means(tmp_path, 3, dimension=500_000) as party:
+    with Means(tmp_path, 3, dimension=500_000, size=2) as party:
         party.join("agent 0")
         party.join("agent 1", neighbours=("agent 0",))
         party.join("agent 2", neighbours=("agent 1", "agent 0"))

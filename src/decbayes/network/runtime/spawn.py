@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any, ClassVar
 
 from decbayes.errors import TransportFailed
 from decbayes.network.protocol.group.charter import Charter
@@ -25,12 +25,12 @@ class AgentProcess:
         self.name, self.log = name, folder / f"{name}.log"
         with self.log.open("ab") as log:
             self._earlier = log.tell()
-            self.process = subprocess.Popen(
-                [*prefix, sys.executable, "-m", "decbayes", "agent", *arguments, "--stop-with-stdin"],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-            )
+            self.process = self.begin(["agent", *arguments, "--stop-with-stdin"], prefix, log)
+
+    def begin(self, arguments: Sequence[str], prefix: Sequence[str], log: IO[bytes]) -> Any:
+        """The process of a command that writes to the log."""
+        command = [*prefix, sys.executable, "-m", "decbayes", *arguments]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
 
     def events(self, event: str) -> list[dict[str, Any]]:
         """What it has logged under a name."""
@@ -89,6 +89,7 @@ class Party:
     folder: Path
     charter: Charter
     agents: dict[str, AgentProcess] = field(default_factory=dict)
+    process: ClassVar[type[AgentProcess]] = AgentProcess
 
     def prepare(self, identities: dict[str, Identity]) -> None:
         self.charter.save(self.charter_file)
@@ -102,7 +103,7 @@ class Party:
     def start(self, name: str, *arguments: str, prefix: Sequence[str] = ()) -> AgentProcess:
         """Start a member, with further arguments of `decbayes agent`."""
         files = ["--key", str(self.folder / f"{name}.key"), "--store", str(self.folder / f"{name}.store")]
-        agent = AgentProcess(name, self.folder, [str(self.charter_file), *files, *arguments], prefix)
+        agent = self.process(name, self.folder, [str(self.charter_file), *files, *arguments], prefix)
         self.agents[name] = agent
         return agent
 
