@@ -27,7 +27,7 @@ class AgentProcess:
             self._earlier = log.tell()
             self.process = self.begin(["agent", *arguments, "--stop-with-stdin"], prefix, log)
 
-    def begin(self, arguments: Sequence[str], prefix: Sequence[str], log: IO[bytes]) -> Any:
+    def begin(self, arguments: Sequence[str], prefix: Sequence[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
         """The process of a command that writes to the log."""
         command = [*prefix, sys.executable, "-m", "decbayes", *arguments]
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
