@@ -76,7 +76,7 @@ def report(
     True
     """
     check_kind(Alignment, alignment=alignment)
-    known = {"least": least, "reliability": reliability, "counted": counts}
+    known = {"least": least, "reliability": reliability, "counts": counts}
     text = page(alignment, names=names, title=title, shape=shape, command=command, **known)
     write_whole(Path(path), text.encode())
 

@@ -71,7 +71,7 @@ class Findings:
     names: tuple[str, ...]
     least: float = LEAST
     reliability: Reliability | None = None
-    counted: CoOccurrence | None = None
+    counts: CoOccurrence | None = None
 
     @classmethod
     def by_name(cls, alignment: Alignment, names: Sequence[str], **more: Any) -> "Findings":
@@ -152,7 +152,7 @@ class Findings:
     @cached_property
     def notes(self) -> Notes:
         """What readers should know about all components and about each."""
-        return self.view.notes(self.merged, self.counted)
+        return self.view.notes(self.merged, self.counts)
 
     def captions(self, coupled: CoupledSet, posterior: Posterior | None = None) -> list[str]:
         """A few words on each component of the set, of the merge or of another posterior; blank if there are none."""

@@ -144,8 +144,8 @@ class View:
         """How easy components are to read, where they consist of words."""
         return None
 
-    def notes(self, posterior: Posterior, counted: CoOccurrence | None = None) -> Notes:
-        """What readers should know about all components and about each; `counted` are documents with their words."""
+    def notes(self, posterior: Posterior, counts: CoOccurrence | None = None) -> Notes:
+        """What readers should know about all components and about each; `counts` are of words in documents."""
         return Notes()
 
 

@@ -30,18 +30,18 @@ class WordView(View):
     def quality(self, posterior: Posterior, *, top: int = TOP) -> Quality:
         return Quality(posterior, top)
 
-    def notes(self, posterior: Posterior, counted: CoOccurrence | None = None) -> Notes:
-        """How different topics are, which words tell each from the others and, with `counted`, how coherent it is."""
-        quality = self.quality(posterior, top=len(counted.words[0]) if counted is not None else TOP)
+    def notes(self, posterior: Posterior, counts: CoOccurrence | None = None) -> Notes:
+        """How different topics are, which words tell each from the others and, with `counts`, how coherent it is."""
+        quality = self.quality(posterior, top=len(counts.words[0]) if counts is not None else TOP)
         telling = [f"told apart by {', '.join(words[:TELLING])}" for words in quality.telling]
-        if counted is None:
+        if counts is None:
             return Notes(quality.said(), telling)
-        if counted.words != quality.words:
+        if counts.words != quality.words:
             raise StructureMismatch("The counts are of other words than the topics' top words: count for this merge.")
         coherent = [
-            f"{text} · coherence {number(float(c))}" for text, c in zip(telling, counted.coherence(), strict=True)
+            f"{text} · coherence {number(float(c))}" for text, c in zip(telling, counts.coherence(), strict=True)
         ]
-        return Notes(f"{quality.said()}; {counted.said(quality.used)}", coherent)
+        return Notes(f"{quality.said()}; {counts.said(quality.used)}", coherent)
 
 
 def largest(values: Array, count: int) -> list[int]:
