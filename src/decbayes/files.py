@@ -125,6 +125,16 @@ class Library(Sequence[Posterior]):
         db.merge(db.merging.Library(sorted(folder.glob("*.posterior"))), solver=db.solvers.Hierarchical())
 
     Files must not change while they are in use. A worker in another process needs the same paths.
+
+    Args:
+        paths: the files, as `save` writes them.
+
+    >>> model = db.GaussianMean(variance=1.0)
+    >>> for number in range(3):
+    ...     db.save(model.fit(np.full((5, 1), number)).posterior, f"{number}.posterior")
+    >>> library = db.merging.Library(f"{number}.posterior" for number in range(3))
+    >>> db.merge(library).mean("mean").round(1)
+    array([[0.9]])
     """
 
     def __init__(self, paths: Iterable[str | os.PathLike[str]]) -> None:

@@ -308,9 +308,9 @@ class TestIds:
 
     def test_components_without_an_id_do_not_vote(self):
         """Most of the slot has no id; the little that has one names it."""
-        slots = [np.array([0, 1]), np.array([0, 1])]
-        evidence = np.array([300.0, 300.0, 10.0, 5.0])
-        assert inherited([("", ""), ("x", "")], slots, evidence, 2) == ("x", "")
+        slots = [np.array([0, 0]), np.array([0, 1])]
+        evidence = np.array([200.0, 100.0, 10.0, 5.0])
+        assert inherited([("", ""), ("x", "y")], slots, evidence, 2) == ("x", "y")
 
     def test_are_part_of_the_order_of_posteriors(self):
         """Posteriors that differ in their ids alone come in one order, whoever lists them."""

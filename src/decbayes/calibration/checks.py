@@ -55,8 +55,21 @@ def diagnose(
 ) -> Diagnosis:
     """How close a posterior is to the exact one, given all data that it was fitted to.
 
-    It is about all parameters together, and of one labelling of the components. Regressions, mixtures and tables can
-    be diagnosed; other models do not say how probable data are given their parameters.
+    It is about all parameters together, with one labelling of the components. Regressions, mixtures and tables can be
+    diagnosed; other models do not say how probable data are given their parameters.
+
+    Args:
+        model: the model that was fitted.
+        shards: the data of all sites.
+        posterior: the posterior of all of them.
+        draws: how many draws from the posterior are weighed.
+        seed: what they are drawn by.
+
+    >>> model = db.GaussianMixture(1, 1, variance=1.0)
+    >>> data = np.array([[1.0], [2.0]])
+    >>> posterior = model.fit(data, rng=np.random.default_rng(0)).posterior
+    >>> print(db.checking.diagnose(model, [data], posterior))
+    The posterior is exact.
     """
     check_kind(Posterior, posterior=posterior)
     check_whole(LEAST_DRAWS, draws=draws)
@@ -142,14 +155,27 @@ class PredictiveCheck:
 def predictive_check(
     model: Model, posterior: Posterior, data: Any, *, site: int = 0, replicas: int = 99, seed: int = 0, **options: Any
 ) -> PredictiveCheck:
-    """Compare a site's data with as many that the posterior would produce, by their log predictive density.
+    """Whether a site's data look like data from the model: their log predictive density against that of replicas.
 
-        check = sum(db.checking.predictive_check(model, merged, shard, site=i) for i, shard in enumerate(shards))
-        print(check.probability)
+    Checks of several sites add up. Data that the posterior was fitted to look better than new ones: hold some back
+    (`hold_back`).
 
-    Replica r has the same parameters at all sites, drawn from the posterior by `seed`; its data are the `site`'s own.
-    `options` are the model's, such as the `length` of documents. Data that the posterior was fitted to look better than
-    new ones: hold some back (`hold_back`).
+    Args:
+        model: the model that was fitted.
+        posterior: the posterior to check.
+        data: the site's data.
+        site: the site's number. Replica r has the same parameters at all sites, and other data at each.
+        replicas: how many data sets of the same size are drawn.
+        seed: what parameters and replicas are drawn by; the same at all sites.
+        options: what drawing data needs, such as the `length` of documents.
+
+    >>> model = db.GaussianMean(variance=1.0, prior_variance=100.0)
+    >>> rng = np.random.default_rng(0)
+    >>> posterior = model.fit(rng.normal(size=(200, 1))).posterior
+    >>> shards = [3.0 * rng.normal(size=(20, 1)) for _ in range(2)]
+    >>> check = sum(db.checking.predictive_check(model, posterior, shard, site=i) for i, shard in enumerate(shards))
+    >>> check.probability
+    0.01
     """
     check_whole(0, site=site, seed=seed)
     check_whole(1, replicas=replicas)

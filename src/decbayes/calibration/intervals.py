@@ -128,13 +128,27 @@ def calibrate(
 ) -> Posterior:
     """The same posterior with intervals that hold the truth about as often as they say.
 
-    By "linear response" each site looks once more at its own data, and says how its contribution depends on the merged
-    posterior: a small matrix, whose sum over sites is all that is needed (`Information`, `calibrated`). By "bootstrap"
-    all sites refit together, so many `replicas` with every observation counted at random, from a `seed` that they agree
-    on. The default is what the model is calibrated by: a bootstrap for topics, linear response for others.
+    Refine first. Intervals are centred on the posterior as it is, and `uncertainty` says if more passes over the data
+    would still move it.
 
-    Refine before. The intervals are those around the posterior as it is, and `uncertainty` says if more passes over the
-    data would still move it.
+    Args:
+        model: the model that was fitted.
+        shards: each site's data.
+        merged: the posterior of all of them.
+        method: "linear response": each site looks once more at its own data and says how its contribution depends on
+            the merged posterior, a small matrix whose sum over sites is all that is needed (`Information`).
+            "bootstrap": all sites refit together with every observation counted at random. Default: a bootstrap for
+            topics, linear response for other models.
+        replicas: how many times a bootstrap refits.
+        seed: what the random counts follow from; all sites must agree on it.
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0, ascent=db.Ascent(500, 1e-12))
+    >>> rng = np.random.default_rng(0)
+    >>> shards = [rng.choice([-2.0, 2.0], size=(50, 1)) + rng.normal(size=(50, 1)) for _ in range(2)]
+    >>> posterior = model.fit(np.concatenate(shards), rng=rng).posterior
+    >>> calibrated = db.calibrate(model, shards, posterior)
+    >>> bool((calibrated.deviation("components") > posterior.deviation("components")).all())
+    True
     """
     data = tuple(shards)
     check_kind(Posterior, posterior=merged)

@@ -83,13 +83,22 @@ def reliability(
 ) -> Reliability:
     """Learn how likely matches are right, by simulating sites like these: as many, as large, as much alike.
 
-        found = db.align(posteriors)
-        sure = db.merging.confidence(found, db.checking.reliability(found))
+    It takes about `WORLDS` times as long as the fits and the merge did; joblib spreads it over workers. The result
+    depends on the set of posteriors alone, and is remembered.
 
-    It takes about `WORLDS` times as long as the fits and the merge did, or until so many `matches` have been simulated;
-    joblib shares it out. The result depends on the set of posteriors alone, and is remembered. The model is that of the
-    posteriors; give your own where fits should try harder than by default. `solver` is that of the alignment, if it is
-    not the default, `length` the mean length of documents in words, if it is known.
+    Args:
+        found: the alignment whose matches are in question.
+        model: how hard simulated fits try. Default: the posteriors' model with its usual settings.
+        solver: the solver of the alignment, if it is not the default.
+        matches: how many matches to simulate at least.
+        length: the mean length of documents in words, if it is known.
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> rng = np.random.default_rng(0)
+    >>> shards = [rng.choice([-5.0, 5.0], size=(30, 1)) + rng.normal(size=(30, 1)) for _ in range(3)]
+    >>> found = db.align([model.fit(shard, rng=rng).posterior for shard in shards])
+    >>> db.checking.reliability(found, matches=30).right > 0.9
+    True
     """
     check_kind(Alignment, found=found)
     check_whole(1, matches=matches)

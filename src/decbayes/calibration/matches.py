@@ -99,6 +99,19 @@ def overlap(model: Model, found: Alignment, site: int, data: Any) -> Array:
 
     The site computes it from its own data, and reports one number per component. A high share says that the others know
     the same thing under that number; nobody else can check it.
+
+    Args:
+        model: the model that was fitted.
+        found: the alignment of all sites.
+        site: the number of the site's posterior in it.
+        data: the site's data.
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> rng = np.random.default_rng(0)
+    >>> shards = [rng.choice([-5.0, 5.0], size=(30, 1)) + rng.normal(size=(30, 1)) for _ in range(2)]
+    >>> found = db.align([model.fit(shard, rng=rng).posterior for shard in shards])
+    >>> db.checking.overlap(model, found, 0, shards[0]).round(2)
+    array([1., 1.])
     """
     if not 0 <= site < len(found.posteriors):
         raise StructureMismatch(f"There are posteriors 0 to {len(found.posteriors) - 1}; {site!r} is none of them.")

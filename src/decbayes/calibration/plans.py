@@ -93,12 +93,19 @@ def try_plan(
     done: Sequence[Trial] = (),
     progress: Callable[[Trial], None] | None = None,
 ) -> PlanReport:
-    """Simulate a plan so many times and say how good its posterior would be.
+    """Find out before any data are collected how good the merged posterior would be, by simulation.
 
-        report = db.checking.try_plan(db.checking.Plan(model, sites=10, observations=100))
+    Args:
+        plan: the model, the number of sites and their sizes.
+        data_sets: how many data sets to simulate. joblib spreads them over workers.
+        seed: what they are drawn by. Data set number i depends on the seed and i alone.
+        done: trials of an earlier call, which are not simulated again.
+        progress: called with each trial when it ends.
 
-    Data set number i depends on the seed and i alone: what is `done` is not done again. joblib shares out the rest;
-    `progress` is told each that ends.
+    >>> plan = db.checking.Plan(db.GaussianMean(variance=1.0), sites=3, observations=10)
+    >>> report = db.checking.try_plan(plan, data_sets=5)
+    >>> len(report.trials)
+    5
     """
     check_whole(1, data_sets=data_sets)
     check_plan(plan)

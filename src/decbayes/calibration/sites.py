@@ -20,9 +20,22 @@ PREFIX = "information/"
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """What some sites contribute at one merged posterior, Σ_i c_i, and how that depends on it: Σ_i ∂c_i/∂E[T].
+    """What calibration needs of some sites' data: their contribution at one merged posterior, and its derivative.
 
-    A site computes its own and sends it, as bytes or in a file; the sum is all that calibration needs of the data.
+    A site computes its own with `Information.of` and sends it, as bytes or in a file. They add up.
+
+    Attributes:
+        at: the digest of the merged posterior.
+        sites: how many sites are in the sum.
+        contribution: Σ_i c_i.
+        matrix: Σ_i ∂c_i/∂E[T].
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> shards = [np.array([[-9.0], [-8.0]]), np.array([[8.0], [9.0]])]
+    >>> posterior = model.fit(np.concatenate(shards), rng=np.random.default_rng(0)).posterior
+    >>> first, second = (db.checking.Information.of(model, shard, posterior) for shard in shards)
+    >>> (first + second).sites
+    2
     """
 
     at: str

@@ -35,9 +35,20 @@ IMPOSSIBLE = -700.0
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be tried: a model, so many sites with so many observations each, and further rounds if any.
+    """A study to be tried out by simulation before there are data.
 
-    The truth is drawn from the model's prior, or from the posterior `truth`. `length` is that of documents, in words.
+    Attributes:
+        model: the model, with its number of components.
+        sites: how many sites take part.
+        observations: how many observations each of them has.
+        rounds: rounds of refinement after the merge.
+        truth: a posterior to draw the true parameters from. Default: the model's prior.
+        length: the mean length of documents, in words.
+        level: the probability that intervals should have.
+
+    >>> plan = db.checking.Plan(db.GaussianMean(variance=1.0), sites=3, observations=10)
+    >>> plan.rounds, plan.level
+    (0, 0.9)
     """
 
     model: Model

@@ -55,8 +55,22 @@ class Choice:
 class Scores:
     """How well some posteriors predict held-back observations: sums that add up across sites.
 
-    `sums` holds the units and each posterior's log predictive density, summed over the observations; `products` the
-    same for all pairs. `digests` says which posterior each name stands for; empty where that differs between sites.
+    Attributes:
+        names: what the posteriors are called, such as their numbers of components.
+        digests: which posterior each name stands for; empty where that differs between sites.
+        observations: how many observations were predicted.
+        sums: the units and each posterior's log predictive density, summed over the observations.
+        products: the same for the products of all pairs, which standard errors need.
+        unit: what scores are per: "observation", "word" or "value".
+        rule: how `choice` chooses, "best" or "smallest".
+
+    >>> model = db.GaussianMean(variance=1.0)
+    >>> posteriors = {"near": model.fit(np.zeros((9, 1))).posterior, "far": model.fit(np.full((9, 1), 5.0)).posterior}
+    >>> scores = sum(db.validate(model, posteriors, held_back) for held_back in (np.zeros((6, 1)), np.ones((7, 1))))
+    >>> scores.best, scores.observations
+    ('near', 13)
+    >>> print(scores.choice())
+    near: the best score.
     """
 
     names: tuple[Name, ...]
@@ -204,12 +218,23 @@ def validate(
     """How well posteriors predict a site's held-back data. The scores of several sites add up: `sum(…)`.
 
         cuts = db.merging.tree(posteriors).cuts(range(2, 25))
-        scores = sum(db.validate(model, cuts, held) for held in held_back)
+        scores = sum(db.validate(model, cuts, held_back) for held_back in data_set_aside)
         number = scores.choice().name
 
-    Posteriors have names, such as the numbers of components, or are numbered from 0 on. Their numbers of components may
-    differ from the model's. Of each document or vector of features one half, drawn by `seed`, is predicted from the
-    other: the score is per word or value. Otherwise it is per observation.
+    Of each document or vector of features one half is predicted from the other, and the score is per word or value.
+    Otherwise it is per observation.
+
+    Args:
+        model: the model; posteriors may have other numbers of components.
+        posteriors: the candidates by name, such as their numbers of components; or a list, numbered from 0 on.
+        data: what the site has held back.
+        seed: what the halves of documents are drawn by.
+
+    >>> model = db.GaussianMean(variance=1.0)
+    >>> posteriors = {"near": model.fit(np.zeros((9, 1))).posterior, "far": model.fit(np.full((9, 1), 5.0)).posterior}
+    >>> scores = db.validate(model, posteriors, np.zeros((6, 1)))
+    >>> scores.score("near") > scores.score("far")
+    True
     """
     given = dict(posteriors) if isinstance(posteriors, Mapping) else dict(enumerate(posteriors))
     if not given:

@@ -18,6 +18,13 @@ class Chunks:
         db.streams.Chunks(lambda: (np.load(path) for path in sorted(folder.glob("*.npy"))))
 
     The chunks need not be of the same size, and their sizes change no result.
+
+    Attributes:
+        make: a function without arguments that returns an iterator over the matrices, the first one first.
+
+    >>> chunks = db.streams.Chunks(lambda: (np.full((2, 1), number) for number in range(3)))
+    >>> [chunk.sum().item() for chunk in chunks], [chunk.sum().item() for chunk in chunks]
+    ([0, 2, 4], [0, 2, 4])
     """
 
     make: Callable[[], Iterable[Any]]

@@ -27,17 +27,29 @@ def merge(
 
         λ = λ0 + Σ_i (λ_i − λ0 in common slots)
 
-    Sites may have found different things, and different numbers of them. `components` is the number of slots: the
-    largest that a posterior has unless given, or "auto" to find it. The result depends on the set of posteriors alone,
-    not on their order. To withdraw a posterior, merge the others. `Grouping` is the default solver where an observation
-    belongs to one component (mixtures, topics), `Matching` where it has several at once (features).
+    Sites may have found different things, and different numbers of them. The result depends on the set of posteriors
+    alone, not on their order. To withdraw a posterior, merge the others.
 
-    `since` is an earlier merge whose components keep their ids and numbers (see `follow`); none of it is added. There
-    are at least as many slots then as it has, and they keep to what they hold in it.
+    Args:
+        posteriors: one per site, fitted with the same prior to separate data. A `Library` reads them from files.
+        components: the number of slots, or "auto" to find it. Default: the largest number of components of a posterior.
+        solver: how to search, an object of `db.solvers` or its name. Default: `Grouping` where an observation belongs
+            to one component (mixtures, topics), `Matching` where it has several at once (features), `Quadratic` for
+            hidden Markov models.
+        since: an earlier merge whose components keep their ids and numbers (see `follow`). Nothing of it is added.
+            There are at least as many slots as it has.
+        progress: called without arguments now and then while the solver works, at times from several threads.
+        robust: True, or a `Robust` rule, so that a minority of faulty sites has little influence. All posteriors then
+            have the same number of components.
 
-    With `robust` a minority of faulty sites has little influence (see `Robust`); posteriors then have one structure.
-
-    `progress` is called now and then while the solver works, from several threads at times.
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> rng = np.random.default_rng(0)
+    >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
+    >>> merged = db.merge(sites)
+    >>> np.sort(merged.mean("components")[:, 0]).round()
+    array([-8.,  9.])
+    >>> merged == db.merge(sites[::-1])
+    True
     """
     if robust:
         if components is not None or since is not None:
@@ -49,7 +61,19 @@ def merge(
 
 
 def objective(posteriors: Iterable[Posterior], assignments: Iterable[Mapping[CoupledSet, Assignment]]) -> float:
-    """J = Σ_j A_j(λ0_j + Σ_i (λ_ij − λ0_j in its slots)), over all factors of the structure."""
+    """What an alignment is worth: J = Σ_j A_j(λ0_j + Σ_i (λ_ij − λ0_j in its slots)), over all factors.
+
+    Args:
+        posteriors: one per site.
+        assignments: for each posterior and coupled set the slot of each component, as in `Alignment.assignments`.
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> rng = np.random.default_rng(0)
+    >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
+    >>> alignment = db.align(sites, solver="matching")
+    >>> bool(np.isclose(db.merging.objective(sites, alignment.assignments), alignment.objective[-1]))
+    True
+    """
     held, given = as_sequence(posteriors), tuple(assignments)
     order, readings = canonical_order(held)
     structure = merged_structure(held, readings, order, None, None)

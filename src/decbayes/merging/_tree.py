@@ -46,6 +46,19 @@ class Tree(Displayed):
 
     `cut(components)` is the alignment with so many slots: nothing is solved again. What the tree joined stays joined,
     so that `align` finds better alignments for one number of slots; cuts of one tree can be compared.
+
+    Attributes:
+        posteriors: what it was grown from.
+        branches: the joins, in order.
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> rng = np.random.default_rng(0)
+    >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
+    >>> tree = db.merging.tree(sites)
+    >>> tree.cut(2).merged().mean("components").shape
+    (2, 1)
+    >>> abs(tree.losses()[:3].round())  # nats lost when 1, 2 or 3 slots are left
+    array([306.,   0.,   0.])
     """
 
     posteriors: Sequence[Posterior] = field(repr=False)
@@ -78,7 +91,17 @@ class Tree(Displayed):
 
 
 def tree(posteriors: Iterable[Posterior]) -> Tree:
-    """Join the components of all posteriors two by two, those first that lose least."""
+    """Join the components of all posteriors two by two, starting with those that lose least.
+
+    Args:
+        posteriors: one per site, of a model whose components share a prior.
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> rng = np.random.default_rng(0)
+    >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
+    >>> sorted(db.merging.tree(sites).cuts([1, 2]))
+    [1, 2]
+    """
     held = as_sequence(posteriors)
     order, readings = canonical_order(held)
     structure = merged_structure(held, readings, order, None, None)

@@ -54,7 +54,7 @@ def align(
         since: an earlier merge whose components keep their ids and numbers.
         progress: called without arguments whenever one more site was matched, possibly from several threads.
 
-    >>> model = db.GaussianMixture(2, 1, variance=1.0)
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
     >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
     >>> alignment = db.align(sites)

@@ -49,7 +49,7 @@ class Alignment(Displayed):
         lineage: what became of the components of the earlier merge that this one follows.
         ids: the ids that slots inherit from the sites' components.
 
-    >>> model = db.GaussianMixture(2, 1, variance=1.0)
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
     >>> fits = [model.fit(np.array([[-9.0], [-8.0], [8.0], [9.0]]), rng=rng).posterior for _ in range(2)]
     >>> alignment = db.align(fits)

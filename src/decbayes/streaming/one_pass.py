@@ -46,7 +46,20 @@ def sequential(
 
     Else it is shared out among them. Those that belong to something new are fitted together at the end of their chunk.
     Two components become one when that raises the bound; one of fewer than ten points that gains none while the stream
-    doubles is forgotten. `start` is a posterior to go on from, such as the last one of a stream that was interrupted.
+    doubles is forgotten.
+
+    Args:
+        model: a mixture with `components="auto"`.
+        chunks: the points, some at a time.
+        rng: what fits are drawn by.
+        concentration: how readily points begin something new.
+        start: a posterior to go on from, such as the last one of a stream that was interrupted.
+
+    >>> model = db.GaussianMixture("auto", 1, variance=1.0, prior_variance=100.0, ascent=db.Ascent(30))
+    >>> rng = np.random.default_rng(0)
+    >>> chunks = [rng.choice([-9.0, 9.0], size=(20, 1)) + rng.normal(size=(20, 1)) for _ in range(3)]
+    >>> [len(posterior.mean("components")) for posterior in db.streams.sequential(model, chunks, rng=rng)]
+    [2, 2, 2]
     """
     random = generator(rng)
     check_positive(concentration=concentration)

@@ -23,10 +23,20 @@ TRIED = 3
 
 @dataclass(frozen=True)
 class Refinement(Displayed):
-    """Each site's newest contribution, in common slots, and the merged posterior before and after each round.
+    """What `refine` returns; `merged` is the posterior of all data.
 
-    `shifts[r]` is how far round r has moved the merged posterior: the root mean square shift of a parameter, in units
-    of its own standard deviation. The refinement has `converged` if the last shift is within the tolerance.
+    Attributes:
+        posteriors: each site's newest contribution, in common slots.
+        rounds: the merged posterior before and after each round.
+        shifts: how far each round has moved the merged posterior: the root mean square shift of a parameter, in units
+            of its own standard deviation.
+        converged: whether the last shift is within the tolerance.
+
+    >>> model = db.GaussianMean(variance=1.0)
+    >>> shards = [np.zeros((5, 1)), np.ones((5, 1))]
+    >>> refined = db.refine(model, shards, [model.fit(s).posterior for s in shards], rng=np.random.default_rng(0))
+    >>> refined.converged, refined.shifts
+    (True, (0.0,))
     """
 
     posteriors: tuple[Posterior, ...]
@@ -65,26 +75,42 @@ def refine(
         c_i ← fit(data_i, prior = λ0 + Σ_{j≠i} c_j, start = λ0 + Σ_j c_j) − prior
 
     Each new contribution replaces the site's old one, so nothing is counted twice. The fixed points are those of batch
-    variational Bayes. In "sequential" order each site sees all earlier updates; in "parallel" all refit against the
-    last round, as many at a time as `joblib.parallel_config` says; in "asynchronous" each sees the others as they were
-    up to one round ago. The model's own `ascent` says how many passes a refit may take; a few are enough, since the
-    next round goes on from there. With `damping` below 1 a site goes only that part of the way to its new contribution:
-    "parallel" rounds that swing to and fro then settle.
+    variational Bayes. Several solvers, both ways of `afresh`, and `restarts` give several starts: each is refined for a
+    few rounds, and the one with the best bound of all data goes on, a way out of local optima.
 
-    Small sites may end in poor optima of their own, from which such rounds come away slowly or not at all. With
-    `afresh` each site forgets in the first round what it had found, and fits its data alone, starting from the merged
-    posterior. Where components overlap rounds creep, as expectation maximisation does. With `extrapolate` sites go on
-    to where that many earlier rounds lead, if the bound of all data, one number per site, is no lower there.
+    Args:
+        model: the model that was fitted. Its `ascent` says how many passes a refit may take; a few are enough, since
+            the next round goes on from there.
+        shards: each site's data.
+        posteriors: what each site has fitted to its data alone.
+        rounds: how many rounds. Default: until the parameters settle.
+        tolerance: they have settled when a round moves them by less than this many standard deviations (root mean
+            square).
+        most: the most rounds if `rounds` is not given.
+        rng: what random starts are drawn by.
+        schedule: "sequential": each site sees all earlier updates; "parallel": all refit against the last round, as
+            many at a time as `joblib.parallel_config` says; "asynchronous": each sees the others as they were up to one
+            round ago.
+        solver: how components are aligned first, an object of `db.solvers` or its name; or several.
+        damping: below 1, a site goes only that part of the way to its new contribution. "parallel" rounds that
+            oscillate then settle.
+        afresh: each site forgets in the first round what it had found, and fits its data alone, starting from the
+            merged posterior: small sites may have ended in poor optima of their own. `(False, True)` tries both.
+        extrapolate: where components overlap, rounds are slow, as expectation maximisation is. Sites then go on to
+            where this many earlier rounds lead, if the bound of all data, one number per site, is no lower there.
+        components: join slots afterwards and refine the rest: down to this number, or "auto" for as long as the bound
+            of all data rises. Each site says for a few proposed pairs what a join would change, one number each.
+        restarts: how many further random starts of all sites are tried.
 
-    Without `rounds` it ends when a round moves the parameters by less than `tolerance` of their standard deviations
-    (root mean square), or after the `most` rounds.
-
-    With `components` slots are then joined, and what is left is refined again: down to so many, or ("auto") for as long
-    as the bound of all data rises. Each site says for a few proposed pairs what a join would change, one number each.
-
-    With `restarts` sites also begin so many times more from random starts of their own; several solvers give as many
-    merges, and `afresh=(False, True)` begins in both ways. Each is refined for a few rounds, and the one with the best
-    bound of all data goes on: a way out of local optima.
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> rng = np.random.default_rng(0)
+    >>> shards = [rng.choice([-3.0, 3.0], size=(20, 1)) + rng.normal(size=(20, 1)) for _ in range(3)]
+    >>> posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
+    >>> refined = db.refine(model, shards, posteriors, rng=rng)
+    >>> batch = model.fit(np.concatenate(shards), rng=rng).posterior
+    >>> means = [np.sort(posterior.mean("components")[:, 0]) for posterior in (refined.merged, batch)]
+    >>> bool(np.allclose(*means, atol=0.05))
+    True
     """
     random = given_generator(rng)
     check_whole(0, most=most if rounds is None else rounds, restarts=restarts, extrapolate=extrapolate)

@@ -23,9 +23,21 @@ def sda_bayes(
 ) -> Posterior:
     """One shared posterior that every sub-batch is added to and that is the prior of the next (Broderick et al. 2013).
 
-    `shards[i][b]` is sub-batch b of site i. In "synchronous" order the sites process one sub-batch each against the
-    same shared posterior; in "asynchronous" order they finish in random order, each having started from the shared
-    posterior as it was when it finished its previous sub-batch. Labels are never aligned.
+    Labels are never aligned; compare `merge_batches`.
+
+    Args:
+        model: the model, with its number of components.
+        shards: `shards[i][b]` is sub-batch b of site i.
+        rng: what fits and random orders are drawn by.
+        schedule: "synchronous": the sites process one sub-batch each against the same shared posterior; "asynchronous":
+            they finish in random order, each having started from the shared posterior as it was when it finished its
+            previous sub-batch.
+
+    >>> model = db.GaussianMean(variance=1.0)
+    >>> batches = [[np.zeros((5, 1)), np.ones((5, 1))], [np.ones((5, 1))]]
+    >>> posterior = db.streams.sda_bayes(model, batches, rng=np.random.default_rng(0))
+    >>> posterior == model.fit(np.concatenate([batch for site in batches for batch in site])).posterior
+    True
     """
     random = given_generator(rng)
     update = Update(numbered(model))
@@ -68,9 +80,21 @@ def numbered(model: Model) -> Model:
 def merge_batches(
     model: Model, shards: Iterable[Iterable[Any]], *, rng: Seed | None = None, solver: Solver | None = None
 ) -> Posterior:
-    """With AMPS: each site merges the posteriors of its own sub-batches, then the sites' results are merged.
+    """Each site merges the posteriors of its own sub-batches, then the sites' results are merged.
 
     A site without a sub-batch is ignored.
+
+    Args:
+        model: the model to fit.
+        shards: `shards[i][b]` is sub-batch b of site i.
+        rng: what fits are drawn by.
+        solver: how components are aligned, an object of `db.solvers` or its name.
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> batches = [[np.array([[-9.0], [9.0]])] * 2, [np.array([[-8.0], [8.0]])]]
+    >>> posterior = db.streams.merge_batches(model, batches, rng=np.random.default_rng(0))
+    >>> np.sort(posterior.mean("components")[:, 0]).round()
+    array([-9.,  9.])
     """
     random = given_generator(rng)
     fitted = [[model.fit(batch, rng=random).posterior for batch in batches] for batches in shards]
@@ -89,13 +113,23 @@ def epochs(
 ) -> Iterator[Posterior]:
     """Streams: in each epoch every site fits its new data on top of the last epoch's merged posterior.
 
-    `stream` yields one epoch at a time, a sequence with each site's data; the merged posterior of all data so far is
-    yielded after each. Within an epoch contributions are aligned to the prior and to each other. An epoch without
-    data changes nothing. `start` is a posterior to go on from, such as that of yesterday's file.
+    The merged posterior of all data so far is yielded after each epoch. Within an epoch contributions are aligned to
+    the prior and to each other. An epoch without data changes nothing.
 
-    With `forgetting` the world may change. From one epoch to the next that share of all that was learned is forgotten,
-    or, with "learn", as much of each component as the new data contradict (`decbayes.streaming.days`). Posteriors then
-    have ids, which components keep for as long as they are the same thing.
+    Args:
+        model: the model, with its number of components.
+        stream: one epoch at a time, a sequence with each site's data.
+        rng: what fits are drawn by.
+        solver: how components are aligned, an object of `db.solvers` or its name.
+        forgetting: for a world that changes, the share of all that was learned that is forgotten from one epoch to the
+            next; "learn" forgets as much of each component as the new data contradict. Posteriors then have ids, which
+            components keep for as long as they are the same thing.
+        start: a posterior to go on from, such as yesterday's.
+
+    >>> model = db.GaussianMean(variance=1.0, prior_variance=100.0)
+    >>> days = [[np.zeros((5, 1)), np.zeros((5, 1))], [np.ones((10, 1)), np.ones((10, 1))]]
+    >>> [posterior.mean("mean").item() for posterior in db.streams.epochs(model, days, rng=np.random.default_rng(0))]
+    [0.0, 0.66...]
     """
     forgets, random = checked_forgetting(forgetting), given_generator(rng)
     current = Posterior.of_prior(numbered(model).structure) if start is None else start

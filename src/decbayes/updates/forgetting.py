@@ -40,8 +40,16 @@ Kept = Mapping[str, Array]
 def forget(posterior: Posterior, forgetting: Forgetting, *, new: Posterior | None = None) -> Posterior:
     """What is left of a posterior when so much of it is forgotten: the prior of data from a world that changes.
 
-    `forgetting` is a share from 0 to below 1. With "learn" it is found for each component by what `new` data say, whose
-    posterior has the same slots: it was fitted with `start=posterior`, say.
+    Args:
+        posterior: what is known so far.
+        forgetting: the share that is forgotten, from 0 to below 1; "learn" finds it for each component.
+        new: for "learn", the posterior of the new data, in the same slots (fitted with `start=posterior`, for example).
+
+    >>> model = db.GaussianMean(variance=1.0, prior_variance=100.0)
+    >>> known = model.fit(np.full((10, 1), 3.0)).posterior
+    >>> left = db.streams.forget(known, 0.5)
+    >>> left == model.fit(np.full((5, 1), 3.0)).posterior
+    True
     """
     check_kind(Posterior, posterior=posterior)
     if checked_forgetting(forgetting) != "learn":

@@ -64,8 +64,17 @@ def same_names(first: Sequence[str], second: Sequence[str]) -> bool:
 def pad(posterior: Posterior, to: Structure | int) -> Posterior:
     """The same posterior with more components: the added ones are as the prior has them.
 
-    `to` is their number, or a structure that has them. All else must agree: families, columns, labels, model, and the
-    prior of the existing components. `merge(posteriors, components=60)` merges into more slots without padding first.
+    `merge(posteriors, components=60)` merges into more slots without padding first.
+
+    Args:
+        posterior: the posterior with fewer components.
+        to: their number, or a structure that has them. All else must agree: families, columns, labels, model, and the
+            prior of the existing components.
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> posterior = model.fit(np.array([[-9.0], [9.0]]), rng=np.random.default_rng(0)).posterior
+    >>> db.merging.pad(posterior, 3).mean("components").shape
+    (3, 1)
     """
     check_kind(Posterior, posterior=posterior)
     own = posterior.structure

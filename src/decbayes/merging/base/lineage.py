@@ -29,10 +29,16 @@ Kind = Literal["kept", "born", "gone", "split", "joined"]
 
 @dataclass(frozen=True)
 class Event:
-    """What became of a component: `kept` its id; `born` or `split` off `other` under a new one; `gone`, or `joined` to
-    `other`.
+    """What became of a component from one merge to the next.
 
-    `share` is the part of the other component's observations that split off, or that the join has brought.
+    Attributes:
+        kind: "kept" its id; "born", or "split" off another one, under a new id; "gone", or "joined" to another one.
+        id: the component that this is about.
+        other: the component that it split off, or joined.
+        share: the part of the other component's observations that split off, or that the join has brought.
+
+    >>> print(db.merging.Event("split", "5f0c", "a81d", 0.25))
+    5f0c split off a81d (25% of it)
     """
 
     kind: Kind
@@ -50,8 +56,19 @@ class Event:
 
 @dataclass(frozen=True)
 class Lineage:
-    """A merge with the ids of an earlier one: components that were kept have their ids and, where there is room, their
-    numbers. `slots[k]` is the new number of the merge's component k."""
+    """A merge whose components have the ids of an earlier one and, where there is room, their numbers.
+
+    Attributes:
+        posterior: the merge, with ids.
+        events: what became of each component.
+        slots: `slots[k]` is the new number of the merge's component k.
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> posterior = model.fit(np.array([[-9.0], [9.0]]), rng=np.random.default_rng(0)).posterior
+    >>> lineage = db.merging.follow(posterior, posterior)
+    >>> [event.kind for event in lineage.events], lineage.slots
+    (['kept', 'kept'], array([0, 1]))
+    """
 
     posterior: Posterior
     events: tuple[Event, ...]
@@ -91,7 +108,19 @@ def made_id(posterior: Posterior, component: int, history: Sequence[str]) -> str
 
 
 def follow(previous: Posterior, merged: Posterior) -> Lineage:
-    """Give a merge the ids of an earlier one: the same things keep their names, and new ones get new names."""
+    """Give a merge the ids of an earlier one: the same things keep their names, and new ones get new names.
+
+    Args:
+        previous: the earlier merge. Components that have no ids yet get some, made from their contents.
+        merged: the later merge, of the same model; numbers of components may differ.
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> rng = np.random.default_rng(0)
+    >>> monday = model.fit(np.array([[-9.0], [-8.0], [9.0], [8.0]]), rng=rng).posterior
+    >>> tuesday = model.fit(np.array([[-9.0], [-8.0], [30.0], [31.0]]), rng=rng).posterior
+    >>> sorted(event.kind for event in db.merging.follow(monday, tuesday).events)
+    ['born', 'gone', 'kept']
+    """
     check_kind(Posterior, previous=previous, merged=merged)
     check_followed(previous.structure, merged.structure)
     before, after = held_by(previous), held_by(merged)

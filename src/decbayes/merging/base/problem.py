@@ -43,12 +43,28 @@ class Factor:
 
 @dataclass(frozen=True)
 class Problem:
-    """Put the components of all sites into slots. The factors hold the prior of each slot.
+    """What a solver gets: the components of all sites in one coupled set, to be put into slots.
 
-    `contents[i]` are site i's rows, one matrix per factor. They may be read from disk each time they are asked for.
     The paper's solvers put one component of each site into each slot, so that sites have as many as there are slots,
-    and maximise J = Σ_j A_j(λ0_j + Σ_i P_i c_ij) over permutations P_i. Whoever waits may pass `progress`. `since` are
-    the rows of an earlier merge, whose slots a search keeps to; `ids[i]` the names that site i's components have.
+    and maximise J = Σ_j A_j(λ0_j + Σ_i P_i c_ij) over permutations P_i.
+
+    Attributes:
+        factors: the family of each factor, and the prior of each slot.
+        contents: `contents[i]` are site i's rows, one matrix per factor; `written_out()` makes it an array. They may be
+            read from disk each time they are asked for.
+        progress: called whenever one more site was matched; see `announce`.
+        since: the rows of an earlier merge, whose slots a search keeps to.
+        ids: `ids[i]` are the ids that site i's components have.
+
+    >>> class Counting:
+    ...     def solve(self, problem: db.extending.Problem) -> db.extending.Solution:
+    ...         print(problem.sites, "sites,", problem.components, "slots")
+    ...         return db.solvers.Matching().solve(problem)
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> rng = np.random.default_rng(0)
+    >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
+    >>> _ = db.merge(sites, solver=Counting())
+    3 sites, 2 slots
     """
 
     factors: tuple[Factor, ...]
@@ -122,7 +138,18 @@ class Problem:
 
 @dataclass(frozen=True)
 class Solution:
-    """The slot of each site's components, the objective as it rose, what is proven, and how counts are divided."""
+    """What a solver returns.
+
+    Attributes:
+        slots: for each site the slot of each component.
+        objective: J after each step of the search; empty if the solver does not compute it.
+        optimality: what is proven about it: "none", "swap", "site" or "global" (see `Alignment`).
+        division: how counts of mixed components are divided among slots, if they are.
+
+    >>> solution = db.extending.Solution.permuted(np.array([[1, 0], [0, 1]]), (), "none")
+    >>> [slots.tolist() for slots in solution.slots]
+    [[1, 0], [0, 1]]
+    """
 
     slots: Slots
     objective: tuple[float, ...]
@@ -138,9 +165,20 @@ class Solution:
 
 
 class Solver(Protocol):
-    """A way to find good slots for the components of one coupled set.
+    """A way to find good slots for the components of one coupled set: anything with `solve`.
 
-    A solver that is `one_to_one` (as all are that do not say otherwise) needs as many components as slots of each site.
+    With `one_to_one = False` a solver may put several components of a site into one slot; otherwise sites are padded to
+    as many components as there are slots. With `two_sided = True` it also sees transitions among components.
+    `db.solvers.register` makes it known by name.
+
+    >>> class AsLabelled:
+    ...     def solve(self, problem: db.extending.Problem) -> db.extending.Solution:
+    ...         return db.extending.Solution((np.arange(problem.components),) * problem.sites, (), "none")
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> rng = np.random.default_rng(0)
+    >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
+    >>> db.align(sites, solver=AsLabelled()).one_to_one
+    True
     """
 
     def solve(self, problem: Problem) -> Solution: ...

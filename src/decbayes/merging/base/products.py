@@ -122,6 +122,14 @@ def product(posteriors: Iterable[Posterior]) -> Posterior:
         λ = λ0 + Σ_i (λ_i − λ0)
 
     Components are taken as they are labelled; see `merge` to align them first.
+
+    Args:
+        posteriors: one per site, of one structure.
+
+    >>> model = db.GaussianMean(variance=1.0)
+    >>> first, second = (model.fit(np.array([[x]])).posterior for x in (1.0, 3.0))
+    >>> db.merging.product([first, second]) == model.fit(np.array([[1.0], [3.0]])).posterior
+    True
     """
     given = as_sequence(posteriors)
     order, _ = canonical_order(given, strictly=True)

@@ -28,7 +28,7 @@ def register(solver: Kind) -> Kind:
     ...     def solve(self, problem: db.extending.Problem) -> db.extending.Solution:
     ...         slots = tuple(np.arange(rows[0].count) for rows in problem.contents)
     ...         return db.extending.Solution(slots, (), "none")
-    >>> model = db.GaussianMixture(2, 1, variance=1.0)
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> fits = [model.fit(np.array([[-9.0], [9.0], [8.0]]), rng=np.random.default_rng(0)).posterior for _ in range(2)]
     >>> db.align(fits, solver="aslabelled").optimality
     'none'

@@ -43,13 +43,23 @@ LARGE = 1_000_000
 @register
 @dataclass(frozen=True)
 class Grouping:
-    """Put components together that say the same, whichever sites they come from.
+    """Any component into any slot: those that say the same go together, whichever sites they come from.
 
         maximise Σ_k F(S_k),   F(S) = the log-likelihood of a group's data at its best parameters
 
     Begins with a tree that joins what loses least, then moves single components while that gains, then splits and joins
-    slots (at most `escapes` times). Counts of topics are divided among slots column by column in so many `passes`,
-    because a topic that a small site has found may be a mixture of two; 0 keeps components whole.
+    slots.
+
+    Attributes:
+        escapes: how often, at most, a slot is split and two others are joined.
+        passes: passes in which counts of topics are divided among slots column by column, because a topic that a small
+            site has found may be a mixture of two; 0 keeps components whole.
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> rng = np.random.default_rng(0)
+    >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
+    >>> db.align(sites, components=1, solver=db.solvers.Grouping()).one_to_one
+    False
     """
 
     escapes: int = 20

@@ -20,10 +20,22 @@ UNLIKE = 10.0
 
 @dataclass(frozen=True)
 class Shared:
-    """Sites × slots: `evidence` is how many observations each site has put there, `apart` how many nats per observation
-    its version of the slot loses by the merge (NaN where it has none).
+    """Which sites have what, and how far their versions of it differ: `alignment.shared()[coupled]`.
 
-    `duplicates` are pairs of slots that are nearly the same, `unlike` slots that hold components that differ.
+    Attributes:
+        evidence: sites × slots, how many observations each site has put there.
+        apart: sites × slots, nats per observation that a site's version loses by the merge; NaN where it has none.
+        duplicates: pairs of slots that are nearly the same.
+        unlike: slots that hold components that differ.
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> rng = np.random.default_rng(0)
+    >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
+    >>> (shared,) = db.align(sites).shared().values()
+    >>> shared.evidence.sum(axis=1)
+    array([3., 3., 3.])
+    >>> shared.sites(0)
+    [0, 1, 2]
     """
 
     evidence: Array

@@ -14,7 +14,14 @@ from decbayes.symmetry import Permutation
 @register
 @dataclass(frozen=True)
 class Swaps:
-    """Swap two components of one site wherever that increases J; stop when no swap does."""
+    """Swap two components of one site wherever that increases J; stop when no swap does.
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> rng = np.random.default_rng(0)
+    >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
+    >>> db.align(sites, solver=db.solvers.Swaps()).optimality
+    'swap'
+    """
 
     def solve(self, problem: Problem) -> Solution:
         start = np.tile(np.arange(problem.components, dtype=np.intp), (problem.sites, 1))

@@ -20,14 +20,36 @@ MOST_COMPONENTS = 16
 
 
 def symmetrize(posterior: Posterior) -> "Symmetrized":
-    """The mixture of all K! relabellings of each coupled set, equally weighted."""
+    """The posterior that does not prefer one labelling: the mixture of all K! relabellings, equally weighted.
+
+    Args:
+        posterior: a mean-field posterior, which has one labelling.
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> posterior = model.fit(np.array([[-9.0], [9.0]]), rng=np.random.default_rng(0)).posterior
+    >>> draws = db.merging.symmetrize(posterior).sample(1000, np.random.default_rng(0))
+    >>> bool(abs(draws["components"].mean()) < 1.0)
+    True
+    """
     check_kind(Posterior, posterior=posterior)
     return Symmetrized(posterior)
 
 
 @dataclass(frozen=True)
 class Symmetrized:
-    """q̃(θ) = 1/K! Σ_P q_{Pλ}(θ), invariant to any relabelling of θ."""
+    """q̃(θ) = 1/K! Σ_P q_{Pλ}(θ), invariant to any relabelling of θ.
+
+    Attributes:
+        posterior: the posterior with one labelling.
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> posterior = model.fit(np.array([[-9.0], [9.0]]), rng=np.random.default_rng(0)).posterior
+    >>> symmetric = db.merging.Symmetrized(posterior)
+    >>> draws = symmetric.sample(3, np.random.default_rng(0))
+    >>> swapped = {name: values[:, ::-1] for name, values in draws.items()}
+    >>> bool(np.allclose(symmetric.log_density(draws), symmetric.log_density(swapped)))
+    True
+    """
 
     posterior: Posterior
 

@@ -27,12 +27,23 @@ WORTH_A_WORKER = 500_000
 @register
 @dataclass(frozen=True)
 class Matching:
-    """Deassign a site, match its components to the slots, reassign; until no site changes.
+    """One component of each site into each slot: match each site to the others in turn, until no site changes.
 
-    Starts by adding the sites one at a time, those with the most data first. Each of the `restarts` takes another
-    random order; the best J is kept. By default there are eight in small problems, where they are cheap and one start
-    may end in a poor optimum, and none in large ones, where optima hardly differ. The same `seed` gives the same
-    result, whatever the number of workers. `sweeps` ends each search after that many rounds over all sites.
+    Starts by adding the sites one at a time, those with the most data first. The result does not depend on the number
+    of workers.
+
+    Attributes:
+        restarts: further searches, each adding the sites in another random order; the best J is kept. Default: eight in
+            small problems, where they are cheap and one start may end in a poor optimum, and none in large ones, where
+            optima hardly differ.
+        seed: what the random orders follow from.
+        sweeps: the most rounds over all sites of one search. Default: until no site changes.
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> rng = np.random.default_rng(0)
+    >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
+    >>> db.align(sites, solver=db.solvers.Matching(restarts=2)).one_to_one
+    True
     """
 
     restarts: int | None = None
@@ -100,12 +111,23 @@ class Subtree:
 @register
 @dataclass(frozen=True)
 class Hierarchical:
-    """Align groups of `fan_in` sites with `inner`, merge each group into one site, and so on to the root.
+    """Thousands of sites: align groups of a few, merge each group into one site, and so on up to the root.
 
-    By default `inner` adds a group's sites one at a time: sweeps are better spent on the whole than on each group.
-    The tree's result is then polished by at most `polish` sweeps of flat matching (None: until no site changes). The
-    first few repair nearly all that the tree got wrong. Subtrees are aligned in parallel through joblib, each
-    depth first: a worker holds `fan_in` sites or merged groups per level, however many sites there are.
+    Subtrees are aligned in parallel through joblib, each depth first: a worker holds `fan_in` sites or merged groups
+    per level, however many sites there are.
+
+    Attributes:
+        fan_in: the size of a group.
+        inner: how a group is aligned. Default: its sites are added one at a time, since sweeps are better spent on the
+            whole than on each group.
+        polish: the most sweeps of flat matching at the end; None for until no site changes. The first few repair nearly
+            all that the tree got wrong.
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> rng = np.random.default_rng(0)
+    >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
+    >>> db.merge(sites, solver=db.solvers.Hierarchical(fan_in=2)) == db.merge(sites, solver=db.solvers.Matching())
+    True
     """
 
     fan_in: int = 8

@@ -42,11 +42,23 @@ class Curve:
 
 @dataclass(frozen=True)
 class Reliability:
-    """The probability that a match is right, as simulations of one setting have taught it.
+    """The probability that a match is right, learned from simulations of one setting by `db.checking.reliability`.
 
-    `matches` were simulated, of which the share `right` was right. Of the wrong ones the share `nowhere` belonged to no
-    slot at all. `unlike` is how far the margins at hand are distributed otherwise than the simulated ones (the
-    Kolmogorov–Smirnov distance); where it is large, the model describes the sites' data badly.
+    Attributes:
+        margins: the curve for matches whose sites have reported no overlap.
+        overlaps: the curve for the others.
+        matches: how many matches were simulated.
+        right: the share of them that was right.
+        nowhere: the share of the wrong ones that belonged to no slot at all.
+        unlike: how far the distribution of the margins at hand is from that of the simulated ones (the
+            Kolmogorov–Smirnov distance). Where it is large, the model describes the sites' data badly.
+
+    >>> from decbayes.merging.reading import Curve
+    >>> by_margin, by_overlap = Curve(0.0, slopes=(1.0, 0.0, 0.0)), Curve(0.0, slopes=(1.0, 0.0, 0.0, 1.0))
+    >>> known = db.merging.Reliability(by_margin, by_overlap, matches=100, right=0.9, nowhere=0.5)
+    >>> margins, others = np.array([0.0, np.e - 1.0]), np.ones(2)
+    >>> known.probabilities(margins, others, others, np.full(2, np.nan)).round(2)
+    array([0.5 , 0.73])
     """
 
     margins: Curve
@@ -84,11 +96,20 @@ def features(margins: Array, evidence: Array, losses: Array, overlaps: Array) ->
 
 @dataclass(frozen=True)
 class Confidence:
-    """For each posterior and component the probability that it belongs to its slot: `probabilities[i][coupled][k]`.
+    """The probability of each match.
 
-    That is, to what the other sites have put there; NaN where no other site has put anything, or the component has seen
-    no data. With the rest of the probability it belongs to another slot, or to none. `self_reported` says that overlaps
-    which the sites computed themselves have been used.
+    Attributes:
+        probabilities: `[i][coupled][k]`, that component k of posterior i belongs to what the other sites have put into
+            its slot; NaN where no other site has put anything, or the component has seen no data. Otherwise it belongs
+            to another slot, or to none.
+        reliability: what they follow from.
+        self_reported: whether overlaps that the sites computed themselves have been used.
+
+    >>> coupled = db.extending.CoupledSet(("weights", "components"))
+    >>> sure = db.merging.Confidence(({coupled: np.array([0.9, 0.8, np.nan])},), None)
+    >>> wrong, matches = sure.expected_wrong(coupled)
+    >>> round(wrong, 6), matches
+    (0.3, 2)
     """
 
     probabilities: tuple[Mapping[CoupledSet, Array], ...]
@@ -108,12 +129,22 @@ class Confidence:
 
 
 def confidence(alignment: Alignment, reliability: Reliability, overlaps: Sequence[Any] | None = None) -> Confidence:
-    """For each posterior and component: the probability that it belongs to its slot.
+    """The probability that each component belongs to its slot.
 
-        db.merging.confidence(alignment, db.checking.reliability(alignment))
+    Args:
+        alignment: what `align` returns.
+        reliability: what margins and evidence are worth in this setting; `db.checking.reliability` learns it from
+            simulations.
+        overlaps: for each posterior what its site reports (`db.checking.overlap`), or None.
 
-    `reliability` says what margins and evidence are worth in this setting: `db.checking.reliability` learns it from
-    simulations. `overlaps` has for each posterior what its site reports (`decbayes.checking.overlap`), or None.
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> rng = np.random.default_rng(0)
+    >>> shards = [rng.choice([-5.0, 5.0], size=(30, 1)) + rng.normal(size=(30, 1)) for _ in range(3)]
+    >>> alignment = db.align([model.fit(shard, rng=rng).posterior for shard in shards])
+    >>> sure = db.merging.confidence(alignment, db.checking.reliability(alignment, matches=30))
+    >>> (coupled,) = alignment.structure.symmetry
+    >>> bool((sure.probabilities[0][coupled] > 0.8).all())
+    True
     """
     check_kind(Reliability, reliability=reliability)
     probabilities: tuple[dict[CoupledSet, Array], ...] = tuple({} for _ in alignment.posteriors)

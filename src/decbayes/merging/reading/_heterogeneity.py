@@ -38,13 +38,20 @@ RANK = 1e-9
 
 @dataclass(frozen=True)
 class Heterogeneity:
-    """Per slot: how many times chance the sites' versions differ, and how probable so much is by chance alone.
+    """How far the sites' versions of each slot differ, relative to chance; NaN where fewer than two sites know a slot.
 
-    `ratio` is √(Q / what chance makes of it): 1 where sites differ by chance only. `between[factor][quantity]` is the
-    standard deviation of the truth from site to site that would explain the rest, entry by entry, and `times` how many
-    times chance that entry alone differs. Slots that fewer than two sites know are NaN. Mean-field deviations are too
-    small where components overlap; give calibrated ones. `terms` are the coefficients of a regression that should be
-    let differ from site to site, the most notable first.
+    Attributes:
+        ratio: per slot √(Q / its expectation if sites were the same): 1 where sites differ by chance only.
+        probability: per slot, the probability of at least this Q if sites were the same.
+        between: `[factor][quantity]`, the standard deviation between sites that would explain the excess, entry by
+            entry.
+        times: `[factor][quantity]`, the ratio of each entry alone.
+        terms: coefficients of a regression that should be allowed to vary between sites, the most notable first.
+
+    >>> times = {"mean": {"value": np.array([[1.1]])}}
+    >>> alike = db.merging.Heterogeneity(np.array([1.1]), np.array([0.3]), {"mean": {"value": np.zeros((1, 1))}}, times)
+    >>> alike.differ(0)
+    False
     """
 
     ratio: Array
@@ -59,10 +66,21 @@ class Heterogeneity:
 
 
 def heterogeneity(alignment: Alignment, calibrated: Posterior | None = None) -> Mapping[CoupledSet, Heterogeneity]:
-    """Whether the sites' versions of each slot differ by more than chance, and by how much; also of coefficients.
+    """Whether the sites' versions of each slot differ by more than chance, and by how much.
 
-    Those have no labels, and their key is a set of their own. `calibrated` is the merge with calibrated intervals:
-    where components overlap, mean field's are too narrow, and like sites seem to differ.
+    Coefficients of regressions are compared too. They have no labels, and their key is a coupled set of their own.
+
+    Args:
+        alignment: what `align` returns.
+        calibrated: the merge with calibrated intervals (`db.calibrate`). Without it, mean-field intervals are used:
+            these are too narrow where components overlap, and similar sites then seem to differ.
+
+    >>> model = db.GaussianMixture(1, 1, variance=1.0, prior_variance=100.0)
+    >>> rng = np.random.default_rng(0)
+    >>> sites = [model.fit(rng.normal(mean, size=(50, 1)), rng=rng).posterior for mean in (0.0, 0.0, 3.0)]
+    >>> (differences,) = db.merging.heterogeneity(db.align(sites)).values()
+    >>> differences.differ(0)
+    True
     """
     merged, structure = alignment.merged(), alignment.structure
     if calibrated is not None and replace(calibrated, calibration=None) != merged:

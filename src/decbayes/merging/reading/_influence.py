@@ -24,10 +24,20 @@ FEW = 4
 
 @dataclass(frozen=True)
 class Influence:
-    """Sites × slots: `evidence` is how many observations each has put there, `log_bayes_factor` the nats by which its
-    version and everybody else's are more likely of one thing than of two; 0 where one of them says nothing.
+    """Each site's influence on a merge, and how far it disagrees with all others.
 
     Slots are those of all coupled sets, one after another, then the rows of factors that belong to none.
+
+    Attributes:
+        evidence: sites × slots, how many observations each has put there.
+        log_bayes_factor: sites × slots, the log Bayes factor for "this site's version and the others' are the same
+            thing"; 0 where one of them says nothing.
+
+    >>> found = db.merging.Influence(evidence=np.array([[90.0], [10.0]]), log_bayes_factor=np.array([[-40.0], [-40.0]]))
+    >>> found.share
+    array([0.9, 0.1])
+    >>> found.flags(0)
+    ('disagrees with the others in 100% of its evidence',)
     """
 
     evidence: Array
@@ -88,7 +98,16 @@ def per_observation(amounts: Array, observations: Array) -> Array:
 
 
 def influence(alignment: Alignment) -> Influence:
-    """How far each site's part of a merge disagrees with the rest of it, and how much it is."""
+    """Which sites have most to do with a merge, and which disagree with all others. Nothing is left out.
+
+    Args:
+        alignment: what `align` returns.
+
+    >>> model = db.GaussianMean(variance=1.0, prior_variance=100.0)
+    >>> sites = [model.fit(np.full((20, 1), mean)).posterior for mean in (0.0, 0.1, -0.1, 0.05, 6.0)]
+    >>> db.merging.influence(db.align(sites)).disagreeing
+    array([False, False, False, False,  True])
+    """
     structure, total = alignment.structure, alignment.merged()
     evidence, factors = [], []
     for site in range(len(alignment.posteriors)):

@@ -14,7 +14,20 @@ LEAST_PER_PARAMETER = 5.0
 
 
 def observations(alignment: Alignment, coupled: CoupledSet) -> tuple[Array, ...]:
-    """For each posterior, how many observations (or words) each component stands for."""
+    """For each posterior, how many observations (or words) each component stands for.
+
+    Args:
+        alignment: what `align` returns.
+        coupled: one of the coupled sets, `alignment.structure.symmetry`.
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> rng = np.random.default_rng(0)
+    >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
+    >>> alignment = db.align(sites)
+    >>> (coupled,) = alignment.structure.symmetry
+    >>> [np.sort(counts).round().tolist() for counts in db.merging.observations(alignment, coupled)]
+    [[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]]
+    """
     return evidence_by_site(alignment.problem(coupled))
 
 
@@ -27,7 +40,20 @@ def seen(alignment: Alignment, coupled: CoupledSet) -> tuple[NDArray[np.bool_], 
 
 
 def support(alignment: Alignment, coupled: CoupledSet) -> Array:
-    """Sites × slots: how many observations (or words) each posterior has put into each slot."""
+    """Sites × slots: how many observations (or words) each posterior has put into each slot.
+
+    Args:
+        alignment: what `align` returns.
+        coupled: one of the coupled sets, `alignment.structure.symmetry`.
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> rng = np.random.default_rng(0)
+    >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
+    >>> alignment = db.align(sites)
+    >>> (coupled,) = alignment.structure.symmetry
+    >>> np.sort(db.merging.support(alignment, coupled).sum(axis=0)).round()
+    array([3., 6.])
+    """
     count = alignment.structure.components(coupled)
     pairs = zip(alignment.slots(coupled), observations(alignment, coupled), strict=True)
     return np.array([np.bincount(slots, counts, minlength=count) for slots, counts in pairs])
@@ -41,7 +67,20 @@ def alone(alignment: Alignment, coupled: CoupledSet) -> tuple[NDArray[np.bool_],
 
 
 def fillings(alignment: Alignment, coupled: CoupledSet) -> list[list[tuple[int, ...]]]:
-    """Sites × slots: the components that have put something there, by the labels they have at their site."""
+    """Sites × slots: the components that have put something there, by the labels they have at their site.
+
+    Args:
+        alignment: what `align` returns.
+        coupled: one of the coupled sets, `alignment.structure.symmetry`.
+
+    >>> structure = db.GaussianMixture(2, 1, variance=1.0).structure
+    >>> parts = {"weights": np.array([[5.0], [5.0]]), "components": np.array([[-45.0, -2.5], [45.0, -2.5]])}
+    >>> swapped = {name: part[::-1] for name, part in parts.items()}
+    >>> alignment = db.align([db.Posterior(structure, parts), db.Posterior(structure, swapped)])
+    >>> first, second = db.merging.fillings(alignment, structure.symmetry[0])
+    >>> first == second[::-1]
+    True
+    """
     slots = range(alignment.structure.components(coupled))
     pairs = [*zip(seen(alignment, coupled), alignment.slots(coupled), strict=True)]
     return [[tuple(np.flatnonzero(filled & (taken == slot)).tolist()) for slot in slots] for filled, taken in pairs]
@@ -52,6 +91,17 @@ def thin(alignment: Alignment, coupled: CoupledSet) -> float | None:
 
     None where they are enough, or there is one site. Intervals of such a merge are too narrow, and lie in the wrong
     place, unless its posteriors were refined together.
+
+    Args:
+        alignment: what `align` returns.
+        coupled: one of the coupled sets, `alignment.structure.symmetry`.
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> rng = np.random.default_rng(0)
+    >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
+    >>> alignment = db.align(sites)
+    >>> db.merging.thin(alignment, *alignment.structure.symmetry)
+    1.5
     """
     problem = alignment.problem(coupled)
     components = Components.of(problem.factors, [*problem.contents])

@@ -36,7 +36,17 @@ def as_robust(robust: Robust | bool) -> Robust:
 
 @dataclass(frozen=True)
 class RobustMerge:
-    """The merged posterior, and (sites, slots) for how much of each site's evidence counts there."""
+    """A robust merge.
+
+    Attributes:
+        posterior: the merged posterior.
+        weights: sites × slots, how much of each site's evidence counts there, from 0 to 1.
+
+    >>> model = db.GaussianMean(variance=1.0, prior_variance=100.0)
+    >>> sites = [model.fit(np.full((20, 1), mean)).posterior for mean in (0.0, 0.1, -0.1, 0.05, 6.0)]
+    >>> db.merging.robust_merge(sites).weights.shape
+    (5, 1)
+    """
 
     posterior: Posterior
     weights: Array
@@ -49,7 +59,22 @@ def robust_merge(
     solver: Solver | str | None = None,
     progress: OnMatch | None = None,
 ) -> RobustMerge:
-    """Merge with bounded influence of every site; the weights say how much of each site was used, slot by slot."""
+    """Merge with bounded influence of every site, and see how much of each site was used, slot by slot.
+
+    Args:
+        posteriors: one per site, of one structure, numbers of components included.
+        robust: how much one site may move the merge. Default: `Robust()`.
+        solver: how to align, an object of `db.solvers` or its name.
+        progress: called without arguments whenever one more site was matched.
+
+    >>> model = db.GaussianMean(variance=1.0, prior_variance=100.0)
+    >>> sites = [model.fit(np.full((20, 1), mean)).posterior for mean in (0.0, 0.1, -0.1, 0.05, 6.0)]
+    >>> merged = db.merging.robust_merge(sites)
+    >>> merged.weights[:, 0].round(1)
+    array([1., 1., 1., 1., 0.])
+    >>> abs(merged.posterior.mean("mean").item()) < 0.1 < db.merge(sites).mean("mean").item()
+    True
+    """
     rule, given = robust or Robust(), as_sequence(posteriors)
     # In canonical order, so that the result is a function of the set.
     order, _ = canonical_order(given, strictly=True)

@@ -26,10 +26,15 @@ KNOWN = 0.05
 
 @dataclass(frozen=True)
 class Robust:
-    """How much one site may move a merge.
+    """How much one site may move a merge: `db.merge(posteriors, robust=db.merging.Robust(patience=5.0))`.
 
-    `cap`: the most evidence of a site, in units of the middle site's. `patience`: the nats by which a site may disagree
-    with the others before it counts for less. `rounds`: how often components are aligned anew with those weights.
+    Attributes:
+        cap: the most evidence that a site may have, in units of the median site's.
+        patience: nats by which a site may disagree with the others before it counts for less.
+        rounds: how often components are aligned again with those weights.
+
+    >>> db.merging.Robust(cap=2.0)
+    Robust(cap=2.0, patience=3.0, rounds=4)
     """
 
     cap: float = 1.5
