@@ -29,7 +29,7 @@ from scipy.optimize import minimize
 from sklearn.cluster import KMeans
 
 import decbayes as db
-from decbayes.models.regressions._varying import FACTOR
+from decbayes.models.regressions.outcome import FACTOR
 
 CELLS, TIGHT, STEPS = 8, 0.3, 60
 
@@ -39,14 +39,14 @@ class Site:
 
     def __init__(self, model, points, whole):
         self.model, self.points = model, points
-        self.design, self.targets = model.parts(points)
+        self.design, self.targets = model.table.parts(points)
         self.ridge = np.eye(self.design.shape[1]) / model.prior_variance
         self.nothing = np.zeros(len(self.ridge))
         self.sites, self.centre = whole
 
     def expected(self, mean, covariance):
         variance = np.einsum("nd,de,ne->n", self.design, covariance, self.design)
-        return self.model.expectations(self.targets, self.design @ mean, variance)[1:]
+        return self.model.outcome.expectations(self.targets, self.design @ mean, variance)[1:]
 
     def around(self, mean, covariance):
         slope, weight = self.expected(mean, covariance)
@@ -57,10 +57,10 @@ class Site:
         precision, shift = self.ridge if precision is None else precision, self.nothing if shift is None else shift
         mean, covariance = np.linalg.solve(precision, shift), np.linalg.inv(precision)
         points = np.repeat(self.points, round(rows), axis=0)
-        prior = self.model.family.natural(mean=mean[None], covariance=covariance[None])
+        prior = self.model.outcome.family.natural(mean=mean[None], covariance=covariance[None])
         before = db.Posterior.from_natural(self.model.structure, {FACTOR: prior})
         found = self.model.fit(points, prior=before, rng=np.random.default_rng(0)).posterior
-        return self.model.moments(found.natural[FACTOR])
+        return self.model.outcome.moments(found.natural[FACTOR])
 
     def settled(self, mean, covariance):
         """The mean at which rows and prior balance, for a width that is given."""
@@ -107,7 +107,7 @@ def from_cells(sites):
 
     def loss(beta):
         spread = covariances @ beta
-        value, slope, weight = model.expectations(0.0 * counts, means @ beta, np.maximum(spread @ beta, 0.0))
+        value, slope, weight = model.outcome.expectations(0.0 * counts, means @ beta, np.maximum(spread @ beta, 0.0))
         height = told @ beta + counts @ value - 0.5 * beta @ ridge @ beta
         return -height, -(told + means.T @ (counts * slope) - spread.T @ (counts * weight) - ridge @ beta)
 
@@ -117,8 +117,8 @@ def from_cells(sites):
 def one_run(name, split, seed, count):
     rng = np.random.default_rng(seed)
     model, shards, train, _ = regression.shards_of(name, split, rng, count)
-    mean, spread, _, _ = model.interval(model.fit(train, rng=rng).posterior, 0.9)
-    share = model.parts(train)[1].mean()
+    mean, spread, _, _ = model.outcome.interval(model.fit(train, rng=rng).posterior.natural[FACTOR], 0.9)
+    share = model.table.parts(train)[1].mean()
     level = np.log(share) if isinstance(model, db.PoissonRegression) else np.log(share / (1.0 - share))
     centre = np.eye(len(mean))[0] * level
     sites = [Site(model, shard, (count, centre)) for shard in shards]
@@ -126,7 +126,8 @@ def one_run(name, split, seed, count):
     for way, told in WAYS.items():
         shifts, precisions = zip(*(told(site) for site in sites), strict=True)
         found[way] = np.linalg.solve(sites[0].ridge + sum(precisions), sum(shifts))
-    found |= {"cells": from_cells(sites), "passed on": model.interval(regression.passed_on(model, shards, rng), 0.9)[0]}
+    passed = regression.passed_on(model, shards, rng)
+    found |= {"cells": from_cells(sites), "passed on": model.outcome.interval(passed.natural[FACTOR], 0.9)[0]}
     return {way: float(np.abs((beta - mean) / spread).max()) for way, beta in found.items()}
 
 

@@ -97,7 +97,7 @@ def log_likelihood(model, design, targets, beta):
         return (targets * (design @ beta) - np.exp(design @ beta) - gammaln(targets + 1)).mean()
     residual = model.in_units(targets) - design @ beta
     variance = residual.var()
-    return -0.5 * np.log(2 * np.pi * variance) - 0.5 - np.log(model.target_units()[0])
+    return -0.5 * np.log(2 * np.pi * variance) - 0.5 - np.log(model.target_units[0])
 
 
 def maximum(model, design, targets, penalty):
@@ -165,8 +165,8 @@ def one_run(name, split, seed):
     ours = time.process_time() - begin
     posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
     refined = db.refine(model, shards, posteriors, rounds=ROUNDS, rng=rng)
-    mean, spread, _, _ = model.interval(batch, 0.9)
-    design, targets = model.parts(test)
+    mean, spread, _, _ = model.outcome.interval(batch.natural["coefficients"], 0.9)
+    design, targets = model.table.parts(test)
     figures = {"batch": {"score": model.score(batch, test), "seconds": ours}}
 
     def apart(beta):
@@ -180,11 +180,14 @@ def one_run(name, split, seed):
         f"{ROUNDS} rounds": refined.merged,
     }
     for label, posterior in told.items():
-        figures[label] = {"score": model.score(posterior, test), "apart": apart(model.interval(posterior, 0.9)[0])}
+        figures[label] = {
+            "score": model.score(posterior, test),
+            "apart": apart(model.outcome.interval(posterior.natural["coefficients"], 0.9)[0]),
+        }
     penalty = 1 / model.prior_variance
-    all_rows = model.parts(train)
+    all_rows = model.table.parts(train)
     beta, seconds = pooled(model, *all_rows, penalty)
-    own = [model.parts(shard) for shard in shards]
+    own = [model.table.parts(shard) for shard in shards]
     plain = [maximum(model, *part, 0.0)[0] for part in own]
     ridge = [maximum(model, *part, penalty) for part in own]
     weights = [hessian for _, hessian in ridge]
@@ -207,8 +210,8 @@ def by_size(kind, rows, prior_variance, seed):
     drawn = rng.random(len(f)) < expit(f) if kind is db.LogisticRegression else rng.poisson(np.exp(f))
     points = np.column_stack([x, drawn])
     merged = db.merge([model.fit(part, rng=rng).posterior for part in np.array_split(points, SITES)])
-    mean, spread, _, _ = model.interval(model.fit(points, rng=rng).posterior, 0.9)
-    return float(np.abs((model.interval(merged, 0.9)[0] - mean) / spread).max())
+    mean, spread, _, _ = model.outcome.interval(model.fit(points, rng=rng).posterior.natural["coefficients"], 0.9)
+    return float(np.abs((model.outcome.interval(merged.natural["coefficients"], 0.9)[0] - mean) / spread).max())
 
 
 TRUTH, BETWEEN = 0.5, 0.7

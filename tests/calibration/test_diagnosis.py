@@ -63,7 +63,7 @@ def test_the_likelihood_of_a_regression_is_that_of_its_outcomes(rng):
     data = db.simulate(model, 50, rng=rng).data
     posterior = model.fit(data, rng=rng).posterior
     values = posterior.sample(5, rng)
-    design, targets = model.parts(data)
+    design, targets = model.table.parts(data)
     lines = np.einsum("sd,nd->sn", values["coefficients"][:, 0], design)
     expected = bernoulli.logpmf(targets, 1 / (1 + np.exp(-lines))).sum(axis=1)
     # A sum of eight error functions stands for the logarithm.

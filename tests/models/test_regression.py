@@ -45,14 +45,16 @@ def sites_of(model, frame):
 
 def deviations(model, one, other):
     """How far apart two posteriors' means are, in the second one's standard deviations."""
-    mean, spread, _, _ = model.interval(other, 0.9)
-    return np.abs((model.interval(one, 0.9)[0] - mean) / spread).max()
+    mean, spread, _, _ = model.outcome.interval(other.natural["coefficients"], 0.9)
+    return np.abs((model.outcome.interval(one.natural["coefficients"], 0.9)[0] - mean) / spread).max()
 
 
 class TestLinear:
     def test_the_posterior_is_that_of_the_textbook(self, frame):
         model = regression(db.LinearRegression, frame)
-        (mean,), (weight,), (shape,), (rate,) = model.family.columns(model.fit(frame).posterior.natural["coefficients"])
+        (mean,), (weight,), (shape,), (rate,) = model.outcome.family.columns(
+            model.fit(frame).posterior.natural["coefficients"]
+        )
         column, target = model.columns["age"], model.columns["pressure"]
         wards = model.columns["ward"].categories
         assert wards == ("bone", "heart", "skin")
@@ -135,13 +137,13 @@ class TestGaussianPosteriors:
     def test_expectations_are_the_integrals(self, kind, mean, variance, y, frame):
         model = regression(kind, frame)
         value, slope, weight = (
-            float(part[0]) for part in model.expectations(np.array([y]), np.array([mean]), np.array([variance]))
+            float(part[0]) for part in model.outcome.expectations(np.array([y]), np.array([mean]), np.array([variance]))
         )
         expected = under(mean, variance, partial(log_likelihood, kind, y))
         assert value == pytest.approx(expected, abs=1e-6, rel=1e-6)
         # g and 2 dE/dv = −w, by differences of the expectation itself: Bonnet's and Price's theorems.
         step = 1e-4
-        at = lambda m, v: float(model.expectations(*(np.array([part]) for part in (y, m, v)))[0][0])  # noqa: E731
+        at = lambda m, v: float(model.outcome.expectations(*(np.array([part]) for part in (y, m, v)))[0][0])  # noqa: E731
         assert slope == pytest.approx((at(mean + step, variance) - at(mean - step, variance)) / (2 * step), abs=1e-5)
         risen = at(mean, variance + step) - at(mean, variance - step)
         assert weight == pytest.approx(-risen / step, rel=1e-4, abs=1e-6)
@@ -149,31 +151,35 @@ class TestGaussianPosteriors:
     def test_nothing_nearby_has_a_higher_bound(self, kind, frame, rng):
         model = regression(kind, frame)
         fit = model.fit(frame, rng=rng)
-        design, targets = model.parts(frame)
+        design, targets = model.table.parts(frame)
         (prior,) = model.structure.prior.values()
         best = fit.posterior.natural["coefficients"]
 
         def bound(natural):
-            (middle,), (covariance,) = model.family.columns(natural)
+            (middle,), (covariance,) = model.outcome.family.columns(natural)
             mean, variance = design @ middle, np.sum(design @ covariance * design, axis=1)
-            return model.expectations(targets, mean, variance)[0].sum() - model.family.kl(natural, prior)
+            return model.outcome.expectations(targets, mean, variance)[0].sum() - model.outcome.family.kl(
+                natural, prior
+            )
 
         assert fit.bound[-1] == pytest.approx(bound(best))
-        mean, covariance = model.family.columns(best)
+        mean, covariance = model.outcome.family.columns(best)
         for _ in range(20):
             tilt = np.eye(4) + 0.05 * rng.normal(size=(4, 4))
             shift = 0.1 * rng.normal(size=4) * np.sqrt(np.diag(covariance[0]))
-            other = model.family.natural(mean=mean + shift, covariance=tilt @ covariance @ tilt.T)
+            other = model.outcome.family.natural(mean=mean + shift, covariance=tilt @ covariance @ tilt.T)
             assert bound(other) < fit.bound[-1]
 
     def test_laplace_is_the_mode_and_its_curvature(self, kind, frame, rng):
         model = regression(kind, frame, approximation="laplace")
-        design, targets = model.parts(frame)
+        design, targets = model.table.parts(frame)
 
         def loss(beta):
             return 0.05 * beta @ beta - log_likelihood(kind, targets, design @ beta).sum()
 
-        (mean,), (covariance,) = model.family.columns(model.fit(frame, rng=rng).posterior.natural["coefficients"])
+        (mean,), (covariance,) = model.outcome.family.columns(
+            model.fit(frame, rng=rng).posterior.natural["coefficients"]
+        )
         found = optimize.minimize(loss, np.zeros(4), tol=1e-12)
         np.testing.assert_allclose(mean, found.x, atol=1e-4)
         f = design @ found.x
@@ -204,12 +210,12 @@ class TestGaussianPosteriors:
         """Separable outcomes, a column twice, one row per site, a column without variation."""
         x = rng.normal(size=40)
         y = (x > 0).astype(float) * (1.0 if kind is db.LogisticRegression else 30.0)
-        columns = {"a": "real", "b": "real", "c": "real", "y": kind.outcome()}
+        columns = {"a": "real", "b": "real", "c": "real", "y": kind.outcome.holds()}
         model = kind("y", columns=columns)
         points = np.column_stack([x, x, np.zeros(40), y])
         merged = db.merge([model.fit(row[None], rng=rng).posterior for row in points])
         for posterior in (model.fit(points, rng=rng).posterior, merged):
-            mean, spread, _, _ = model.interval(posterior, 0.9)
+            mean, spread, _, _ = model.outcome.interval(posterior.natural["coefficients"], 0.9)
             assert np.isfinite(mean).all()
             assert (spread > 0).all()
             assert mean[1] > 0
@@ -219,7 +225,7 @@ class TestGaussianPosteriors:
     def test_predictions_are_the_integrals(self, kind, frame, rng):
         model = regression(kind, frame)
         posterior = model.fit(frame.iloc[:20], rng=rng).posterior
-        _, targets = model.parts(frame.iloc[:6])
+        _, targets = model.table.parts(frame.iloc[:6])
         density = np.exp(model.log_predictive(posterior, frame.iloc[:6]))
         means, variances = model.linear(posterior, frame.iloc[:6])
         for found, y, mean, variance in zip(density, targets, means, variances, strict=True):
@@ -231,7 +237,7 @@ def test_improbable_outcomes_have_finite_log_densities(frame, rng):
     model = regression(db.LogisticRegression, frame)
     certain = db.Posterior.from_natural(
         model.structure,
-        {"coefficients": model.family.natural(mean=[[-60.0, 0.0, 0.0, 0.0]], covariance=1e-4 * np.eye(4))},
+        {"coefficients": model.outcome.family.natural(mean=[[-60.0, 0.0, 0.0, 0.0]], covariance=1e-4 * np.eye(4))},
     )
     rows = frame.assign(smoker=True).iloc[:3]
     np.testing.assert_allclose(model.log_predictive(certain, rows), -60.0, atol=0.01)
@@ -344,7 +350,7 @@ class TestData:
         ("kind", "targets"), [(db.LogisticRegression, [0.0, 2.0]), (db.PoissonRegression, [1.0, -1.0])]
     )
     def test_matrices_with_impossible_targets_are_refused(self, kind, targets, rng):
-        model = kind("y", columns={"x": "real", "y": kind.outcome()})
+        model = kind("y", columns={"x": "real", "y": kind.outcome.holds()})
         with pytest.raises(InvalidData, match="target 'y' must be"):
             model.fit(np.column_stack([[0.0, 1.0], targets]), rng=rng)
 

@@ -207,7 +207,7 @@ def test_the_intercept_is_no_surer_than_the_rows_allow(rng):
 
     def surer(part):
         """The first of the numbers that are 0 or 1 is the intercept, which is 1 in every row."""
-        part[0, 2 + len(model.design.labels)] *= 1.5
+        part[0, 2 + len(model.table.design.labels)] *= 1.5
         return part
 
     assert "intercept" in model.tally(changed(posterior, "coefficients", surer)).contradiction(size)
@@ -217,7 +217,7 @@ def test_a_count_weighs_no_more_than_the_charters_value(rng):
     model, size = ZOO["Poisson regression"]
     data = simulated("Poisson regression", size, rng)
     posterior, most = model.fit(data, rng=rng).posterior, model.largest_contribution(largest(data))["coefficients"]
-    held, places = dense(posterior.contribution["coefficients"])[0], len(model.design.labels)
+    held, places = dense(posterior.contribution["coefficients"])[0], len(model.table.design.labels)
     assert abs(held[places]) > 1e-4 * size * most[0, places], "the intercept's weight comes near its bound"
 
 

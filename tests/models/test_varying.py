@@ -8,7 +8,7 @@ from scipy.special import expit, logsumexp
 
 import decbayes as db
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
-from decbayes.models.regressions import table as regression_table
+from decbayes.models.regressions import _table as regression_table
 from decbayes.models.regressions._site_effects import Moments, SiteEffects
 from decbayes.models.regressions.design import parsed
 
@@ -82,7 +82,7 @@ def exact_linear(sums, model, scales, log_prior):
     share = np.exp((total := np.array(weights) + log_prior) - logsumexp(total))
     mean = float(share @ means)
     variance = float(share @ [spread for spread, _ in spreads] + share @ (np.array(means) - mean) ** 2)
-    size, zero = model.target_units()
+    size, zero = model.target_units
     between = float(share @ (scales * np.sqrt([noise for _, noise in spreads])))
     return zero + size * mean, size * variance**0.5, size * between
 
@@ -97,7 +97,7 @@ def test_estimates_are_those_of_the_integral_over_everything(kind, rng):
     assert abs(row["mean"] - mean) < 0.1 * deviation
     assert row["deviation"] == pytest.approx(deviation, rel=0.05)
     # With the precision between sites taken as known they would be too narrow.
-    assert row["deviation"] / model.widening(posterior)[0] < 0.97 * deviation
+    assert row["deviation"] / model._widening(posterior)[0] < 0.97 * deviation
     assert spread["mean"] == pytest.approx(between, rel=0.07)
 
 
@@ -240,7 +240,7 @@ class TestSayingSo:
         with pytest.raises(InvalidData, match="Nothing varies"):
             fixed.effects(db.Posterior.of_prior(fixed.structure), frame)
         frame.loc[3, "clinic"] = None
-        with pytest.raises(InvalidData, match="1 of 50 rows do not say in 'clinic' of which site they are"):
+        with pytest.raises(InvalidData, match="1 of 50 rows do not name their site in 'clinic'"):
             model.fit(frame)
 
     def test_a_table_without_names_of_sites_is_one_site(self, rng, tmp_path):

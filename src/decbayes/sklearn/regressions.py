@@ -62,8 +62,8 @@ class Regressing(Sited):
     @property
     def intercept_(self) -> float:
         """The target, or its logarithm or log-odds, where all columns are zero."""
-        centres = np.array([column.zero_and_unit[0] for column in self.model_.design.columns.values()])
-        first = self._rows()[0]["mean"] if self.fit_intercept else self.model_.target_units()[1]
+        centres = np.array([column.zero_and_unit[0] for column in self.model_.table.design.columns.values()])
+        first = self._rows()[0]["mean"] if self.fit_intercept else self.model_.target_units[1]
         return float(first - centres @ self.coef_)
 
     def coefficients(self, *, level: float = 0.9) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from decbayes.merging import Alignment, reading
 from decbayes.merging.reading import Heterogeneity
-from decbayes.models.regressions.table import FACTOR
+from decbayes.models.regressions.outcome import FACTOR
 from decbayes.posterior import Posterior
 from decbayes.symmetry import CoupledSet
 from decbayes.views.values import Difference, Estimate
@@ -42,7 +42,7 @@ class CoefficientView(View):
     def _differences(self, apart: Heterogeneity) -> list[Difference]:
         (times,), (between,) = (next(iter(part[FACTOR].values())) for part in (apart.times, apart.between))
         unit, _ = self.model.units_and_offset()
-        rows = zip(self.model.design.labels, times, between * unit, strict=True)
+        rows = zip(self.model.table.design.labels, times, between * unit, strict=True)
         return [Difference(name, float(t), float(b), place in apart.terms) for place, (name, t, b) in enumerate(rows)]
 
     def _terms(self) -> list[str]:
@@ -50,7 +50,7 @@ class CoefficientView(View):
 
     def _differs(self, term: str, notable: set[str]) -> bool:
         """Whether a term has one of these coefficients, or varies already."""
-        design = self.model.design
+        design = self.model.table.design
         return term in self.model.varying or bool({design.labels[place] for place in design.places([term])} & notable)
 
 

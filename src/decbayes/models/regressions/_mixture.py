@@ -1,45 +1,164 @@
 """Mixtures of linear regressions: rows belong to hidden groups, each with coefficients and noise of its own."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from math import log, pi
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
-from decbayes.arguments import check_level
-from decbayes.families import Array, MeanAndPrecision
+from decbayes.arguments import Above, check_level, check_positive
+from decbayes.columns import Column
+from decbayes.columns.frames import warn
+from decbayes.families import Array, GaussianGamma, MeanAndPrecision
+from decbayes.families.matrices import flat, folded, mirrored, upper_products
+from decbayes.inputs.tables import Report
 from decbayes.models.core.ascent import Ascent
 from decbayes.models.core.model import Columns as Names
-from decbayes.models.core.model import Row
+from decbayes.models.core.model import Row, ignore
 from decbayes.models.core.points import check_structure
-from decbayes.models.core.settings import Number
+from decbayes.models.core.settings import LOCAL, Number
+from decbayes.models.core.transforms import Observed
 from decbayes.models.likelihoods.emissions import Emissions, Natural, Part, coefficients, plus
 from decbayes.models.likelihoods.likelihood import summed
 from decbayes.models.likelihoods.point_pass import PointBlocks
 from decbayes.models.mixtures.clusters import Clusters
-from decbayes.models.regressions._data import told
-from decbayes.models.regressions._linear_likelihood import LinearLikelihood, LinearTable
-from decbayes.models.regressions.table import FACTOR, Target, WhatToFit
+from decbayes.models.regressions._table import Table, Target, model_of_file, model_of_frame, term_rows
+from decbayes.models.regressions.design import Design
+from decbayes.models.regressions.linear import Linear, log_student, student_scale
+from decbayes.models.regressions.outcome import FACTOR
 from decbayes.models.tables.tabular import Agreed, Kinds
 from decbayes.posterior import Posterior
+from decbayes.structure import Structure
 
 # Halvings of an interval until its ends are known to all digits that matter.
 HALVINGS = 60
 
 
 @dataclass(frozen=True)
-class RegressionMixture(LinearTable, Clusters):
+class LinearLikelihood:
+    """y ~ N(xβ_k, 1 / τ_k), both unknown, of rows coded as columns say. Features: y², xy, products of two of x, 1."""
+
+    design: Design
+    place: int
+    centre: float
+    scale: float
+
+    @property
+    def family(self) -> GaussianGamma:
+        return GaussianGamma()
+
+    def parts(self, points: Array) -> tuple[Array, Array]:
+        """(N, D) numbers of the terms, and (N,) targets in agreed units."""
+        rows = self.design.matrix(np.delete(points, self.place, axis=1))
+        return rows, (points[:, self.place] - self.centre) / self.scale
+
+    def features(self, points: Array) -> Array:
+        x, y = self.parts(points)
+        return np.column_stack([y**2, x * y[:, None], upper_products(x), np.ones(len(x))])
+
+    def coefficients(self, natural: Array) -> Array:
+        mean, side = self.family.mean(natural), self.family.dimension(natural.shape[1])
+        products = folded(mean[:, 2 + side :].reshape(-1, side, side))
+        constant = 0.5 * (mean[:, :1] - log(2 * pi)) - log(self.scale)
+        return np.hstack([-0.5 * mean[:, 1:2], mean[:, 2 : 2 + side], -0.5 * products, constant]).T
+
+    def contribution(self, sums: Array) -> Array:
+        side = len(self.design.labels)
+        square, shift, products, count = np.split(sums, [1, 1 + side, -1], axis=1)
+        return np.hstack([0.5 * count, -0.5 * square, shift, -0.5 * flat(mirrored(products, side))])
+
+    def student(self, natural: Array, rows: Array) -> tuple[Array, Array, Array]:
+        """Mean and scale of y, (N, K), in agreed units, and degrees of freedom, (K,)."""
+        mean, weight, shape, rate = self.family.columns(natural)
+        spread = np.einsum("nd,kde,ne->nk", rows, np.linalg.inv(weight), rows)
+        return rows @ mean.T, student_scale(shape, rate, spread), 2.0 * shape
+
+    def log_predictive(self, natural: Array, points: Array) -> Array:
+        """A target that nobody has seen says nothing."""
+        rows, targets = self.parts(points)
+        density = log_student(targets[:, None], *self.student(natural, rows)) - log(self.scale)
+        return np.where(np.isnan(targets)[:, None], 0.0, density)
+
+
+@dataclass(frozen=True)
+class RegressionMixture(Clusters):
     """Which group a row belongs to is hidden; within each, y ~ N(xβ_k, 1 / τ_k), with LinearRegression's prior."""
 
-    ascent: Ascent = field(default=Ascent(restarts=19), kw_only=True)
+    target: Annotated[str, "The column to predict."] = ""
+    columns: Mapping[str, Column] = field(default_factory=dict, kw_only=True)
+    terms: tuple[str, ...] = field(default=(), kw_only=True)
+    intercept: Annotated[bool, "Whether there is an intercept."] = field(default=True, kw_only=True)
+    prior_variance: Annotated[float, "Prior variance of coefficients, in variances of the noise.", Above(0)] = field(
+        default=100.0, kw_only=True
+    )
+    prior_noise: Annotated[float, "The prior noise variance, in the target's own squared units.", Above(0)] = field(
+        default=0.5, kw_only=True
+    )
+    prior_degrees: Annotated[float, "Observations that the prior noise weighs.", Above(0)] = field(
+        default=1.0, kw_only=True
+    )
+    ascent: Ascent = field(default=Ascent(restarts=19), kw_only=True, metadata=LOCAL)
 
     about: ClassVar[str] = "Groups of rows, each with a linear regression of its own."
     command: ClassVar[str] = "regression-mixture"
     example: ClassVar[str] = "patients.csv --components 2 --formula 'pressure ~ age'"
     caption: ClassVar[str] = "coefficients"
+    from_data: ClassVar[frozenset[str]] = frozenset({"columns", "terms", "intercept"})
+    outcome: ClassVar[Linear] = Linear()
+
+    def __post_init__(self) -> None:
+        check_positive(prior_variance=self.prior_variance, prior_noise=self.prior_noise)
+        check_positive(prior_degrees=self.prior_degrees)
+        super().__post_init__()
+        for name in ("columns", "terms", "intercept"):
+            object.__setattr__(self, name, getattr(self.table, name))
+        self.outcome.check_column(type(self).__name__, self.target, self.columns[self.target])
+
+    @cached_property
+    def table(self) -> Table:
+        """Rows as numbers."""
+        return Table(self.target, self.columns, self.terms, self.intercept)
+
+    @property
+    def likelihood(self) -> LinearLikelihood:
+        size, zero = self.outcome.units(self.columns[self.target])
+        return LinearLikelihood(self.table.design, self.table.target_place, zero, size)
+
+    @property
+    def emissions(self) -> Emissions:
+        places, labels = tuple(range(len(self.columns))), self.table.design.labels
+        return Emissions((Part(FACTOR, self.likelihood, self.outcome.prior(len(labels), self), places, labels),))
+
+    def constants(self) -> Mapping[str, Any]:
+        return self.table.constants()
+
+    @classmethod
+    def settings_of(cls, structure: Structure) -> dict[str, Any]:
+        stored = super().settings_of(structure)
+        return stored | {"terms": tuple(stored["terms"]), **cls.outcome.settings(structure.prior[FACTOR][:1])}
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        formula: str = "",
+        *,
+        target: str = "",
+        kinds: Mapping[str, str] | None = None,
+        report: Report = warn,
+        **settings: Any,
+    ) -> Self:
+        """The model of a data frame: by a formula such as "pressure ~ age + sex", or of the target on all others.
+
+        Columns are what their types and values say; `kinds` says where these mislead.
+        """
+        model: Self = model_of_frame(cls, frame, formula, target, kinds, report, settings)
+        return model
 
     @classmethod
     def from_file(
@@ -47,34 +166,42 @@ class RegressionMixture(LinearTable, Clusters):
         path: Path,
         *,
         components: Number = 2,
-        formula: WhatToFit = "",
+        formula: Annotated[str, "What to fit, as in 'pressure ~ age + sex'; or name a --target."] = "",
         target: Target = "",
         columns: Names = "",
         kinds: Kinds = "",
         agreed_columns: Agreed = None,
+        report: Report = ignore,
         **options: Any,
     ) -> tuple[Self, Any]:
         """As other regressions; nothing varies from site to site but how frequent groups are."""
-        said: dict[str, Any] = {"formula": formula, "target": target, "columns": columns, "kinds": kinds}
-        return super().from_file(path, components=components, agreed_columns=agreed_columns, **said, **options)
+        options |= {"formula": formula, "target": target, "columns": columns, "kinds": kinds}
+        return model_of_file(cls, path, components=components, agreed_columns=agreed_columns, report=report, **options)
 
-    @property
-    def likelihood(self) -> LinearLikelihood:
-        size, zero = self.target_units()
-        return LinearLikelihood(self.design, self.target_place, zero, size)
+    def read(self, path: Path, *, columns: str = "", report: Report = ignore) -> Any:
+        """The agreed columns of a file, without rows in which something is missing."""
+        return self.table.read(path, report)
 
-    @property
-    def emissions(self) -> Emissions:
-        places = tuple(range(len(self.columns)))
-        return Emissions((Part(FACTOR, self.likelihood, self.coefficient_prior(), places, self.design.labels),))
+    def stream(self, path: Any, *, columns: str = "", report: Report = ignore, **sources: Any) -> Iterator[Observed]:
+        """The predictors of a file; rows in which one is missing are left out."""
+        return self.table.stream(Path(path), report)
 
-    def points(self, data: Any, *, unseen: bool = False, target: bool = True) -> Array:
+    def points(self, data: Any, *, unseen: bool = False) -> Array:
         """Rows as a matrix of numbers; with `unseen` the target may be missing."""
-        return super().points(data, target=target and not unseen)
+        return self.table.points(data, target=not unseen)
+
+    def count(self, data: Any) -> int:
+        return self.table.count(data)
+
+    def taken(self, data: Any, rows: NDArray[np.intp]) -> Any:
+        return self.table.points(data)[rows]
+
+    def joined(self, shards: Sequence[Any]) -> Array:
+        return self.table.joined(shards)
 
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
         """log p(y | x, posterior) per row, all parameters integrated out; `held` may have the targets."""
-        return super().log_predictive(posterior, data if held is None else self.rows_with(data, held))
+        return super().log_predictive(posterior, data if held is None else self.table.with_targets(data, held))
 
     def lines(self, posterior: Posterior, *, level: float = 0.9) -> list[Row]:
         """The coefficients of each group in the columns' own units, with intervals, for a data frame.
@@ -83,13 +210,14 @@ class RegressionMixture(LinearTable, Clusters):
         """
         check_level(level)
         check_structure(posterior, self.structure_for(posterior), "posterior")
-        natural, (unit, offset) = posterior.natural[FACTOR], self.units_and_offset()
-        low, mean, high = (self.family.quantile(natural, 0.5 + side * level).mean for side in (-0.5, 0.0, 0.5))
+        natural, likelihood = posterior.natural[FACTOR], self.likelihood
+        unit, offset = self.table.units_and_offset(likelihood.scale, likelihood.centre)
+        low, mean, high = (likelihood.family.quantile(natural, 0.5 + side * level).mean for side in (-0.5, 0.0, 0.5))
         parts = {name: value * unit + offset for name, value in (("mean", mean), ("low", low), ("high", high))}
         return [
             {"component": k, **row}
             for k in range(len(mean))
-            for row in told(self.design.labels, {name: part[k] for name, part in parts.items()})
+            for row in term_rows(self.table.design.labels, {name: part[k] for name, part in parts.items()})
         ]
 
     def predict(self, posterior: Posterior, data: Any, *, level: float = 0.9) -> dict[str, Array]:
@@ -97,29 +225,30 @@ class RegressionMixture(LinearTable, Clusters):
         check_level(level)
         check_structure(posterior, self.structure_for(posterior), "posterior")
         response, weights = self.likelihood, posterior.mean("weights")
-        mean, scale, degrees = response.student(posterior.natural[FACTOR], self.design_of(data))
+        rows = self.table.matrix(self.points(data, unseen=True))
+        mean, scale, degrees = response.student(posterior.natural[FACTOR], rows)
         low, high = (quantile(mean, scale, degrees, weights, 0.5 + side * level) for side in (-0.5, 0.5))
         parts = {"mean": mean @ weights, "low": low, "high": high}
         return {name: response.centre + response.scale * values for name, values in parts.items()}
 
     def profile(self, posterior: Posterior) -> Mapping[str, Any]:
-        noise = self.likelihood.scale / np.sqrt(self.family.expected(posterior.natural[FACTOR]).precision)
+        noise = self.likelihood.scale / np.sqrt(self.outcome.family.expected(posterior.natural[FACTOR]).precision)
         texts: list[list[str]] = [[] for _ in noise]
         for row in self.lines(posterior):
             texts[row["component"]].append(f"{row['term']} {row['mean']:.3g}")
-        return {"noise": noise, "coefficients": [", ".join(each) for each in texts]}
+        return {"noise": noise, "coefficients": [", ".join(terms) for terms in texts]}
 
     def draw(
         self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator
     ) -> tuple[Array, NDArray[np.intp]]:
         """Rows with made-up predictors, and the group of each."""
         groups = rng.choice(len(parameters["weights"]), size=size, p=parameters["weights"])
-        points, found = self.made_up_rows(size, rng), parameters[FACTOR]
-        assert isinstance(found, MeanAndPrecision)
-        noise = rng.standard_normal(size) / np.sqrt(found.precision[groups])
-        drawn = np.einsum("nd,nd->n", self._matrix(points), found.mean[groups]) + noise
-        unit, zero = self.target_units()
-        points[:, self.target_place] = zero + unit * drawn
+        points, drawn = self.table.made_up(size, rng), parameters[FACTOR]
+        assert isinstance(drawn, MeanAndPrecision)
+        noise = rng.standard_normal(size) / np.sqrt(drawn.precision[groups])
+        linear = np.einsum("nd,nd->n", self.table.matrix(points), drawn.mean[groups])
+        likelihood = self.likelihood
+        points[:, self.table.target_place] = likelihood.centre + likelihood.scale * (linear + noise)
         return points, groups
 
     def _begin(self, blocks: PointBlocks, before: Natural, rng: np.random.Generator) -> Natural:
@@ -127,7 +256,7 @@ class RegressionMixture(LinearTable, Clusters):
         if self.start_from is not None:
             return super()._begin(blocks, before, rng)
         emissions, count = blocks.emissions, len(before["weights"])
-        few = 2 * (len(self.design.labels) + 1)
+        few = 2 * (len(self.table.design.labels) + 1)
         picked = emissions.features(rng.permutation(blocks.sample(few * count, rng)))
         groups = summed(picked, np.arange(len(picked)) % count, count)
         first = coefficients(emissions, plus(emissions, before, groups))
@@ -137,8 +266,8 @@ class RegressionMixture(LinearTable, Clusters):
 
 def quantile(mean: Array, scale: Array, degrees: Array, weights: Array, share: float) -> Array:
     """The quantile of mixtures of Student's t, (N,), by bisection between those of their parts."""
-    each = mean + scale * stdtrit(degrees, share)
-    low, high = each.min(axis=1), each.max(axis=1)
+    components = mean + scale * stdtrit(degrees, share)
+    low, high = components.min(axis=1), components.max(axis=1)
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
         above = stdtr(degrees, (middle[:, None] - mean) / scale) @ weights > share

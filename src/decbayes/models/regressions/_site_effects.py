@@ -1,27 +1,33 @@
-"""Coefficients that differ from site to site: each site's own part is integrated out of what the site says.
+"""Coefficients that differ from site to site: each site's own part u is integrated out of its contribution.
 
     f = x (β + u_g),   u_g ~ N(0, diag(Λ)⁻¹) in the entries that vary, zero in all others
 
-Rows of site g say s_g and P_g of β + u_g, as they would of coefficients that all sites share. Of β alone they say
+Rows of site g add s_g and P_g to the natural parameters of β + u_g, as if all sites shared them. To those of β alone
+they add
 
     s_g − P_gV A⁻¹ s_V,   P_g − P_gV A⁻¹ P_Vg,   A = P_VV + Λ,   and u_g | β ~ N(A⁻¹ (s_V − P_Vg β), A⁻¹)
 
-where V are the entries that vary. So u_g stays where the rows are, and β's uncertainty knows of it. With nothing that
-varies all this is s_g and P_g themselves.
+where V are the entries that vary. So u_g stays where the rows are, and β's uncertainty includes it. If nothing varies
+all this is s_g and P_g themselves.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
-from decbayes.families import Array
+from decbayes.families import Array, Gamma
+
+BETWEEN = "variation"
+"""The factor of Λ."""
 
 
 class Moments(NamedTuple):
-    """E[τ], E[τβ] and E[τββᵀ]; of coefficients without noise τ is 1."""
+    """E[τ], E[τβ] and E[τββᵀ]; without noise τ is 1."""
 
     weight: float
     first: Array
@@ -30,7 +36,7 @@ class Moments(NamedTuple):
 
 @dataclass(frozen=True)
 class SiteEffects:
-    """What rows of each site say: `shift` s_g (G, D), `precision` P_g (G, D, D); Λ as `prior` (V,)."""
+    """The sums of each site: `shift` s_g (G, D), `precision` P_g (G, D, D); Λ is the `prior` (V,)."""
 
     shift: Array
     precision: Array
@@ -40,17 +46,17 @@ class SiteEffects:
     @cached_property
     def spread(self) -> Array:
         """A⁻¹ of each site, (G, V, V)."""
-        own = self.precision[:, self.varying[:, None], self.varying] + np.diag(self.prior)
-        return np.asarray(np.linalg.inv(own))
+        inverse = self.precision[:, self.varying[:, None], self.varying] + np.diag(self.prior)
+        return np.asarray(np.linalg.inv(inverse))
 
     @cached_property
     def centre(self) -> Array:
-        """Of each site the mean of u where β is zero, (G, V)."""
+        """The mean of u at each site if β is zero, (G, V)."""
         return np.asarray(np.einsum("gvw,gw->gv", self.spread, self.shift[:, self.varying]))
 
     @cached_property
     def slope(self) -> Array:
-        """What u loses with β, (G, V, D)."""
+        """How fast the mean of u falls with β, (G, V, D)."""
         return np.asarray(self.spread @ self.precision[:, self.varying])
 
     def half_way(self, other: "SiteEffects") -> "SiteEffects":
@@ -60,18 +66,18 @@ class SiteEffects:
         return SiteEffects(shift, precision, self.varying, prior)
 
     def hidden(self) -> tuple[Array, Array, float]:
-        """What rows would say of β were u zero, and do not say since it is not: of s, of P; and ½ Σ s A⁻¹ s."""
-        own = self.shift[:, self.varying]
-        shift = np.einsum("gvd,gv->d", self.slope, own)
+        """Information about β lost by integrating out u: its part of Σ s_g, of Σ P_g; and ½ Σ s A⁻¹ s."""
+        varying = self.shift[:, self.varying]
+        shift = np.einsum("gvd,gv->d", self.slope, varying)
         precision = np.einsum("gvd,gve->de", self.precision[:, self.varying], self.slope)
-        return shift, precision, 0.5 * float(np.sum(own * self.centre))
+        return shift, precision, 0.5 * float(np.sum(varying * self.centre))
 
     def squares(self, moments: Moments) -> Array:
         """E[τu²] of each site, (G, V)."""
         crossed = np.einsum("gvd,d->gv", self.slope, moments.first)
         sloped = np.einsum("gvd,de,gve->gv", self.slope, moments.second, self.slope)
-        own = np.diagonal(self.spread, axis1=-2, axis2=-1)
-        return np.asarray(own + moments.weight * self.centre**2 - 2.0 * self.centre * crossed + sloped)
+        variance = np.diagonal(self.spread, axis1=-2, axis2=-1)
+        return np.asarray(variance + moments.weight * self.centre**2 - 2.0 * self.centre * crossed + sloped)
 
     def response(self, moments: Moments) -> tuple[Array, Array]:
         """How −½ Σ_g E[τu²] depends on E[τ], E[τβ] and E[τββᵀ], (V, 1 + D + D²), and on Λ, (V, V)."""
@@ -81,8 +87,8 @@ class SiteEffects:
         crossed = np.einsum("gv,gwd,d->gvw", self.centre, self.slope, moments.first)
         means = moments.weight * np.einsum("gv,gw->gvw", self.centre, self.centre) - crossed
         means += np.einsum("gvd,de,gwe->gvw", self.slope, moments.second, self.slope) - np.swapaxes(crossed, -1, -2)
-        own = np.sum(0.5 * self.spread**2 + self.spread * means, axis=0)
-        return np.concatenate([weight, first, second], axis=1), np.asarray(own)
+        precisions = np.sum(0.5 * self.spread**2 + self.spread * means, axis=0)
+        return np.concatenate([weight, first, second], axis=1), np.asarray(precisions)
 
     def coefficients(self, mean: Array, covariance: Array) -> tuple[Array, Array]:
         """Mean and covariance of β + u at each site, (G, D) and (G, D, D), where β has these."""
@@ -99,14 +105,14 @@ class SiteEffects:
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Rows and the places of those of each site among them."""
+class SiteRows:
+    """Rows, and the places of each site's rows among them."""
 
     design: Array
     parts: tuple[Any, ...]
 
-    def told(self, shift: Array, weight: Array) -> tuple[Array, Array]:
-        """s_g and P_g, (G, D) and (G, D, D), of rows whose shifts and weights are given."""
+    def sums(self, shift: Array, weight: Array) -> tuple[Array, Array]:
+        """s_g and P_g, (G, D) and (G, D, D), given the shift and the weight of each row."""
         side = self.design.shape[1]
         shifts = [self.design[part].T @ shift[part] for part in self.parts]
         precisions = [self.design[part].T @ (weight[part, None] * self.design[part]) for part in self.parts]
@@ -121,20 +127,70 @@ class Rows:
         return mean, variance
 
 
-def rows_by(design: Array, groups: NDArray[np.intp], count: int) -> Rows:
-    """Rows of so many sites; `groups` has the number of each row's site."""
+def rows_by(design: Array, groups: NDArray[np.intp], count: int) -> SiteRows:
+    """Rows of `count` sites; `groups` has the number of each row's site."""
     if count == 1:
-        return Rows(design, (slice(None),))
+        return SiteRows(design, (slice(None),))
     order = np.argsort(groups, kind="stable")
-    return Rows(design, tuple(np.split(order, np.searchsorted(groups[order], np.arange(1, count)))) if count else ())
+    parts = np.split(order, np.searchsorted(groups[order], np.arange(1, count))) if count else ()
+    return SiteRows(design, tuple(parts))
 
 
 def numbered(sites: Array) -> tuple[NDArray[np.intp], Array]:
-    """The place of each row's site among all sites, and these; rows that say nothing are of one site."""
+    """The place of each row's site among all sites, and these; rows that do not name their site share one."""
     known, groups = np.unique(sites, return_inverse=True, equal_nan=True)
     return groups.reshape(-1).astype(np.intp), known
 
 
-def between_contribution(squares: Array) -> Array:
-    """(1, 2 V): what sites add to the natural parameters of Λ, (½ per site, −½ E[τu²])."""
-    return np.concatenate([np.full(squares.shape[1], 0.5 * len(squares)), -0.5 * squares.sum(axis=0)])[None, :]
+def places_among(sites: Array, numbers: Array) -> NDArray[np.intp]:
+    """Where each row's site is among those with these numbers; behind all of them if it is none."""
+    places = np.full(len(sites), len(numbers), dtype=np.intp)
+    for place, number in enumerate(numbers):
+        places[np.isnan(sites) if np.isnan(number) else sites == number] = place
+    return places
+
+
+@dataclass(frozen=True)
+class Variation:
+    """Which coefficients differ from site to site, and how far: what the posterior of Λ implies."""
+
+    places: NDArray[np.intp]
+    there: bool
+
+    def precisions(self, natural: Mapping[str, Array]) -> Array:
+        """(V,): E[Λ] of each coefficient that varies."""
+        return Gamma().expected(natural[BETWEEN])[0] if self.there else np.zeros(0)
+
+    def variances(self, natural: Mapping[str, Array]) -> Array:
+        """(V,): E[1 / Λ] of each coefficient that varies, or where that is infinite, something large."""
+        if not self.there:
+            return np.zeros(0)
+        shape, rate = Gamma().columns(natural[BETWEEN][0])
+        return np.asarray(rate / np.maximum(shape - 1.0, 0.5))
+
+    def updated(self, before: Mapping[str, Array], squares: Array) -> dict[str, Array]:
+        """Λ given E[τu²] of each site: (½ per site, −½ E[τu²]) is added to the natural parameters."""
+        sums = np.concatenate([np.full(squares.shape[1], 0.5 * len(squares)), -0.5 * squares.sum(axis=0)])
+        return {BETWEEN: before[BETWEEN] + sums[None, :]}
+
+    def widening(self, natural: Mapping[str, Array], contribution: Array, covariance: Array) -> Array:
+        """(D,): how many times wider coefficients are since Λ is uncertain; 1 where nothing varies.
+
+        With Λ known at its mean, the own parts of G sites leave their mean with a variance of 1 / (E[Λ] G); over all
+        values of Λ it is E[1 / Λ] / G.
+        """
+        wider = np.ones(len(covariance))
+        if self.there:
+            shape, rate = Gamma().columns(natural[BETWEEN][0])
+            sites = 2.0 * contribution[0, : len(shape)]
+            uncertain = np.where(sites > 1.0, self.variances(natural) - rate / shape, 0.0) / np.maximum(sites, 1.0)
+            wider[self.places] = np.sqrt(1.0 + uncertain / np.diag(covariance)[self.places])
+        return wider
+
+
+def deviation_between(shape: Array, rate: Array) -> tuple[Array, Array]:
+    """Mean and standard deviation of 1 / √Λ where Λ is Gamma; infinite where there is none."""
+    few = np.where(shape > 0.5, shape, np.nan)
+    mean = np.sqrt(rate) * np.exp(gammaln(few - 0.5) - gammaln(few))
+    variance = rate / np.where(shape > 1.0, shape - 1.0, np.nan) - mean**2
+    return np.nan_to_num(mean, nan=np.inf), np.nan_to_num(np.sqrt(variance), nan=np.inf)

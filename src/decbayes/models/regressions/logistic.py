@@ -1,6 +1,6 @@
 """Logistic regression: how probable a yes is."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import pi
 from typing import Any, ClassVar
 
@@ -11,8 +11,8 @@ from decbayes.columns import Categorical, Column, YesNo
 from decbayes.columns.frames import likely_kind, values_in
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
-from decbayes.models.regressions._gaussian import GaussianRegression
-from decbayes.posterior import Posterior
+from decbayes.models.regressions.outcome import Approximation, Generalized, Outcome
+from decbayes.models.regressions.regression import Regression
 
 # The logistic function as a mixture of normal distribution functions, Σ p Φ(s x), to 1e-8 (Monahan and Stefanski,
 # 1989): all expectations under a Gaussian then have a closed form, however wide it is.
@@ -46,40 +46,31 @@ SMALL = 1e-5
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(64)
 
 
-@dataclass(frozen=True)
-class LogisticRegression(GaussianRegression):
-    """A yes is as probable as 1 / (1 + exp(−xβ)). The target is yes/no, or has two categories: the second is yes."""
+class Logistic(Generalized):
+    """A yes is as probable as 1 / (1 + exp(−f)). The target is yes/no, or has two categories: the second is yes."""
 
-    about: ClassVar[str] = "How probable a yes is, from other columns."
-    command: ClassVar[str] = "logistic-regression"
-    example: ClassVar[str] = "patients.csv --formula 'smoker ~ age + sex'"
-    outcome: ClassVar[type[Column]] = YesNo
+    holds: ClassVar[type[Column]] = YesNo
     heaviest: ClassVar[float | None] = 0.25
 
-    def check_target(self, column: Column) -> None:
-        categories = column.categories if isinstance(column, Categorical) else ()
-        if not isinstance(column, YesNo) and len(categories) != 2:
-            held = f"has {len(categories)}" if categories else f"is {column.kind}"
-            raise InvalidStructure(
-                f"The target of LogisticRegression is yes/no, or has two categories; '{self.target}' {held}."
-            )
+    def check_column(self, model: str, name: str, column: Column) -> None:
+        if column.factor == "yes_no" or (column.factor == "categorical" and len(column.entries) == 2):
+            return
+        held = f"has {len(column.entries)}" if column.factor == "categorical" else f"is {column.kind}"
+        raise InvalidStructure(f"The target of {model} is yes/no, or has two categories; '{name}' {held}.")
 
-    @classmethod
-    def kind_of(cls, frame: Any, target: str) -> str:
+    def kind_in(self, frame: Any, name: str) -> str:
         try:
-            words = likely_kind(values_in(frame, target)) is Categorical
+            words = likely_kind(values_in(frame, name)) is Categorical
         except InvalidData as error:
-            raise InvalidData(f"Column '{target}': {error}") from None
+            raise InvalidData(f"Column '{name}': {error}") from None
         return Categorical.kind if words else YesNo.kind
 
-    @property
-    def remark(self) -> str:
-        column = self.columns[self.target]
-        return f"; yes is {self.target} = {column.categories[1]}" if isinstance(column, Categorical) else ""
+    def remark(self, name: str, column: Column) -> str:
+        return f"; yes is {name} = {column.entries[1]}" if column.factor == "categorical" else ""
 
-    def check_outcomes(self, targets: Array) -> None:
+    def check_targets(self, name: str, targets: Array) -> None:
         if not np.isin(targets, (0.0, 1.0)).all():
-            raise InvalidData(f"The target '{self.target}' must be 0 or 1 in every row.")
+            raise InvalidData(f"The target '{name}' must be 0 or 1 in every row.")
 
     def expectations(self, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
         # log σ(f) and log σ(−f) differ by f: with the sign of the target there is one formula.
@@ -98,18 +89,30 @@ class LogisticRegression(GaussianRegression):
     def beginning(self, targets: Array) -> Array:
         return np.zeros(len(targets))
 
-    def log_density(self, posterior: Posterior, mean: Array, variance: Array, targets: Array) -> Array:
+    def log_density(self, natural: Array, mean: Array, variance: Array, targets: Array) -> Array:
         signed = (2.0 * targets - 1.0) * mean
         probable = ndtr(signed[:, None] / np.sqrt(variance[:, None] + SLOPES**-2.0)) @ SHARES
         shares = np.log(WEIGHTS / WEIGHTS.sum())
         summed = logsumexp(log_expit(signed[:, None] + np.sqrt(variance)[:, None] * NODES) + shares, axis=1)
         return np.asarray(np.where(probable > SMALL, np.log(np.maximum(probable, SMALL)), summed))
 
-    def predicted(self, posterior: Posterior, mean: Array, variance: Array, level: float) -> dict[str, Array]:
+    def predicted(self, natural: Array, mean: Array, variance: Array, level: float) -> dict[str, Array]:
         """The probability of a yes; the interval says how well it is known."""
         reach = ndtri(0.5 + 0.5 * level) * np.sqrt(variance)
-        probable = np.exp(self.log_density(posterior, mean, variance, np.ones(len(mean))))
+        probable = np.exp(self.log_density(natural, mean, variance, np.ones(len(mean))))
         return {"mean": probable, "low": expit(mean - reach), "high": expit(mean + reach)}
 
-    def draw_outcomes(self, parameters: Any, linear: Array, rng: np.random.Generator) -> Array:
+    def draw(self, linear: Array, noise: float, rng: np.random.Generator) -> Array:
         return np.asarray(rng.random(len(linear)) < expit(linear), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class LogisticRegression(Regression):
+    """A yes is as probable as 1 / (1 + exp(−xβ)). The target is yes/no, or has two categories: the second is yes."""
+
+    approximation: Approximation = field(default="variational", kw_only=True)
+
+    about: ClassVar[str] = "How probable a yes is, from other columns."
+    command: ClassVar[str] = "logistic-regression"
+    example: ClassVar[str] = "patients.csv --formula 'smoker ~ age + sex'"
+    outcome: ClassVar[Outcome] = Logistic()

@@ -1,7 +1,7 @@
 """Poisson regression: how often something happens."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import gammaln, logsumexp, pdtr
@@ -9,8 +9,8 @@ from scipy.special import gammaln, logsumexp, pdtr
 from decbayes.columns import Column, Poisson
 from decbayes.errors import InvalidData
 from decbayes.families import Array
-from decbayes.models.regressions._gaussian import GaussianRegression
-from decbayes.posterior import Posterior
+from decbayes.models.regressions.outcome import Approximation, Generalized, Outcome
+from decbayes.models.regressions.regression import Regression
 
 # exp of more is more often than anything happens, and would overflow.
 MOST = 300.0
@@ -18,18 +18,14 @@ NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 STEPS = 100
 
 
-@dataclass(frozen=True)
-class PoissonRegression(GaussianRegression):
-    """A count is Poisson with the mean exp(xβ)."""
+class PoissonOutcome(Generalized):
+    """A count is Poisson with the mean exp(f)."""
 
-    about: ClassVar[str] = "How often something happens, from other columns."
-    command: ClassVar[str] = "poisson-regression"
-    example: ClassVar[str] = "patients.csv --formula 'visits ~ age + sex'"
-    outcome: ClassVar[type[Column]] = Poisson
+    holds: ClassVar[type[Column]] = Poisson
 
-    def check_outcomes(self, targets: Array) -> None:
+    def check_targets(self, name: str, targets: Array) -> None:
         if not ((targets >= 0) & (targets == np.rint(targets))).all():
-            raise InvalidData(f"The target '{self.target}' must be a whole number from 0 on in every row.")
+            raise InvalidData(f"The target '{name}' must be a whole number from 0 on in every row.")
 
     def expectations(self, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
         rate = np.exp(np.minimum(mean + 0.5 * variance, MOST))
@@ -42,18 +38,30 @@ class PoissonRegression(GaussianRegression):
     def beginning(self, targets: Array) -> Array:
         return np.log(targets + 0.5)
 
-    def log_density(self, posterior: Posterior, mean: Array, variance: Array, targets: Array) -> Array:
+    def log_density(self, natural: Array, mean: Array, variance: Array, targets: Array) -> Array:
         return log_poisson(targets, mean, np.maximum(variance, 1e-12))
 
-    def predicted(self, posterior: Posterior, mean: Array, variance: Array, level: float) -> dict[str, Array]:
+    def predicted(self, natural: Array, mean: Array, variance: Array, level: float) -> dict[str, Array]:
         """The mean count; the interval is that of a new count."""
         low, high = (quantile(mean, variance, 0.5 + side * level) for side in (-0.5, 0.5))
         return {"mean": np.exp(np.minimum(mean + 0.5 * variance, MOST)), "low": low, "high": high}
 
-    def draw_outcomes(self, parameters: Any, linear: Array, rng: np.random.Generator) -> Array:
+    def draw(self, linear: Array, noise: float, rng: np.random.Generator) -> Array:
         # Beyond 1e18 NumPy draws no counts.
         rates = np.exp(np.minimum(linear, 40.0))
         return np.asarray(rng.poisson(rates), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class PoissonRegression(Regression):
+    """A count is Poisson with the mean exp(xβ)."""
+
+    approximation: Approximation = field(default="variational", kw_only=True)
+
+    about: ClassVar[str] = "How often something happens, from other columns."
+    command: ClassVar[str] = "poisson-regression"
+    example: ClassVar[str] = "patients.csv --formula 'visits ~ age + sex'"
+    outcome: ClassVar[Outcome] = PoissonOutcome()
 
 
 def log_poisson(counts: Array, mean: Array, variance: Array) -> Array:

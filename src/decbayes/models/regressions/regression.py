@@ -1,70 +1,303 @@
-"""What all regressions share: their structure, coefficients with intervals, predictions, and made-up rows."""
+"""Regressions: a table of rows, coefficients that may differ from site to site, and an outcome to predict."""
 
-from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import log
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.arguments import Above, check_level, check_positive
-from decbayes.families import Array, Family, Gamma
-from decbayes.models.core.model import Row
-from decbayes.models.core.points import check_structure
-from decbayes.models.core.transforms import Transform
-from decbayes.models.regressions._data import told
-from decbayes.models.regressions._site_effects import numbered
-from decbayes.models.regressions._varying import BETWEEN, Varying
-from decbayes.models.regressions.table import FACTOR
+from decbayes.arguments import Above, Seed, check_level, check_positive
+from decbayes.columns import Column
+from decbayes.columns.frames import warn
+from decbayes.errors import InvalidData
+from decbayes.families import Array, Family, Gamma, dense
+from decbayes.inputs.tables import Report
+from decbayes.models.core.ascent import Ascent, Fit, OnPass, Pass, fit_best
+from decbayes.models.core.information import Tally
+from decbayes.models.core.model import Columns as Names
+from decbayes.models.core.model import Model, Row, ignore, split_names
+from decbayes.models.core.points import check_fit, check_structure
+from decbayes.models.core.settings import LOCAL
+from decbayes.models.core.transforms import Observed, Transform
+from decbayes.models.regressions._site_effects import (
+    BETWEEN,
+    SiteEffects,
+    Variation,
+    deviation_between,
+    numbered,
+    places_among,
+    rows_by,
+)
+from decbayes.models.regressions._table import Table, Target, model_of_file, model_of_frame, term_rows
+from decbayes.models.regressions.outcome import FACTOR, Climb, Generalized, Outcome, Problem
+from decbayes.models.tables.tabular import Agreed, Kinds
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
 
 @dataclass(frozen=True)
-class Regression(Varying):
-    """Coefficients β with a prior variance of `prior_variance` each, in agreed units."""
+class Regression(Model):
+    """How one column depends on others: a linear predictor xβ, and an outcome whose distribution depends on it.
 
+    `columns` says what the columns hold, the `target` among them. `terms` are the columns to use, all others if not
+    given, or several joined by ":" for their product. Real columns are in agreed units, (x − centre) / scale, so that
+    priors mean the same for all of them. Coefficients have a prior variance of `prior_variance` each.
+
+    Data are data frames with these columns, or matrices of numbers in their order, with categories as numbers from 0
+    on.
+
+    Coefficients of the terms in `varying`, or the "intercept", are β + u at each site, u ~ N(0, 1 / Λ). A site is a
+    place that holds rows or, if it holds rows of several, what the column `by` names; nobody else sees these names.
+    Matrices have a number for the site behind the columns, if something varies. The precision Λ of each is Gamma;
+    1 / Λ is `prior_between` before anything is known, with the weight of `between_degrees` sites.
+    """
+
+    target: Annotated[str, "The column to predict."] = ""
+    columns: Mapping[str, Column] = field(default_factory=dict, kw_only=True)
+    terms: tuple[str, ...] = field(default=(), kw_only=True)
+    intercept: Annotated[bool, "Whether there is an intercept."] = field(default=True, kw_only=True)
+    varying: tuple[str, ...] = field(default=(), kw_only=True)
+    by: str = field(default="", kw_only=True)
+    prior_between: Annotated[float, "The prior variance from site to site of what varies.", Above(0)] = field(
+        default=0.1, kw_only=True
+    )
+    between_degrees: Annotated[float, "Sites that this prior variance weighs.", Above(0)] = field(
+        default=1.0, kw_only=True
+    )
     prior_variance: Annotated[float, "The prior variance of each coefficient, in agreed units.", Above(0)] = field(
         default=10.0, kw_only=True
     )
+    ascent: Ascent = field(default=Ascent(passes=100, tolerance=1e-10), kw_only=True, metadata=LOCAL)
 
+    from_data: ClassVar[frozenset[str]] = frozenset({"columns", "terms", "intercept", "varying", "by"})
+    caption: ClassVar[str] = "term"
     view: ClassVar[str] = "coefficients"
+    outcome: ClassVar[Outcome]
+    """What the target holds, and how it depends on xβ."""
 
     def __post_init__(self) -> None:
+        check_positive(prior_between=self.prior_between, between_degrees=self.between_degrees)
         check_positive(prior_variance=self.prior_variance)
         super().__post_init__()
+        if self._approximation not in ("variational", "laplace"):
+            raise ValueError(f"approximation is 'variational' or 'laplace', not {self._approximation!r}.")
+        if self.varying and self._approximation == "laplace":
+            raise ValueError("What varies from site to site needs approximation='variational'.")
+        for name in ("columns", "terms", "intercept", "varying"):
+            object.__setattr__(self, name, getattr(self.table, name))
+        self.outcome.check_column(type(self).__name__, self.target, self.columns[self.target])
 
-    @abstractmethod
-    def interval(self, posterior: Posterior, level: float) -> tuple[Array, Array, Array, Array]:
-        """Mean, standard deviation, lower and upper end of each coefficient, in agreed units."""
+    @cached_property
+    def table(self) -> Table:
+        """Rows as numbers."""
+        return Table(self.target, self.columns, self.terms, self.intercept, self.varying, self.by)
 
-    @abstractmethod
-    def draw_outcomes(self, parameters: Any, linear: Array, rng: np.random.Generator) -> Array:
-        """One value of the target per row, as its column is coded, given the linear predictors."""
+    @cached_property
+    def variation(self) -> Variation:
+        """What differs from site to site."""
+        return Variation(self.table.places, bool(self.varying))
 
-    @abstractmethod
-    def predicted(self, posterior: Posterior, mean: Array, variance: Array, level: float) -> dict[str, Array]:
-        """The mean of the target per row, and an interval, where the linear predictor is N(mean, variance)."""
-
-    @abstractmethod
-    def log_density(self, posterior: Posterior, mean: Array, variance: Array, targets: Array) -> Array:
-        """log p(y | x, posterior) per row, where the linear predictor is N(mean, variance)."""
+    @property
+    def target_units(self) -> tuple[float, float]:
+        """One unit of the linear predictor, and its zero, as the target has them."""
+        return self.outcome.units(self.columns[self.target])
 
     def agreement(self) -> Structure:
-        families: dict[str, Family] = {FACTOR: self.family}
-        prior, labels = {FACTOR: self.coefficient_prior()}, {FACTOR: self.design.labels}
+        labels = self.table.design.labels
+        families: dict[str, Family] = {FACTOR: self.outcome.family}
+        prior, named = {FACTOR: self.outcome.prior(len(labels), self)}, {FACTOR: labels}
         if self.varying:
             families[BETWEEN] = Gamma()
-            shape = np.full((1, len(self.places)), 0.5 * float(self.between_degrees))
+            shape = np.full((1, len(self.table.places)), 0.5 * float(self.between_degrees))
             prior[BETWEEN] = Gamma().natural(shape=shape, rate=shape * float(self.prior_between))
-            labels[BETWEEN] = tuple(self.design.labels[place] for place in self.places)
-        return Structure(
-            families=families,
-            prior=prior,
-            labels=labels,
-            model={"name": type(self).__name__, **self.constants()},
+            named[BETWEEN] = tuple(labels[place] for place in self.table.places)
+        constants = {"name": type(self).__name__, **self.table.constants()}
+        return Structure(families=families, prior=prior, labels=named, model=constants)
+
+    @classmethod
+    def settings_of(cls, structure: Structure) -> dict[str, Any]:
+        stored = super().settings_of(structure)
+        settings = stored | {"terms": tuple(stored["terms"]), **cls.outcome.settings(structure.prior[FACTOR][:1])}
+        if BETWEEN in structure.prior:
+            shape, rate = Gamma().columns(structure.prior[BETWEEN][0])
+            settings |= {"prior_between": float(rate[0] / shape[0]), "between_degrees": 2.0 * float(shape[0])}
+        return settings
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        formula: str = "",
+        *,
+        target: str = "",
+        kinds: Mapping[str, str] | None = None,
+        report: Report = warn,
+        **settings: Any,
+    ) -> Self:
+        """The regression of a data frame: by a formula such as "visits ~ age + sex", or of the target on all others.
+
+        Columns are what their types and values say; `kinds` says where these mislead.
+        """
+        model: Self = model_of_frame(cls, frame, formula, target, kinds, report, settings)
+        return model
+
+    @classmethod
+    def from_file(
+        cls,
+        path: Path,
+        *,
+        formula: Annotated[str, "What to fit, as in 'visits ~ age + sex + (1 | site)'; or name a --target."] = "",
+        target: Target = "",
+        varying: Annotated[str, "Terms that differ from site to site, or 'intercept', separated by commas."] = "",
+        by: Annotated[str, "The column that names sites, where a file has several."] = "",
+        columns: Names = "",
+        kinds: Kinds = "",
+        agreed_columns: Agreed = None,
+        report: Report = ignore,
+        **options: Any,
+    ) -> tuple[Self, Any]:
+        """Say what to fit with --formula, or the --target. Texts are categorical, true and false are yes/no, other
+        columns are real. Rows with missing values are left out.
+        """
+        options |= {"varying": tuple(split_names(varying))} if varying else {}
+        options |= {"by": by} if by else {}
+        options |= {"formula": formula, "target": target, "columns": columns, "kinds": kinds}
+        return model_of_file(cls, path, agreed_columns=agreed_columns, report=report, **options)
+
+    def read(self, path: Path, *, columns: str = "", report: Report = ignore) -> Any:
+        """The agreed columns of a file, without rows in which something is missing."""
+        return self.table.read(path, report)
+
+    def stream(self, path: Any, *, columns: str = "", report: Report = ignore, **sources: Any) -> Iterator[Observed]:
+        """The predictors of a file; rows in which one is missing get no prediction."""
+        return self.table.stream(Path(path), report)
+
+    def points(self, data: Any) -> Array:
+        """Rows as a matrix of numbers, the site's behind the columns if something varies."""
+        return self.table.points(data)
+
+    def count(self, data: Any) -> int:
+        return self.table.count(data)
+
+    def taken(self, data: Any, rows: NDArray[np.intp]) -> Any:
+        return self.table.points(data)[rows]
+
+    def joined(self, shards: Sequence[Any]) -> Array:
+        return self.table.joined(shards)
+
+    def fit(
+        self,
+        data: Any,
+        *,
+        rng: Seed | None = None,
+        prior: Posterior | None = None,
+        start: Posterior | None = None,
+        progress: OnPass | None = None,
+    ) -> Fit:
+        """The posterior of the data, on top of `prior` if given, climbing from `start` if given.
+
+        `rng` changes nothing. Of a linear regression the posterior is exact, in one pass; if something varies from site
+        to site, passes find how far.
+        """
+        check_fit(self.structure, rng, prior, start)
+        before = dict((prior or Posterior.of_prior(self.structure)).natural)
+        problem = self._problem(before, data)
+        if not len(problem.targets):
+            return Fit(Posterior.from_natural(self.structure, before), (0.0,), True)
+        climb = self.outcome.climb(problem)
+        if climb.exact:
+            place = climb.begin(None)
+            if progress is not None:
+                progress(Pass(0, 1, place.bound))
+            return Fit(Posterior.from_natural(self.structure, place.natural), (place.bound,), True)
+        return fit_best(
+            lambda: climb.begin(None if start is None else start.natural),
+            climb.step,
+            lambda place: Posterior.from_natural(self.structure, place.natural),
+            ascent=Ascent(self.ascent.passes, self.ascent.tolerance),
+            observations=len(problem.targets),
+            progress=progress,
         )
+
+    def _problem(self, before: dict[str, Array], data: Any) -> Problem:
+        points, (size, zero) = self.table.points(data), self.target_units
+        groups, sites = numbered(self.table.sites(points))
+        rows = rows_by(self.table.matrix(points), groups, len(sites))
+        targets = (self._targets(points) - zero) / size
+        tolerance = self.ascent.tolerance
+        return Problem(rows, targets, size, sites, before, self.variation, self._approximation, tolerance)
+
+    @property
+    def _approximation(self) -> str:
+        return getattr(self, "approximation", "variational")
+
+    def _targets(self, points: Array) -> Array:
+        targets = self.table.targets(points)
+        self.outcome.check_targets(self.target, targets)
+        return targets
+
+    def _site_effects(self, posterior: Posterior, data: Any) -> tuple[SiteEffects, Array]:
+        """What rows say of the sites that they are from, given the posterior; and the numbers of these sites."""
+        problem = self._problem(dict(posterior.natural), data)
+        return self.outcome.climb(problem).effects(posterior.natural), problem.sites
+
+    def contributed(self, posterior: Posterior, data: Any) -> Posterior:
+        check_structure(posterior, self.structure, "posterior")
+        climb: Climb = self.outcome.climb(self._problem(dict(Posterior.of_prior(self.structure).natural), data))
+        return Posterior.from_natural(self.structure, climb.contributed(posterior.natural))
+
+    def information(self, posterior: Posterior, data: Any) -> Array:
+        """What varies is hidden. Else nothing is: coefficients have one posterior together, which is right as it is."""
+        size, varying = posterior.structure.prior[FACTOR].size, len(self.table.places)
+        information = np.zeros((size + 2 * varying,) * 2)
+        if self.varying:
+            effects, _ = self._site_effects(posterior, data)
+            moments = self.outcome.expected(posterior.natural, len(self.table.design.labels))
+            crossed, between = effects.response(moments)
+            # Without noise there is no E[τ] among the statistics.
+            shown, precisions = crossed[:, -size:], slice(size + varying, None)
+            statistics = slice(size - shown.shape[1], size)
+            information[precisions, statistics], information[statistics, precisions] = shown, shown.T
+            information[precisions, precisions] = between
+        return information
+
+    def tally(self, posterior: Posterior) -> Tally:
+        """Also how many sites a contribution holds, for each thing that varies: no more than rows."""
+        tally = self.outcome.tally(dense(posterior.contribution[FACTOR]), self.table.design, bool(self.varying))
+        if not self.varying:
+            return tally
+        sites = 2.0 * np.split(dense(posterior.contribution[BETWEEN]), 2, axis=1)[0]
+        return replace(tally, within={**tally.within, BETWEEN: sites})
+
+    def largest_contribution(self, value: float) -> Mapping[str, Array]:
+        target = self.columns[self.target].largest_contrast(value)
+        return {FACTOR: self.outcome.largest_contribution(self.table.design.largest(value), value, target)}
+
+    def log_likelihoods(self, parameters: Mapping[str, Any], data: Any) -> Array:
+        if self.varying or not isinstance(self.outcome, Generalized):
+            return super().log_likelihoods(parameters, data)
+        points = self.points(data)
+        targets, exactly = self._targets(points), np.zeros(len(points))
+        lines = parameters[FACTOR][:, 0] @ self.table.matrix(points).T
+        return np.array([self.outcome.expectations(targets, line, exactly)[0].sum() for line in lines])
+
+    def linear(self, posterior: Posterior, data: Any, known: Any = None) -> tuple[Array, Array]:
+        """Mean and variance of the linear predictor in each row: of a site that is in `known`, or of a new one."""
+        check_structure(posterior, self.structure, "posterior")
+        mean, covariance = self.outcome.moments(posterior.natural[FACTOR])
+        points, places = self.table.points(data, target=False), self.table.places
+        design, new = self.table.matrix(points), covariance.copy()
+        new[places, places] += self.variation.variances(posterior.natural)
+        if known is None or not self.varying:
+            return rows_by(design, np.zeros(len(design), dtype=np.intp), 1).linear(mean[None], new[None])
+        effects, numbers = self._site_effects(posterior, known)
+        means, covariances = effects.coefficients(mean, covariance)
+        rows = rows_by(design, places_among(self.table.sites(points), numbers), len(numbers) + 1)
+        return rows.linear(np.append(means, mean[None], axis=0), np.append(covariances, new[None], axis=0))
 
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None, *, known: Any = None) -> Array:
         """log p(y | x, posterior) per row, all parameters integrated out; `held` may have the targets.
@@ -72,14 +305,18 @@ class Regression(Varying):
         Where something varies, rows are of a site that nobody has met, unless `known` has rows of the same site.
         """
         check_structure(posterior, self.structure, "posterior")
-        points = self.points(data if held is None else self.rows_with(data, held))
-        targets = self._targets(points)
-        return self.log_density(posterior, *self.linear(posterior, points, known), targets)
+        points, (size, zero) = (
+            self.points(data if held is None else self.table.with_targets(data, held)),
+            self.target_units,
+        )
+        targets = (self._targets(points) - zero) / size
+        linear = self.linear(posterior, points, known)
+        return self.outcome.log_density(posterior.natural[FACTOR], *linear, targets) - log(size)
 
     def assign(self, posterior: Posterior, data: Any) -> Array:
         """There is one component, and it accounts for everything."""
         check_structure(posterior, self.structure, "posterior")
-        return np.ones((len(self.points(data, target=False)), 1))
+        return np.ones((len(self.table.points(data, target=False)), 1))
 
     def predict(self, posterior: Posterior, data: Any, *, level: float = 0.9, known: Any = None) -> dict[str, Array]:
         """For each row the `mean` of the target, and `low` and `high` of an interval around it, for a data frame.
@@ -88,7 +325,21 @@ class Regression(Varying):
         `known` has rows of the same site, with their targets.
         """
         check_level(level)
-        return self.predicted(posterior, *self.linear(posterior, data, known), level)
+        (size, zero), linear = self.target_units, self.linear(posterior, data, known)
+        predicted = self.outcome.predicted(posterior.natural[FACTOR], *linear, level)
+        return {name: zero + size * values for name, values in predicted.items()}
+
+    def transform(self, posterior: Posterior) -> Transform:
+        """The mean of the target and an interval of 90 %."""
+
+        def predicted(data: Any) -> Array:
+            return np.column_stack([*self.predict(posterior, data).values()])
+
+        return Transform(("mean", "low", "high"), predicted, shares=False)
+
+    def units_and_offset(self) -> tuple[Array, Array]:
+        """One unit of each coefficient, and its zero, as columns and target have them."""
+        return self.table.units_and_offset(*self.target_units)
 
     def coefficients(self, posterior: Posterior, *, level: float = 0.9) -> list[dict[str, Any]]:
         """What the target changes by with one unit of each term, in the columns' own units, with intervals.
@@ -99,13 +350,55 @@ class Regression(Varying):
         check_level(level)
         check_structure(posterior, self.structure, "posterior")
         unit, offset = self.units_and_offset()
-        mean, deviation, low, high = self.interval(posterior, level)
-        wider = unit * self.widening(posterior)
+        mean, deviation, low, high = self.outcome.interval(posterior.natural[FACTOR], level)
+        wider = unit * self._widening(posterior)
         ends = {
             "low": mean * unit + offset + wider * (low - mean),
             "high": mean * unit + offset + wider * (high - mean),
         }
-        return told(self.design.labels, {"mean": mean * unit + offset, "deviation": deviation * wider} | ends)
+        parts = {"mean": mean * unit + offset, "deviation": deviation * wider} | ends
+        return term_rows(self.table.design.labels, parts)
+
+    def _widening(self, posterior: Posterior) -> Array:
+        _, covariance = self.outcome.moments(posterior.natural[FACTOR])
+        sites = dense(posterior.contribution[BETWEEN]) if self.varying else np.empty((1, 0))
+        return self.variation.widening(posterior.natural, sites, covariance)
+
+    def between(self, posterior: Posterior, *, level: float = 0.9) -> list[dict[str, Any]]:
+        """How far each term that varies does so: its standard deviation from site to site, with an interval."""
+        check_level(level)
+        check_structure(posterior, self.structure, "posterior")
+        if not self.varying:
+            return []
+        natural = posterior.natural[BETWEEN]
+        noise = self.outcome.noise(posterior.natural[FACTOR])
+        unit = self.units_and_offset()[0][self.table.places] * noise**0.5
+        low, high = (unit / np.sqrt(Gamma().quantile(natural, 0.5 - side * level)[0]) for side in (-0.5, 0.5))
+        mean, deviation = (unit * part for part in deviation_between(*Gamma().columns(natural[0])))
+        parts = {"mean": mean, "deviation": deviation, "low": low, "high": high}
+        return term_rows(posterior.structure.labels[BETWEEN], parts)
+
+    def effects(self, posterior: Posterior, data: Any, *, level: float = 0.9) -> list[dict[str, Any]]:
+        """How the sites of these rows differ from the mean of all sites, term by term: for whoever holds the rows."""
+        check_level(level)
+        check_structure(posterior, self.structure, "posterior")
+        if not self.varying:
+            raise InvalidData("Nothing varies from site to site in this regression; `varying` says what does.")
+        natural = posterior.natural[FACTOR]
+        effects, numbers = self._site_effects(posterior, data)
+        (mean, covariance), names = self.outcome.moments(natural), self.table.site_names(data, numbers)
+        unit, noise = self.units_and_offset()[0][self.table.places], self.outcome.noise(natural)
+        sloped = np.einsum("gvd,de,gve->gv", effects.slope, covariance, effects.slope)
+        deviation = unit * np.sqrt(noise * (sloped + np.diagonal(effects.spread, axis1=-2, axis2=-1)))
+        middle = unit * (effects.centre - effects.slope @ mean)
+        reach = self.outcome.reach(natural, level) * deviation
+        parts = {"mean": middle, "deviation": deviation, "low": middle - reach, "high": middle + reach}
+        labels = posterior.structure.labels[BETWEEN]
+        return [
+            {"site": names[number], **row}
+            for site, number in enumerate(map(str, numbers))
+            for row in term_rows(labels, {name: part[site] for name, part in parts.items()})
+        ]
 
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
         """Each coefficient with its interval, and how far those that vary differ from site to site."""
@@ -117,34 +410,19 @@ class Regression(Varying):
     ) -> tuple[Array, NDArray[np.float64]]:
         """Rows with made-up predictors, or with those of `data`, and the linear predictor of each.
 
-        Where something varies there are so many `rows` of each site, unless `data` says of which site each is.
+        Where something varies there are `rows` of each site, unless `data` says which site each is from.
         """
         if data is None:
-            points, sites = self.made_up_rows(size, rng), np.arange(size) // rows
+            points, sites = self.table.made_up(size, rng), np.arange(size) // rows
             points = np.column_stack([points, sites]) if self.varying else points
         else:
-            points = self.points(data, target=False)[:size]
-        design = self._matrix(points)
-        linear = np.asarray(design @ self.drawn_coefficients(parameters[FACTOR]))
+            points = self.table.points(data, target=False)[:size]
+        design, (coefficients, noise) = self.table.matrix(points), self.outcome.drawn(parameters[FACTOR])
+        linear = np.asarray(design @ coefficients)
         if self.varying:
             groups, numbers = numbered(points[:, -1])
-            drawn = rng.standard_normal((len(numbers), len(self.places))) / np.sqrt(parameters[BETWEEN][0])
-            own = drawn * self.drawn_noise(parameters[FACTOR])
-            linear += np.einsum("nv,nv->n", design[:, self.places], own[groups])
-        points[:, self.target_place] = self.draw_outcomes(parameters[FACTOR], linear, rng)
+            drawn = rng.standard_normal((len(numbers), len(self.table.places))) / np.sqrt(parameters[BETWEEN][0])
+            linear += np.einsum("nv,nv->n", design[:, self.table.places], (drawn * noise)[groups])
+        unit, zero = self.target_units
+        points[:, self.table.target_place] = zero + unit * self.outcome.draw(linear, noise, rng)
         return points, linear
-
-    def drawn_coefficients(self, parameters: Any) -> Array:
-        return np.asarray(parameters[0])
-
-    def drawn_noise(self, parameters: Any) -> float:
-        """In which standard deviations from site to site are told."""
-        return 1.0
-
-    def transform(self, posterior: Posterior) -> Transform:
-        """The mean of the target and an interval of 90 %."""
-
-        def predicted(data: Any) -> Array:
-            return np.column_stack([*self.predict(posterior, data).values()])
-
-        return Transform(("mean", "low", "high"), predicted, shares=False)

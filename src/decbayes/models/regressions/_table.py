@@ -1,0 +1,305 @@
+"""The rows of a regression: agreed columns, the target among them, as numbers; from frames and from files."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.columns import Column, columns_of, plain
+from decbayes.columns.frames import coded, is_frame, known, names_in, rows_in, values_in, warn
+from decbayes.columns.values import is_missing, text_of
+from decbayes.errors import InvalidData, InvalidStructure
+from decbayes.families import Array
+from decbayes.inputs.frames import read_frame
+from decbayes.inputs.tables import Report
+from decbayes.models.core.model import split_names
+from decbayes.models.core.points import as_numbers, as_points, check_held
+from decbayes.models.core.transforms import Observed
+from decbayes.models.regressions.design import Design, needed, parsed
+from decbayes.models.tables.tabular import columns_text, kinds_from, read_columns
+
+Target = Annotated[str, "The column to predict, from all others."]
+Gaps = NDArray[np.bool_]
+
+# In agreed units. A prior of the noise that says little allows for targets that are far away.
+FAR, FAR_TARGET = 20.0, 1000.0
+
+
+@dataclass(frozen=True)
+class Table:
+    """What the columns hold, which of them are terms, and which of these vary from site to site.
+
+    Rows are data frames with these columns, or matrices of numbers in their order, with categories as numbers from 0
+    on. If something varies, the number of a row's site follows behind the columns, NaN if nobody names it.
+    """
+
+    target: str
+    columns: Mapping[str, Column]
+    terms: tuple[str, ...] = ()
+    intercept: bool = True
+    varying: tuple[str, ...] = ()
+    by: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", known(self.columns))
+        if self.target not in self.columns:
+            raise InvalidStructure(f"The target '{self.target}' is not among the columns; say what it holds.")
+        others = tuple(name for name in self.columns if name != self.target)
+        object.__setattr__(self, "terms", tuple(self.terms) or others)
+        object.__setattr__(self, "intercept", bool(self.intercept))
+        object.__setattr__(self, "varying", tuple(self.varying))
+        if not self.design.labels:
+            raise InvalidStructure("A regression needs an intercept, or a term.")
+        if self.by and not self.varying:
+            raise InvalidStructure(f"Sites are in '{self.by}', but nothing is said to vary: name it with `varying`.")
+        if self.by in self.columns:
+            raise InvalidStructure(f"'{self.by}' names sites (`by`), and can be no column of the regression as well.")
+        _ = self.places
+
+    @cached_property
+    def design(self) -> Design:
+        if self.target in needed(self.columns, "", self.terms):
+            raise InvalidStructure(f"The target '{self.target}' cannot be a term of its own regression.")
+        predictors = {name: column for name, column in self.columns.items() if name != self.target}
+        return Design(predictors, self.terms, self.intercept)
+
+    @cached_property
+    def places(self) -> NDArray[np.intp]:
+        """Which coefficients differ from site to site."""
+        return np.array(self.design.places(self.varying), dtype=np.intp)
+
+    @cached_property
+    def target_place(self) -> int:
+        """Where the target is among the columns."""
+        return list(self.columns).index(self.target)
+
+    def constants(self) -> dict[str, Any]:
+        """What sites must agree on."""
+        varying = {"varying": list(self.varying), **({"by": self.by} if self.by else {})} if self.varying else {}
+        terms = {"terms": list(self.terms), "intercept": self.intercept}
+        return {"target": self.target, "columns": plain(self.columns), **terms, **varying}
+
+    def units_and_offset(self, size: float, zero: float) -> tuple[Array, Array]:
+        """One unit of each coefficient, and its zero, where the target has this unit and this zero."""
+        offset = np.zeros(len(self.design.labels))
+        offset[: int(self.intercept)] = zero
+        return size / self.design.units, offset
+
+    def points(self, data: Any, *, target: bool = True) -> Array:
+        """Rows as a matrix of numbers; the target is NaN where it is not needed."""
+        points = self._coded(data, target) if is_frame(data) else self.numbers(data)
+        used = [place for place, name in enumerate(self.columns) if target or name != self.target]
+        gaps = np.isnan(points[:, used]).any(axis=1)
+        if gaps.any():
+            raise InvalidData(
+                f"{gaps.sum():,} of {len(points):,} rows have missing values, the first is number {gaps.argmax()}. A "
+                "regression needs complete rows: leave these out, or fill them in with LatentClasses.fill."
+            )
+        return points
+
+    def _coded(self, frame: Any, target: bool) -> Array:
+        used = {name: column for name, column in self.columns.items() if target or name != self.target}
+        # A mean without terms needs no column to predict it.
+        points = coded(frame, used) if used else np.empty((rows_in(frame), 0))
+        points = points if target else np.insert(points, self.target_place, np.nan, axis=1)
+        return np.column_stack([points, site_numbers(frame, self.by, len(points))]) if self.varying else points
+
+    def numbers(self, data: Any) -> Array:
+        """A matrix as it is; one without a column for the site has rows of one site."""
+        rows = as_numbers(data)
+        if self.varying and rows.ndim == 2 and rows.shape[1] == len(self.columns):
+            rows = np.column_stack([rows, np.full(len(rows), np.nan)])
+        return as_points(rows, len(self.columns) + bool(self.varying), unseen=True)
+
+    def with_targets(self, data: Any, targets: Any) -> Array:
+        """Whole rows as numbers, of which the targets were held out."""
+        width, (seen, hidden) = len(self.columns), map(self.numbers, (data, targets))
+        check_held(seen[:, :width], hidden[:, :width])
+        if not np.isnan(np.delete(hidden[:, :width], self.target_place, axis=1)).all():
+            raise InvalidData(f"A regression predicts its target: only values of '{self.target}' can be held out.")
+        return np.where(np.isnan(hidden), seen, hidden)
+
+    def parts(self, data: Any) -> tuple[Array, Array]:
+        """(N, D) numbers of the terms and (N,) targets, as coded."""
+        points = self.points(data)
+        return self.matrix(points), self.targets(points)
+
+    def matrix(self, points: Array) -> Array:
+        """(N, D): numbers of the terms; the target need not be known."""
+        return self.design.matrix(np.delete(points[:, : len(self.columns)], self.target_place, axis=1))
+
+    def targets(self, points: Array) -> Array:
+        """The targets of whole rows, as they are coded, once the units of rows have been checked."""
+        report_far(self.columns, self.target, points)
+        return points[:, self.target_place]
+
+    def sites(self, points: Array) -> Array:
+        """(N,): the number of each row's site, NaN where nobody names one."""
+        return points[:, -1] if self.varying else np.full(len(points), np.nan)
+
+    def site_names(self, data: Any, numbers: Array) -> dict[str, str]:
+        """What these sites are called here, by their numbers."""
+        names = {str(number): "here" if np.isnan(number) else f"{number:g}" for number in numbers}
+        if is_frame(data) and self.by in names_in(data):
+            texts = sorted({text_of(value) for value in values_in(data, self.by)})
+            names |= {str(np.float64(number_of(text))): text for text in texts}
+        return names
+
+    def made_up(self, size: int, rng: np.random.Generator) -> Array:
+        """Rows that the columns might hold."""
+        return np.column_stack([column.made_up(size, rng) for column in self.columns.values()])
+
+    def count(self, data: Any) -> int:
+        return rows_in(data) if is_frame(data) else len(self.numbers(data))
+
+    def joined(self, shards: Sequence[Any]) -> Array:
+        return np.concatenate([self.points(shard) for shard in shards])
+
+    def read(self, path: Path, report: Report) -> Array:
+        """The agreed columns of a file, without rows in which something is missing."""
+        return self.points(complete(path, self._frame(path, list(self.columns)), report).data)
+
+    def stream(self, path: Path, report: Report) -> Iterator[Observed]:
+        """The predictors of a file; rows in which one is missing get no prediction."""
+        yield complete(path, self._frame(path, [name for name in self.columns if name != self.target]), report)
+
+    def _frame(self, path: Path, names: list[str]) -> Mapping[str, Any]:
+        """Some columns of a file, and the one that names sites if it has that."""
+        frame = read_frame(path)
+        if any(name not in frame for name in names):
+            return read_frame(path, names)  # which says what is missing
+        return {name: frame[name] for name in frame if name in names or name == self.by} or frame
+
+
+def model_of_frame(
+    model: Any, frame: Any, formula: str, target: str, kinds: Mapping[str, str] | None, report: Report, settings: Any
+) -> Any:
+    """The regression of a data frame: by a formula, or of the target on all other columns."""
+    if not formula and not target:
+        raise ValueError("Say what to predict: a formula such as 'target ~ column + column', or the target.")
+    names = [name for name in names_in(frame) if name != settings.get("by")]
+    terms: tuple[str, ...] = ()
+    if formula:
+        target, terms, settings = asked(model, formula, names_in(frame), settings)
+        names = needed(names_in(frame), target, terms)
+    check_among(target, names_in(frame))
+    chosen = {target: "", **(kinds or {})}
+    chosen[target] = chosen[target] or model.outcome.kind_in(frame, target)
+    columns = columns_of(frame, chosen, names=names, report=report)
+    # Among predictors whole numbers are numbers like others.
+    others = {name: column.as_predictor for name, column in columns.items() if name not in chosen}
+    others = {name: kind for name, kind in others.items() if kind}
+    columns |= columns_of(frame, others, names=others, report=report) if others else {}
+    return model(target=target, columns=columns, terms=terms, **settings)
+
+
+def model_of_file(
+    model: Any, path: Path, *, formula: str, target: str, columns: str, kinds: str, agreed_columns: Path | None,
+    report: Report, **settings: Any,
+) -> tuple[Any, Array]:  # fmt: skip
+    """The regression of a file, and its complete rows."""
+    if not formula and not target:
+        raise ValueError("Say --formula 'target ~ column + column', or --target.")
+    by = settings.get("by", "")
+    if agreed_columns is None:
+        chosen = split_names(columns)
+        read = read_frame(path, [*chosen, by] if chosen and by else chosen)
+        frame = complete(path, asked_for(read, formula, by), report).data
+        found = model_of_frame(model, frame, formula, target, kinds_from(kinds), report, settings)
+        remark = found.outcome.remark(found.target, found.columns[found.target])
+        report(f"{path}: {columns_text(found.columns)}{remark}")
+        return found, found.points(frame)
+    agreed = read_columns(agreed_columns)
+    terms: tuple[str, ...] = ()
+    if formula:
+        target, terms, settings = asked(model, formula, [*agreed, *names_in(read_frame(path))], settings)
+        agreed = {name: agreed[name] for name in needed(agreed, target, terms)}
+    agreed = {name: column for name, column in agreed.items() if name != settings.get("by")}
+    found = model(target=target, columns=agreed, terms=terms, **settings)
+    return found, found.read(path, report=report)
+
+
+def asked(model: Any, formula: str, names: Sequence[str], settings: Any) -> tuple[str, tuple[str, ...], Any]:
+    """The target, the terms and the settings that a formula asks for, beside those given."""
+    said = parsed(formula, names)
+    varying = {"varying": said.varying, "by": said.by} if said.varying else {}
+    if varying and "varying" not in model.from_data:
+        raise InvalidStructure(
+            f"{model.__name__} has no terms that vary from site to site; leave '( … | … )' out of the formula."
+        )
+    return said.target, said.terms, {"intercept": said.intercept, **varying, **settings}
+
+
+def asked_for(frame: Mapping[str, Any], formula: str, by: str = "") -> Mapping[str, Any]:
+    """The columns that a formula names and the one that names sites, or all."""
+    if by and by not in frame:
+        raise InvalidData(f"There is no column '{by}' to name sites; there are {', '.join(frame)}.")
+    if not formula:
+        return frame
+    said = parsed(formula, frame)
+    check_among(said.target, list(frame))
+    by = by or said.by
+    return {name: frame[name] for name in [*needed(frame, said.target, said.terms), *([by] if by else [])]}
+
+
+def check_among(target: str, names: Sequence[str]) -> None:
+    if target not in names:
+        raise InvalidStructure(f"There is no column '{target}' to predict; there are {', '.join(names)}.")
+
+
+def complete(path: Path, frame: Mapping[str, Any], report: Report) -> Observed:
+    """The rows of a file in which nothing is missing, and which rows these are."""
+    gaps: Gaps = np.any([[is_missing(value) for value in values] for values in frame.values()], axis=0)
+    if gaps.all():
+        raise InvalidData(f"{path}: every row has a missing value, and a regression needs complete rows.")
+    if gaps.any():
+        report(f"{path}: {gaps.sum():,} of {len(gaps):,} rows have missing values and are left out.")
+    whole = {name: values[~gaps] for name, values in frame.items()}
+    return Observed(whole, rows=np.flatnonzero(~gaps), size=len(gaps))
+
+
+def report_far(columns: Mapping[str, Column], target: str, points: Array, report: Report = warn) -> None:
+    """Priors assume that real columns are near zero, in agreed units; else they pull coefficients away."""
+    for place, (name, column) in enumerate(columns.items()):
+        if column.factor == "real" and len(points):
+            centre, scale = column.zero_and_unit
+            away = abs(float(points[:, place].mean()) - centre) / scale
+            if away > (FAR_TARGET if name == target else FAR):
+                report(
+                    f"Column '{name}' is on average {away:.3g} agreed units from its agreed centre, where the prior "
+                    "pulls coefficients to. Give it a centre and a scale, or let sites agree on them."
+                )
+
+
+def site_numbers(frame: Any, by: str, rows: int) -> Array:
+    """A number for the site of each row, by its name in a column; NaN if there is no such column.
+
+    The same name is the same number wherever it is met. Names themselves go nowhere.
+    """
+    if not by or by not in names_in(frame):
+        return np.full(rows, np.nan)
+    values = values_in(frame, by)
+    unnamed = np.array([is_missing(value) for value in values], dtype=bool)
+    if unnamed.any():
+        raise InvalidData(f"{unnamed.sum():,} of {rows:,} rows do not name their site in '{by}'.")
+    names = list(map(text_of, values))
+    numbers = {name: number_of(name) for name in set(names)}
+    return np.array([numbers[name] for name in names])
+
+
+def number_of(name: str) -> float:
+    """48 bits, which a float holds exactly."""
+    return float(int.from_bytes(blake2b(name.encode(), digest_size=6).digest(), "big"))
+
+
+def term_rows(labels: Sequence[str], parts: Mapping[str, Array]) -> list[dict[str, Any]]:
+    """One row per term."""
+    return [
+        {"term": label, **{name: float(values[place]) for name, values in parts.items()}}
+        for place, label in enumerate(labels)
+    ]
