@@ -6,9 +6,11 @@ from draws import ALL, contribution
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.sparse import csr_array
 from scipy.special import xlogy
 
 from decbayes.families import FAMILIES, Dirichlet
+from decbayes.families.moments import root_and_inverse
 from decbayes.models.likelihoods.likelihood import FullCovariance, KnownVariance, SphericalCovariance
 from decbayes.models.likelihoods.real import DiagonalCovariance
 
@@ -218,3 +220,22 @@ def test_rows_are_taken_joined_and_put_together_as_matrices_are(name, rng):
     np.testing.assert_allclose(rows.joined(np.array(labels), 4).written_out(), members.T @ shuffled)
     following = rows.taken(np.array([1])).followed_by([rows, family.rows(matrix)])
     np.testing.assert_array_equal(following.written_out(), np.concatenate([shuffled[[1]], shuffled, matrix]))
+
+
+def test_a_multiple_of_sparse_rows_is_that_multiple_of_the_matrix_and_of_its_sums():
+    matrix = np.array([[0.0, 2.0, 0.0], [1.0, 0.0, 4.0]])
+    rows = FAMILIES["Dirichlet"].rows(csr_array(matrix)).times(3.0)
+    np.testing.assert_array_equal(rows.written_out(), 3.0 * matrix)
+    np.testing.assert_array_equal(rows.sums, 3.0 * matrix.sum(axis=1))
+
+
+def test_roots_of_a_covariance_are_found_whatever_the_units_of_its_coordinates(rng):
+    """Of coordinates twelve digits apart, one of which does not vary, and of which two say the same."""
+    factor = rng.normal(size=(5, 3))
+    factor[3], factor[4] = 0.0, 2.0 * factor[1]
+    units = np.array([1e-6, 1.0, 1e6, 1.0, 1e3])
+    covariance = (factor @ factor.T) * np.outer(units, units)
+    root, inverse = root_and_inverse(covariance)
+    assert root.shape == (5, 3)
+    np.testing.assert_allclose(root @ root.T / np.outer(units, units), factor @ factor.T, atol=1e-9)
+    np.testing.assert_allclose(inverse @ root, np.eye(3), atol=1e-9)

@@ -77,20 +77,16 @@ class Driver:
         """Of tests that are new or have changed since they were last traced."""
         known = {(entry["test"], entry["stamp"]) for entry in entries(self._map)}
         by_file = defaultdict(list)
-        cases = Counter[str]()
         for item in session.items:
-            cases[item.nodeid.split("[")[0]] += 1
-            if (item.nodeid, stamp(item)) not in known and cases[item.nodeid.split("[")[0]] <= self._arguments.cases:
+            if (item.nodeid, stamp(item)) not in known:
                 by_file[item.path].append(item)
         if not by_file:
             return
         print(f"Tracing {sum(map(len, by_file.values())):,} tests of {len(session.items):,}…", flush=True)
         parts = [[*chain(*part)] for part in _parts(list(by_file.values()), self._arguments.jobs)]
+        limits = {"longest": self._arguments.longest, "cases": self._arguments.cases}
         _in_parallel(
-            [
-                lambda items=items: trace(session, items, self._imports, self._map, longest=self._arguments.longest)
-                for items in parts
-            ],
+            [lambda items=items: trace(session, items, self._imports, self._map, **limits) for items in parts],
             silent=True,
         )
 
@@ -188,7 +184,7 @@ def main() -> int:
         "--tests", nargs="+", default=[f"tests/{name}" for name in TESTS], help="folders or files of tests"
     )
     parser.add_argument("--longest", type=float, default=10.0, help="processor time of a test that is used, in seconds")
-    parser.add_argument("--cases", type=int, default=1000, help="of a parametrized test, at most so many are used")
+    parser.add_argument("--cases", type=float, default=60.0, help="processor time of all cases of a test, in seconds")
     parser.add_argument("--map", action="store_true", help="find out again which tests pass which lines")
     parser.add_argument("--anew", action="store_true", help="forget what earlier runs have found")
     parser.add_argument("--list", action="store_true", help="print the sample and stop")

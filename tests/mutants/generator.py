@@ -259,7 +259,7 @@ def _expression(
                 yield to("constant", ast.Constant(other_value))
         case ast.Call():
             yield from _call(node, to, within)
-    if isinstance(node, ast.Call) and _called(node) in ("cast", "TypeVar", "NewType"):
+    if isinstance(node, ast.Call) and _called(node) in ("cast", "TypeVar", "NewType", "reshape"):
         return
     for attribute, below in ast.iter_fields(node):
         if isinstance(below, ast.expr) and attribute != "format_spec":

@@ -10,6 +10,7 @@ import itertools
 import json
 import multiprocessing
 import os
+import re
 import resource
 import select
 import shutil
@@ -84,13 +85,26 @@ class Reach:
         if not function:  # its file may have moved since
             function = {t for (_, name), tests in self.functions.items() if name == mutant.function for t in tests}
         at_line = {test for test in function if not by_file.get(test, set()).isdisjoint(mutant.lines)}
-        reaching = [at_line, function - at_line] if mutant.function else [set(by_file) or self._of_folder(mutant)]
+        if not mutant.function:
+            at_line, function = self._mentioning(mutant), set(by_file) or self._of_folder(mutant)
+        reaching = [at_line, function - at_line]
         chosen, spent = [], 0.0
         for test in itertools.chain.from_iterable(map(self._in_turns, reaching)):
             if not chosen or spent + self.seconds[test] <= seconds:
                 chosen.append(test)
                 spent += self.seconds[test]
         return chosen
+
+    def _mentioning(self, mutant: Mutant) -> set[str]:
+        """Tests that pass a line with the name that a statement of import time defines."""
+        if not (named := re.match(r"def (\w+)|(\w+)(?:, \w+)* ?[:=]", mutant.old)):
+            return set()
+        mentioned, result = re.compile(rf"\b{named[1] or named[2]}\b"), set()
+        for file, passed in self.lines.items():
+            text = (SOURCE / file).read_text() if (SOURCE / file).exists() else ""
+            places = {place for place, line in enumerate(text.splitlines(), 1) if mentioned.search(line)}
+            result |= {test for test, lines in passed.items() if not lines.isdisjoint(places - {mutant.line})}
+        return result
 
     def _of_folder(self, mutant: Mutant) -> set[str]:
         folder = mutant.file.rpartition("/")[0]
@@ -239,7 +253,7 @@ class TooSlow(BaseException):
 
 
 def trace(
-    session: pytest.Session, items: Sequence[pytest.Item], imports: Tracer, path: Path, *, longest: float
+    session: pytest.Session, items: Sequence[pytest.Item], imports: Tracer, path: Path, *, longest: float, cases: float
 ) -> None:
     """Write of each test how long it takes and which lines it passes, one line a test, and first what imports pass."""
     tracer, failed = Tracer(), False
@@ -258,15 +272,20 @@ def trace(
     session.config.pluginmanager.register(Watch())
     signal.signal(signal.SIGVTALRM, stop)
     append(path, {"test": "", "passed": True, "seconds": 0.0, "stamp": "", "reach": imports.reach()})
+    spent: dict[str, float] = defaultdict(float)
     for item, following in zip(items, [*items[1:], None], strict=True):
+        function = item.nodeid.split("[")[0]
+        if spent[function] > cases:
+            continue
         tracer.clear()
-        failed, begun = False, time.monotonic()
+        failed, begun, processed = False, time.monotonic(), time.process_time()
         tracer.start()
         signal.setitimer(signal.ITIMER_VIRTUAL, longest)
         with suppress(TooSlow):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         tracer.stop()
+        spent[function] += time.process_time() - processed
         seconds = round(time.monotonic() - begun, 4)
         entry = {"test": item.nodeid, "passed": not failed, "seconds": seconds, "stamp": stamp(item)}
         append(path, entry | {"reach": tracer.reach()})
