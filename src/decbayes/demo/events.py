@@ -21,7 +21,7 @@ REFINEMENTS = 2
 # The group agrees when nothing has changed for so long; refining waits for three quiet seconds.
 QUIET_SECONDS = 6.0
 # A slow machine need not refine to the end; agreeing it must.
-PATIENCE_SECONDS, MOST_SECONDS = 70.0, 100.0
+PATIENCE_SECONDS, MOST_SECONDS = 70.0, 300.0
 
 
 @dataclass
