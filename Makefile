@@ -8,7 +8,7 @@ TEST_STAMP := $(VENV)/.installed-for-tests
 # pip would spend half its time on compiling modules, most of them never loaded; Python compiles those that are.
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint requirements.txt --editable
 unexport PYTHONDONTWRITEBYTECODE
-EXTRAS := demo,page,paper,interop,hmmlearn,gensim,tomotopy,parquet,texts,dask,dev
+EXTRAS := demo,page,paper,interop,hmmlearn,gensim,tomotopy,parquet,texts,dask
 OLDEST := .venv-minimum
 
 .PHONY: help setup test check mutants minimum dist demo bench figures docs clean
@@ -37,7 +37,8 @@ $(DEMO_STAMP): pyproject.toml requirements.txt | $(BIN)/pip
 	@touch $@
 
 $(STAMP): pyproject.toml requirements.txt | $(BIN)/pip
-	$(INSTALL) ".[$(EXTRAS)]"
+	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"  # the first that knows of --group
+	$(INSTALL) ".[$(EXTRAS)]" --group dev
 	@touch $(DEMO_STAMP) $@
 
 # What nothing but tests needs: NumPyro brings JAX, hundreds of megabytes. StepMix needs a later scikit-learn than we do.
@@ -70,10 +71,11 @@ $(OLDEST)/.installed: pyproject.toml .ci/lower_bounds.py
 		{ echo "The oldest versions need Python 3.11; this is $$($(PYTHON) --version). Try: make PYTHON=python3.11 minimum"; exit 1; }
 	$(PYTHON) -m venv --clear $(OLDEST)
 	$(OLDEST)/bin/python .ci/lower_bounds.py > $(OLDEST)/bounds.txt
-	$(OLDEST)/bin/pip install --quiet --disable-pip-version-check --constraint $(OLDEST)/bounds.txt --editable ".[$(EXTRAS),numpyro]"
+	$(OLDEST)/bin/pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	$(OLDEST)/bin/pip install --quiet --disable-pip-version-check --constraint $(OLDEST)/bounds.txt --editable ".[$(EXTRAS),numpyro]" --group dev
 	@touch $@
 
-dist: setup
+dist: $(BIN)/pip
 	$(BIN)/pip install --quiet --disable-pip-version-check build
 	$(BIN)/python -m build --outdir dist
 
@@ -87,8 +89,9 @@ figures: setup
 	$(BIN)/python -m paper all --out out/figures
 
 docs: setup
-	$(INSTALL) ".[docs]"
-	$(BIN)/mkdocs build --strict
+	$(INSTALL) . --group docs
+	$(BIN)/python docs/executed.py
+	$(BIN)/zensical build --clean --strict
 
 clean:
 	rm -rf $(VENV) $(OLDEST) dist site out

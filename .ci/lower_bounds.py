@@ -1,22 +1,19 @@
 """Print the oldest versions that pyproject.toml allows, one `name==version` a line: constraints for pip.
 
-`make minimum` installs these and runs the tests. Tools for developers and for the documentation are left out: nobody
-who uses the library meets their bounds.
+`make minimum` installs these and runs the tests. Dependency groups are left out: nobody who uses the library
+meets the bounds of tools for developers and for the documentation.
 """
 
 import re
 import tomllib
+from itertools import chain
 from pathlib import Path
-
-OTHERS = ("dev", "docs")
 
 
 def lower_bounds(project: dict) -> dict[str, str]:
     """The lowest version of each requirement, by its name; our own extras, which name one another, have none."""
-    extras = project["optional-dependencies"]
-    lists = [project["dependencies"], *(extras[extra] for extra in extras if extra not in OTHERS)]
     bounds: dict[str, str] = {}
-    for requirement in (requirement for each in lists for requirement in each):
+    for requirement in chain(project["dependencies"], *project["optional-dependencies"].values()):
         name = re.split(r"[\[<>=!~; ]", requirement, maxsplit=1)[0]
         if name == project["name"]:
             continue

@@ -2,7 +2,8 @@
 
 A notebook is a Python file in docs/notebooks whose cells begin with `# %%`, or `# %% [markdown]` for words: Jupyter
 (with jupytext), VS Code and PyCharm open such files as notebooks. `python docs/executed.py NAME.py` writes NAME.ipynb,
-with what its cells have shown. MkDocs calls `on_files`, which makes a page of each, with the notebook to download.
+with what its cells have shown. Without a name it makes a page of each notebook for the site, with the notebook to
+download.
 """
 
 import ast
@@ -133,22 +134,19 @@ def outputs(cell: Cell, number: int) -> Iterator[dict[str, Any]]:
         yield {"output_type": "execute_result", "execution_count": number, "metadata": {}, "data": shown}
 
 
-def on_files(files: Any, config: Any) -> Any:
-    """MkDocs calls this: a page, its pictures and a file to download for each notebook."""
-    from mkdocs.structure.files import File
-
+def write_pages() -> None:
+    """A page, its pictures and a file to download for each notebook, beside it."""
     for path in sorted(FOLDER.glob("*.py")):
         notebook, name = run(path), path.stem
-        content: dict[str, str | bytes] = {
-            f"{name}.md": "\n\n".join(as_markdown(notebook, name)),
-            f"{name}.ipynb": json.dumps(as_ipynb(notebook)),
-            **{f"{name}-{number}.png": cell.picture for number, cell in enumerate(notebook.cells) if cell.picture},
-        }
-        for file, text in content.items():
-            files.append(File.generated(config, f"notebooks/{file}", content=text))
-    return files
+        (FOLDER / f"{name}.md").write_text("\n\n".join(as_markdown(notebook, name)), encoding="utf-8")
+        (FOLDER / f"{name}.ipynb").write_text(json.dumps(as_ipynb(notebook)), encoding="utf-8")
+        for number, cell in enumerate(notebook.cells):
+            if cell.picture:
+                (FOLDER / f"{name}-{number}.png").write_bytes(cell.picture)
 
 
 if __name__ == "__main__":
+    if not sys.argv[1:]:
+        write_pages()
     for given in map(Path, sys.argv[1:]):
         given.with_suffix(".ipynb").write_text(json.dumps(as_ipynb(run(given)), indent=1), encoding="utf-8")

@@ -19,7 +19,7 @@ from decbayes.posterior import Posterior
 VICTIM, LATECOMER = SITES[3], SITES[7]
 REFINEMENTS = 2
 # The group agrees when nothing has changed for so long; refining waits for three quiet seconds.
-QUIET_SECONDS = 6.0
+QUIET_SECONDS = 4.5
 # A slow machine need not refine to the end; agreeing it must.
 PATIENCE_SECONDS, MOST_SECONDS = 70.0, 300.0
 
@@ -105,7 +105,7 @@ class Events:
             for one in self.live:
                 self._look(one)
             self.show()
-            time.sleep(0.1)
+            time.sleep(0.2)
 
     def _look(self, one: Watched) -> None:
         assert one.inquiry is not None
