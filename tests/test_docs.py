@@ -282,7 +282,7 @@ def test_the_reference_names_everything_public():
 
 
 def test_links_between_pages_lead_somewhere():
-    """`mkdocs build --strict` checks the site; this checks the same files as they are read in the repository."""
+    """`zensical build --strict` checks the site; this checks the same files as they are read in the repository."""
     for page in PAGES:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
             # Pages of notebooks are made when the site is.

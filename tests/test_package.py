@@ -7,6 +7,7 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import decbayes
 from decbayes.extras import EXTRAS
 
 ROOT = Path(__file__).parents[1]
@@ -34,3 +35,54 @@ def test_extras_that_messages_name_exist_and_bring_as_much_as_is_asked_for():
         brought = [each for each in asked if not each.startswith("decbayes[")]
         brought += [each for name in nested for each in PROJECT["optional-dependencies"][name]]
         assert len(brought) == len(modules), extra
+
+
+def test_every_version_number_is_the_packages():
+    """A release names one version: the package's, the citation's and the conda recipe's."""
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    recipe = (ROOT / "recipe" / "recipe.yaml").read_text(encoding="utf-8")
+    assert f"\nversion: {decbayes.__version__}\n" in citation
+    assert f'  version: "{decbayes.__version__}"\n' in recipe
+
+
+def test_the_conda_recipe_requires_what_the_package_does():
+    recipe = (ROOT / "recipe" / "recipe.yaml").read_text(encoding="utf-8")
+    run = recipe.split("  run:\n")[1].split("\n\n")[0]
+    listed = {line.strip().removeprefix("- ").replace(" ", "") for line in run.splitlines()}
+    assert listed == {*PROJECT["dependencies"], f"python{PROJECT['requires-python']}"}
+
+
+def test_the_demo_installs_nothing_for_developers():
+    """`make demo` is what a stranger tries first: it waits for the extra `demo` alone."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "\ndemo: $(DEMO_STAMP)\n" in makefile
+    recipe = makefile.split("$(DEMO_STAMP): ")[1].split("\n\n")[0]
+    assert '$(INSTALL) ".[demo]"\n' in recipe
+    assert recipe.count("pip install") + recipe.count("$(INSTALL)") == 1
+
+
+WITHOUT_POSIX = """
+import sys
+for name in ("fcntl", "grp", "pwd", "resource", "termios", "tty"):
+    sys.modules[name] = None  # as on Windows
+from decbayes.cli import main
+main(sys.argv[1:])
+"""
+
+
+def test_the_file_workflow_needs_nothing_that_windows_lacks(tmp_path):
+    points = ["x", *(str(value) for value in (0.1, 0.2, -0.1, 5.1, 4.9, 5.0))]
+    for site in "ab":
+        (tmp_path / f"{site}.csv").write_text("\n".join(points) + "\n", encoding="utf-8")
+
+    def decbayes_command(*words):
+        command = [sys.executable, "-c", WITHOUT_POSIX, *words]
+        ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    decbayes_command("fit", "mixture", "a.csv", "--components", "2", "--variance", "0.1", "-o", "a.posterior")
+    decbayes_command("fit", "mixture", "b.csv", "--like", "a.posterior", "-o", "b.posterior")
+    decbayes_command("merge", "a.posterior", "b.posterior", "-o", "all.posterior")
+    assert "2 of 2" in decbayes_command("show", "all.posterior")
+    assert "--connect" in decbayes_command("agent", "--help")
