@@ -21,7 +21,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from decbayes.models.features import _moves as feature_moves
-from decbayes.models.features._moves import moves, random_start, repaired, settled, starts
+from decbayes.models.features._moves import moves, random_start, repaired, climbed, starts
 from decbayes.models.features._state import FeatureData, State, state_of, sweep
 
 VARIANCE = 0.04
@@ -75,13 +75,13 @@ def plain(problem: FeatureData, rng: np.random.Generator, *, temperatures: Any =
 def flipped(problem: FeatureData, rng: np.random.Generator) -> State:
     """Coordinate ascent with pair flips from a random start."""
     start = random_start(problem.data, len(problem.alpha), rng)
-    return settled(state_of(problem, start), threshold(problem))
+    return climbed(state_of(problem, start), threshold(problem))
 
 
 def components(problem: FeatureData, rng: np.random.Generator) -> State:
     """The best of three starts from independent components and a random one."""
     begin = islice(starts(problem.data, len(problem.alpha), rng), 4)
-    return best(settled(state_of(problem, start), threshold(problem)) for start in begin)
+    return best(climbed(state_of(problem, start), threshold(problem)) for start in begin)
 
 
 def best(states: Iterable[State]) -> State:
@@ -126,7 +126,7 @@ SEARCHES: dict[str, Search] = {
 def measure(search: Search, cases: list[Any]) -> dict[str, float]:
     rows = []
     for seed, (problem, truth, assignments) in enumerate(cases):
-        goal = settled(state_of(problem, assignments), threshold(problem)).bound
+        goal = climbed(state_of(problem, assignments), threshold(problem)).bound
         begin = perf_counter()
         state = search(problem, np.random.default_rng(seed))
         rows.append((feature_error(state.means, truth), goal - state.bound, perf_counter() - begin))

@@ -65,8 +65,8 @@ WITHOUT_POSIX = """
 import sys
 for name in ("fcntl", "grp", "pwd", "resource", "termios", "tty"):
     sys.modules[name] = None  # as on Windows
-from decbayes.cli import main
-main(sys.argv[1:])
+from decbayes.__main__ import main
+main()
 """
 
 
