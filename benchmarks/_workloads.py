@@ -1,9 +1,9 @@
 """What the alignment benchmarks align: posteriors fitted to 20 Newsgroups, and synthetic ones of any size."""
 
-import os
 from pathlib import Path
 
 import numpy as np
+from _data import data_file
 from scipy.sparse import csr_array
 
 import decbayes as db
@@ -13,8 +13,7 @@ TOPICS, DOCUMENT_PRIOR = 20, 0.1
 
 def news():
     """(counts, vocabulary, labels, held-out documents) of 20 Newsgroups."""
-    folder = Path(os.environ.get("DECBAYES_DATA", Path(__file__).parents[1] / ".." / "shared" / "data"))
-    with np.load(folder / "20news" / "20news_bow.npz", allow_pickle=False) as file:
+    with np.load(data_file("20news", "20news_bow.npz"), allow_pickle=False) as file:
         parts = (file["data"].astype(np.int32), file["indices"], file["indptr"])
         counts = csr_array(parts, shape=file["shape"])
         return counts, tuple(map(str, file["vocab"])), file["label"], file["heldout"]

@@ -12,12 +12,11 @@ gensim fits with alpha="auto" or "symmetric"; its topics and its α are scored b
 
 import argparse
 import json
-import os
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _data import data_file
 from scipy.sparse import csr_array
 
 import decbayes as db
@@ -28,8 +27,7 @@ SCALES = (1.0, 2.0, 4.0)
 
 
 def newsgroups() -> tuple[csr_array, csr_array, tuple[str, ...]]:
-    folder = Path(os.environ.get("DECBAYES_DATA", Path(__file__).parents[2] / "shared" / "data"))
-    stored = np.load(folder / "20news" / "20news_bow.npz", allow_pickle=False)
+    stored = np.load(data_file("20news", "20news_bow.npz"), allow_pickle=False)
     parts = stored["data"].astype(np.int32), stored["indices"], stored["indptr"]
     counts = csr_array(parts, shape=tuple(stored["shape"]))
     return (

@@ -14,12 +14,11 @@ newsgroups  20 Newsgroups by a made-up calendar: six of the 20 groups are in the
 
 import argparse
 import json
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _data import data_file
 from scipy.sparse import csr_array
 
 import decbayes as db
@@ -45,8 +44,7 @@ def documents(rng: np.random.Generator, topics: np.ndarray, count: int) -> csr_a
 
 
 def newsgroups(rng: np.random.Generator) -> Iterator[Day]:
-    folder = Path(os.environ.get("DECBAYES_DATA", Path(__file__).parents[2] / "shared" / "data"))
-    stored = np.load(folder / "20news" / "20news_bow.npz", allow_pickle=False)
+    stored = np.load(data_file("20news", "20news_bow.npz"), allow_pickle=False)
     parts = stored["data"].astype(np.int32), stored["indices"], stored["indptr"]
     counts, labels = csr_array(parts, shape=tuple(stored["shape"])), stored["label"]
     waiting = {group: list(rng.permutation(np.flatnonzero(labels == group))) for group in range(20)}

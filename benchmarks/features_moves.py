@@ -21,7 +21,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from decbayes.models.features import _moves as feature_moves
-from decbayes.models.features._moves import moves, random_start, repaired, climbed, starts
+from decbayes.models.features._moves import climbed, moves, random_start, repaired, starts
 from decbayes.models.features._state import FeatureData, State, state_of, sweep
 
 VARIANCE = 0.04

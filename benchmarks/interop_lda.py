@@ -12,14 +12,13 @@ to show that it does not tell which model predicts better.
 
 import argparse
 import json
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _data import data_file
 from scipy.sparse import csr_array
 from sklearn.decomposition import LatentDirichletAllocation
 
@@ -42,8 +41,7 @@ class Corpus:
 
 
 def newsgroups(share: float, rng: np.random.Generator) -> Corpus:
-    folder = Path(os.environ.get("DECBAYES_DATA", Path(__file__).parents[2] / "shared" / "data"))
-    stored = np.load(folder / "20news" / "20news_bow.npz", allow_pickle=False)
+    stored = np.load(data_file("20news", "20news_bow.npz"), allow_pickle=False)
     parts = stored["data"].astype(np.int32), stored["indices"], stored["indptr"]
     counts = csr_array(parts, shape=tuple(stored["shape"]))
     training = rng.permutation(np.flatnonzero(~stored["heldout"]))

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import joblib
 import numpy as np
+from _data import data_file
 from scipy.sparse import csr_array
 from sklearn.decomposition import LatentDirichletAllocation as PeerAllocation
 from threadpoolctl import threadpool_limits
@@ -31,8 +32,7 @@ TOPICS, DOCUMENT_PRIOR, TOLERANCE, STEPS, PASSES = 20, 0.1, 1e-3, 100, 3
 
 def news_counts():
     """(counts, vocabulary, held-out documents) of 20 Newsgroups."""
-    folder = Path(os.environ.get("DECBAYES_DATA", Path(__file__).parents[1] / ".." / "shared" / "data"))
-    with np.load(folder / "20news" / "20news_bow.npz", allow_pickle=False) as file:
+    with np.load(data_file("20news", "20news_bow.npz"), allow_pickle=False) as file:
         parts = (file["data"].astype(np.int32), file["indices"], file["indptr"])
         return csr_array(parts, shape=file["shape"]), tuple(map(str, file["vocab"])), file["heldout"]
 

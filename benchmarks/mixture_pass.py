@@ -18,6 +18,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
 import numpy as np
+from _data import FOLDER, data_file
 from sklearn.mixture import BayesianGaussianMixture
 
 import decbayes as db
@@ -30,7 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="12,000 of the 60,000 digits")
     parser.add_argument("--full", action="store_true", help="full covariances")
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("DECBAYES_DATA", "../shared/data")))
+    parser.add_argument("--data", type=Path, default=FOLDER)
     arguments = parser.parse_args()
     points = digits(arguments.data)[: 12_000 if arguments.quick else None, -FULL if arguments.full else 0 :]
     kind, ratios, table = "full" if arguments.full else "diagonal", [], []
@@ -62,7 +63,7 @@ def products_seconds(points: np.ndarray, kind: str) -> float:
 
 def digits(folder: Path) -> np.ndarray:
     """MNIST's training images, centred, on their first principal axes, with unit variance overall."""
-    content = gzip.decompress((folder / "mnist" / "train-images-idx3-ubyte.gz").read_bytes())
+    content = gzip.decompress(data_file("mnist", "train-images-idx3-ubyte.gz", folder=folder).read_bytes())
     images = np.frombuffer(content, np.uint8, offset=16).reshape(-1, 784) / 255.0
     centred = images - images.mean(axis=0)
     _, axes = np.linalg.eigh(centred.T @ centred)

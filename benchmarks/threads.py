@@ -11,10 +11,10 @@ import argparse
 import json
 import os
 import time
-from pathlib import Path
 
 import joblib
 import numpy as np
+from _data import FOLDER
 from _workloads import news
 from mixture_pass import digits
 
@@ -94,7 +94,7 @@ def main():
     parser.add_argument("--peer", action="store_true", help="scikit-learn's topics on the same cores")
     arguments = parser.parse_args()
     documents, passes = (2000, 4) if arguments.quick else (None, 12)
-    points = digits(Path(os.environ.get("DECBAYES_DATA", "../shared/data")))[: 6000 if arguments.quick else None]
+    points = digits(FOLDER)[: 6000 if arguments.quick else None]
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     results = {
         "topics, K = 20": curve("topics, K = 20", topics_fit(documents, 20, passes)),

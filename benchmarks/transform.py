@@ -13,7 +13,6 @@ import contextlib
 import gzip
 import io
 import json
-import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from _data import data_file
 from gensim.utils import tokenize
 from joblib import parallel_config
 from sklearn.feature_extraction.text import CountVectorizer
@@ -35,8 +35,7 @@ BATCH = 2048
 
 def newsgroups(most: int) -> list[str]:
     """Lines and sentences of messages, the length of a short text."""
-    folder = Path(os.environ.get("DECBAYES_DATA", Path(__file__).parents[2] / "shared" / "data"))
-    with gzip.open(folder / "20news" / "20news_bydate.jsonl.gz", "rt", encoding="utf-8") as file:
+    with gzip.open(data_file("20news", "20news_bydate.jsonl.gz"), "rt", encoding="utf-8") as file:
         texts = (json.loads(line)["text"] for line in file)
         parts = (part for text in texts for part in re.split(r"[.\n]", text) if 40 < len(part) < 90)
         return [part for part, _ in zip(parts, range(most), strict=False)]

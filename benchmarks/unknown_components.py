@@ -17,13 +17,12 @@ batch); seconds of both. The last line is a JSON object.
 import argparse
 import gzip
 import json
-import os
 import tracemalloc
 from dataclasses import replace
-from pathlib import Path
 from time import perf_counter
 
 import numpy as np
+from _data import data_file
 from scipy.sparse import csr_array, vstack
 
 import decbayes as db
@@ -282,9 +281,9 @@ def digits(quick, seeds):
 
 def binary_digits(part):
     """28 × 28 images as 14 × 14 of black and white, and their labels."""
-    folder = Path(os.environ.get("DECBAYES_DATA", Path(__file__).parents[1] / ".." / "shared" / "data")) / "mnist"
     images, labels = (
-        gzip.decompress((folder / f"{part}-{kind}-ubyte.gz").read_bytes()) for kind in ("images-idx3", "labels-idx1")
+        gzip.decompress(data_file("mnist", f"{part}-{kind}-ubyte.gz").read_bytes())
+        for kind in ("images-idx3", "labels-idx1")
     )
     grey = np.frombuffer(images, np.uint8, offset=16).reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4))
     return 1.0 * (grey > 127).reshape(len(grey), -1), np.frombuffer(labels, np.uint8, offset=8)

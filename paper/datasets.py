@@ -77,7 +77,8 @@ def count_newsgroups(home: Path) -> Corpus:
     except OSError as error:
         raise DataNotFound(
             f"20 Newsgroups is not in {home} and could not be downloaded ({error}). "
-            "Name the folder with scikit-learn's 20news-bydate_py3.pkz by --data or DECBAYES_DATA."
+            "Run sklearn.datasets.fetch_20newsgroups() where there is a network, and name the folder with the file it "
+            "leaves in ~/scikit_learn_data, 20news-bydate_py3.pkz, by --data or DECBAYES_DATA."
         ) from None
     bag = bag_of_words([without_header(text) for text in posts.data])
     return Corpus(bag.counts, bag.vocabulary, np.asarray(posts.target)[bag.kept], tuple(posts.target_names))
@@ -130,8 +131,10 @@ def images_in(folder: Path, *, side: int = 32) -> Array:
     paths = sorted(path for path in folder.glob("*") if path.suffix.lower() in IMAGE_KINDS)
     if not paths:
         raise DataNotFound(
-            f"There are no images in {folder}. Name a folder of image files by --data or DECBAYES_DATA; "
-            "faces work best when they are frontal and cut to the head."
+            f"There are no faces in {folder}. Name a folder by --data or DECBAYES_DATA with, in it or in its subfolder "
+            f"`faces`, image files ({', '.join(sorted(IMAGE_KINDS))}; frontal faces cut to the head, any size), or "
+            "yale_32x32.npz and caltech_faces_32x32.npz. docs/figures.md, “Data”, says where the paper's faces are "
+            "from and how to make these files."
         )
     pictures = []
     for path in paths:
