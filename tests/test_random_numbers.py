@@ -32,7 +32,7 @@ CALLS = {
     "db.streams.sequential": lambda rng: list(db.streams.sequential(AUTO, SHARDS, rng=rng)),
 }
 # Written by whoever extends the library, and called with a generator by those above.
-PARTS = {"draw", "draw_outcomes", "made_up_rows", "example"}
+PARTS = {"draw", "made_up", "example"}
 NOT_NEEDED = {"mean", "linear regression", "logistic regression", "Poisson regression"} | {
     f"{kind}, varying" for kind in ("linear", "logistic", "Poisson")
 }

@@ -19,10 +19,18 @@ GRID = ndtr(np.linspace(-5.0, 5.0, 61))
 def to_arviz(posterior: Posterior, *, draws: int = 1000, rng: Seed) -> Any:
     """Independent draws of every factor, as one chain of a DataTree's `posterior` group.
 
+    `draws` is their number, and `rng` a generator or a seed.
+
     Components are the first dimension of each variable; columns that have labels (words, say) carry them. A factor with
     a mean and a precision becomes two variables, `components_mean` and `components_precision`. The group's attribute
     `uncertainty` says where the draws' spread comes from: those of a calibrated posterior are moved apart, entry by
     entry, until they have its intervals. Shares then add up to one only on average.
+
+    >>> import arviz_base
+    >>> posterior = db.GaussianMean(variance=1.0, dimension=2).fit(np.ones((50, 2))).posterior
+    >>> tree = db.interop.to_arviz(posterior, draws=100, rng=0)
+    >>> dict(tree["posterior"].sizes)
+    {'chain': 1, 'draw': 100, 'mean_component': 1, 'mean_column_0': 2}
     """
     check_kind(Posterior, posterior=posterior)
     arviz = require("arviz_base", extra="interop", task="A DataTree")

@@ -22,12 +22,22 @@ def from_gensim(
 ) -> Posterior:
     """The posterior over topics that a fitted `LdaModel` holds: its sufficient statistics on top of its eta.
 
+    `model` is that LdaModel.
+
     Columns follow the model's `id2word`, or `vocabulary` (words, or a `Dictionary`) where sites have different ones.
     With alpha="auto" or "asymmetric" topics have different document priors: these count as learned, from as many
     documents of the mean length, unless one `document_prior` is given for the merged model. With eta="auto" each model
     has its own prior of words; one `topic_prior` for all makes them merge.
     gensim computes in float32 unless told otherwise, so its priors are float32 numbers too (1/20 becomes
     0.0500000007…); models merge if they have the same.
+
+    >>> from gensim.corpora import Dictionary
+    >>> from gensim.models import LdaModel
+    >>> texts = [["sun", "sea"], ["sea", "sun"], ["tax", "law"], ["law", "tax"]]
+    >>> words = Dictionary(texts)
+    >>> model = LdaModel([words.doc2bow(text) for text in texts], num_topics=2, id2word=words, random_state=0)
+    >>> db.interop.from_gensim(model).mean("topics").shape
+    (2, 4)
     """
     lda = require("gensim.models", extra="gensim", task="A gensim model").LdaModel
     if not isinstance(model, lda):
@@ -65,7 +75,13 @@ def prior_on(prior: Array, own: Sequence[str], shared: Sequence[str]) -> Array:
 def to_gensim(posterior: Posterior) -> Any:
     """An `LdaModel` (in float64) that holds the posterior, for `show_topics`, `get_document_topics` and so on.
 
-    Its `id2word` is a `Dictionary`: `model.id2word.doc2bow(tokens)` counts a new document's words.
+    Its `id2word` is a `Dictionary`: `model.id2word.doc2bow(tokens)` counts a new document's words. `posterior` is one
+    of latent Dirichlet allocation.
+
+    >>> import gensim
+    >>> topics = db.interop.from_topic_counts([[9, 8, 0, 0], [0, 0, 7, 9]], vocabulary=["sun", "sea", "tax", "law"])
+    >>> [word for word, _ in db.interop.to_gensim(topics).show_topic(0, topn=2)]
+    ['sun', 'sea']
     """
     models = require("gensim.models", extra="gensim", task="A gensim model")
     alpha, prior, document_prior = topic_parameters(posterior)

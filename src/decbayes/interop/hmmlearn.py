@@ -117,9 +117,19 @@ def units(model: HiddenMarkov) -> tuple[Array, Array]:
 def from_hmmlearn(estimator: Any, model: HiddenMarkov, data: Any = None) -> Posterior:
     """The posterior of the sequences, with the states that a fitted model of hmmlearn finds in them.
 
+    `estimator` is that model, `model` the `HiddenMarkov` that the posterior is for, with as many states, and `data` the
+    sequences.
+
     A GMMHMM of K states and M mixtures is a chain of K · M states, each of one Gaussian. A VariationalGaussianHMM
     ("full", or "diag" where the model is diagonal) and a VariationalCategoricalHMM are posteriors: without data they
     are taken as they are, but for their prior, which becomes the model's.
+
+    >>> from hmmlearn.hmm import GaussianHMM
+    >>> steps = np.random.default_rng(0).normal(np.repeat([[0.0], [5.0], [0.0]], 30, axis=0))
+    >>> estimator = GaussianHMM(2, "diag", random_state=0).fit(steps)
+    >>> posterior = db.interop.from_hmmlearn(estimator, db.HiddenMarkov(2, columns={"x": "real"}), [steps])
+    >>> sorted(posterior.mean("real").mean[:, 0].round().tolist())
+    [0.0, 5.0]
     """
     states = estimator.n_components * getattr(estimator, "n_mix", 1)
     if states != model.states:
@@ -183,7 +193,14 @@ def gaussians(estimator: Any) -> tuple[Array, Array]:
 def to_hmmlearn(posterior: Posterior, *, variational: bool = False) -> Any:
     """A GaussianHMM, PoissonHMM or CategoricalHMM at the posterior's means, to predict with.
 
-    With `variational` it is a VariationalGaussianHMM or a VariationalCategoricalHMM that has the whole posterior.
+    `posterior` is one of `HiddenMarkov`. With `variational` it is a VariationalGaussianHMM or a
+    VariationalCategoricalHMM that has the whole posterior.
+
+    >>> import hmmlearn
+    >>> steps = np.random.default_rng(0).normal(np.repeat([[0.0], [5.0], [0.0]], 30, axis=0))
+    >>> posterior = db.HiddenMarkov(2, columns={"x": "real"}).fit([steps], rng=0).posterior
+    >>> sorted(db.interop.to_hmmlearn(posterior).means_[:, 0].round().tolist())
+    [0.0, 5.0]
     """
     hmm = require("hmmlearn.hmm", extra="hmmlearn", task="hmmlearn")
     model = model_for(posterior.structure)

@@ -48,6 +48,8 @@ def from_sklearn(
 ) -> Posterior:
     """The posterior that a fitted estimator holds: its exact natural parameters on top of its own prior.
 
+    `estimator` is a LatentDirichletAllocation or a BayesianGaussianMixture of scikit-learn.
+
     A topic model's columns are `own_words`, else `feature_names_in_`, else `vocabulary`, else they are numbered: a
     `CountVectorizer` gives them as `vocabulary_`. Where sites count different words, `vocabulary` is the one that all
     share: columns are put in its order, and for words that a site has not counted it has the prior.
@@ -57,6 +59,13 @@ def from_sklearn(
     model instead.
 
     Mixtures must be of the "dirichlet_distribution" type; `mixture_posterior` says how their parameters correspond.
+
+    >>> from sklearn.mixture import BayesianGaussianMixture
+    >>> points = np.random.default_rng(0).normal(np.repeat([[2.0], [9.0]], 50, axis=0))
+    >>> settings = {"weight_concentration_prior_type": "dirichlet_distribution", "random_state": 0}
+    >>> posterior = db.interop.from_sklearn(BayesianGaussianMixture(n_components=2, **settings).fit(points))
+    >>> sorted(posterior.mean("components").mean[:, 0].round().tolist())
+    [2.0, 9.0]
     """
     check_fitted(estimator)
     if isinstance(estimator, library("mixture").BayesianGaussianMixture):
@@ -90,11 +99,18 @@ def topics_of(
 def to_sklearn(posterior: Posterior, *, named: bool = False) -> Any:
     """A fitted estimator that holds the posterior, for `transform`, `predict`, `score` and `score_samples`.
 
-    With `named` it has `feature_names_in_` and expects data frames with these columns.
+    `posterior` is one of latent Dirichlet allocation or of a Gaussian mixture. With `named` the estimator has
+    `feature_names_in_` and expects data frames with these columns.
 
     scikit-learn's definitions are its own: `score` of a topic model is its variational bound of the documents it is
     given, topics included; `score_samples` of a mixture is log Σ_k exp(E[log π_k] + E[log p(x | θ_k)]), which is never
     more than the posterior predictive density that `GaussianMixture.log_predictive` gives.
+
+    >>> import sklearn
+    >>> points = np.random.default_rng(0).normal(np.repeat([[0.0, 0.0], [9.0, 9.0]], 50, axis=0))
+    >>> posterior = db.GaussianMixture(2, 2, covariance="full").fit(points, rng=0).posterior
+    >>> db.interop.to_sklearn(posterior).predict_proba([[0.0, 0.0]]).max().item()
+    1.0
     """
     check_kind(Posterior, posterior=posterior)
     name = posterior.structure.model.get("name")
@@ -119,10 +135,19 @@ def merge_sklearn(
 ) -> Any:
     """One fitted estimator from several that were fitted on separate data: `to_sklearn(merge(…))`.
 
+    `estimators` are what `from_sklearn` takes; `vocabulary` is the one that all topic models share, and `solver` says
+    how components are matched, as in `merge`.
+
     `components` is the number of components of the merge, by default that of the estimator with the most. With more of
     them, components found by few estimators keep their own slot. Topic models must count the same words; for others see
     `own_words` and `vocabulary` of `from_sklearn`. Where they have different numbers of topics, priors that none of
     them was given are 1 / `components`, as scikit-learn has it.
+
+    >>> from sklearn.decomposition import LatentDirichletAllocation
+    >>> counts = np.random.default_rng(0).poisson(2.0 * np.kron(np.eye(2), np.ones((20, 3))))
+    >>> sites = [LatentDirichletAllocation(2, random_state=0).fit(counts[half::2]) for half in (0, 1)]
+    >>> db.interop.merge_sklearn(sites).transform(counts).shape
+    (40, 2)
     """
     fitted = tuple(estimators)
     if not fitted:

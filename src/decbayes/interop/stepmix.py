@@ -18,7 +18,17 @@ FACTORS = {"categorical": "categorical_nan", "yes_no": "binary_nan", "real": "co
 def from_stepmix(estimator: Any, model: LatentClasses, data: Any) -> Posterior:
     """The posterior of the data, with the classes of a fitted StepMix: λ0 + Σ_n r_n t(x_n), r from `predict_proba`.
 
-    The estimator must have been fitted to columns as `stepmix_data(model, data)` has them.
+    `estimator` must have been fitted to columns as `stepmix_data(model, data)` has them; `model` has as many classes.
+
+    >>> from stepmix.stepmix import StepMix
+    >>> rng = np.random.default_rng(0)
+    >>> data = {"age": rng.normal(np.repeat([30.0, 80.0], 50), 5.0)}
+    >>> model = db.LatentClasses.from_frame(data, components=2)
+    >>> frame, measurement = db.interop.stepmix_data(model, data)
+    >>> estimator = StepMix(2, measurement=measurement, n_init=5, random_state=0, progress_bar=0).fit(frame)
+    >>> posterior = db.interop.from_stepmix(estimator, model, data)
+    >>> sorted(round(row["mean"]) for row in model.profiles(posterior))
+    [31, 80]
     """
     if estimator.n_components != model.components:
         raise NotConvertible(f"StepMix has {estimator.n_components} classes, the model {model.components}.")
@@ -26,9 +36,15 @@ def from_stepmix(estimator: Any, model: LatentClasses, data: Any) -> Posterior:
 
 
 def stepmix_data(model: LatentClasses, data: Any) -> tuple[Any, dict[str, Any]]:
-    """The data as StepMix takes it, and what to tell it of the columns: `StepMix(…, measurement=…)`.
+    """The data as StepMix takes it, and its description of the columns: `StepMix(…, measurement=…)`.
 
-    Categories are numbers, and columns of one kind are next to each other.
+    `model` says what the columns of `data` hold. Categories are numbers; columns of one kind are next to each other.
+
+    >>> import stepmix
+    >>> data = {"ward": ["a", "b", "a"], "age": [30.5, 80.5, 20.5]}
+    >>> frame, measurement = db.interop.stepmix_data(db.LatentClasses.from_frame(data, components=2), data)
+    >>> measurement["continuous_nan"]
+    {'model': 'continuous_nan', 'n_columns': 1}
     """
     pandas = require("pandas", extra="stepmix", task="StepMix")
     frame, named = pandas.DataFrame(model.points(data), columns=list(model.columns)), groups(model)

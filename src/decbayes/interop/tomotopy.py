@@ -17,12 +17,20 @@ ROUNDING = 1e-4  # more than float32 and less than any weight
 def from_tomotopy(
     model: Any, *, vocabulary: Vocabulary | None = None, document_prior: float | None = None
 ) -> Posterior:
-    """The posterior over topics given the counts of a trained `LDAModel`.
+    """The posterior over topics given the counts of a trained `LDAModel`, `model`.
 
     tomotopy samples an assignment of every token to a topic; given the assignment topics are Dirichlet with the counts
     on top of eta, and that is what is taken: one draw, not an average over many. tomotopy orders words by
     frequency, so pass the `vocabulary` that all sites share. It also tunes a document prior for each topic, unless
     optim_interval is 0. That counts as learned, unless one `document_prior` is given for the merged model.
+
+    >>> import tomotopy
+    >>> model = tomotopy.LDAModel(k=2, seed=0)
+    >>> for text in (["sun", "sea"], ["sea", "sun"], ["tax", "law"], ["law", "tax"]):
+    ...     _ = model.add_doc(text)
+    >>> model.train(10, workers=1)
+    >>> db.interop.from_tomotopy(model, vocabulary=["law", "sea", "sun", "tax"]).contribution["topics"].sum().item()
+    8.0
     """
     check_trained(model)
     raw = np.array([model.get_topic_word_dist(topic, normalize=False) for topic in range(model.k)], dtype=np.float64)
@@ -49,7 +57,13 @@ def to_tomotopy(posterior: Posterior) -> Any:
     its labels only: one document per topic, with each word as often as it was counted there, is the topics themselves.
     So counts are rounded to whole ones, words that nobody has counted are unknown to the model, and topics without
     words are left out. The document prior is one number: the mean over the topics. Topics are called "topic 0" and so
-    on (`topic_label_dict`); `make_doc` takes documents without labels.
+    on (`topic_label_dict`); `make_doc` takes documents without labels. `posterior` is one of latent Dirichlet
+    allocation.
+
+    >>> import tomotopy
+    >>> topics = db.interop.from_topic_counts([[9, 8, 0, 0], [0, 0, 7, 9]], vocabulary=["sun", "sea", "tax", "law"])
+    >>> [word for word, _ in db.interop.to_tomotopy(topics).get_topic_words(0, top_n=2)]
+    ['sun', 'sea']
     """
     tomotopy = require("tomotopy", extra="tomotopy", task="A tomotopy model")
     _, prior, document_prior = topic_parameters(posterior)

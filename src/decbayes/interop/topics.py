@@ -69,10 +69,18 @@ def topic_parameters(posterior: Posterior) -> tuple[Array, Array, Array]:
 def from_topic_counts(
     counts: Any, *, vocabulary: Vocabulary | None = None, document_prior: float = 0.1, topic_prior: float = 0.01
 ) -> Posterior:
-    """The posterior of topics whose words are counted: (topics, words), all documents of a topic taken together.
+    """The posterior of topics whose words are counted, by any library.
+
+    `counts` are (topics, words), all documents of a topic taken together. `vocabulary` names the words;
+    `document_prior` and `topic_prior` are those of the merged model.
 
     Of a fitted BERTopic model these are `model.vectorizer_model.transform(texts)` with one text per topic, all its
     documents, and the words `model.vectorizer_model.vocabulary_`. Leave its outliers, topic −1, out.
+
+    >>> topics = db.interop.from_topic_counts([[9, 8, 0], [0, 1, 7]], vocabulary=["sun", "sea", "law"])
+    >>> topics.mean("topics").round(2)
+    array([[0.53, 0.47, 0.  ],
+           [0.  , 0.13, 0.87]])
     """
     matrix = checked_matrix(counts, np.shape(counts)[-1])
     return topic_posterior(
@@ -86,7 +94,14 @@ def from_topic_counts(
 def to_ctfidf(posterior: Posterior) -> Array:
     """(topics, words): class-based TF-IDF of a posterior's topics, for everything in BERTopic that takes `c_tf_idf_`.
 
-    tf_kw log(1 + A / f_w),    tf: shares of the words in a topic, f: counts in all topics, A: mean words per topic
+        tf_kw log(1 + A / f_w),    tf: shares of the words in a topic, f: counts in all topics, A: mean words per topic
+
+    `posterior` is one of latent Dirichlet allocation, such as a merge.
+
+    >>> topics = db.interop.from_topic_counts([[9, 8, 0], [0, 1, 7]], vocabulary=["sun", "sea", "law"])
+    >>> db.interop.to_ctfidf(topics).round(2)
+    array([[0.46, 0.41, 0.  ],
+           [0.  , 0.11, 0.9 ]])
     """
     topic_parameters(posterior)
     counts = dense(posterior.contribution["topics"])

@@ -80,8 +80,17 @@ class Clusters(Components):
 class LatentDirichletAllocation(Components):
     """Topics of documents: rows are documents, columns are words, values are counts.
 
-    The columns are the words of `vocabulary`, or those of a data frame, or are numbered. See
-    `decbayes.LatentDirichletAllocation` for the other settings.
+    `n_components` is the number of topics, or "auto". The columns are the words of `vocabulary`, or those of a data
+    frame, or are numbered. `document_prior` and `topic_prior` are those of `decbayes.LatentDirichletAllocation`.
+
+    `max_iter` and `tol` end a site's fit, of which there are `n_init` from different starts; `rounds` is how often each
+    site is then fitted again with what the others found; `forgetting` is the share that each `partial_fit` forgets, or
+    "learn"; `random_state` seeds the fits.
+
+    >>> counts = np.random.default_rng(0).poisson(2.0 * np.kron(np.eye(2), np.ones((20, 3))))
+    >>> topics = db.sklearn.LatentDirichletAllocation(2, random_state=0)
+    >>> topics.fit_transform(counts, sites=np.arange(40) % 4).shape
+    (40, 2)
     """
 
     def __init__(
@@ -149,8 +158,19 @@ class LatentDirichletAllocation(Components):
 class GaussianMixture(Clusters):
     """Clusters of points: a Gaussian mixture.
 
-    `prior_mean` and `prior_scale` are mean and variance of the first data unless they are given. Estimators that are
-    fitted in different places merge only if they are given the same.
+    `n_components` is the number of clusters, or "auto"; `covariance` is "full", "diagonal" or "spherical".
+    `weight_prior`, `prior_strength` and `prior_degrees` are those of `decbayes.GaussianMixture`. `prior_mean` and
+    `prior_scale` are mean and variance of the first data unless they are given. Estimators that are fitted in different
+    places merge only if they are given the same.
+
+    `max_iter` and `tol` end a site's fit, of which there are `n_init` from different starts; `rounds` is how often each
+    site is then fitted again with what the others found; `forgetting` is the share that each `partial_fit` forgets, or
+    "learn"; `random_state` seeds the fits.
+
+    >>> points = np.random.default_rng(0).normal(np.repeat([[2.0, 2.0], [9.0, 9.0]], 50, axis=0))
+    >>> clusters = db.sklearn.GaussianMixture(2, random_state=0).fit(points, sites=np.arange(100) % 4)
+    >>> sorted(clusters.means_[:, 0].round().tolist())
+    [2.0, 9.0]
     """
 
     def __init__(
@@ -218,8 +238,20 @@ class GaussianMixture(Clusters):
 class LatentClasses(Clusters):
     """Classes of the rows of a table, with columns of any kind and values missing anywhere.
 
-    What columns hold is taken from the first data; `kinds` says where their values mislead, {"age": "real"}, and
-    `columns` what sites have agreed on, as `decbayes columns` lists it. Columns of an array are called x0, x1, …
+    `n_components` is the number of classes, or "auto", and `weight_prior` is α of their weights. What columns hold is
+    taken from the first data; `kinds` says where their values mislead, {"age": "real"}, and `columns` what sites have
+    agreed on, as `decbayes columns` lists it. Columns of an array are called x0, x1, …
+
+    `max_iter` and `tol` end a site's fit, of which there are `n_init` from different starts; `rounds` is how often each
+    site is then fitted again with what the others found; `forgetting` is the share that each `partial_fit` forgets, or
+    "learn"; `random_state` seeds the fits.
+
+    >>> import pandas
+    >>> age = np.random.default_rng(0).normal(np.repeat([30.0, 80.0], 50), 5.0)
+    >>> patients = pandas.DataFrame({"age": age, "ward": np.repeat(["bone", "heart"], 50)})
+    >>> classes = db.sklearn.LatentClasses(2, random_state=0).fit(patients, sites=np.arange(100) % 2)
+    >>> classes.predict(patients)[[0, 1, 98, 99]].tolist() in ([0, 0, 1, 1], [1, 1, 0, 0])
+    True
     """
 
     model_: TableModel

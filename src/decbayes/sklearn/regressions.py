@@ -25,7 +25,11 @@ class Regressing(Sited):
     """An estimator of how a target depends on columns.
 
     Columns are taken in units of their own, which are those of the first data unless `columns` says what sites have
-    agreed on. The target is called "target", and columns without names x0, x1, …
+    agreed on. The target is called "target", and columns without names x0, x1, … `prior_variance` is that of each
+    coefficient, and `fit_intercept` whether there is an intercept.
+
+    `max_iter` and `tol` end a site's fit; `rounds` is how often each site is then fitted again with what the others
+    found; `forgetting` is the share that each `partial_fit` forgets, or "learn"; `random_state` changes nothing.
     """
 
     _model: ClassVar[type[Regression]]
@@ -107,7 +111,18 @@ class Regressing(Sited):
 
 
 class LinearRegression(RegressorMixin, Regressing):  # type: ignore[misc]
-    """A number from other numbers, with noise of unknown size. Sites merge to the posterior of all rows, exactly."""
+    """A number from other numbers, with noise of unknown size. Sites merge to the posterior of all rows, exactly.
+
+    See `decbayes.LinearRegression` for `prior_variance`, and `decbayes.columns` for `columns`, which sites agree on;
+    without it columns have the units of the first data. `fit_intercept` is whether there is an intercept. `max_iter`
+    and `tol` end a site's fit; `rounds` is how often each site is then fitted again with what the others found;
+    `forgetting` is the share that each `partial_fit` forgets, or "learn"; `random_state` changes nothing.
+
+    >>> x = np.random.default_rng(0).normal(size=(100, 2))
+    >>> lines = db.sklearn.LinearRegression().fit(x, 3.0 + x @ [1.0, 2.0], sites=np.arange(100) % 4)
+    >>> lines.coef_.round(1), round(lines.intercept_, 1)
+    (array([1., 2.]), 3.0)
+    """
 
     _model, _outcome = LinearModel, Gaussian
 
@@ -117,7 +132,16 @@ class LinearRegression(RegressorMixin, Regressing):  # type: ignore[misc]
 
 
 class PoissonRegression(RegressorMixin, Regressing):  # type: ignore[misc]
-    """How often something happens, from other numbers."""
+    """How often something happens, from other numbers.
+
+    See `decbayes.PoissonRegression` for `prior_variance`; all other settings are those of `LinearRegression`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(300, 1))
+    >>> rates = db.sklearn.PoissonRegression().fit(x, rng.poisson(np.exp(1.0 + 0.5 * x[:, 0])))
+    >>> rates.coef_.round(1)
+    array([0.5])
+    """
 
     _model, _outcome = PoissonModel, Poisson
 
@@ -132,7 +156,15 @@ class PoissonRegression(RegressorMixin, Regressing):  # type: ignore[misc]
 
 
 class LogisticRegression(ClassifierMixin, Regressing):  # type: ignore[misc]
-    """One of two classes, from numbers."""
+    """One of two classes, from numbers.
+
+    See `decbayes.LogisticRegression` for `prior_variance`; all other settings are those of `LinearRegression`.
+
+    >>> x = np.random.default_rng(0).normal(size=(100, 1))
+    >>> classes = db.sklearn.LogisticRegression().fit(x, np.where(x[:, 0] > 0, "high", "low"))
+    >>> classes.predict([[-1.0], [1.0]]).tolist()
+    ['low', 'high']
+    """
 
     _model, _outcome, _numeric = LogisticModel, YesNo, False
 

@@ -139,11 +139,28 @@ class ConjugateClimb(Climb):
 
 @dataclass(frozen=True)
 class LinearRegression(Regression):
-    """y ~ N(xβ, 1/τ) with τ ~ Gamma and β | τ ~ N(0, prior_variance / τ): exact, merged or not.
+    """How a real column depends on others, with noise of unknown size: the merge of sites is the posterior of all rows.
+
+        y ~ N(xβ, 1/τ),   τ ~ Gamma,   β | τ ~ N(0, prior_variance / τ)
+
+    `from_frame` takes a formula and finds the columns. `target`, `columns`, `terms` and `intercept` say the same one by
+    one; see `decbayes.columns` for what columns hold. `varying` are terms, or "intercept", that differ from site to
+    site; `by` is the column that names sites, if rows are of several.
 
     A coefficient's prior variance is `prior_variance` times that of the noise. The noise's own variance has the prior
-    mean `prior_noise`, in squared units of the target, with the weight of `prior_degrees` observations. Where something
-    varies from site to site, `prior_between` is in variances of the noise, too.
+    mean `prior_noise`, in squared units of the target, with the weight of `prior_degrees` observations. The prior
+    variance between sites is `prior_between`, in variances of the noise, with the weight of `between_degrees` sites.
+
+    >>> rng = np.random.default_rng(0)
+    >>> age = rng.normal(50, 10, 200)
+    >>> patients = {"age": age, "pressure": 80 + 0.8 * age + rng.normal(0, 5, 200)}
+    >>> model = db.LinearRegression.from_frame(patients, "pressure ~ age")
+    >>> rows = model.points(patients)
+    >>> merged = db.merge([model.fit(rows[:100]).posterior, model.fit(rows[100:]).posterior])
+    >>> [f"{row['term']}: {row['low']:.2f} to {row['high']:.2f}" for row in model.coefficients(merged)][1:]
+    ['age: 0.70 to 0.83']
+    >>> model.predict(merged, {"age": [60.0]})["mean"].round()
+    array([127.])
     """
 
     prior_variance: Annotated[float, "Prior variance of coefficients, in variances of the noise.", Above(0)] = field(

@@ -108,7 +108,26 @@ class Logistic(Generalized):
 
 @dataclass(frozen=True)
 class LogisticRegression(Regression):
-    """A yes is as probable as 1 / (1 + exp(−xβ)). The target is yes/no, or has two categories: the second is yes."""
+    """How probable a yes is, from other columns: 1 / (1 + exp(−xβ)), with β ~ N(0, prior_variance · I).
+
+    The target is yes/no, or has two categories: the second is yes. `from_frame` takes a formula and finds the columns;
+    `target`, `columns`, `terms` and `intercept` say the same one by one. `varying` are terms, or "intercept", that
+    differ from site to site, with a prior variance of `prior_between` that weighs `between_degrees` sites; `by` is the
+    column that names sites, if rows are of several.
+
+    `approximation` says how the posterior is made Gaussian: the nearest by "variational" Bayes, or that of "laplace",
+    around the most probable coefficients, which is faster and less exact.
+
+    >>> rng = np.random.default_rng(0)
+    >>> age = rng.normal(50, 10, 300)
+    >>> patients = {"age": age, "ill": rng.random(300) < 1 / (1 + np.exp(5 - 0.1 * age))}
+    >>> model = db.LogisticRegression.from_frame(patients, "ill ~ age")
+    >>> posterior = model.fit(patients).posterior
+    >>> round(model.coefficients(posterior)[1]["mean"], 2)
+    0.12
+    >>> model.predict(posterior, {"age": [30.0, 70.0]})["mean"].round(1)
+    array([0.1, 0.9])
+    """
 
     approximation: Approximation = field(default="variational", kw_only=True)
 

@@ -54,7 +54,21 @@ class PoissonOutcome(Generalized):
 
 @dataclass(frozen=True)
 class PoissonRegression(Regression):
-    """A count is Poisson with the mean exp(xβ)."""
+    """How often something happens, from other columns: a count is Poisson with the mean exp(xβ).
+
+    β ~ N(0, prior_variance · I). `from_frame` takes a formula and finds the columns; `target`, `columns`, `terms` and
+    `intercept` say the same one by one. `varying` are terms, or "intercept", that differ from site to site, with a
+    prior variance of `prior_between` that weighs `between_degrees` sites; `by` is the column that names sites, if rows
+    are of several. `approximation` is as in `LogisticRegression`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> ward = rng.choice(["bone", "heart"], 300)
+    >>> patients = {"ward": ward, "visits": rng.poisson(np.where(ward == "heart", 6.0, 2.0))}
+    >>> model = db.PoissonRegression.from_frame(patients, "visits ~ ward")
+    >>> posterior = model.fit(patients).posterior
+    >>> model.predict(posterior, {"ward": ["bone", "heart"]})["mean"].round()
+    array([2., 6.])
+    """
 
     approximation: Approximation = field(default="variational", kw_only=True)
 

@@ -21,12 +21,22 @@ from decbayes.posterior import Posterior
 
 @dataclass(frozen=True)
 class LatentClasses(Tabular, Clusters):
-    """Rows of a table belong to classes; within a class columns are independent, and values may be missing anywhere.
+    """Classes of the rows of a table with mixed columns, in which any value may be missing.
 
-    model = db.LatentClasses.from_frame(patients, components=4)
-    fit = model.fit(patients, rng=rng)
-    model.profiles(fit.posterior)          # what each class is like, with intervals
-    model.fill(fit.posterior, patients)    # missing values, with their uncertainty
+    Within a class columns are independent. `components` is the number of classes, or "auto" to find it; `weight_prior`
+    is α of their weights, and `start_from` how a fit starts. `columns` says what each column holds
+    (`decbayes.columns`); `from_frame` finds that out. The priors of columns are `category_prior`, `yes_no_prior`,
+    `count_prior`, `prior_strength`, `prior_degrees` and `prior_scale`: see `Tabular`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> old = rng.random(200) < 0.5
+    >>> patients = {"age": np.where(old, 80, 30) + rng.normal(0, 5, 200), "ward": np.where(old, "heart", "bone")}
+    >>> model = db.LatentClasses.from_frame(patients, components=2)
+    >>> posterior = model.fit(patients, rng=1).posterior
+    >>> sorted(round(row["mean"]) for row in model.profiles(posterior) if row["column"] == "age")
+    [29, 80]
+    >>> model.fill(posterior, {"age": [85.0], "ward": [None]}).rows[0]["value"]
+    'heart'
     """
 
     about: ClassVar[str] = "Classes of rows in a table of mixed columns with missing values."
