@@ -20,7 +20,7 @@ def read_arrays(content: bytes) -> Arrays:
     try:
         views = dict(deserialize(content))  # type: ignore[no-untyped-call]
     except (SafetensorError, ValueError, RecursionError) as error:
-        raise InvalidFile(f"These are not arrays, or they are damaged ({type(error).__name__}: {error}).") from None
+        raise InvalidFile("It is damaged, or another kind of file: make it or copy it again.") from error
     return {name: as_array(name, view) for name, view in views.items()}
 
 

@@ -99,11 +99,9 @@ def overlaps_from(paths: Sequence[Path], posteriors: Sequence[Posterior]) -> lis
 def read_overlaps(path: Path) -> tuple[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        if content["format"] != OVERLAPS:
-            raise ValueError(f"its format is not '{OVERLAPS}'")
         shares = np.array(content["overlaps"], dtype=np.float64)
-        if shares.ndim != 1 or not ((shares >= 0.0) & (shares <= 1.0)).all():
-            raise ValueError("overlaps are shares from 0 to 1")
+        if content["format"] != OVERLAPS or shares.ndim != 1 or not ((shares >= 0.0) & (shares <= 1.0)).all():
+            raise ValueError(OVERLAPS)
         return str(content["posterior"]), shares
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise InvalidFile(f"{path} is not a file that `decbayes overlap` writes ({error}).") from None
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise InvalidFile(f"{path} is not a file that `decbayes overlap` writes.") from None

@@ -60,8 +60,10 @@ def read_tables(source: Path) -> CharterTables:
         raise InvalidCharter(f"{source} has more than {MOST_CHARTER_BYTES:,} bytes; a charter is a small text file.")
     try:
         return msgspec.convert(tomllib.loads(source.read_text(encoding="utf-8")), CharterTables)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidCharter(f"{source}: {error}") from None
+    except (UnicodeDecodeError, RecursionError):
+        raise InvalidCharter(f"{source} is not a charter. `decbayes charter new` makes one.") from None
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise InvalidCharter(f"{source} is not a charter: {error}. `decbayes charter new` makes one.") from None
 
 
 def words_digest(words: tuple[str, ...]) -> str:

@@ -63,8 +63,8 @@ class Identity:
         content = Path(path).read_bytes()
         try:
             private = load_pem_private_key(content, password=None)
-        except (ValueError, TypeError) as error:
-            raise InvalidKey(f"{path} is not a private key in PEM form: {error}") from None
+        except (ValueError, TypeError):
+            raise InvalidKey(f"{path} is not a private key, as `decbayes keygen` makes them (PEM).") from None
         if not isinstance(private, Ed25519PrivateKey):
             raise InvalidKey(f"{path} holds another kind of key; `decbayes keygen` makes Ed25519 keys.")
         found = SECRET.search(content)

@@ -39,15 +39,15 @@ def check_credentials(authority: Path, certificate: Path, key: Path) -> datetime
 def read_certificates(path: Path) -> Sequence[x509.Certificate]:
     try:
         return x509.load_pem_x509_certificates(path.read_bytes())
-    except ValueError as error:
-        raise InvalidCertificate(f"{path} is not a certificate in PEM form: {error}") from None
+    except ValueError:
+        raise InvalidCertificate(f"{path} is not a certificate, as `decbayes certificate` makes them (PEM).") from None
 
 
 def read_key(path: Path) -> PrivateKeyTypes:
     try:
         return load_pem_private_key(path.read_bytes(), password=None)
-    except (ValueError, TypeError) as error:
-        raise InvalidCertificate(f"{path} is not a private key in PEM form: {error}") from None
+    except (ValueError, TypeError):
+        raise InvalidCertificate(f"{path} is not a private key without a password (PEM).") from None
 
 
 def belongs(key: PrivateKeyTypes, certificate: x509.Certificate) -> bool:
@@ -149,8 +149,8 @@ def new_request(name: str, hosts: Sequence[str]) -> tuple[ec.EllipticCurvePrivat
 def read_request(path: Path) -> x509.CertificateSigningRequest:
     try:
         return x509.load_pem_x509_csr(path.read_bytes())
-    except ValueError as error:
-        raise InvalidCertificate(f"{path} is not a certificate request in PEM form: {error}") from None
+    except ValueError:
+        raise InvalidCertificate(f"{path} is not a request, as `decbayes certificate request` makes them.") from None
 
 
 def save_pair(path: Path, signed: Signed, key_path: Path, key: ec.EllipticCurvePrivateKey) -> None:
