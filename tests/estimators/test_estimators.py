@@ -116,6 +116,17 @@ def test_partial_fit_adds_sites_and_days(clouds):
     assert list(model.posteriors_) == ["a", "b"]
 
 
+def test_further_rows_of_a_site_continue_from_its_posterior(clouds):
+    """So components keep their numbers, and no random start is needed: the result is that of one climb."""
+    points, _, _ = clouds
+    earlier = estimators.GaussianMixture(2, random_state=0).fit(points[:80], sites="a")
+    (known,) = earlier.posteriors_.values()
+    continued = earlier.model_.fit(points[80:], prior=known, start=known).posterior
+    for state in (0, 1):
+        later = deepcopy(earlier).set_params(random_state=state).partial_fit(points[80:], sites="a")
+        assert later.posteriors_["a"] == continued
+
+
 def test_components_keep_their_numbers_when_a_larger_site_comes(clouds):
     points, _, _ = clouds
     model = estimators.GaussianMixture(2, prior_mean=0.0, prior_scale=1.0, n_init=1, random_state=0).fit(points[20:60])

@@ -106,6 +106,17 @@ def test_switched_labels_are_refused_or_undone(rng):
     assert found.mean("weights")[heavy] == pytest.approx(2 / 3, abs=0.02)
 
 
+def test_relabelled_draws_are_as_wide_and_as_dependent_as_draws_that_never_switched(rng):
+    switched = switching(rng)
+    order = np.where(np.arange(600)[:, None] < 300, [0, 1], [1, 0])
+    steady = {name: draws[np.arange(600)[:, None], order] for name, draws in switched.items()}
+    one, other = (from_draws(MIXTURE.structure, switched, align=True), from_draws(MIXTURE.structure, steady))
+    for name in ("components", "weights"):
+        np.testing.assert_allclose(np.sort(one.spread[name]), np.sort(other.spread[name]))
+        np.testing.assert_allclose(one.spread[name], 1.0, atol=0.1)
+    assert one.dependence == pytest.approx(other.dependence)
+
+
 def test_labels_are_undone_by_what_is_most_probable_given_all_draws(rng):
     """Components that differ in one of twelve dimensions: a single draw to compare with would mislead."""
     size, model = 2000, db.GaussianMixture(2, 12, variance=1.0, prior_variance=100.0)

@@ -9,7 +9,7 @@ from scipy.special import expit, logsumexp
 import decbayes as db
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.models.regressions import _table as regression_table
-from decbayes.models.regressions._site_effects import Moments, SiteEffects
+from decbayes.models.regressions._site_effects import Moments, SiteEffects, places_among
 from decbayes.models.regressions.design import parsed
 
 SITES, ROWS = 12, 25
@@ -304,3 +304,17 @@ def test_dates_that_are_missing_are_missing_and_units_of_time_change_no_name():
     ]
     assert found[0] == found[1]
     assert len(found[0]["day"].categories) == 2
+
+
+def test_rows_have_the_effect_of_their_own_site_whatever_others_are_known(rng):
+    frame = clinics(rng, sites=4)
+    model = regression(db.LinearRegression, frame)
+    posterior = model.fit(frame).posterior
+    known, rows = frame[frame["clinic"] != "clinic 3"], frame.iloc[::5]
+    together = model.predict(posterior, rows, known=known)["mean"]
+    for name, part in rows.groupby("clinic"):
+        own = known[known["clinic"] == name] if name != "clinic 3" else None
+        alone = model.predict(posterior, part, known=own)["mean"]
+        np.testing.assert_allclose(together[(rows["clinic"] == name).to_numpy()], alone)
+    numbers = np.array([np.nan, 7.0, 3.0, 5.0])
+    np.testing.assert_array_equal(places_among(numbers, np.array([3.0, np.nan])), [1, 2, 0, 2])
