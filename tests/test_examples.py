@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import decbayes as db
+from decbayes import views
 
 ROOMS = [db.checking, db.columns, db.extending, db.families, db.interop, db.merging, db.solvers, db.streams, db.texts]
 ROOMS += [db.sklearn] if find_spec("sklearn") else []
+ROOMS += [db.plot] if find_spec("matplotlib") else []
 
 
 def public():
@@ -19,6 +21,7 @@ def public():
     names = {f"db.{name}": getattr(db, name) for name in db.__all__}
     for room in ROOMS:
         names |= {f"db.{room.__name__.split('.', 1)[1]}.{name}": getattr(room, name) for name in room.__all__}
+    names |= {f"decbayes.views.{name}": getattr(views, name) for name in ("View", "register", "view_of")}
     return {name: value for name, value in names.items() if inspect.isclass(value) or inspect.isfunction(value)}
 
 
@@ -69,7 +72,6 @@ LACKING: set[str] = {
     "db.families.register",
     "db.load",
     "db.model_for",
-    "db.report",
     "db.save",
     "db.simulate",
     "db.texts.Quality",

@@ -146,7 +146,7 @@ def mixture(
     A mixture in one dimension is drawn as its predictive density. `posterior` is of a Gaussian mixture. `data` are
     points to draw behind it. `dimensions` are the two to draw, counted from 0. `axes` are drawn on, if given.
 
-    >>> model = db.GaussianMixture(2, 3, columns=("length", "width", "height"))
+    >>> model = db.GaussianMixture(2, 3, variance=1.0, columns=("length", "width", "height"))
     >>> axes = db.plot.mixture(db.Posterior.of_prior(model.structure), dimensions=(0, 2))
     >>> axes.get_xlabel(), axes.get_ylabel()
     ('length', 'height')

@@ -62,7 +62,7 @@ def calibration(report: Any) -> "Figure":
     error over data sets, bar by bar.
 
     >>> model = db.GaussianMean(1.0)
-    >>> tried = db.checking.try_plan(db.checking.Plan(model, sites=2, observations=20, trials=3), rng=0)
+    >>> tried = db.checking.try_plan(db.checking.Plan(model, sites=2, observations=20), data_sets=3)
     >>> db.plot.calibration(tried).axes[0].get_xlabel()
     'rank of the truth'
     """

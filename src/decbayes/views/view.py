@@ -208,7 +208,7 @@ def view_of(source: Model | Structure) -> View:
     `source` is the model or a posterior's structure. Posteriors of models that are not registered have a view, too.
 
     >>> from decbayes import views
-    >>> views.view_of(db.GaussianMixture(3, 2)).noun
+    >>> views.view_of(db.GaussianMixture(3, 2, variance=1.0)).noun
     'cluster'
     """
     if isinstance(source, Model):
