@@ -152,7 +152,7 @@ def topics(count, sites):
     cell = {"evidence": 50.0, "apart": 0.1, "components": [0]}
     cells = [{"site": site, "match": 2.0 + site, **cell} for site in range(sites)]
     return {
-        "view": "words", "unit": "word", "set": "a", "observations": 120 * sites, "objective": -1200.0, "score": -6.1,
+        "view": "words", "noun": "topic", "unit": "word", "set": "a", "observations": 120 * sites, "objective": -1200.0, "score": -6.1,
         "sites": [f"hospital-{site}" for site in range(sites)], "duplicates": [], "unlike": [],
         "components": [
             {"slot": k, "evidence": 50.0 * sites, "share": 1 / count, "drawing": {"kind": "words", "words": words[k]},

@@ -18,21 +18,21 @@ export function drawAlignment(posterior) {
 
 function summary({ components, sites, duplicates, unlike, sureness }, there) {
   if (!there && sites.length) return "This model has no components to align: contributions are added as they are.";
-  if (!there) return "Which site's components go where is shown once two sites have published.";
+  if (!there) return "Once two sites have published, this shows which components match.";
   const cells = components.flatMap((component) => component.cells);
   const close = cells.filter((cell) => cell.close).length;
   const alone = sites.length > 1 ? components.filter((component) => component.cells.length === 1).length : 0;
   const parts = [`${plural(cells.length, "match", "matches")}, ${close ? `${close} of them ${close === 1 ? "a close call" : "close calls"}` : "none a close call"}`];
-  if (alone) parts.push(`${plural(alone, "component")} that only one site has`);
-  if (sureness === "probability") parts.push("how likely each is right was learned from simulations of sites like these");
+  if (alone) parts.push(`${plural(alone, "component")} found by one site only`);
+  if (sureness === "probability") parts.push("probabilities were learned from simulations of sites like these");
   if (duplicates?.length) parts.push(`nearly the same: ${duplicates.map((pair) => pair.join(" and ")).join("; ")}`);
-  if (unlike?.length) parts.push(`holding unlike things: ${unlike.join(", ")}`);
+  if (unlike?.length) parts.push(`mixing different things: ${unlike.join(", ")}`);
   return `${parts.join("; ")}.`;
 }
 
 function heading(posterior, { slot, cells, drawing }) {
   const alone = cells.length === 1 && posterior.sites.length > 1;
-  const title = alone ? `${nameOf(posterior, slot)}: only ${posterior.sites[cells[0].site]} has it` : nameOf(posterior, slot);
+  const title = alone ? `${nameOf(posterior, slot)}: found by ${posterior.sites[cells[0].site]} only` : nameOf(posterior, slot);
   return el("th", { scope: "col", title }, alone ? el("span", { class: "private" }, "◆ ") : null, String(slot), el("span", { class: "caption" }, caption(drawing)));
 }
 

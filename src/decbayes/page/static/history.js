@@ -1,11 +1,11 @@
-// How things came to be: curves since the page began, and events.
+// Curves since the page was opened, and events.
 import { byId, clock, el, keyed, number, setText, svg } from "./dom.js";
 
 const CURVES = {
   observations: "observations counted",
   components: "components",
-  score: "score of held-back data here, per unit",
-  objective: "J, what the slots are worth together",
+  score: "score on held-back data of this site, per unit",
+  objective: "objective J of the alignment",
 };
 const NOTABLE = new Set(["joined", "left", "born", "gone", "split", "excluded", "flagged", "same_data", "killed"]);
 const MOST_LINES = 100;
@@ -46,7 +46,7 @@ function fillCurve(curve, name) {
   setText(last, clock(end));
 }
 
-// Whoever is called again tells all of its last events again.
+// After a reconnection the last events come again.
 export function forgetEvents() {
   lines = [];
   marks = [];

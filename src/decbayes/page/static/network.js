@@ -19,10 +19,10 @@ export function drawNetwork(network) {
   const gone = kinds.filter((kind) => kind === "gone").length;
   const parts = [plural(members.length, "member"), `${up} up`, gone ? `${gone} gone` : null];
   const counted = members.filter((member) => member.state === "counted").length;
-  parts.push(`contributions of ${counted}`);
+  parts.push(`${plural(counted, "contribution")} in the merge`);
   const summary = parts.filter(Boolean).join(", ");
   setText(byId("network-summary"), network.intervals ? `${summary}. Intervals of the merge: ${network.intervals}.` : `${summary}.`);
-  byId("graph").setAttribute("aria-label", `Graph of ${summary}; the table below says the same`);
+  byId("graph").setAttribute("aria-label", `Graph of ${summary}; the table below has the same`);
   drawProblems(network.problems ?? []);
   drawGraph(network, kinds);
   drawTable(members, kinds);
@@ -128,7 +128,7 @@ function set(node, attributes) {
 // Versions begin anywhere: after a lost disk none must be used twice. Their last digits tell them apart.
 const shortVersion = (version) => (version === undefined ? "–" : version > 9999 ? `…${String(version).slice(-4)}` : String(version));
 
-const WORDS = { self: "this agent", up: "up", silent: "linked, silent", gone: "gone", known: "heard of through others", unheard: "not heard of", excluded: "excluded" };
+const WORDS = { self: "this agent", up: "up", silent: "linked, silent", gone: "gone", known: "known through others", unheard: "nothing published yet", excluded: "excluded" };
 
 function drawTable(members, kinds) {
   const pairs = members.map((member, index) => ({ member, kind: kinds[index] }));
@@ -139,7 +139,7 @@ function drawTable(members, kinds) {
     setText(name, member.name);
     const words = [kind === "excluded" ? member.state : WORDS[kind] ?? kind];
     if (member.behind) words.push("behind");
-    if (member.charter === "another") words.push("has another charter");
+    if (member.charter === "another") words.push("uses another charter");
     if (member.state && !["counted", "excluded", "removed"].includes(member.state) && kind !== "unheard") words.push(member.state);
     const flags = member.flags ?? [];
     const told = words.join(", ");
@@ -155,7 +155,7 @@ function drawTable(members, kinds) {
   });
 }
 
-// A dot runs along the link by which a record has come, or out to the neighbours when one is published.
+// A dot runs along the link by which a record arrived, or to the neighbours when one is published.
 export function travel(event) {
   if (!shown || still.matches || document.hidden) return;
   const me = event.to ?? shown.viewpoint;

@@ -1,18 +1,18 @@
-// Listens to the agent, and draws what is newest, a few times a second at most.
+// Listens to the agent, and draws the newest values, a few times a second at most.
 import { byId, setText } from "./dom.js";
 import { drawAlignment } from "./alignment.js";
 import { addEvents, drawHistory, forgetEvents } from "./history.js";
 import { drawNetwork, travel } from "./network.js";
 import { drawFailure, drawPosterior } from "./posterior.js";
 
-const LATE_SECONDS = 6; // without news of the agent for so long, something is wrong
+const LATE_SECONDS = 6; // after so long without news something is wrong
 const waiting = new Map();
 let heard = 0;
 let open = false;
 let asking = false;
 let again = false;
 
-// Of what comes faster than it is drawn, only the newest is drawn.
+// If values come faster than they can be drawn, only the newest are drawn.
 function later(name, draw) {
   if (!waiting.size) requestAnimationFrame(drawAll);
   waiting.set(name, draw);
@@ -33,11 +33,11 @@ function listen() {
   on("history", (history) => later("history", () => drawHistory(history)));
   on("posterior", ask);
   on("events", (told) => { for (const event of told.events.slice(-8)) travel(event); addEvents(told); });
-  // A page that is only looked at through the back button must not keep a link.
+  // A page that was left must not keep a connection.
   addEventListener("pagehide", () => source.close());
 }
 
-// Bodies are pulled: a slow browser asks again when it has drawn, and gets what is newest then.
+// Posteriors are fetched: a slow browser asks again after drawing, and gets the newest one then.
 async function ask() {
   if (asking) { again = true; return; }
   asking = true;
@@ -51,7 +51,7 @@ async function ask() {
 }
 
 function introduce(network) {
-  const who = network.viewpoint ? `as ${network.viewpoint} sees it` : "as seen from outside";
+  const who = network.viewpoint ? `seen by ${network.viewpoint}` : "seen from outside";
   document.body.classList.remove("blank");
   setText(byId("group"), `${network.group}`);
   setText(byId("about"), [network.model, who, network.software ? `decbayes ${network.software}` : "", network.charter ? `charter ${network.charter}` : ""].filter(Boolean).join(" · "));
@@ -67,8 +67,8 @@ function showState() {
   const notice = byId("notice");
   notice.hidden = state === "live" || state === "connecting";
   byId("views").classList.toggle("stale", !notice.hidden);
-  if (state === "lost") setText(notice, "The agent cannot be reached: it has stopped, or the way to it is cut. Below is what it last said. The page goes on by itself as soon as it answers.");
-  if (state === "late") setText(notice, `The agent has said nothing for some time. It may be busy or stopped. Below is what it last said.`);
+  if (state === "lost") setText(notice, "The agent cannot be reached: it has stopped, or the connection is down. Below is the last known state. The page continues as soon as the agent answers.");
+  if (state === "late") setText(notice, `No news from the agent for some time. It may be busy or stopped. Below is the last known state.`);
 }
 
 const THEMES = ["auto", "light", "dark"];

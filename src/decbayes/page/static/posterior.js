@@ -5,8 +5,8 @@ import { drawBlobs, drawn } from "./drawing.js";
 let shown = null;
 
 export function matchText({ match }, sureness) {
-  if (match === null) return "nothing else to compare with";
-  return sureness === "probability" ? `${percent(match)} likely to belong here` : `the next best slot is ${number(match)} nats worse`;
+  if (match === null) return "no other slot to compare with";
+  return sureness === "probability" ? `belongs here with probability ${percent(match)}` : `the next best slot is ${number(match)} nats worse`;
 }
 
 export const nameOf = (posterior, slot) => `${posterior.noun[0].toUpperCase()}${posterior.noun.slice(1)} ${slot}`;
@@ -37,7 +37,7 @@ function summarise(posterior) {
   const { components, sites, observations } = posterior;
   line.classList.remove("error");
   if (!sites.length) setText(line, "No site has published anything yet. Components appear here with the first contribution.");
-  else if (!components.length) setText(line, `${plural(observations, "observation")} of ${plural(sites.length, "site")}, merged exactly.`);
+  else if (!components.length) setText(line, `${plural(observations, "observation")} of ${plural(sites.length, "site")}, merged.`);
   else setText(line, `${plural(components.length, "component")} from ${plural(observations, "observation")} of ${plural(sites.length, "site")}. Choose one to see what each site contributed.`);
 }
 
@@ -108,7 +108,7 @@ function siteCard(posterior, component, cell, drawing, all) {
     el("b", {}, posterior.sites[cell.site]),
     el("div", { class: "bar", style: { "--part": `${(100 * cell.evidence) / component.cells[0].evidence}%` } }),
     el("span", {}, `${count(cell.evidence)} ${posterior.unit}s, ${percent(cell.evidence / component.evidence)}`),
-    drawing ? drawn(drawing, all) : el("p", { class: "hidden" }, "not drawn: others have more"),
+    drawing ? drawn(drawing, all) : el("p", { class: "hidden" }, "not drawn: only the largest are"),
     el("span", { class: "facts" }, `its component ${labels}; ${match}; ${number(cell.apart)} nats per ${posterior.unit} from the merge`),
   );
 }
