@@ -1,4 +1,4 @@
-"""The page in a real browser, above real agents and above made-up groups."""
+"""The page in a real browser, above agents in this process and above made-up groups."""
 
 import json
 import time
@@ -10,7 +10,9 @@ from browser import CHROMIUM, HOW_TO, Browser
 from groups import identities
 
 from decbayes.network import Charter, Limits
-from decbayes.network.runtime.spawn import Party
+from decbayes.network.runtime.reports.description import about_members, neighbour_of, status_of
+from decbayes.network.runtime.reports.watching import Watcher
+from decbayes.network.simulation.simulator import Simulation
 from decbayes.page import Page, PageAddress
 
 pytestmark = [
@@ -52,27 +54,46 @@ def page():
     served.close()
 
 
-class Clusters(Party):
-    """Sites with three clusters, of which the last site has a further one to itself."""
+def points_of(site):
+    """Three clusters; the last site has a further one to itself."""
+    rng, centres = np.random.default_rng(SITES.index(site)), [*CENTRES, [14.0, 14.0]] if site == SITES[-1] else CENTRES
+    return np.concatenate([rng.normal(centre, 1.0, size=(30, 2)) for centre in centres])
 
-    def __init__(self, folder):
-        members = dict(zip(SITES, identities(3), strict=True))
+
+class Group:
+    """Agents in this process, and what the first of them shows on a page."""
+
+    def __init__(self, page):
+        members, rng = identities(3), np.random.default_rng(0)
         settings = {"components": 4, "dimension": 2, "variance": 1.0, "prior_variance": 50.0}
-        keys = {site: member.public for site, member in members.items()}
-        super().__init__(folder, Charter("clusters", "GaussianMixture", settings, keys, limits=Limits(members=3)))
-        self.prepare(members)
+        keys = {site: member.public for site, member in zip(SITES, members, strict=True)}
+        charter = Charter("clusters", "GaussianMixture", settings, keys, limits=Limits(members=3))
+        self.simulation = Simulation(charter, members, rng=rng)
+        self.simulation.connect({(0, 1), (0, 2)})
+        self.watcher, self.running = Watcher(page), {}
 
-    def join(self, site, *arguments):
-        rng = np.random.default_rng(SITES.index(site))
-        centres = [*CENTRES, [14.0, 14.0]] if site == SITES[-1] else CENTRES
-        points = np.concatenate([rng.normal(centre, 1.0, size=(30, 2)) for centre in centres])
-        np.save(self.folder / f"{site}.npy", points)
-        links = () if site == SITES[0] else ("--connect", self.agents[SITES[0]].endpoint())
-        return self.start(site, "--data", str(self.folder / f"{site}.npy"), *links, *arguments)
+    def join(self, site):
+        self.running[site] = self.simulation.sites[SITES.index(site)]
+        self.running[site].shards["points"] = points_of(site)
+        self.simulation.start(self.running[site])
+        self.show()
 
-    def page_of(self, site):
-        self.agents[site].endpoint()
-        return self.agents[site].events("listening")[-1]["page"]
+    def refine(self, site):
+        agent = self.running[site].agent
+        self.simulation.perform(self.running[site], agent.refine(rng=np.random.default_rng(1)))
+        self.show()
+
+    def leave(self, site):
+        self.simulation.stop(self.running.pop(site))
+        self.show()
+
+    def show(self):
+        for _ in range(6):
+            self.simulation.round()
+        first = self.simulation.sites[0].agent
+        near = [neighbour_of(first, peer, "") | {"member": SITES[int(peer)]} for peer in first.peers]
+        self.watcher.look(first, status_of(first, str) | about_members(first.pool, None) | {"neighbours": near})
+        self.watcher.merge(first)
 
 
 def kind(site):
@@ -88,48 +109,48 @@ def card_texts(tab):
     return tab.run("[...document.querySelectorAll('.card')].map(card => card.innerText)")
 
 
-def test_a_page_follows_its_agent(tmp_path, look):
-    with Clusters(tmp_path) as party:
-        party.join(SITES[0], "--page")
-        tab = look(party.page_of(SITES[0]))
-        tab.until(f"{kind(SITES[0])}?.includes('self')")
-        assert tab.run(kind(SITES[1])) == "node unheard"
-        assert "No site has published" in tab.text()
+def test_a_page_follows_its_agent(page, look):
+    group, tab = Group(page), look(page.url)
+    group.simulation.start(group.simulation.sites[0])
+    group.show()
+    tab.until(f"{kind(SITES[0])}?.includes('self')")
+    assert tab.run(kind(SITES[1])) == "node unheard"
+    assert "No site has published" in tab.text()
 
-        party.join(SITES[1])
-        tab.until(heard(SITES[1]))
-        tab.until("document.querySelectorAll('.card').length === 3")
-        party.join(SITES[2])
-        tab.until(heard(SITES[2]))
-        tab.until("document.querySelectorAll('.card').length === 4")
-        alone = [text for text in card_texts(tab) if f"only {SITES[2]}" in text]
-        assert len(alone) == 1
-        assert tab.run("document.querySelectorAll('#matrix .private').length") == 1
-        tab.until(f"document.querySelector('#events').innerText.includes('{SITES[2]} is linked')")
+    group.join(SITES[0])
+    group.join(SITES[1])
+    tab.until(heard(SITES[1]))
+    tab.until("document.querySelectorAll('.card').length === 3")
+    group.join(SITES[2])
+    tab.until(heard(SITES[2]))
+    tab.until("document.querySelectorAll('.card').length === 4")
+    alone = [text for text in card_texts(tab) if f"only {SITES[2]}" in text]
+    assert len(alone) == 1
+    assert tab.run("document.querySelectorAll('#matrix .private').length") == 1
+    tab.until(f"document.querySelector('#events').innerText.includes('{SITES[2]} is linked')")
 
-        # It comes back with what it had stored, refines that, and the picture changes.
-        version = f"document.querySelector('#members [data-key=\"{SITES[2]}\"]').cells[2].textContent"
-        picture = "[...document.querySelectorAll('#overview path')].map(path => path.getAttribute('d')).join()"
-        before, first = tab.run(picture), tab.run(version)
-        party.agents[SITES[2]].kill()
-        party.join(SITES[2], "--refine", "1")
-        tab.until(f"{version} !== {json.dumps(first)}")
-        tab.until(f"{picture} !== {json.dumps(before)}")
-        assert len(card_texts(tab)) == 4
+    # It refines what it has published, and the picture changes.
+    version = f"document.querySelector('#members [data-key=\"{SITES[2]}\"]').cells[2].textContent"
+    picture = "[...document.querySelectorAll('#overview path')].map(path => path.getAttribute('d')).join()"
+    before, first = tab.run(picture), tab.run(version)
+    group.refine(SITES[2])
+    tab.until(f"{version} !== {json.dumps(first)}")
+    tab.until(f"{picture} !== {json.dumps(before)}")
+    assert len(card_texts(tab)) == 4
 
-        # What each site contributed is asked for by a click.
-        tab.run(f"[...document.querySelectorAll('.card')].find(c => c.innerText.includes('only {SITES[2]}')).click()")
-        tab.until("document.querySelector('#detail[open] #detail-sites li b')?.textContent === 'site 2'")
-        tab.press("Escape")
+    # What each site contributed is fetched by a click.
+    tab.run(f"[...document.querySelectorAll('.card')].find(c => c.innerText.includes('only {SITES[2]}')).click()")
+    tab.until("document.querySelector('#detail[open] #detail-sites li b')?.textContent === 'site 2'")
+    tab.press("Escape")
 
-        party.agents[SITES[1]].kill()
-        tab.until(f"{kind(SITES[1])} === 'node gone'")
-        grey = "getComputedStyle(document.querySelector('#nodes [data-key=\"site 1\"] .body')).fill"
-        assert tab.run(grey) != tab.run(grey.replace("site 1", "site 2"))
-        assert len(card_texts(tab)) == 4, "what the dead have said still counts"
+    group.leave(SITES[1])
+    tab.until(f"{kind(SITES[1])} === 'node gone'")
+    grey = "getComputedStyle(document.querySelector('#nodes [data-key=\"site 1\"] .body')).fill"
+    assert tab.run(grey) != tab.run(grey.replace("site 1", "site 2"))
+    assert len(card_texts(tab)) == 4, "contributions of sites that have left still count"
 
-        party.agents[SITES[0]].kill()
-        tab.until("document.querySelector('#connection').dataset.state === 'lost'")
+    page.close()
+    tab.until("document.querySelector('#connection').dataset.state === 'lost'")
 
 
 def made_up(members, *, gone=()):
@@ -152,7 +173,8 @@ def topics(count, sites):
     cell = {"evidence": 50.0, "apart": 0.1, "components": [0]}
     cells = [{"site": site, "match": 2.0 + site, **cell} for site in range(sites)]
     return {
-        "view": "words", "noun": "topic", "unit": "word", "set": "a", "observations": 120 * sites, "objective": -1200.0, "score": -6.1,
+        "view": "words", "noun": "topic", "unit": "word", "set": "a",
+        "observations": 120 * sites, "objective": -1200.0, "score": -6.1,
         "sites": [f"hospital-{site}" for site in range(sites)], "duplicates": [], "unlike": [],
         "components": [
             {"slot": k, "evidence": 50.0 * sites, "share": 1 / count, "drawing": {"kind": "words", "words": words[k]},

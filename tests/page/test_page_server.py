@@ -162,6 +162,8 @@ def test_an_agent_goes_on_whatever_becomes_of_its_page(tmp_path):
         party.agreement(["agent 0", "agent 1"], {"agent 0", "agent 1"}, timeout=60)
         os.kill(served, signal.SIGCONT)
         asked_until(f"{url}posterior.json", lambda answer: len((json.loads(answer[1]) or {"sites": []})["sites"]) == 2)
+        linked = {"agent 0": "self", "agent 1": "up"}
+        asked_until(f"{url}network.json", lambda answer: links_in(json.loads(answer[1])) == linked)
         shown = json.loads(ask(f"{url}posterior.json")[1])
         # The score is the model's own, of data that no agent has seen.
         batch = party.charter.model.fit(party.points_of({"agent 0", "agent 1"})).posterior
@@ -175,6 +177,10 @@ def test_an_agent_goes_on_whatever_becomes_of_its_page(tmp_path):
         assert len(agent.events("page_lost")) == 1
         party.agreement(["agent 0", "agent 1"], {"agent 0", "agent 1"}, timeout=20)
         assert agent.stop() == 0
+
+
+def links_in(network):
+    return {member["name"]: member["link"] for member in network["members"]}
 
 
 def held_back(folder):
