@@ -31,7 +31,7 @@ def test_an_explanation_says_how_likely_matches_are_right(run, fitted, monkeypat
     line = f"merge {files} -o m.posterior --explain --json --picture m.svg --overlap a.overlap --overlap b.overlap"
     status, shown, _ = run(line)
     assert (status, "of 6 matches are expected to be wrong" in shown) == (0, True)
-    assert "reported of themselves" in shown
+    assert "reported by the sites themselves" in shown
     assert "%)" in shown
     rows = [json.loads(row) for row in shown.splitlines() if row.startswith("{")]
     sure = [value for row in rows for site in row["sites"] for value in site["confidence"]]

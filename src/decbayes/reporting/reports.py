@@ -20,8 +20,9 @@ from decbayes.reporting.overviews import overview
 from decbayes.reporting.remarks import CHECKED, Remark, remarks
 from decbayes.views import Findings
 from decbayes.views.findings import LEAST
-from decbayes.views.text import counted, number
+from decbayes.views.text import counted, listed, number
 from decbayes.views.values import Shape
+from decbayes.views.view import LEVEL
 
 # Nothing is loaded and nothing runs, whatever a label says: no script, no font, no address but pictures within.
 FOOTER = "Made by decbayes. Nothing in this file is loaded from elsewhere."
@@ -145,6 +146,10 @@ def summary(findings: Findings) -> str:
     """The result in one or two sentences."""
     sites, unit = counted(len(findings.sites), "site"), findings.view.unit
     data = f"{counted(float(findings.evidence.sum()), unit)} at {sites}"
+    if estimates := findings.view.estimates(findings.merged):
+        tested = [each for each in estimates if each.null is not None]
+        clear = [each.name for each in tested if not each.low <= (each.null or 0.0) <= each.high]
+        return f"{data}. Coefficients whose {LEVEL:.0%} intervals exclude zero: {listed(clear) or 'none'}."
     if not findings.sets:
         return f"{data}, merged into one posterior."
     shared = [support for coupled in findings.sets for support in supports(findings, coupled)]

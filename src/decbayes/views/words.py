@@ -33,7 +33,7 @@ class WordView(View):
     def notes(self, posterior: Posterior, counts: CoOccurrence | None = None) -> Notes:
         """How different topics are, which words tell each from the others and, with `counts`, how coherent it is."""
         quality = self.quality(posterior, top=len(counts.words[0]) if counts is not None else TOP)
-        telling = [f"told apart by {', '.join(words[:TELLING])}" for words in quality.telling]
+        telling = [f"distinctive words: {', '.join(words[:TELLING])}" for words in quality.telling]
         if counts is None:
             return Notes(quality.said(), telling)
         if counts.words != quality.words:

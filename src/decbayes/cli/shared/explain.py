@@ -19,122 +19,117 @@ from decbayes.posterior import Posterior
 from decbayes.symmetry import CoupledSet
 from decbayes.views.values import Difference
 
-MOST_SURE = 0.99  # simulations of a few hundred matches cannot tell more
-UNLIKE = 0.5  # distance of margins from simulated ones above which these tell little
+MOST_SURE = 0.99  # a few hundred simulated matches cannot show more
+UNLIKE = 0.5  # above this distance from the margins, simulated ones say little about them
 SPACES = 2  # around a column
 MEANING = (
-    "times chance: how far the sites' versions are apart, 1 by chance alone.\n"
-    "between sites: the deviation from site to site that would explain the rest."
+    "times chance: spread between sites relative to chance, 1 by chance alone.\n"
+    "between sites: the standard deviation between sites that would explain the rest."
 )
-SHORTEST_CAPTION = 16  # what the last column is left with, on a narrow terminal
+SHORTEST_CAPTION = 16  # width of the last column on a narrow terminal
 
 
-def print_alignment(found: Alignment, merged: Posterior, names: list[str], sure: Confidence | str) -> None:
-    """For each coupled set tables of slots × sites: the site's components and how sure they are; then who has what.
+def print_alignment(alignment: Alignment, merged: Posterior, names: list[str], sure: Confidence | str) -> None:
+    """For each coupled set tables of slots × sites: the site's components and how sure they are; then their support.
 
-    `sure` says why there are no probabilities, where it is a text; the tables then have margins.
+    If `sure` is a text, it says why there are no probabilities; the tables then have margins.
     """
     for coupled in merged.structure.symmetry:
         texts = slot_captions(merged, coupled)
-        values = sureness(found, coupled, sure)
-        cell = probability_cell if isinstance(sure, Confidence) else margin_cell
+        cell, values = margin_cell, reading.margins(alignment)
+        if isinstance(sure, Confidence):
+            cell, values = probability_cell, sure.probabilities
         columns = [
-            [Text(plain(name)), *(cell(components, own) for components in row)]
-            for name, row, own in zip(names, reading.fillings(found, coupled), values, strict=True)
+            [Text(plain(name)), *(cell(components, site[coupled]) for components in row)]
+            for name, row, site in zip(names, reading.fillings(alignment, coupled), values, strict=True)
         ]
         print_tables(columns, texts, plain(" + ".join(coupled.factors)))
-        for line in what_it_means(found, coupled, sure):
+        for line in what_it_means(alignment, coupled, sure):
             output().print(line)
-        print_shared(found.shared()[coupled], texts, names)
-        print_heterogeneity(reading.heterogeneity(found)[coupled], texts)
-        if (few := reading.thin(found, coupled)) is not None:
+        print_shared(alignment.shared()[coupled], texts, names)
+        print_heterogeneity(reading.heterogeneity(alignment)[coupled], texts)
+        if (few := reading.thin(alignment, coupled)) is not None:
             output().print(
                 f"Sites have {few:.1f} observations per parameter of a component: too few to find alone what all data "
-                "show. Unless these posteriors were refined, refine first; their intervals are not to be believed."
+                "show. Unless these posteriors were refined, refine first; do not rely on their intervals."
             )
 
 
-def print_differences(told: Sequence[Difference]) -> None:
+def print_differences(differences: Sequence[Difference]) -> None:
     """Whether sites differ by more than chance, term by term."""
-    if not told:
+    if not differences:
         return
     table = Table("term", "times chance", "between sites", title="do sites differ?", box=None)
-    for each in told:
-        times = Text(f"{each.times:.1f}", style="yellow" if each.notable else "")
-        table.add_row(plain(each.name), times, f"{each.between:.2g}")
+    for term in differences:
+        times = Text(f"{term.times:.1f}", style="yellow" if term.notable else "")
+        table.add_row(plain(term.name), times, f"{term.between:.2g}")
     output().print(table)
     output().print(MEANING)
 
 
-def sureness(found: Alignment, coupled: CoupledSet, sure: Confidence | str) -> list[Array]:
-    """For each site and component its probability, or its margin."""
-    each = sure.probabilities if isinstance(sure, Confidence) else reading.margins(found)
-    return [own[coupled] for own in each]
-
-
-def what_it_means(found: Alignment, coupled: CoupledSet, sure: Confidence | str) -> Iterator[str]:
+def what_it_means(alignment: Alignment, coupled: CoupledSet, sure: Confidence | str) -> Iterator[str]:
     """What the numbers in brackets are, and how far to believe them."""
     if not isinstance(sure, Confidence):
         yield f"Probabilities are not calibrated: {plain(sure)}"
-        yield "In brackets: nats that the objective loses in the next best slot."
-        yield f"{close_calls(found, coupled)} are close calls (under {CLOSE:g})."
+        yield "In brackets: the objective's loss in the next best slot, in nats."
+        yield f"{close_calls(alignment, coupled)} are close calls (under {CLOSE:g})."
         return
     learned, (wrong, count) = sure.reliability, sure.expected_wrong(coupled)
     yield "In brackets: the probability that it belongs there, learned from"
     yield f"{learned.matches:,} matches at simulated sites like these."
     yield f"About {wrong:.1f} of {count} matches are expected to be wrong."
     if sure.self_reported:
-        yield "Overlaps are what the sites have reported of themselves."
+        yield "Overlaps are reported by the sites themselves."
     if learned.unlike > UNLIKE:
         yield "Margins are unlike those of simulated sites: the model describes these"
-        yield "data badly. Take the probabilities with care."
+        yield "data badly. Treat the probabilities with care."
 
 
-def close_calls(found: Alignment, coupled: CoupledSet) -> str:
-    pairs = zip(reading.margins(found), reading.seen(found, coupled), strict=True)
+def close_calls(alignment: Alignment, coupled: CoupledSet) -> str:
+    pairs = zip(reading.margins(alignment), reading.seen(alignment, coupled), strict=True)
     margins = np.concatenate([margin[coupled][seen] for margin, seen in pairs])
     return f"{int((margins < CLOSE).sum())} of {len(margins)} matches"
 
 
 def print_shared(shared: Shared, texts: Sequence[str], names: Sequence[str]) -> None:
-    """Who supports each slot, with how much, and how far the versions differ; then what to look at."""
+    """Which sites support each slot, with how much evidence, and how far their versions differ."""
     sites, slots = shared.evidence.shape
     table = Table("slot", "sites", "observations", "apart", "merged", title="which sites have it", box=None)
     for slot in range(slots):
         support = shared.sites(slot)
-        own = f"{len(support)} of {sites}" if len(support) != 1 else f"only {plain(names[support[0]])}"
+        having = f"{len(support)} of {sites}" if len(support) != 1 else f"only {plain(names[support[0]])}"
         apart = f"{np.nanmax(shared.apart[support, slot]):.2f}" if support else "–"
-        table.add_row(str(slot), own, f"{shared.evidence[:, slot].sum():,.0f}", apart, texts[slot])
+        table.add_row(str(slot), having, f"{shared.evidence[:, slot].sum():,.0f}", apart, texts[slot])
     output().print(table)
     output().print("apart: nats per observation that the most different site loses by the merge.")
 
 
-def print_heterogeneity(found: Heterogeneity, texts: Sequence[str]) -> None:
+def print_heterogeneity(apart: Heterogeneity, texts: Sequence[str]) -> None:
     """Whether sites differ by more than chance, slot by slot."""
-    if not np.isfinite(found.ratio).any():
+    if not np.isfinite(apart.ratio).any():
         return
     table = Table("slot", "times chance", "probability", "between sites", "merged", title="do sites differ?", box=None)
     for slot, text in enumerate(texts):
-        if np.isfinite(found.ratio[slot]):
-            style = "yellow" if found.differ(slot) else ""
-            ratio = Text(f"{found.ratio[slot]:.1f}", style=style)
-            table.add_row(str(slot), ratio, f"{found.probability[slot]:.2g}", between_text(found, slot), text)
+        if np.isfinite(apart.ratio[slot]):
+            style = "yellow" if apart.differ(slot) else ""
+            ratio = Text(f"{apart.ratio[slot]:.1f}", style=style)
+            table.add_row(str(slot), ratio, f"{apart.probability[slot]:.2g}", between_text(apart, slot), text)
     output().print(table)
     output().print(MEANING)
 
 
-def between_text(found: Heterogeneity, slot: int) -> str:
-    largest = max(float(np.max(values[slot])) for parts in found.between.values() for values in parts.values())
+def between_text(apart: Heterogeneity, slot: int) -> str:
+    largest = max(float(np.max(values[slot])) for parts in apart.between.values() for values in parts.values())
     return f"{largest:.2g}"
 
 
-def shared_rows(found: Alignment, names: Sequence[str], sure: Confidence | str) -> Iterator[dict[str, Any]]:
-    """Who has what, as plain values: one row for each slot."""
+def shared_rows(alignment: Alignment, names: Sequence[str], sure: Confidence | str) -> Iterator[dict[str, Any]]:
+    """Which sites have which slot, as plain values: one row per slot."""
     known = sure.probabilities if isinstance(sure, Confidence) else None
-    merged, margins = found.merged(), reading.margins(found)
-    apart = reading.heterogeneity(found)
-    for coupled, shared in found.shared().items():
-        texts, fillings = slot_captions(merged, coupled), reading.fillings(found, coupled)
+    merged, margins = alignment.merged(), reading.margins(alignment)
+    apart = reading.heterogeneity(alignment)
+    for coupled, shared in alignment.shared().items():
+        texts, fillings = slot_captions(merged, coupled), reading.fillings(alignment, coupled)
         for slot, text in enumerate(texts):
             yield {
                 "slot": slot,
@@ -153,8 +148,8 @@ def shared_rows(found: Alignment, names: Sequence[str], sure: Confidence | str) 
                         "apart": float(shared.apart[site, slot]),
                         "confidence": None
                         if known is None
-                        else [finite(known[site][coupled][own]) for own in fillings[site][slot]],
-                        "margins": [finite(margins[site][coupled][own]) for own in fillings[site][slot]],
+                        else [finite(known[site][coupled][k]) for k in fillings[site][slot]],
+                        "margins": [finite(margins[site][coupled][k]) for k in fillings[site][slot]],
                     }
                     for site in shared.sites(slot)
                 ],
@@ -162,21 +157,21 @@ def shared_rows(found: Alignment, names: Sequence[str], sure: Confidence | str) 
 
 
 def finite(margin: float) -> float | None:
-    """JSON has no infinity and no NaN: a component that could go nowhere else has no margin."""
+    """JSON has no infinity and no NaN: a component with no other slot has no margin."""
     return float(margin) if np.isfinite(margin) else None
 
 
-def print_influence(found: Alignment, names: list[str]) -> None:
-    """Who has how much to do with the merge, and who disagrees with all others. Nobody is left out for it."""
-    influence = reading.influence(found)
+def print_influence(alignment: Alignment, names: list[str]) -> None:
+    """Each site's influence on the merge, and which sites disagree with all others. None is left out for it."""
+    influence = reading.influence(alignment)
     table = Table("site", "share", "log BF", "against", "stands out", title="influence", box=None)
     for site, name in enumerate(names):
         factor = f"{influence.log_bayes_factor[site].sum():+,.1f}"
         flags = "; ".join(influence.flags(site)) or "–"
         table.add_row(plain(name), f"{influence.share[site]:.1%}", factor, f"{influence.apart[site]:.0%}", flags)
     output().print(table)
-    output().print("log BF: nats for the site's components being the same things as the others'.")
-    output().print("against: the share of its evidence that speaks against the others'.")
+    output().print("log BF: nats in favour of the site's components being the same as the others'.")
+    output().print("against: the share of its evidence that contradicts the others.")
 
 
 def slot_captions(merged: Posterior, coupled: CoupledSet) -> list[str]:
@@ -186,7 +181,7 @@ def slot_captions(merged: Posterior, coupled: CoupledSet) -> list[str]:
 
 
 def print_tables(columns: Sequence[Sequence[Text]], texts: Sequence[str], title: str) -> None:
-    """One table, or several below each other where all sites would not fit the terminal's width."""
+    """One table, or several below each other if the terminal is too narrow for all sites."""
     console = output()
     room = console.width - max(SHORTEST_CAPTION, *map(cell_len, texts)) - len("slot") - 2 * SPACES
     for group in in_groups(columns, max(room, console.width // 2)):
@@ -213,20 +208,19 @@ def in_groups(columns: Sequence[Sequence[Text]], room: int) -> Iterator[list[Seq
     yield group
 
 
-def margin_cell(components: Sequence[int], margins: Array) -> Text:
-    """What a site has put into a slot: "2 (5.1)", or "2+4 (5.1)" with the smaller margin of the two."""
+def margin_cell(components: Sequence[int], values: Array) -> Text:
+    """A site's components in a slot: "2 (5.1)", or "2+4 (5.1)" with the smaller margin of the two."""
     if not components:
         return Text("–")
-    margin = float(margins[list(components)].min())
+    margin = float(values[list(components)].min())
     sureness = f"{margin:,.1f}" if np.isfinite(margin) else "no other"
     return Text(f"{'+'.join(map(str, components))} ({sureness})", style="yellow" if margin < CLOSE else "")
 
 
-def probability_cell(components: Sequence[int], probabilities: Array) -> Text:
-    """What a site has put into a slot: "2 (97%)", or "2+4 (97%)" with the smaller probability of the two."""
+def probability_cell(components: Sequence[int], values: Array) -> Text:
+    """A site's components in a slot: "2 (97%)", or "2+4 (97%)" with the smaller probability of the two."""
     if not components:
         return Text("–")
-    own = probabilities[list(components)]
-    least = float(np.min(own)) if not np.isnan(own).any() else np.nan
+    least = float(np.min(values[list(components)]))  # NaN if any is
     text = "alone" if np.isnan(least) else f"{100 * min(least, MOST_SURE):.0f}%"
     return Text(f"{'+'.join(map(str, components))} ({text})", style="yellow" if least < DOUBTFUL else "")
