@@ -124,9 +124,9 @@ class Events:
         charter = self.party.charter
         with SqliteStore(self.party.folder / f"{site}.store", charter, read_only=True) as store:
             records = [item for item in store.load() if isinstance(item, Record)]
-        (own,) = [record for record in records if charter.names[record.origin] == site]
-        assert own.posterior is not None
-        return own.posterior
+        (first,) = [record for record in records if charter.names[record.origin] == site]
+        assert first.posterior is not None
+        return first.posterior
 
     def _agree(self, sites: frozenset[str]) -> bool:
         return all(one.heard == sites for one in self.live) and len({one.root for one in self.live}) == 1

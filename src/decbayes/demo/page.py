@@ -22,20 +22,22 @@ class Broadcast:
     def __init__(self, page: Page, events: Events) -> None:
         self._page, self._events = page, events
         self._showing, self._worker, self._arrivals = Showing(page, events.story.digits.score), Worker(), Arrivals()
-        self._told, self._shown = 0, ""
+        self._sent, self._shown = 0, ""
 
     def __call__(self) -> None:
-        told = {one.site: one.status for one in self._events.live if one.status}
-        pairs = {tuple(sorted((site, str(each["member"])))) for site in told for each in told[site]["neighbours"]}
-        links = sorted((a, b) for a, b in pairs if a in told and b in told)
-        newest: dict[str, Any] = max(told.values(), key=lambda status: len(status["heard"]), default={})
+        statuses = {one.site: one.status for one in self._events.live if one.status}
+        pairs = {
+            tuple(sorted((site, str(each["member"])))) for site in statuses for each in statuses[site]["neighbours"]
+        }
+        links = sorted((a, b) for a, b in pairs if a in statuses and b in statuses)
+        newest: dict[str, Any] = max(statuses.values(), key=lambda status: len(status["heard"]), default={})
         members = [member(one, newest) for one in self._events.watched.values()]
         self._page.show("network", outside_view("digits", "GaussianMixture", members, links))
-        for happening in self._events.story.events[self._told :]:
+        for happening in self._events.story.events[self._sent :]:
             kinds = [kind for words, kind in MARKED.items() if words in happening.text]
             self._page.tell({"event": kinds[0] if kinds else "story", "text": happening.text})
-        self._told = len(self._events.story.events)
-        for event in self._arrivals.news({site: status["heard"] for site, status in told.items()}, links):
+        self._sent = len(self._events.story.events)
+        for event in self._arrivals.news({site: status["heard"] for site, status in statuses.items()}, links):
             self._page.tell(event)
         if newest.get("root", self._shown) != self._shown and not self._worker.waiting:
             self._shown = newest["root"]

@@ -30,13 +30,13 @@ def watching(events: Events, console: Console) -> Iterator[None]:
 def plain_lines(events: Events, console: Console) -> Callable[[], None]:
     """Print what is new since the last call, a line each."""
     said: dict[str, int] = {}
-    told = 0
+    printed = 0
 
     def show() -> None:
-        nonlocal told
-        for event in events.story.events[told:]:
+        nonlocal printed
+        for event in events.story.events[printed:]:
             console.print(f"{event.seconds:5.1f} s  {event.text}")
-        told = len(events.story.events)
+        printed = len(events.story.events)
         for one in events.live:
             if one.score is not None and said.get(one.site) != len(one.heard):
                 said[one.site] = len(one.heard)
