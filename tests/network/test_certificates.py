@@ -89,7 +89,7 @@ def test_a_key_that_cannot_be_written_whole_leaves_no_file(tmp_path, monkeypatch
     def full(descriptor):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("decbayes.network.protocol.keys.os.fsync", full)
+    monkeypatch.setattr("decbayes.network.protocol.group.keys.os.fsync", full)
     with pytest.raises(OSError, match="No space"):
         write_new(tmp_path / "a.key", b"half", private=True)
     assert not list(tmp_path.iterdir())
