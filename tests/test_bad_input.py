@@ -276,9 +276,9 @@ def test_an_objective_takes_what_a_merge_takes(form, rng):
     assert db.merging.objective(form(posteriors), form(lists)) == pytest.approx(found.objective[-1])
 
 
-@pytest.mark.parametrize("solver", ["matching", db.solvers.Matching, 3])
-def test_a_solver_is_an_object(solver, rng):
-    with pytest.raises(TypeError, match=r"solver must be Grouping\(\)"):
+@pytest.mark.parametrize("solver", ["matched", db.solvers.Matching, 3])
+def test_a_solver_is_a_name_or_an_object(solver, rng):
+    with pytest.raises(TypeError, match=r"solver must be one of .*matching.*, or an object such as Grouping\(\)"):
         db.merge([draw(mixture(3), rng)], solver=solver)
 
 

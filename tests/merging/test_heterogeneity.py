@@ -122,7 +122,8 @@ def test_coefficients_that_vary_differ_by_chance(rng):
 
 def outcomes(kind, rows, between, rng, count=8):
     """Posteriors of sites that differ in their intercept, if at all."""
-    model, posteriors = kind("y", columns={"x": "real", "y": kind.outcome()}), []
+    outcome = "yes/no" if kind is db.LogisticRegression else "count"
+    model, posteriors = kind("y", columns={"x": "real", "y": outcome}), []
     for _ in range(count):
         x = rng.normal(size=rows)
         f = 0.3 + 0.5 * x + between * rng.standard_normal()

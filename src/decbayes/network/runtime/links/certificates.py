@@ -150,7 +150,9 @@ def read_request(path: Path) -> x509.CertificateSigningRequest:
     try:
         return x509.load_pem_x509_csr(path.read_bytes())
     except ValueError:
-        raise InvalidCertificate(f"{path} is not a request, as `decbayes certificate request` makes them.") from None
+        raise InvalidCertificate(
+            f"{path} is not a certificate request, as made by `decbayes certificate request`."
+        ) from None
 
 
 def save_pair(path: Path, signed: Signed, key_path: Path, key: ec.EllipticCurvePrivateKey) -> None:
