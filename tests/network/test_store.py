@@ -137,12 +137,13 @@ def test_a_damaged_store_is_refused_and_left_as_it_is(path, damage, read_only):
 
 
 @pytest.mark.parametrize("read_only", [True, False])
-def test_a_store_of_a_newer_decbayes_is_refused_and_left_as_it_is(path, read_only):
+@pytest.mark.parametrize(("later", "said"), [(1, "newer decbayes.* Update"), (-1, "older decbayes.* Move it away")])
+def test_a_store_of_another_decbayes_is_refused_and_left_as_it_is(path, later, said, read_only):
     with SqliteStore(path, CHARTER) as store:
         store.put([record(1)])
-        store.connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
+        store.connection.execute(f"PRAGMA user_version = {FORMAT + later}")
     content = path.read_bytes()
-    with pytest.raises(StoreFailed, match="newer decbayes"):
+    with pytest.raises(StoreFailed, match=said):
         SqliteStore(path, CHARTER, read_only=read_only)
     assert path.read_bytes() == content
 
