@@ -163,9 +163,9 @@ def when_it_fails(reader):
 def intervals(reader):
     """Calibration widens what overlaps, sites that were shifted differ, and those that were not do not."""
     names = reader.names
-    wider = names["found"].deviation("components") / names["refined"].merged.deviation("components")
+    wider = names["calibrated"].deviation("components") / names["refined"].merged.deviation("components")
     assert (wider > 1.2).all()
-    assert names["calibrated"].uncertainty == "calibrated by bootstrap, 15 replicas, 4 sites"
+    assert names["wider"].uncertainty == "calibrated by bootstrap, 15 replicas, 4 sites"
     # Offsets with a deviation of 0.4.
     assert (
         (names["differences"].between["components"]["value"] > 0.1) & (names["differences"].ratio[:, None] > 1.5)
