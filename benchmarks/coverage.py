@@ -17,7 +17,7 @@ import sys
 import warnings
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -80,10 +80,9 @@ class GaussianSetting(Setting):
         return means[z] + 0.5 * rng.standard_normal((self.size, dimension)), truth
 
     def quantities(self, posterior, value):
-        parts = posterior.structure.families["components"].quantities(value("components"))
-        return {"mean" if name == "value" else name: part for name, part in parts.items()} | {
-            "weights": value("weights")
-        }
+        names = posterior.quantities("components")
+        parts = {"mean" if name == "value" else name: value("components", quantity=name) for name in names}
+        return parts | {"weights": value("weights")}
 
     def order(self, truth, estimate):
         distance = ((truth["mean"][:, None] - estimate["mean"]) ** 2).sum(axis=2)
@@ -200,10 +199,8 @@ class SequenceSetting(Setting):
 
     def quantities(self, posterior, value):
         (emitted,) = (name for name in posterior.structure.families if name not in ("start", "transitions"))
-        parts = posterior.structure.families[emitted].quantities(value(emitted))
-        return {name: np.reshape(parts[name], (2, 1)) for name in ("mean", "precision")} | {
-            "transitions": value("transitions")
-        }
+        parts = {name: np.reshape(value(emitted, quantity=name), (2, 1)) for name in ("mean", "precision")}
+        return parts | {"transitions": value("transitions")}
 
     def order(self, truth, estimate):
         return np.argsort(estimate["mean"].ravel())
@@ -297,13 +294,9 @@ def data_set(name, seed, sites):
             except db.errors.DecbayesError:
                 row["refused"].append(label)
                 continue
-            intervals = {}
-            for factor in found.structure.families:
-                intervals[factor] = found.interval(factor, LEVEL)
-            values = [
-                setting.quantities(found, pick)
-                for pick in (found.mean, lambda f, i=intervals: i[f].lower, lambda f, i=intervals: i[f].upper)
-            ]
+            interval = partial(found.interval, level=LEVEL)
+            bounds = (lambda *at, of=interval, end=end, **part: of(*at, **part)[end] for end in (0, 1))
+            values = [setting.quantities(found, pick) for pick in (found.mean, *bounds)]
             row["hits"][label] = covered(setting, truth, *values)
     drawn = setting.sampled(data, truth, rng)
     if drawn:

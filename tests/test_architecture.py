@@ -35,7 +35,7 @@ ALLOWED = {
     "workers": set(),
     "devices": {"errors", "extras", "kernels"},
     "families": {"devices", "kernels", "workers"},
-    "symmetry": set(),
+    "symmetry": {"arguments"},
     "structure": {"arguments", "errors", "families", "symmetry"},
     "summary": {"families"},
     "calibrated": {"arguments", "errors", "families"},

@@ -85,7 +85,7 @@ def tables(reader):
 
 
 def regression(reader):
-    merged, together = (reader.names[name].mean("coefficients").mean for name in ("merged", "together"))
+    merged, together = (reader.names[name].mean("coefficients") for name in ("merged", "together"))
     np.testing.assert_allclose(merged, together, atol=1e-12)
     distances = reader.names["distances"]
     assert distances[0] < 0.5

@@ -118,10 +118,6 @@ class TestStructure:
         with pytest.raises(InvalidStructure, match=reason):
             db.extending.Structure(families, prior, symmetry)
 
-    def test_one_name_is_not_taken_for_a_tuple_of_letters(self):
-        with pytest.raises(TypeError, match=r"CoupledSet\(\('weights',\)\)"):
-            db.extending.CoupledSet("weights")
-
     def test_labels_and_sparse_factors_must_fit(self):
         families, prior = {"topics": Dirichlet()}, {"topics": np.zeros((2, 3))}
         with pytest.raises(InvalidStructure, match="3 dimensions and 2 labels"):
@@ -257,7 +253,7 @@ def test_a_summary_has_mean_and_deviation_of_every_quantity(rng):
         place = row["component"], ("height", "weight").index(row["entry"])
         for number, values in zip((row["mean"], row["deviation"]), expected[row["quantity"]], strict=True):
             assert number == pytest.approx(values[place])
-        assert row["lower"] == getattr(posterior.interval("factor").lower, row["quantity"])[place]
+        assert row["lower"] == posterior.interval("factor", quantity=row["quantity"]).lower[place]
     plain = draw(single("Gamma", 2, 1), rng).summary()
     assert [(row["quantity"], row["entry"]) for row in plain] == [("value", "0")] * 2
 
@@ -266,14 +262,14 @@ def test_an_interval_holds_so_much_of_the_samples_in_the_shape_of_the_mean(rng):
     posterior = draw(single("NormalGamma", 2, 3), rng)
     drawn = posterior.sample(20_000, rng)["factor"]
     for level in (0.5, 0.9):
-        low, high = posterior.interval("factor", level)
-        for quantity, mean in posterior.mean("factor")._asdict().items():
-            lower, upper, values = (getattr(part, quantity) for part in (low, high, drawn))
-            assert lower.shape == mean.shape
+        for quantity in ("mean", "precision"):
+            lower, upper = posterior.interval("factor", level, quantity)
+            values = getattr(drawn, quantity)
+            assert lower.shape == posterior.mean("factor", quantity).shape
             # 20,000 draws: 0.0035 at most, four times.
             np.testing.assert_allclose(((lower < values) & (values < upper)).mean(axis=0), level, atol=0.014)
             np.testing.assert_allclose((values < lower).mean(axis=0), 0.5 - 0.5 * level, atol=0.014)
-    np.testing.assert_array_equal(posterior.deviation("factor").precision, drawn_deviation(posterior))
+    np.testing.assert_array_equal(posterior.deviation("factor", "precision"), drawn_deviation(posterior))
     assert posterior.uncertainty == "mean-field, not calibrated"
 
 
@@ -294,3 +290,30 @@ def test_a_component_is_untouched_if_no_factor_has_evidence_for_it():
     means[2, 0] = 1e-9  # a trace counts
     posterior = db.Posterior(structure, {"means": means, "weights": weights})
     np.testing.assert_array_equal(posterior.untouched(structure.symmetry[0]), [True, False, False, True])
+
+
+def test_each_quantity_of_a_factor_is_read_by_its_name(rng):
+    posterior = draw(single("NormalGamma", 2, 3), rng)
+    usual = posterior.parameters("factor")
+    assert posterior.quantities("factor") == ("mean", "precision")
+    np.testing.assert_array_equal(posterior.mean("factor"), usual["mean"])
+    np.testing.assert_array_equal(posterior.mean("factor", "precision"), usual["shape"] / usual["rate"])
+    with pytest.raises(KeyError, match="no quantity 'variance'; it has mean, precision"):
+        posterior.mean("factor", "variance")
+    with pytest.raises(KeyError, match="no factor 'factors'"):
+        posterior.mean("factors")
+    assert draw(single("Gamma", 2, 1), rng).quantities("factor") == ("value",)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda names: db.GaussianMixture(2, 1, variance=1.0, columns=names),
+        lambda names: db.extending.CoupledSet(names),
+        lambda names: db.LinearRegression("y", columns={"y": db.columns.Gaussian(0, 1)}, terms=names),
+        lambda names: db.LatentDirichletAllocation(2, names),
+    ],
+)
+def test_one_string_is_no_list_of_names(build):
+    with pytest.raises((TypeError, db.errors.InvalidStructure), match=r"list of (names|words), not one string"):
+        build("y")

@@ -127,7 +127,7 @@ pd.DataFrame(regression.coefficients(db.merge(costs.values()))).round(1)
 
 # %%
 merged_costs = db.merge(costs.values())
-difference = np.abs(merged_costs.mean("coefficients").mean - exact.mean("coefficients").mean).max()
+difference = np.abs(merged_costs.mean("coefficients") - exact.mean("coefficients")).max()
 print(f"largest difference to all rows in one place: {difference:.0e}")
 
 # %% [markdown]

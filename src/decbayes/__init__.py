@@ -6,6 +6,18 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from decbayes import checking as checking
+    from decbayes import columns as columns
+    from decbayes import errors as errors
+    from decbayes import extending as extending
+    from decbayes import families as families
+    from decbayes import interop as interop
+    from decbayes import merging as merging
+    from decbayes import plot as plot
+    from decbayes import sklearn as sklearn
+    from decbayes import solvers as solvers
+    from decbayes import streams as streams
+    from decbayes import texts as texts
     from decbayes.calibration import calibrate as calibrate
     from decbayes.calibration import validate as validate
     from decbayes.devices import use_device as use_device

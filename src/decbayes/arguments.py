@@ -1,5 +1,6 @@
 """What callers pass in: refused here, by name and with the remedy, before NumPy makes something else of it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -79,6 +80,14 @@ def check_positive(**settings: Any) -> None:
 def check_level(level: float) -> None:
     if not is_number(level) or not 0.0 < level < 1.0:
         raise ValueError(f"level is the probability of an interval, between 0 and 1; not {level!r}.")
+
+
+def names_of(**given: Iterable[str]) -> tuple[str, ...]:
+    """A list of names as a tuple; one string would be a list of letters."""
+    ((name, value),) = given.items()
+    if isinstance(value, str):
+        raise TypeError(f"{name} must be a list of names, not one string.")
+    return tuple(value)
 
 
 def given(**settings: Any) -> dict[str, Any]:

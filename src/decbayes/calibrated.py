@@ -10,6 +10,7 @@ import numpy as np
 from decbayes.arguments import real_array
 from decbayes.errors import InvalidPosterior
 from decbayes.families import Array, Family
+from decbayes.families.matrices import Value
 
 LONGEST_METHOD = 200
 
@@ -38,20 +39,20 @@ class Calibration:
         # Read-only views cannot be pickled.
         return Calibration, (self.method, {factor: dict(parts) for factor, parts in self.deviations.items()})
 
-    def check(self, factor: str, family: Family, mean: Any) -> None:
-        """Refuse deviations that are not one for each entry of the mean, or not deviations."""
-        expected = {name: np.shape(part) for name, part in family.quantities(mean).items()}
+    def check(self, factor: str, means: Mapping[str, Array]) -> None:
+        """Refuse deviations that are not one for each entry of the means, or not deviations."""
+        expected = {name: np.shape(part) for name, part in means.items()}
         found = {name: part.shape for name, part in self.deviations.get(factor, {}).items()}
         if expected != found:
             raise InvalidPosterior(f"The calibration of '{factor}' has the shapes {found}, its mean has {expected}.")
         if not all((part >= 0.0).all() for part in self.deviations[factor].values()):
             raise InvalidPosterior(f"The calibration of '{factor}' holds deviations below zero, or NaN.")
 
-    def deviation(self, factor: str, family: Family) -> Any:
+    def deviation(self, factor: str, family: Family) -> Value:
         """The deviations of a factor, as the family has them."""
         return family.of_quantities(self.deviations[factor])
 
-    def stretch(self, factor: str, family: Family, natural: Array) -> Any:
+    def stretch(self, factor: str, family: Family, natural: Array) -> Value:
         """How many times wider each entry is than the family says; 1 where that has no deviation to compare with."""
         plain = family.quantities(family.deviation(natural))
         return family.of_quantities(

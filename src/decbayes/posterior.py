@@ -15,8 +15,8 @@ from decbayes.arguments import Seed, check_kind, check_level, check_whole, gener
 from decbayes.calibrated import Calibration
 from decbayes.display import Displayed
 from decbayes.errors import InvalidPosterior, OutOfDomain
-from decbayes.families import Array, Contribution, dense
-from decbayes.families.matrices import is_sparse, stored
+from decbayes.families import Array, Contribution, Family, dense
+from decbayes.families.matrices import Value, is_sparse, stored
 from decbayes.structure import Structure, shape_text
 from decbayes.symmetry import CoupledSet
 
@@ -56,8 +56,8 @@ MEAN_FIELD = "mean-field, not calibrated"
 class Interval(NamedTuple):
     """Lower and upper bounds, each in the shape of the mean."""
 
-    lower: Any
-    upper: Any
+    lower: Array
+    upper: Array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,7 +71,7 @@ class Posterior(Displayed):
 
     structure: Structure
     contribution: Mapping[str, Contribution]
-    ids: tuple[str, ...] = ()
+    ids: Sequence[str] = ()
     calibration: Calibration | None = None
 
     def __post_init__(self) -> None:
@@ -106,25 +106,36 @@ class Posterior(Displayed):
         """λ = λ0 + contribution, written out on access."""
         return Derived(self.structure.families, self._natural)
 
-    def mean(self, factor: str) -> Any:
-        """E[θ] in the user's terms: topic-word probabilities, cluster means, …"""
-        natural = self.natural[factor]
-        return self.structure.families[factor].expected(natural)
+    def quantities(self, factor: str) -> tuple[str, ...]:
+        """The parts of a factor's parameters: "mean" and "precision" of Gaussian clusters, or just a "value"."""
+        expected = self._expected(factor)
+        return tuple(self._family(factor).quantities(expected))
 
-    def deviation(self, factor: str) -> Any:
-        """The standard deviation of each entry of θ, in the shape of `mean(factor)`; see `uncertainty`."""
-        natural, family = self.natural[factor], self.structure.families[factor]
-        return family.deviation(natural) if self.calibration is None else self.calibration.deviation(factor, family)
+    def mean(self, factor: str, quantity: str = "") -> Array:
+        """E[θ] in the user's terms: topic-word probabilities, cluster means, …
 
-    def interval(self, factor: str, level: float = 0.9) -> Interval:
-        """Bounds between which each entry of θ lies with that probability, in the shape of `mean(factor)`.
+        `quantity` is one of `quantities(factor)`, such as the "precision" of Gaussian clusters; default: the first.
+        """
+        return self._part(factor, quantity, self._expected(factor))
 
-        Each entry by itself, with equal tails. Whether they can be believed is what `uncertainty` says.
+    def deviation(self, factor: str, quantity: str = "") -> Array:
+        """The standard deviation of each entry of θ, in the shape of `mean(factor, quantity)`; see `uncertainty`."""
+        natural, family = self.natural[factor], self._family(factor)
+        deviations = (
+            family.deviation(natural) if self.calibration is None else self.calibration.deviation(factor, family)
+        )
+        return self._part(factor, quantity, deviations)
+
+    def interval(self, factor: str, level: float = 0.9, quantity: str = "") -> Interval:
+        """Bounds between which each entry of θ lies with that probability, in the shape of `mean(factor, quantity)`.
+
+        Each entry by itself, with equal tails. `uncertainty` says whether they are calibrated.
         """
         check_level(level)
-        natural, family = self.natural[factor], self.structure.families[factor]
+        natural, family = self.natural[factor], self._family(factor)
         stretch = 1.0 if self.calibration is None else self.calibration.stretch(factor, family, natural)
-        lower, upper = (family.quantile(natural, p, stretch) for p in (0.5 - 0.5 * level, 0.5 + 0.5 * level))
+        tails = 0.5 - 0.5 * level, 0.5 + 0.5 * level
+        lower, upper = (self._part(factor, quantity, family.quantile(natural, tail, stretch)) for tail in tails)
         return Interval(lower, upper)
 
     @property
@@ -194,12 +205,29 @@ class Posterior(Displayed):
         return f"Posterior({'; '.join(lines)}; structure {self.structure.fingerprint[:12]})"
 
     def _rows(self, factor: str, *, top: int, level: float) -> Iterator[dict[str, Any]]:
-        lower, upper = self.interval(factor, level)
-        told = {"mean": self.mean(factor), "deviation": self.deviation(factor), "lower": lower, "upper": upper}
-        values = {name: self.structure.families[factor].quantities(value) for name, value in told.items()}
+        values: dict[str, dict[str, Array]] = {"mean": {}, "deviation": {}, "lower": {}, "upper": {}}
+        for name in self.quantities(factor):
+            lower, upper = self.interval(factor, level, name)
+            columns = (self.mean(factor, name), self.deviation(factor, name), lower, upper)
+            for by_quantity, entries in zip(values.values(), columns, strict=True):
+                by_quantity[name] = entries
         for component, quantity, entry, numbers in value_rows(values, self.structure.labels.get(factor, ()), top=top):
             place = {"factor": factor, "component": component, "quantity": quantity, "entry": entry}
             yield {**place, **numbers, "uncertainty": self.uncertainty}
+
+    def _family(self, factor: str) -> Family:
+        return self.structure.families[factor]
+
+    def _expected(self, factor: str) -> Value:
+        natural = self.natural[factor]  # says which factors there are if this is none of them
+        return self._family(factor).expected(natural)
+
+    def _part(self, factor: str, quantity: str, value: Value) -> Array:
+        """One quantity of a factor, the first by default."""
+        parts = self._family(factor).quantities(value)
+        if quantity and quantity not in parts:
+            raise KeyError(f"'{factor}' has no quantity '{quantity}'; it has {', '.join(parts)}.")
+        return np.asarray(parts[quantity or next(iter(parts))])
 
     def _natural(self, name: str) -> Array:
         return self.structure.prior[name] + dense(self.contribution[name])
@@ -279,8 +307,8 @@ def check_calibration(posterior: Posterior, calibration: Any) -> None:
     unknown = sorted(calibration.deviations.keys() - posterior.structure.families.keys())
     if unknown:
         raise InvalidPosterior(f"The calibration has the factors {unknown}, which the posterior has not.")
-    for name, family in posterior.structure.families.items():
-        calibration.check(name, family, posterior.mean(name))
+    for name in posterior.structure.families:
+        calibration.check(name, {part: posterior.mean(name, part) for part in posterior.quantities(name)})
 
 
 def frozen_dense(contribution: Any) -> Array:

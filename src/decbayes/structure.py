@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -30,9 +30,9 @@ class Structure:
 
     families: Mapping[str, Family]
     prior: Mapping[str, Array]
-    symmetry: tuple[CoupledSet, ...] = ()
-    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    sparse: frozenset[str] = frozenset()
+    symmetry: Sequence[CoupledSet] = ()
+    labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    sparse: Collection[str] = frozenset()
     model: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

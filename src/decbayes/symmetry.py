@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from decbayes.arguments import names_of
+
 Permutation = NDArray[np.intp]
 """Slot k is filled by the site's own component `permutation[k]`; `matrix[permutation]` relabels rows."""
 
@@ -14,13 +16,10 @@ Permutation = NDArray[np.intp]
 class CoupledSet:
     """The factors that one permutation relabels together, such as a mixture's means and weights."""
 
-    factors: tuple[str, ...]
+    factors: Sequence[str]
 
     def __post_init__(self) -> None:
-        given: object = self.factors
-        if isinstance(given, str):
-            raise TypeError(f"A coupled set is made from a tuple of names: CoupledSet(({given!r},)).")
-        object.__setattr__(self, "factors", tuple(self.factors))
+        object.__setattr__(self, "factors", names_of(factors=self.factors))
 
 
 def identity(size: int) -> Permutation:

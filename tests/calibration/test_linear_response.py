@@ -278,3 +278,10 @@ def test_information_of_another_posterior_or_of_nobody_is_refused(rng):
     skew = replace(here, matrix=here.matrix + np.triu(np.ones(here.matrix.shape), 1) * 9.0)
     with pytest.raises(InvalidFile, match="symmetric"):
         db.checking.Information.from_bytes(skew.to_bytes())
+
+
+def test_a_single_component_has_a_certain_weight_and_an_exact_mean(rng):
+    model, points = db.GaussianMixture(1, 1, variance=1.0), rng.normal(size=(20, 1))
+    found = db.calibrate(model, [points], model.fit(points, rng=rng).posterior)
+    assert found.deviation("weights") == pytest.approx([0.0])
+    assert found.deviation("components").item() == pytest.approx((20 + 1.0) ** -0.5)

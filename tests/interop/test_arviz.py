@@ -49,7 +49,7 @@ def test_a_summary_has_one_row_for_each_parameter(mixture):
     ]
     assert len(frame) == 2 + 2 * 2 + 2 * 4
     row = frame.query("factor == 'components' and component == 1 and quantity == 'mean' and entry == 'y'")
-    assert row["mean"].item() == mixture.mean("components").mean[1, 1]
+    assert row["mean"].item() == mixture.mean("components")[1, 1]
     assert "x, y" in set(frame["entry"])
     assert set(frame["uncertainty"]) == {"mean-field, not calibrated"}
     assert ((frame["lower"] < frame["mean"]) & (frame["mean"] < frame["upper"])).all()

@@ -162,9 +162,8 @@ def test_a_tied_covariance_is_every_components_own(rng):
     data = points(rng)
     tied = estimator("full").set_params(covariance_type="tied").fit(data)
     posterior = from_sklearn(tied)
-    expected = posterior.mean("components")
-    np.testing.assert_allclose(expected.mean, tied.means_)
-    for precision in expected.precision:
+    np.testing.assert_allclose(posterior.mean("components"), tied.means_)
+    for precision in posterior.mean("components", "precision"):
         np.testing.assert_allclose(precision, np.linalg.inv(tied.covariances_), rtol=1e-6)
     assert posterior.contribution["weights"].sum() == pytest.approx(len(data))
     # Each observation counts once in what is known of the covariances.

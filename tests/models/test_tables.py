@@ -171,7 +171,7 @@ def test_values_that_were_rounded_do_not_make_a_class_narrower_than_that(rng):
     widths = {}
     for resolution in (0.0, 1.0):
         model = db.LatentClasses(components=3, columns={"score": Gaussian(2, 1, resolution)})
-        precision = model.fit(scores, rng=np.random.default_rng(0)).posterior.mean("real").precision
+        precision = model.fit(scores, rng=np.random.default_rng(0)).posterior.mean("real", "precision")
         widths[resolution] = 1 / np.sqrt(precision).max()
     assert widths[0.0] < 0.1
     assert widths[1.0] > 0.99 / np.sqrt(12)

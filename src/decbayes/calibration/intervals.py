@@ -35,11 +35,10 @@ def bootstrapped(
     refits = list(Parallel(n_jobs=jobs(), prefer="threads")(tasks))
     found: dict[str, dict[str, Array]] = {}
     for factor, family in posterior.structure.families.items():
-        drawn = [family.quantities(refit.mean(factor)) for refit in refits]
         plain = family.quantities(family.deviation(posterior.natural[factor]))
         found[factor] = {
-            name: np.maximum(own, np.std([values[name] for values in drawn], axis=0, ddof=1))
-            for name, own in plain.items()
+            name: np.maximum(deviation, np.std([refit.mean(factor, name) for refit in refits], axis=0, ddof=1))
+            for name, deviation in plain.items()
         }
     return found
 
@@ -85,10 +84,9 @@ def jackknifed(alignment: Alignment) -> Posterior:
     deviations = {}
     for factor, family in merged.structure.families.items():
         plain = family.quantities(family.deviation(merged.natural[factor]))
-        means = [family.quantities(posterior.mean(factor)) for posterior in left_out]
         deviations[factor] = {
-            name: np.maximum(own, jackknife_deviation(np.array([values[name] for values in means])))
-            for name, own in plain.items()
+            name: np.maximum(deviation, jackknife_deviation(np.array([part.mean(factor, name) for part in left_out])))
+            for name, deviation in plain.items()
         }
     return replace(merged, calibration=Calibration(f"jackknife over {sites} sites", deviations))
 

@@ -116,7 +116,8 @@ def covariance(posterior: Posterior, parts: Sequence[Information]) -> Array:
 
 def response(family: Family, natural: Array, variances: Array) -> Array:
     """∂E[θ]/∂λ = Cov_q[θ, T], (entries, K · d), by differences."""
-    steps = NUDGE / np.sqrt(variances)
+    # What does not vary, such as the weight of the only component, does not respond to a step of any size.
+    steps = NUDGE / np.sqrt(np.where(variances > 0.0, variances, 1.0))
     columns = []
     for place, step in enumerate(steps):
         nudge = np.zeros(natural.size)

@@ -131,10 +131,9 @@ def calibrated_coverage(
         return {}
     order, held = beside(found, parameters), {}
     for name, family in found.structure.families.items():
-        lower, upper = (family.quantities(each) for each in found.interval(name, plan.level))
         for part, values in family.quantities(parameters[name]).items():
-            inside = placed(found, name, lower[part], order) <= values
-            inside &= values <= placed(found, name, upper[part], order)
+            lower, upper = (placed(found, name, bound, order) for bound in found.interval(name, plan.level, part))
+            inside = (lower <= values) & (values <= upper)
             if likely(family, values).any():
                 held[label_of(name, part)] = float(np.mean(inside[likely(family, values)]))
     return held

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from decbayes.families.groups import Groups, Joins, PlainGroups, PlainJoins
-from decbayes.families.matrices import Array, Contribution, Indices, dense
+from decbayes.families.matrices import Array, Contribution, Indices, Value, dense
 from decbayes.families.moments import Orders, row_informations, singly, stacked
 from decbayes.families.quantiles import around
 from decbayes.families.rows import DenseRows, Rows
@@ -125,14 +125,14 @@ class Family(ABC):
         return dict(zip(self.parameter_names, self.columns(natural), strict=True))
 
     @abstractmethod
-    def expected(self, natural: ArrayLike) -> Any:
+    def expected(self, natural: ArrayLike) -> Value:
         """E[θ] in the user's terms, as `sample` gives θ."""
 
     @abstractmethod
-    def deviation(self, natural: ArrayLike) -> Any:
+    def deviation(self, natural: ArrayLike) -> Value:
         """The standard deviation of θ, entry by entry, as `expected` gives its mean; infinite where there is none."""
 
-    def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> Any:
+    def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> Value:
         """The quantile of each entry of θ by itself, as `expected` gives its mean.
 
         `stretch` is how many times wider each entry is than the family says: a number, or one per entry, as
@@ -182,7 +182,7 @@ class Family(ABC):
         """A value as `sample` and `expected` give it, by what its parts are called; one part is a "value"."""
         return {"value": value} if self.value_type is None else value._asdict()
 
-    def of_quantities(self, quantities: Mapping[str, Array]) -> Any:
+    def of_quantities(self, quantities: Mapping[str, Array]) -> Value:
         """The value with these quantities, the inverse of `quantities`."""
         return quantities["value"] if self.value_type is None else self.value_type(**quantities)
 

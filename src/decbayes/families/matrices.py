@@ -37,6 +37,9 @@ class SparseMatrix(Protocol):
 Contribution: TypeAlias = Array | SparseMatrix
 """λ − λ0 of one factor, (K, d); sparse where the structure says so."""
 
+Value: TypeAlias = Array | tuple[Array, ...]
+"""A parameter θ, or its mean: an array, or a named tuple of arrays where there are several quantities."""
+
 
 def is_sparse(matrix: Contribution) -> "TypeIs[SparseMatrix]":
     return bool(issparse(matrix))

@@ -128,7 +128,7 @@ def from_hmmlearn(estimator: Any, model: HiddenMarkov, data: Any = None) -> Post
     >>> steps = np.random.default_rng(0).normal(np.repeat([[0.0], [5.0], [0.0]], 30, axis=0))
     >>> estimator = GaussianHMM(2, "diag", random_state=0).fit(steps)
     >>> posterior = db.interop.from_hmmlearn(estimator, db.HiddenMarkov(2, columns={"x": "real"}), [steps])
-    >>> sorted(posterior.mean("real").mean[:, 0].round().tolist())
+    >>> sorted(posterior.mean("real")[:, 0].round().tolist())
     [0.0, 5.0]
     """
     states = estimator.n_components * getattr(estimator, "n_mix", 1)
@@ -231,7 +231,7 @@ def covariances(posterior: Posterior, model: HiddenMarkov) -> Array:
     scale = units(model)[1]
     if model.variance is not None:
         return np.tile(model.variance * scale**2, (model.states, 1))
-    precision = posterior.mean("real").precision
+    precision = posterior.mean("real", "precision")
     return np.asarray(
         np.linalg.inv(precision) * np.outer(scale, scale) if model.covariance == "full" else scale**2 / precision
     )

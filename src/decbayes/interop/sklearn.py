@@ -64,7 +64,7 @@ def from_sklearn(
     >>> points = np.random.default_rng(0).normal(np.repeat([[2.0], [9.0]], 50, axis=0))
     >>> settings = {"weight_concentration_prior_type": "dirichlet_distribution", "random_state": 0}
     >>> posterior = db.interop.from_sklearn(BayesianGaussianMixture(n_components=2, **settings).fit(points))
-    >>> sorted(posterior.mean("components").mean[:, 0].round().tolist())
+    >>> sorted(posterior.mean("components")[:, 0].round().tolist())
     [2.0, 9.0]
     """
     check_fitted(estimator)

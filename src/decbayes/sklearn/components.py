@@ -207,12 +207,12 @@ class GaussianMixture(Clusters):
     @property
     def means_(self) -> Array:
         """(clusters, dimensions): the expected mean of each."""
-        return np.asarray(self.posterior_.mean("components").mean)
+        return self.posterior_.mean("components")
 
     @property
     def precisions_(self) -> Array:
         """The expected precision of each: a number, one per dimension, or a matrix."""
-        return np.asarray(self.posterior_.mean("components").precision)
+        return self.posterior_.mean("components", "precision")
 
     def _read(self, X: Any, y: Any, *, reset: bool) -> Any:
         return validate_data(self, X, dtype=np.float64, reset=reset)

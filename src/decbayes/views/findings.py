@@ -109,7 +109,7 @@ class Findings:
 
     @cached_property
     def sets(self) -> tuple[CoupledSet, ...]:
-        return self.alignment.structure.symmetry
+        return tuple(self.alignment.structure.symmetry)
 
     @cached_property
     def shared(self) -> dict[CoupledSet, Shared]:

@@ -49,4 +49,5 @@ def square(pixels: int, smallest: int = 1) -> Shape | None:
 
 def names_of(posterior: Posterior, count: int) -> tuple[str, ...]:
     """The names of a vector's entries."""
-    return posterior.structure.labels.get("components") or tuple(f"x{axis}" for axis in range(count))
+    labels = tuple(posterior.structure.labels.get("components", ()))
+    return labels or tuple(f"x{axis}" for axis in range(count))

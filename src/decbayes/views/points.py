@@ -43,15 +43,13 @@ class PointView(View):
 
 def component_shapes(posterior: Posterior) -> tuple[Array, Array]:
     """Means and covariance matrices of a mixture's components, at the expected parameters."""
-    expected = posterior.mean("components")
-    known = posterior.structure.model.get("variance")
-    mean = expected if known is not None else expected.mean
+    mean, known = posterior.mean("components"), posterior.structure.model.get("variance")
     identity = np.eye(mean.shape[1])
     if known is not None:
         return mean, np.broadcast_to(known * identity, (len(mean), *identity.shape))
-    precision = expected.precision
+    precision = posterior.mean("components", "precision")
     if precision.ndim == 3:
-        return mean, np.linalg.inv(precision)
+        return mean, np.asarray(np.linalg.inv(precision), dtype=np.float64)
     return mean, (1.0 / precision.reshape(len(mean), -1))[:, :, None] * identity
 
 

@@ -62,7 +62,7 @@ def canonical_readings(posteriors: Sequence[Posterior]) -> list[Canonical]:
     evidence = informations(unread, [components for components, _, _ in found])
     for posterior, (components, content, labelled), nats in zip(unread, found, evidence, strict=True):
         rank = -nats, content, labelled
-        vars(posterior)[READING] = Canonical(posterior.structure, components, rank, posterior.ids)
+        vars(posterior)[READING] = Canonical(posterior.structure, components, rank, tuple(posterior.ids))
     return [vars(posterior)[READING] for posterior in posteriors]
 
 

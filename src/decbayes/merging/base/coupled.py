@@ -111,7 +111,8 @@ def problem_of(
     components: Sequence[Permutation] | None = None,
 ) -> Problem:
     """The same, whose rows are made when they are asked for."""
-    names = tuple(name for name in coupled.factors if not structure.families[name].follows) or coupled.factors
+    leading = tuple(name for name in coupled.factors if not structure.families[name].follows)
+    names = leading or tuple(coupled.factors)
     factors = tuple(Factor(structure.families[name], structure.prior[name]) for name in names)
     return Problem(factors, Contents(posteriors, components, names))
 

@@ -100,10 +100,10 @@ def of_components(alignment: Alignment, coupled: CoupledSet, merged: Posterior) 
     told = [name for name in coupled.factors if not merged.structure.families[name].over_components]
     compared = {name: comparisons(merged, name) for name in told}
     for site, share in enumerate(shares):
-        own = alignment.in_slots(site)
+        in_slots = alignment.in_slots(site)
         for name, entries in compared.items():
-            for quantity, value in merged.structure.families[name].quantities(own.mean(name)).items():
-                entries[quantity].add(value, share)
+            for quantity, comparison in entries.items():
+                comparison.add(in_slots.mean(name, quantity), share)
     statistic, freedom = np.zeros(len(seen)), np.zeros(len(seen))
     for name, entries in compared.items():
         for each in entries.values():
@@ -124,7 +124,7 @@ def of_coefficients(alignment: Alignment, factor: str) -> Heterogeneity | None:
         return None
     shifts, precisions = np.array([shift for shift, _ in known]), np.array([precision for _, precision in known])
     tested, entries = compared_at_once(shifts, precisions)
-    quantity = next(iter(family.quantities(merged.mean(factor))))
+    quantity = merged.quantities(factor)[0]
     between, times = {factor: {quantity: entries.between}}, {factor: {quantity: entries.times}}
     return Heterogeneity(*tested, between, times, to_let_differ(shifts[:, :1], precisions[:, :1]))
 
@@ -172,9 +172,8 @@ def against_chance(statistic: Array, freedom: Array) -> tuple[Array, Array]:
 
 def comparisons(merged: Posterior, factor: str) -> dict[str, "Comparison"]:
     """One for each quantity of a factor, before any site is looked at."""
-    quantities = merged.structure.families[factor].quantities
-    deviations = quantities(merged.deviation(factor))
-    return {name: Comparison(mean, deviations[name]) for name, mean in quantities(merged.mean(factor)).items()}
+    names = merged.quantities(factor)
+    return {name: Comparison(merged.mean(factor, name), merged.deviation(factor, name)) for name in names}
 
 
 class Comparison:

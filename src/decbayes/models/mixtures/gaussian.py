@@ -136,11 +136,11 @@ class GaussianMixture(Mixture):
 
     def profile(self, posterior: Posterior) -> Mapping[str, Array]:
         """Means, and the standard deviation of the data around them."""
+        means = posterior.mean("components")
         if self.variance is not None:
-            means = posterior.mean("components")
             return {"mean": means, "standard deviation": np.full((len(means), 1), self.variance**0.5)}
-        expected = posterior.mean("components")
-        return {"mean": expected.mean, "standard deviation": np.array([deviations(p) for p in expected.precision])}
+        precisions = posterior.mean("components", "precision")
+        return {"mean": means, "standard deviation": np.array([deviations(matrix) for matrix in precisions])}
 
     @property
     def _degrees(self) -> float:

@@ -1,7 +1,7 @@
 """Mixtures of any likelihood that has a conjugate family; those over columns of one kind by name."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
-from decbayes.arguments import Above, check_positive, check_whole
+from decbayes.arguments import Above, check_positive, check_whole, names_of
 from decbayes.families import Array
 from decbayes.inputs.large import read_points
 from decbayes.inputs.tables import Report
@@ -34,11 +34,12 @@ class Mixture(Clusters):
     """
 
     dimension: int = 1
-    columns: tuple[str, ...] = field(default=(), kw_only=True)
+    columns: Sequence[str] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_whole(1, dimension=self.dimension)
+        object.__setattr__(self, "columns", names_of(columns=self.columns))
         if len(self.columns) not in (0, self.dimension):
             raise ValueError(f"{len(self.columns)} column names for {self.dimension} dimensions.")
 

@@ -104,7 +104,7 @@ class RegressionMixture(Clusters):
 
     target: Annotated[str, "The column to predict."] = ""
     columns: Mapping[str, Column] = field(default_factory=dict, kw_only=True)
-    terms: tuple[str, ...] = field(default=(), kw_only=True)
+    terms: Sequence[str] = field(default=(), kw_only=True)
     intercept: Annotated[bool, "Whether there is an intercept."] = field(default=True, kw_only=True)
     prior_variance: Annotated[float, "Prior variance of coefficients, in variances of the noise.", Above(0)] = field(
         default=100.0, kw_only=True

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from decbayes.arguments import names_of
 from decbayes.columns import Column, columns_of, plain
 from decbayes.columns.frames import coded, is_frame, known, names_in, rows_in, values_in, warn
 from decbayes.columns.values import is_missing, text_of
@@ -40,9 +41,9 @@ class Table:
 
     target: str
     columns: Mapping[str, Column]
-    terms: tuple[str, ...] = ()
+    terms: Sequence[str] = ()
     intercept: bool = True
-    varying: tuple[str, ...] = ()
+    varying: Sequence[str] = ()
     by: str = ""
 
     def __post_init__(self) -> None:
@@ -50,9 +51,9 @@ class Table:
         if self.target not in self.columns:
             raise InvalidStructure(f"The target '{self.target}' is not among the columns; say what it holds.")
         others = tuple(name for name in self.columns if name != self.target)
-        object.__setattr__(self, "terms", tuple(self.terms) or others)
+        object.__setattr__(self, "terms", names_of(terms=self.terms) or others)
         object.__setattr__(self, "intercept", bool(self.intercept))
-        object.__setattr__(self, "varying", tuple(self.varying))
+        object.__setattr__(self, "varying", names_of(varying=self.varying))
         if not self.design.labels:
             raise InvalidStructure("A regression needs an intercept, or a term.")
         if self.by and not self.varying:
@@ -66,7 +67,7 @@ class Table:
         if self.target in needed(self.columns, "", self.terms):
             raise InvalidStructure(f"The target '{self.target}' cannot be a term of its own regression.")
         predictors = {name: column for name, column in self.columns.items() if name != self.target}
-        return Design(predictors, self.terms, self.intercept)
+        return Design(predictors, tuple(self.terms), self.intercept)
 
     @cached_property
     def places(self) -> NDArray[np.intp]:

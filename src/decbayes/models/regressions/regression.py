@@ -58,9 +58,9 @@ class Regression(Model):
 
     target: Annotated[str, "The column to predict."] = ""
     columns: Mapping[str, Column] = field(default_factory=dict, kw_only=True)
-    terms: tuple[str, ...] = field(default=(), kw_only=True)
+    terms: Sequence[str] = field(default=(), kw_only=True)
     intercept: Annotated[bool, "Whether there is an intercept."] = field(default=True, kw_only=True)
-    varying: tuple[str, ...] = field(default=(), kw_only=True)
+    varying: Sequence[str] = field(default=(), kw_only=True)
     by: str = field(default="", kw_only=True)
     prior_between: Annotated[float, "The prior variance from site to site of what varies.", Above(0)] = field(
         default=0.1, kw_only=True

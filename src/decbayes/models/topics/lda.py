@@ -69,7 +69,7 @@ class LatentDirichletAllocation(Predicting):
     """
 
     topics: Annotated[Number, "Number of topics, or 'auto' to find it.", Above(0)]
-    vocabulary: tuple[str, ...]
+    vocabulary: Sequence[str]
     document_prior: Annotated[
         float | Literal["learn"], "Dirichlet prior α of the topics in a document, or 'learn'.", Above(0)
     ] = 0.1

@@ -33,7 +33,7 @@ UNKNOWN = "not in the vocabulary"
 class OfTexts(Model):
     """A model of word counts that reads texts, and knows how they become words."""
 
-    vocabulary: tuple[str, ...]
+    vocabulary: Sequence[str]
     recipe: Recipe
 
     sources: ClassVar[frozenset[str]] = frozenset({"columns", "format", "encoding", "whole", "strict", "tokenizer"})

@@ -199,7 +199,7 @@ def sign_record(
         units=observations if units is None else units,
         votes=tuple(sorted(votes.items())),
         closed=closed,
-        ids=() if posterior is None else posterior.ids,
+        ids=() if posterior is None else tuple(posterior.ids),
         body=hashlib.sha256(body).digest(),
     )
     digest = hashlib.sha256(msgspec.msgpack.encode(header)).digest()
