@@ -11,8 +11,9 @@ import time
 
 import numpy as np
 
-from decbayes.network.simulation.schedule import simulated_charter, simulated_identities
+from decbayes.network.simulation.schedule import simulated_identities
 from decbayes.network.simulation.simulator import Simulation, Traffic, Weather
+from decbayes.network.simulation.studies import ONE_MEAN
 from decbayes.network.simulation.topology import sparse
 
 MOST_ROUNDS = 40
@@ -21,7 +22,7 @@ MOST_ROUNDS = 40
 def build(agents: int, seed: int, loss: float) -> Simulation:
     rng = np.random.default_rng(seed)
     keys = simulated_identities(agents)
-    simulation = Simulation(simulated_charter(keys), keys, rng=rng, weather=Weather(loss=loss))
+    simulation = Simulation(ONE_MEAN.charter(keys), keys, rng=rng, weather=Weather(loss=loss))
     simulation.links = sparse(agents, rng, degree=8)
     for site in simulation.sites:
         site.shards["own"] = rng.normal(size=2)

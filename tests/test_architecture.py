@@ -107,7 +107,7 @@ OUTSIDE = {
     "network.protocol.site": {"devices", "errors", "inputs", "merging", "models", "posterior"},
     "network.protocol.talk": {"errors"},
     "network.protocol": {"errors"},
-    "network.simulation": {"errors", "families", "posterior"},
+    "network.simulation": {"errors", "families", "models", "posterior"},
     "network.runtime.queues": set(),
     "network.runtime.reports": {"errors", "merging", "models", "page", "posterior"},
     "network.runtime.links": {"errors", "files", "merging", "posterior"},

@@ -96,7 +96,7 @@ def test_matches_of_clusters_far_apart_are_right(rng):
 
 def test_topics_are_planned_by_words_and_rounds_go_through(rng):
     model = db.LatentDirichletAllocation(2, tuple("abcdefgh"), topic_prior=0.5)
-    one = trial(db.checking.Plan(model, sites=2, observations=10, rounds=1, length=20), rng)
+    one = trial(db.checking.Plan(model, sites=2, observations=10, rounds=1, drawing={"length": 20}), rng)
     assert set(one.covered) == {"topics"}
     assert len(one.ranks["topics"]) == BARS
 
@@ -157,7 +157,7 @@ def test_plans_that_make_no_sense_are_refused(change):
 
 def test_what_cannot_be_simulated_is_said_before_the_work():
     with pytest.raises(NotCalibrated, match="no way to simulate"):
-        db.checking.try_plan(replace(EXACT, length=20.0), data_sets=1)
+        db.checking.try_plan(replace(EXACT, drawing={"length": 20.0}), data_sets=1)
 
 
 def test_ranks_do_not_depend_on_the_posteriors_labels(rng):

@@ -37,11 +37,12 @@ def test_a_plan_is_simulated_drawn_and_goes_on(run, fitted):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("plan mixture --sites 2 --observations 5", "components"),
+        ("plan counts --sites 2 --observations 5", "--components"),
         (
             "plan topics --sites 2 --observations 5 --topics 2 --like a.posterior",
             "not of LatentDirichletAllocation",
         ),
+        ("plan mixture --like a.posterior --dimension 3 --sites 2 --observations 5", "--dimension and --like"),
         ("plan classes --sites 2 --observations 5 --components 2", "--like"),
     ],
 )

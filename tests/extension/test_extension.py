@@ -210,11 +210,13 @@ def test_an_entry_point_brings_it_to_the_command_line(rng, tmp_path):
         "fit times b.csv --prior-rate 0.5 --like a.posterior -o c.posterior",
         "fit times b.csv -o c.posterior",
         "show m.posterior --json",
+        "simulate times --components 2 --dimension 1 --agents 3 --steps 15 --pause 0 --json",
     )
-    assert statuses == [0, 0, 0, 0, 0, 2, 2, 0], ended.stderr
+    assert statuses == [0, 0, 0, 0, 0, 2, 2, 0, 0], ended.stderr
     assert all(option in ended.stderr for option in ("--prior-rate", "--components"))
-    (first, *_) = (line for line in ended.stdout.splitlines() if line.startswith("{"))
+    (first, *_, last) = (line for line in ended.stdout.splitlines() if line.startswith("{"))
     assert json.loads(first)["factor"] == "components"
+    assert json.loads(last)["model"] == "WaitingTimes"
 
 
 def test_a_registration_alone_reaches_the_command_line(tmp_path):

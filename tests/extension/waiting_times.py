@@ -31,6 +31,9 @@ class ExponentialTimes:
         lomax = np.log(shape / rate) - xlog1py(shape + 1, points[:, None, :] / rate)
         return np.nansum(lomax, axis=2)
 
+    def draw(self, parameters, components, rng):
+        return rng.exponential(1.0 / parameters[components])
+
 
 @dataclass(frozen=True)
 class WaitingTimes(db.extending.Mixture):

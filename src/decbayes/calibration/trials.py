@@ -43,7 +43,7 @@ class Plan:
         observations: how many observations each of them has.
         rounds: rounds of refinement after the merge.
         truth: a posterior to draw the true parameters from. Default: the model's prior.
-        length: the mean length of documents, in words.
+        drawing: keyword arguments of the model's `draw`, such as the mean `length` of documents.
         level: the probability that intervals should have.
 
     >>> plan = db.checking.Plan(db.GaussianMean(variance=1.0), sites=3, observations=10)
@@ -56,7 +56,7 @@ class Plan:
     observations: int
     rounds: int = 0
     truth: Posterior | None = None
-    length: float | None = None
+    drawing: Mapping[str, Any] = field(default_factory=dict)
     level: float = 0.9
 
     def __post_init__(self) -> None:
@@ -65,10 +65,6 @@ class Plan:
         check_level(self.level)
         if self.model.auto:
             raise ValueError(f"A plan says how many {self.model.number} there are; 'auto' does not.")
-
-    @property
-    def options(self) -> dict[str, float]:
-        return {} if self.length is None else {"length": float(self.length)}
 
 
 @dataclass(frozen=True)
@@ -91,7 +87,7 @@ def check_plan(plan: Plan) -> None:
     source = plan.truth or Posterior.of_prior(plan.model.structure)
     parameters = drawn_parameters(source, np.random.default_rng(0))
     try:
-        plan.model.draw(parameters, 1, np.random.default_rng(0), **plan.options)
+        plan.model.draw(parameters, 1, np.random.default_rng(0), **plan.drawing)
     except (NotImplementedError, TypeError) as error:
         raise NotCalibrated(f"There is no way to simulate this plan: {error}") from None
 
@@ -101,7 +97,7 @@ def trial(plan: Plan, rng: np.random.Generator) -> Trial:
     model = plan.model
     source = plan.truth or Posterior.of_prior(model.structure)
     parameters = drawn_parameters(source, rng)
-    shards = [model.draw(parameters, plan.observations, rng, **plan.options)[0] for _ in range(plan.sites)]
+    shards = [model.draw(parameters, plan.observations, rng, **plan.drawing)[0] for _ in range(plan.sites)]
     posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
     found = align(posteriors)
     merged = (
@@ -149,7 +145,7 @@ def score_of(
     plan: Plan, parameters: dict[str, Any], batch: Posterior, merged: Posterior, rng: np.random.Generator
 ) -> float:
     """How far a fit of all data is ahead on new data."""
-    data, held = plan.model.draw(parameters, TESTED, rng, **plan.options)[0], None
+    data, held = plan.model.draw(parameters, TESTED, rng, **plan.drawing)[0], None
     if plan.model.in_parts:
         data, held = hold_out(data, share=0.5, rng=rng)
     return plan.model.score(batch, data, held) - plan.model.score(merged, data, held)
@@ -229,4 +225,4 @@ def known_posterior(plan: Plan, parameters: Mapping[str, Any], rng: np.random.Ge
     if [structure.families[name].countable for name in coupled.factors] == [True]:
         return Posterior(structure, {name: csr_array(PILOT * parameters[name]) for name in coupled.factors})
     learn = getattr(model, "from_assignments", None)
-    return None if learn is None else learn(*model.draw(parameters, PILOT, rng, **plan.options))
+    return None if learn is None else learn(*model.draw(parameters, PILOT, rng, **plan.drawing))

@@ -187,8 +187,11 @@ command(
     """Watch simulated agents join, leave, crash and lose messages, and agree in the end.
 
     The agents are real, the network is simulated. Every step is checked: versions never regress, nothing is counted
-    twice, nothing is sent before it is stored. In the end the merge is compared with the posterior of all data.""",
+    twice, nothing is sent before it is stored. In the end the merge is compared with the posterior of all data. They
+    estimate one mean; with the name of a model, as for `decbayes fit`, that model.""",
     "decbayes simulate --agents 8 --topology ring",
+    "decbayes simulate mixture --components 3 --agents 6 --steps 50",
+    several=True,
 )
 command(
     PLANNING,

@@ -1,7 +1,7 @@
 """A model's settings as options of a command, from its dataclass fields and the parameters of its `from_file`."""
 
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -11,11 +11,15 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from decbayes.arguments import Above
+from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.terminal import messages
+from decbayes.errors import InvalidStructure
+from decbayes.files import load
 from decbayes.models.core.model import Model
-from decbayes.models.core.registry import MODELS
+from decbayes.models.core.registry import MODELS, model_for
+from decbayes.posterior import Posterior
 
-Said = TypeVar("Said")
+Note = TypeVar("Note")
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 SIMPLE = (int, float, str, bool, Path)
@@ -33,32 +37,91 @@ class Setting:
 
 def model_options(kind: type[Model]) -> list[inspect.Parameter]:
     """All settings that can be written on a command line; one that is not given is left out of the call."""
-    settings = {setting.name: setting for setting in field_settings(kind)}
-    for setting in reading_settings(kind):
-        # What the field says of itself holds for the parameter of the same name.
-        known = settings.get(setting.name, setting)
-        settings[setting.name] = replace(known, default=setting.default)
-    return [option(setting) for setting in settings.values() if is_simple(bare(setting.hint))]
+    return options_for([*field_settings(kind), *keyword_settings(kind.from_file)])
+
+
+def options_before_data(kind: type[Model]) -> list[inspect.Parameter]:
+    """Options of a model that is simulated: its fields, and what `without_data` and `draw` take by name."""
+    return options_for([*field_settings(kind), *settings_without_data(kind), *drawing_settings(kind)])
+
+
+def options_for(settings: Iterable[Setting]) -> list[inspect.Parameter]:
+    """One option per name: a field explains the parameter of the same name, whose default holds."""
+    by_name: dict[str, Setting] = {}
+    for setting in settings:
+        by_name[setting.name] = replace(by_name.get(setting.name, setting), default=setting.default)
+    return [option(setting) for setting in by_name.values() if is_simple(bare(setting.hint))]
+
+
+def settings_without_data(kind: type[Model]) -> list[Setting]:
+    """What `without_data` takes by name, its own and its parents'; `dimension` only if the model has one."""
+    parents = [parent for parent in reversed(kind.__mro__) if "without_data" in vars(parent)]
+    settings = [setting for parent in parents for setting in keyword_settings(vars(parent)["without_data"].__func__)]
+    has = kind.__dataclass_fields__
+    return [setting for setting in settings if setting.name not in Model.from_data or setting.name in has]
+
+
+def drawing_settings(kind: type[Model]) -> list[Setting]:
+    """What `draw` takes by name, and explains."""
+    return [setting for setting in keyword_settings(kind.draw) if any(notes(setting.hint, str))]
+
+
+def before_data(
+    kind: type[Model], settings: Mapping[str, Any], like: Path | None
+) -> tuple[Model, Posterior | None, dict[str, Any]]:
+    """The model that the options or a posterior file describe, that posterior, and the keyword arguments of `draw`."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    drawing = {setting.name: given.pop(setting.name, setting.default) for setting in drawing_settings(kind)}
+    if like is None:
+        return made_of(kind, given), None, drawing
+    posterior = load(like)
+    model = model_for(posterior.structure)
+    if type(model) is not kind:
+        raise WrongArgument(f"{like} is a posterior of {type(model).__name__}, not of {kind.__name__}.")
+    if given:
+        names = ", ".join(map(as_option, given))
+        raise WrongArgument(f"{names} and --like {like} exclude each other: with --like they are those of that file.")
+    return model, posterior, drawing
+
+
+def made_of(kind: type[Model], settings: Mapping[str, Any]) -> Model:
+    """The model of a simulation without a posterior to go by."""
+    known = {setting.name: setting for setting in (*field_settings(kind), *settings_without_data(kind))}
+    if needed := [name for name, setting in known.items() if setting.default is MISSING and name not in settings]:
+        raise WrongArgument(f"Give {' and '.join(map(as_option, needed))}, or a posterior of such data: --like FILE.")
+    try:
+        model = kind.without_data(**settings)
+        _ = model.structure
+    except (TypeError, ValueError, InvalidStructure) as error:
+        text = str(error).removesuffix(".")
+        raise WrongArgument(f"{text}. A posterior of such data says everything: --like FILE.") from None
+    return model
 
 
 def field_settings(kind: type[Model]) -> list[Setting]:
     hints = get_type_hints(kind, include_extras=True)
     left_out = NOT_OPTIONS | kind.from_data
-    return [Setting(each.name, hints[each.name], each.default) for each in fields(kind) if each.name not in left_out]
+    return [
+        Setting(field.name, hints[field.name], field.default) for field in fields(kind) if field.name not in left_out
+    ]
 
 
-def reading_settings(kind: type[Model]) -> list[Setting]:
-    """What `from_file` takes by name."""
-    hints = get_type_hints(kind.from_file, include_extras=True)
-    named = [each for each in inspect.signature(kind.from_file).parameters.values() if each.kind is KEYWORD]
-    return [Setting(each.name, hints[each.name], each.default) for each in named if each.name not in NOT_OPTIONS]
+def keyword_settings(function: Callable[..., Any]) -> list[Setting]:
+    """What a function takes by name."""
+    hints = get_type_hints(function, include_extras=True)
+    named = [each for each in inspect.signature(function).parameters.values() if each.kind is KEYWORD]
+    return [
+        Setting(each.name, hints[each.name], MISSING if each.default is each.empty else each.default)
+        for each in named
+        if each.name not in NOT_OPTIONS
+    ]
 
 
 def option(setting: Setting) -> inspect.Parameter:
     known = setting.default
     parameter = Parameter(
-        help=next(said(setting.hint, str), ""),
-        validator=[partial(check_above, above.bound) for above in said(setting.hint, Above)],
+        help=next(notes(setting.hint, str), ""),
+        validator=[partial(check_above, above.bound) for above in notes(setting.hint, Above)],
         show_default=(lambda _: str(known)) if known not in (None, "", MISSING) else False,
         negative="",
     )
@@ -75,7 +138,7 @@ def check_above(bound: float, kind: Any, value: Any) -> None:
 
 def lacking(kind: type[Model], given: Iterable[str]) -> list[str]:
     """The settings that a new model cannot do without, as options."""
-    settings = {setting.name: setting for setting in (*field_settings(kind), *reading_settings(kind))}
+    settings = {setting.name: setting for setting in (*field_settings(kind), *keyword_settings(kind.from_file))}
     needed = [name for name, setting in settings.items() if setting.default is MISSING and name not in given]
     return [as_option(name) for name in needed]
 
@@ -85,7 +148,7 @@ def as_option(name: str) -> str:
 
 
 def bare(hint: Any) -> Any:
-    """The type without what it says of itself; what may be a number or an array is a number on a command line."""
+    """The type without its annotations; a number or an array is a number on a command line."""
     plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     if Any in get_args(plain):
         return Union[tuple(part for part in get_args(plain) if part is not Any)]  # noqa: UP007
@@ -99,10 +162,15 @@ def is_simple(hint: Any) -> bool:
     return hint in SIMPLE
 
 
-def said(hint: Any, kind: type[Said]) -> Iterator[Said]:
-    """What an annotation says of a setting, such as Annotated[int, "How many clusters.", Above(0)]."""
-    notes = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-    return (note for note in notes if isinstance(note, kind))
+def notes(hint: Any, kind: type[Note]) -> Iterator[Note]:
+    """The annotations of one kind, as in Annotated[int, "How many clusters.", Above(0)]."""
+    annotations = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    return (note for note in annotations if isinstance(note, kind))
+
+
+def about(kind: type[Model]) -> str:
+    """One line on what a model is."""
+    return kind.about or (inspect.getdoc(kind) or kind.__name__).splitlines()[0]
 
 
 def command_name(kind: type[Model]) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.arguments import Seed, generator
+from decbayes.arguments import Above, Seed, generator
 from decbayes.errors import CannotDraw, NotCalibrated, StructureMismatch
 from decbayes.families import Array
 from decbayes.inputs.chunks import check_again
@@ -136,7 +136,8 @@ class Model(Settings):
     def draw(self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator) -> tuple[Any, Any]:
         """So many observations, given parameters as the families draw them, and what is hidden behind each.
 
-        `simulate` draws the parameters, too.
+        `simulate` draws the parameters, too. Further keyword arguments are options of `decbayes plan` and `decbayes
+        simulate` if their annotations explain them: `length: Annotated[float, "Mean length of documents."] = 100.0`.
         """
         raise CannotDraw(f"{type(self).__name__} does not say how to draw observations.")
 
@@ -169,6 +170,19 @@ class Model(Settings):
         found: dict[str, Any] = {"columns": table.columns, "dimension": table.values.shape[1]}
         wanted = {name: value for name, value in found.items() if name in cls.__dataclass_fields__}
         return cls(**settings, **wanted), table.values
+
+    @classmethod
+    def without_data(
+        cls, *, dimension: Annotated[int, "Dimensions of a point.", Above(0)] = 2, **settings: Any
+    ) -> Self:
+        """The model before there are data, for plans and simulations: what data would show is given instead.
+
+        Its keyword arguments are options of `decbayes plan` and `decbayes simulate`; `dimension` only where the model
+        has a setting of that name.
+        """
+        if "dimension" in cls.__dataclass_fields__:
+            settings["dimension"] = dimension
+        return cls(**settings)
 
     def read(self, path: Path, *, columns: str = "", report: Report = ignore) -> Any:
         """The observations of a file, as this model needs them."""

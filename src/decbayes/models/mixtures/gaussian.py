@@ -134,6 +134,11 @@ class GaussianMixture(Mixture):
         shape = covariance or ("full" if options.get("variance") is None else None)
         return super().from_file(path, components=components, covariance=shape, columns=columns, **options)
 
+    @classmethod
+    def without_data(cls, *, components: Number = 3, covariance: Covariance | None = None, **settings: Any) -> Self:
+        shape = covariance or ("full" if settings.get("variance") is None else None)
+        return super().without_data(components=components, covariance=shape, **settings)
+
     def profile(self, posterior: Posterior) -> Mapping[str, Array]:
         """Means, and the standard deviation of the data around them."""
         means = posterior.mean("components")

@@ -206,7 +206,12 @@ class HiddenMarkov(Sequential):
         return Posterior.from_natural(self.structure, plus(emissions, before, sums, moved, begun))
 
     def draw(
-        self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator, *, length: int = 60
+        self,
+        parameters: Mapping[str, Any],
+        size: int,
+        rng: np.random.Generator,
+        *,
+        length: Annotated[int, "Steps of each sequence.", Above(0)] = 60,
     ) -> tuple[list[Array], list[NDArray[np.intp]]]:
         """So many sequences, given the parameters, and the states of each."""
         states = np.empty((length, size), dtype=np.intp)

@@ -222,7 +222,12 @@ class LatentDirichletAllocation(Predicting):
         return super(LatentDirichletAllocation, replace(self, **steps)).contributed(posterior, data)
 
     def draw(
-        self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator, *, length: float = 100.0
+        self,
+        parameters: Mapping[str, Any],
+        size: int,
+        rng: np.random.Generator,
+        *,
+        length: Annotated[float, "Mean length of documents, in words.", Above(0)] = 100.0,
     ) -> tuple[csr_array, Array]:
         """So many documents of about `length` words each, and the topics of each."""
         learned = parameters[CONCENTRATION][0, 0] * parameters[SHARES] if self.learns else self.document_prior

@@ -40,6 +40,14 @@ class OfTexts(Model):
     many_files: ClassVar[bool] = True
 
     @classmethod
+    def without_data(
+        cls, *, words: Annotated[int, "Words in the vocabulary.", Above(0)] = 500, **settings: Any
+    ) -> Self:
+        """Of made-up words."""
+        settings["vocabulary"] = tuple(f"word{number}" for number in range(words))
+        return cls(**settings)
+
+    @classmethod
     def from_file(
         cls,
         path: Path | Sequence[Path],

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 # How often a vote is for the removal, for the new key, and for neither; or the first two the other way round.
 HOW = np.array([0.8, 0.1, 0.1])
 SHARDS = 3
-POINTS = 4
 
 Action = Callable[["History", Site], None]
 
@@ -31,7 +30,7 @@ def observe(history: "History", site: Site) -> None:
     while shard in site.withdrawn:
         shard += "'"
     data = site.shards.get(shard)
-    history.simulation.observe(site, shard, history.rng.normal(size=POINTS) if data is None else data)
+    history.simulation.observe(site, shard, history.study.shard(history.rng) if data is None else data)
 
 
 def refine(history: "History", site: Site) -> None:
@@ -172,7 +171,8 @@ def exaggerate(history: "History", site: Site) -> None:
     own = liar.disk.newest()
     if own is None or own.posterior is None or not simulation.running:
         return
-    inflated = Posterior(own.posterior.structure, {"mean": 1000 * dense(own.posterior.contribution["mean"])})
+    contribution = own.posterior.contribution
+    inflated = Posterior(own.posterior.structure, {name: 1000 * dense(part) for name, part in contribution.items()})
     simulation.ledger.traitors.add(own.origin)
     lie = sign_record(
         simulation.charter,

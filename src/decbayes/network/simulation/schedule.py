@@ -6,13 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from decbayes.network.protocol.agent import Agent
-from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import Identity
-from decbayes.network.protocol.limits import Limits, Rules
 from decbayes.network.simulation.actions import ACTIONS, PEACEFUL, Action, betray, exaggerate, look, observe
 from decbayes.network.simulation.ledger import Violation, check_agreement, check_belief
 from decbayes.network.simulation.simulator import MakeAgent, Simulation, Weather
 from decbayes.network.simulation.sites import Site
+from decbayes.network.simulation.studies import ONE_MEAN, Study
 from decbayes.network.simulation.topology import TOPOLOGIES, groups
 
 # In so many rounds after the last fault everybody who is connected must agree: a line of eight needs about as many.
@@ -38,11 +37,11 @@ class Plan:
 class History:
     """One simulated group and what happens to it, step by step. All of it follows from the seed and the plan."""
 
-    def __init__(self, plan: Plan, seed: int, *, make_agent: MakeAgent = Agent) -> None:
-        self.plan, self.rng = plan, np.random.default_rng(seed)
+    def __init__(self, plan: Plan, seed: int, *, study: Study = ONE_MEAN, make_agent: MakeAgent = Agent) -> None:
+        self.plan, self.study, self.rng = plan, study, np.random.default_rng(seed)
         keys = simulated_identities(plan.agents)
         self.simulation = Simulation(
-            simulated_charter(keys), keys, rng=self.rng, weather=plan.weather, make_agent=make_agent
+            study.charter(keys), keys, rng=self.rng, weather=plan.weather, make_agent=make_agent
         )
         self.last = "start"
         # Whom some want removed, or whose key they want replaced.
@@ -88,14 +87,19 @@ class History:
         """
         rounds = self._settle()
         for group in self._groups():
-            check_agreement(group, self.simulation.sites, self.simulation.ledger)
+            check_agreement(group, self.simulation.sites, self.simulation.ledger, self.study.check)
         before = {site.number: site.agent.posterior() for site in self.simulation.running if site.agent is not None}
-        for site in self.simulation.running if self.plan.looks else ():
+        for site in self.simulation.running if self._looks else ():
             look(self, site)
         self._settle()
-        for group in self._groups() if self.plan.looks else ():
-            check_belief(group, before, self.simulation.ledger)
+        for group in self._groups() if self._looks else ():
+            check_belief(group, before, self.simulation.ledger, self.study.check_deviations)
         return rounds
+
+    @property
+    def _looks(self) -> bool:
+        """Whether sites publish notes on the merge: the plan and the charter must ask for it."""
+        return self.plan.looks and self.simulation.charter.rules.notes
 
     def _settle(self) -> int:
         rounds = 0
@@ -134,7 +138,7 @@ class History:
         actions, ends = table
         chosen = actions[int(np.searchsorted(ends, self.rng.random() * ends[-1], side="right"))]
         unplanned = () if self.plan.traitors else (betray, exaggerate)
-        return observe if chosen in unplanned or (chosen is look and not self.plan.looks) else chosen
+        return observe if chosen in unplanned or (chosen is look and not self._looks) else chosen
 
     def rewire(self) -> None:
         kind = self.plan.topology
@@ -146,21 +150,6 @@ class History:
 def simulated_identities(count: int, kind: str = "simulated") -> list[Identity]:
     """Keys that everybody knows: for simulations only."""
     return [Identity.from_seed(hashlib.sha256(f"{kind} {number}".encode()).digest()) for number in range(count)]
-
-
-def simulated_charter(keys: list[Identity]) -> Charter:
-    """A group that estimates one mean with a known variance, where the merge must equal the batch posterior."""
-    return Charter(
-        group="simulation",
-        id="simulation",
-        secret=bytes(32),
-        model_name="GaussianMean",
-        settings={"variance": 0.5, "prior_mean": 1.0, "prior_variance": 10.0},
-        members={f"site {number}": key.public for number, key in enumerate(keys)},
-        # Few versions to spare, so that whoever publishes often has to wait for others.
-        limits=Limits(members=max(2, len(keys)), versions=2),
-        rules=Rules(intervals=True),
-    )
 
 
 def plan_for(seed: int, *, agents: int = 8, steps: int = 200) -> Plan:
@@ -179,9 +168,11 @@ def plan_for(seed: int, *, agents: int = 8, steps: int = 200) -> Plan:
     )
 
 
-def run_history(seed: int, *, agents: int = 8, steps: int = 200, make_agent: MakeAgent = Agent) -> History:
+def run_history(
+    seed: int, *, agents: int = 8, steps: int = 200, study: Study = ONE_MEAN, make_agent: MakeAgent = Agent
+) -> History:
     """One whole history, checked at every step; a Violation names the seed that shows it again."""
-    history = History(plan_for(seed, agents=agents, steps=steps), seed, make_agent=make_agent)
+    history = History(plan_for(seed, agents=agents, steps=steps), seed, study=study, make_agent=make_agent)
     try:
         history.run()
     except Violation as error:

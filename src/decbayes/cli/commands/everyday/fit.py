@@ -12,7 +12,15 @@ from cyclopts import App, Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 
 from decbayes.cli.shared.common_options import Device, HoldBack, available, check_hold_back, without_held_back
-from decbayes.cli.shared.model_options import KEYWORD, as_option, command_name, known_models, lacking, model_options
+from decbayes.cli.shared.model_options import (
+    KEYWORD,
+    about,
+    as_option,
+    command_name,
+    known_models,
+    lacking,
+    model_options,
+)
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import sent_in
 from decbayes.cli.shared.running import WrongArgument
@@ -266,11 +274,7 @@ def help_text(kind: type[Model]) -> str:
     reads_itself = next(parent for parent in kind.__mro__ if "from_file" in vars(parent)) is not Model
     reading = inspect.getdoc(kind.from_file) if reads_itself else ""
     example = f"decbayes fit {command_name(kind)} {kind.example} -o a.posterior"
-    return f"{kind.about or first_line(kind)}\n\n{reading}\n\nFor example:\n\n```sh\n{example}\n```"
-
-
-def first_line(kind: type[Model]) -> str:
-    return (inspect.getdoc(kind) or kind.__name__).splitlines()[0]
+    return f"{about(kind)}\n\n{reading}\n\nFor example:\n\n```sh\n{example}\n```"
 
 
 for _kind in known_models().values():

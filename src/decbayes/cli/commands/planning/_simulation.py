@@ -14,9 +14,11 @@ from rich.text import Text
 
 from decbayes.network.runtime.reports.description import members
 from decbayes.network.runtime.reports.watching import Showing
-from decbayes.network.simulation.schedule import History, run_history
+from decbayes.network.simulation.ledger import counted_shards
+from decbayes.network.simulation.schedule import History, run_history, simulated_identities
 from decbayes.network.simulation.simulator import Simulation
 from decbayes.network.simulation.sites import Site
+from decbayes.network.simulation.studies import Study
 from decbayes.page import Page
 from decbayes.page.describing import Arrivals, outside_view
 
@@ -32,9 +34,8 @@ class SimulationPage:
         simulation, last = self._history.simulation, self._history.last.replace("_", " ")
         sites = simulation.sites
         links = [(named(sites[a]), named(sites[b])) for a, b in sorted(simulation.links)]
-        self._page.show(
-            "network", outside_view("simulation", "GaussianMean", [site_row(site) for site in sites], links)
-        )
+        model = simulation.charter.model_name
+        self._page.show("network", outside_view("simulation", model, [site_row(site) for site in sites], links))
         if simulation.time != self._time:
             self._time = simulation.time
             self._page.tell({"event": "step", "text": f"step {simulation.time}: {last}"})
@@ -74,11 +75,13 @@ def site_row(site: Site) -> dict[str, Any]:
     return {"name": named(site), **itself, "link": "up"}
 
 
-def check_many(histories: int, agents: int, steps: int, seed: int, console: Console) -> None:
-    """Run many histories, each checked at every step."""
+def check_many(study: Study, histories: int, agents: int, steps: int, seed: int, console: Console) -> dict[str, Any]:
+    """Run many histories, each checked at every step; what was checked, in plain values."""
     for number in track(range(seed, seed + histories), description="histories", console=console):
-        run_history(number, agents=agents, steps=steps)
+        run_history(number, agents=agents, steps=steps, study=study)
     console.print(f"{histories:,} histories of {agents} agents and {steps} steps: all guarantees held at every step.")
+    model = study.charter(simulated_identities(1)).model_name
+    return {"model": model, "agents": agents, "steps": steps, "histories": histories}
 
 
 @dataclass(frozen=True)
@@ -106,15 +109,14 @@ def watch(history: History, pause: float, console: Console, show: Callable[[], N
     with Live(console=console, auto_refresh=False, transient=False) as live:
         for _ in range(history.plan.steps):
             history.step()
-            live.update(view(simulation, history.last), refresh=True)
+            live.update(view(history, history.last), refresh=True)
             show()
             time.sleep(pause)
         rough = Moment.now(simulation, f"after {history.plan.steps} steps; grey sites are down")
         history.calm()
         rounds = history.agree()
-        live.update(view(simulation, f"calm; all agree after {rounds} rounds"), refresh=True)
+        live.update(view(history, f"calm; all agree after {rounds} rounds"), refresh=True)
         show()
-    console.print("\nEvery site holds the same bits: the posterior of all counted data at once, to 1e-9.")
     return rough, Moment.now(simulation, f"in agreement, {rounds} calm rounds later", rounds)
 
 
@@ -130,7 +132,30 @@ def outcome(history: History, agreed: Moment) -> dict[str, Any]:
         "messages": traffic.messages,
         "bytes": traffic.bytes,
         "lost": traffic.lost,
+        **compared(history),
     }
+
+
+def compared(history: History) -> dict[str, float]:
+    """How the merge that counts most does beside one fit of all its data; nothing if a traitor's data are in it."""
+    simulation = history.simulation
+    agent = max(
+        (site.agent for site in simulation.running if site.agent is not None),
+        key=lambda agent: agent.merged().observations,
+    )
+    counted = {record.origin: record for record in agent.pool.counted()}
+    if counted.keys() & simulation.ledger.traitors:
+        return {}
+    return history.study.compared(agent.posterior(), counted_shards(counted, simulation.sites), history.rng)
+
+
+def print_end(history: History, ended: dict[str, Any], console: Console) -> None:
+    """What the sites agree on."""
+    console.print(f"\nEvery site holds the same bits: {history.study.agreement}.")
+    if "score" in ended:
+        unit = history.simulation.charter.model.unit
+        console.print(f"Mean log density per new {unit}: {ended['score']:.4f}")
+        console.print(f"That of one fit of all data: {ended['score_at_once']:.4f}")
 
 
 def draw(moments: tuple[Moment, Moment]) -> Any:
@@ -149,28 +174,28 @@ def draw(moments: tuple[Moment, Moment]) -> Any:
     return figure
 
 
-def view(simulation: Simulation, event: str) -> Group:
+def view(history: History, event: str) -> Group:
     """One row per site: what it is doing, whom it has heard of, and the posterior it holds."""
+    simulation, title = history.simulation, history.study.title
     table = Table(title=f"step {simulation.time}: {event.replace('_', ' ')}", title_justify="left")
-    for column in ("site", "state", "has heard of", "observations", "posterior mean", "set"):
-        table.add_column(column, justify="right" if column in ("observations", "posterior mean") else "left")
+    for column in ("site", "state", "has heard of", "observations", title, "set"):
+        table.add_column(column, justify="right" if column in ("observations", title) else "left")
     for site in simulation.sites:
-        table.add_row(*row(simulation, site))
+        table.add_row(*row(history, site))
     traffic = simulation.traffic
     return Group(table, f"{traffic.messages:,} messages, {traffic.bytes:,} bytes, {traffic.lost:,} messages lost")
 
 
-def row(simulation: Simulation, site: Site) -> list[str | Text]:
+def row(history: History, site: Site) -> list[str | Text]:
     if site.agent is None:
         return [site.name, Text("down", "red"), "", "", "", ""]
     pool, merged = site.agent.pool, site.agent.merged()
     heard = Text()
-    for other in simulation.sites:
+    for other in history.simulation.sites:
         known, excluded = other.identity.id in pool.records, other.identity.id in pool.proofs
         heard.append("✗" if excluded else "●" if known else "·", "red" if excluded else "green" if known else "dim")
-    parameters = merged.posterior.parameters("mean")
-    mean = f"{float(np.ravel(parameters['mean'])[0]):.4f} ± {float(np.sqrt(np.ravel(parameters['variance'])[0])):.4f}"
-    return [site.name, state(site), heard, str(merged.observations), mean, merged.set_hash[:8]]
+    text = history.study.text(merged.posterior)
+    return [site.name, state(site), heard, str(merged.observations), text, merged.set_hash[:8]]
 
 
 def state(site: Site) -> Text:

@@ -15,16 +15,22 @@ from rich.table import Table
 
 from decbayes.calibration.plans import PlanReport, advice, try_plan
 from decbayes.calibration.trials import Plan, Trial
-from decbayes.cli.shared.model_options import KEYWORD, command_name, known_models, model_options
+from decbayes.cli.shared.model_options import (
+    KEYWORD,
+    about,
+    as_option,
+    before_data,
+    command_name,
+    known_models,
+    options_before_data,
+)
 from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
-from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages, progress_bar
 from decbayes.cli.shared.terminal import output as results
-from decbayes.errors import InvalidData, InvalidStructure
-from decbayes.files import load, write_whole
+from decbayes.errors import InvalidData
+from decbayes.files import write_whole
 from decbayes.models.core.model import Model
-from decbayes.models.core.registry import model_for
 
 app = App(name="plan", help="Simulate a plan: how good would the merged posterior be?")
 
@@ -43,9 +49,6 @@ Output = Annotated[
 Picture = Annotated[Path | None, Parameter(help="Draw histograms of ranks into this file (.png, .svg, .pdf).")]
 Seed = Annotated[NonNegativeInt, Parameter(help="Random seed: the same seed gives the same figures.")]
 Json = Annotated[bool, json_option("plan", "coverage", "calibrated", "at_once", "right", "gap", "data_sets", "advice")]
-Dimension = Annotated[PositiveInt, Parameter(help="Dimensions of a point.")]
-Words = Annotated[PositiveInt, Parameter(help="Words in the vocabulary.")]
-Length = Annotated[PositiveInt, Parameter(help="Mean length of documents, in words.")]
 
 FIRST = (
     inspect.Parameter("sites", KEYWORD, annotation=Sites),
@@ -62,16 +65,6 @@ LAST = (
     inspect.Parameter("seed", KEYWORD, default=0, annotation=Seed),
     inspect.Parameter("as_json", KEYWORD, default=False, annotation=Json),
 )
-# Settings that follow from data, and must be given if there are none.
-FROM_DATA = {
-    "dimension": (inspect.Parameter("dimension", KEYWORD, default=2, annotation=Dimension),),
-    "vocabulary": (
-        inspect.Parameter("words", KEYWORD, default=500, annotation=Words),
-        inspect.Parameter("length", KEYWORD, default=100, annotation=Length),
-    ),
-}
-# Settings that say how to read files.
-READING = {"columns", "vocabulary", "least_documents", "most_share", "kinds", "agreed_columns", "names", "sequences"}
 
 
 def plan_command(kind: type[Model]) -> Callable[..., None]:
@@ -80,20 +73,17 @@ def plan_command(kind: type[Model]) -> Callable[..., None]:
     def command(**options: Any) -> None:
         plan(kind, **options)
 
-    settings = [option for option in model_options(kind) if option.name not in READING]
-    unknown = kind.from_data & kind.__dataclass_fields__.keys()
-    missing = [option for name, options in FROM_DATA.items() if name in unknown for option in options]
-    command.__signature__ = inspect.Signature([*FIRST, *settings, *missing, *LAST])  # type: ignore[attr-defined]
+    command.__signature__ = inspect.Signature([*FIRST, *options_before_data(kind), *LAST])  # type: ignore[attr-defined]
     command.__doc__ = help_text(kind)
     return command
 
 
 def help_text(kind: type[Model]) -> str:
     name = command_name(kind)
-    wanted = " --components 3" if "components" in kind.__dataclass_fields__ else ""
-    wanted = " --topics 5 --words 200" if "vocabulary" in kind.__dataclass_fields__ else wanted
+    wanted = f" {as_option(kind.number)} 3" if kind.number else ""
     example = f"decbayes plan {name} --sites 10 --observations 50{wanted} --picture plan.png"
     return (
+        f"{about(kind)}\n\n"
         "Simulate sites that fit this model and merge their posteriors; print how good the merge is.\n\n"
         "The truth is drawn from the prior; with --like from a posterior, so that it resembles your data.\n\n"
         f"For example:\n\n```sh\n{example}\n```"
@@ -113,22 +103,16 @@ def plan(
     picture: Path | None = None,
     dpi: int = DPI,
     seed: int = 0,
-    length: int | None = None,
     as_json: bool = False,
     **settings: Any,
 ) -> None:
     """Simulate, with a bar; print coverage, matches, the gap to batch, and advice."""
     check_output(output, like)
     check_picture(picture, like)
-    given = {name: value for name, value in settings.items() if value is not None}
-    posterior = None if like is None else load(like)
-    model = planned(kind, given) if posterior is None else model_for(posterior.structure)
-    if type(model) is not kind:
-        raise WrongArgument(f"{like} is a posterior of {type(model).__name__}, not of {kind.__name__}.")
+    model, truth, drawing = before_data(kind, settings, like)
     if restarts is not None:
         model = replace(model, ascent=replace(model.ascent, restarts=restarts))
-    in_words = float(length or 100) if model.unit == "word" else None
-    plan = Plan(model, sites, observations, rounds, posterior, in_words)
+    plan = Plan(model, sites, observations, rounds, truth, drawing)
     key = key_of(plan, seed)
     done = [] if output is None else kept(output, key)
     if done:
@@ -142,20 +126,6 @@ def plan(
         from decbayes import plot
 
         save_picture(plot.calibration(report), picture, dpi)
-
-
-def planned(kind: type[Model], settings: dict[str, Any]) -> Model:
-    """The model of a plan without data."""
-    words = settings.pop("words", None)
-    if words is not None:
-        settings["vocabulary"] = tuple(f"word{number}" for number in range(words))
-    try:
-        model = kind(**settings)
-        _ = model.structure
-        return model
-    except (TypeError, ValueError, InvalidStructure) as error:
-        text = str(error).removesuffix(".")
-        raise WrongArgument(f"{text}. A posterior of such data says everything: --like FILE.") from None
 
 
 def simulated(plan: Plan, data_sets: int, seed: int, done: list[Trial], output: Path | None, key: str) -> PlanReport:
@@ -176,7 +146,7 @@ def key_of(plan: Plan, seed: int) -> str:
     """What a file's figures depend on."""
     truth = "" if plan.truth is None else plan.truth.digest
     parts = (plan.model.structure.fingerprint, plan.model.ascent, plan.sites, plan.observations, plan.rounds, truth)
-    return hashlib.sha256(repr((*parts, plan.length, plan.level, seed)).encode()).hexdigest()
+    return hashlib.sha256(repr((*parts, plan.drawing, plan.level, seed)).encode()).hexdigest()
 
 
 def keep(path: Path, key: str, done: list[Trial]) -> None:

@@ -1,70 +1,164 @@
-"""`decbayes simulate`: a simulated group in the terminal, live."""
+"""`decbayes simulate`: a simulated group in the terminal, live. Each model has a command, and there is a default."""
 
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Parameter
+import numpy as np
+from cyclopts import App, Parameter
 from cyclopts.types import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from decbayes.cli.shared.common_options import PageOption, linger, showing
+from decbayes.cli.shared.model_options import (
+    KEYWORD,
+    about,
+    as_option,
+    before_data,
+    command_name,
+    known_models,
+    options_before_data,
+)
 from decbayes.cli.shared.outputs import DPI, Dpi, check_picture, save_picture
+from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.streams import json_option, print_json
 from decbayes.cli.shared.terminal import Output
-from decbayes.errors import DecbayesError
 from decbayes.extras import require_extra
+from decbayes.models.core.model import Model
+
+if TYPE_CHECKING:
+    from decbayes.network.simulation.studies import Study
+
+app = App(name="simulate", help="Watch simulated agents join, leave, crash and lose messages, and agree in the end.")
 
 OUTCOME = ("model", "agents", "steps", "rounds", "observations", "messages", "bytes", "lost")
+SCORES = ("score", "score_at_once")
+SHARD = 30
 Topology = Literal["changing", "clique", "line", "random", "ring", "tree"]
 
 
-def simulate(
-    *,
-    agents: Annotated[PositiveInt, Parameter(help="Number of sites, each with one agent.")] = 8,
-    steps: Annotated[NonNegativeInt, Parameter(help="Number of steps with faults.")] = 200,
-    seed: Annotated[NonNegativeInt, Parameter(help="Random seed of the whole simulation.")] = 0,
-    topology: Annotated[Topology, Parameter(help='Which agents are neighbours; "changing" rewires them.')] = "random",
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Group:
+    """The simulated group, and how to show it."""
+
+    agents: Annotated[PositiveInt, Parameter(help="Number of sites, each with one agent.")] = 8
+    steps: Annotated[NonNegativeInt, Parameter(help="Number of steps with faults.")] = 200
+    seed: Annotated[NonNegativeInt, Parameter(help="Random seed of the whole simulation.")] = 0
+    topology: Annotated[Topology, Parameter(help='Which agents are neighbours; "changing" rewires them.')] = "random"
     traitors: Annotated[
-        bool, Parameter(help="One site signs two records under one version, and is found out.")
-    ] = False,
-    calm: Annotated[bool, Parameter(help="No faults, and perfect links.")] = False,
-    pause: Annotated[NonNegativeFloat, Parameter(help="Seconds between two steps.")] = 0.05,
+        bool, Parameter(help="One site signs two records under one version, and is found out.", negative="")
+    ] = False
+    calm: Annotated[bool, Parameter(help="No faults, and perfect links.", negative="")] = False
+    pause: Annotated[NonNegativeFloat, Parameter(help="Seconds between two steps.")] = 0.05
     histories: Annotated[
-        NonNegativeInt, Parameter(help="Instead check this many seeds at full speed, without showing them.")
-    ] = 0,
+        NonNegativeInt, Parameter(help="Check this many seeds at full speed instead, without showing them.")
+    ] = 0
     picture: Annotated[
         Path | None, Parameter(help="Draw the network at the end of the faults and when all agree into this file.")
-    ] = None,
-    dpi: Dpi = DPI,
-    page: PageOption = None,
-    as_json: Annotated[bool, json_option("simulation", *OUTCOME, "or with --histories", "histories")] = False,
+    ] = None
+    dpi: Dpi = DPI
+    page: PageOption = None
+    as_json: Annotated[
+        bool,
+        json_option("simulation", *OUTCOME, "with a model", *SCORES, "or with --histories", "histories"),
+    ] = False
+
+    def check(self) -> None:
+        """Refuse options that make no sense together, and a picture that could not be drawn."""
+        extras = ["net", *(["plot"] if self.picture is not None else []), *(["page"] if self.page is not None else [])]
+        require_extra(*extras, task="decbayes simulate")
+        if self.histories and self.picture is not None:
+            raise WrongArgument("--picture draws one history; leave --histories out.")
+        if self.histories and self.page is not None:
+            raise WrongArgument("--page shows one history; leave --histories out.")
+        check_picture(self.picture)
+
+
+EIGHT = Group()
+
+
+@app.default
+def simulate(*, group: Group = EIGHT) -> None:
+    """Watch simulated agents estimate one mean; the name of a model before the options takes that model instead."""
+    group.check()
+    from decbayes.network.simulation.studies import ONE_MEAN
+
+    run(ONE_MEAN, group)
+
+
+Observations = Annotated[PositiveInt, Parameter(help="Observations in each shard; a site has up to three shards.")]
+Like = Annotated[Path | None, Parameter(help="A posterior: use its model and prior, and draw the truth from it.")]
+OPTIONS = (
+    inspect.Parameter("observations", KEYWORD, default=SHARD, annotation=Observations),
+    inspect.Parameter("like", KEYWORD, default=None, annotation=Like),
+    inspect.Parameter("group", KEYWORD, default=EIGHT, annotation=Group),
+)
+
+
+def simulate_command(kind: type[Model]) -> Callable[..., None]:
+    """The command that simulates agents of a kind of model."""
+
+    def command(**options: Any) -> None:
+        simulate_model(kind, **options)
+
+    command.__signature__ = inspect.Signature([*options_before_data(kind), *OPTIONS])  # type: ignore[attr-defined]
+    command.__doc__ = help_text(kind)
+    return command
+
+
+def help_text(kind: type[Model]) -> str:
+    wanted = f" {as_option(kind.number)} 3" if kind.number else ""
+    return (
+        f"{about(kind)}\n\n"
+        "Watch simulated agents fit this model, join, leave, crash and lose messages, and agree in the end.\n\n"
+        "The true parameters are drawn from the prior; with --like from a posterior, so that data resemble yours.\n\n"
+        f"For example:\n\n```sh\ndecbayes simulate {command_name(kind)}{wanted} --agents 6\n```"
+    )
+
+
+def simulate_model(
+    kind: type[Model], *, observations: int = SHARD, like: Path | None = None, group: Group = EIGHT, **settings: Any
 ) -> None:
-    """Watch simulated agents join, leave, crash and lose messages, and agree in the end."""
-    wanted = ["net", *(["plot"] if picture is not None else []), *(["page"] if page is not None else [])]
-    require_extra(*wanted, task="decbayes simulate")
-    from decbayes.cli.commands.planning._simulation import SimulationPage, check_many, draw, outcome, watch
+    """Draw the truth and watch a group find it; in the end compare with one fit of all data."""
+    group.check()
+    from decbayes.network.simulation.studies import OfModel
+
+    model, truth, drawing = before_data(kind, settings, like)
+    if model.undecided:
+        raise WrongArgument(f"A group agrees on one number: {as_option(model.undecided)} must not be 'auto' here.")
+    rng = np.random.default_rng(group.seed)
+    run(OfModel(model, observations=observations, rng=rng, truth=truth, options=drawing), group)
+
+
+def run(study: "Study", group: Group) -> None:
+    """Show one history, or check many."""
+    from decbayes.cli.commands.planning._simulation import SimulationPage, check_many, draw, outcome, print_end, watch
     from decbayes.network.simulation.schedule import ROUGH, History, Plan
     from decbayes.network.simulation.simulator import CALM
 
-    console = Output(stderr=as_json)
-    if histories and picture is not None:
-        raise DecbayesError("--picture draws one history; leave --histories out.")
-    if histories and page is not None:
-        raise DecbayesError("--page shows one history; leave --histories out.")
-    check_picture(picture)
-    if histories:
-        check_many(histories, agents, steps, seed, console)
-        if as_json:
-            print_json({"model": "GaussianMean", "agents": agents, "steps": steps, "histories": histories})
+    console = Output(stderr=group.as_json)
+    if group.histories:
+        checked = check_many(study, group.histories, group.agents, group.steps, group.seed, console)
+        if group.as_json:
+            print_json(checked)
         return
-    weather = CALM if calm else ROUGH
-    plan = Plan(agents, steps, topology, weather, faults=not calm, traitors=traitors)
-    with showing(page, console) as shown:
-        history = History(plan, seed)
+    weather = CALM if group.calm else ROUGH
+    plan = Plan(group.agents, group.steps, group.topology, weather, faults=not group.calm, traitors=group.traitors)
+    with showing(group.page, console) as shown:
+        history = History(plan, group.seed, study=study)
         show = (lambda: None) if shown is None else SimulationPage(shown, history)
-        moments = watch(history, pause, console, show)
+        moments = watch(history, group.pause, console, show)
         if shown is not None and console.is_terminal:
             linger(show, console)
-    if picture is not None:
-        save_picture(draw(moments), picture, dpi)
-    if as_json:
-        print_json(outcome(history, moments[-1]))
+    if group.picture is not None:
+        save_picture(draw(moments), group.picture, group.dpi)
+    ended = outcome(history, moments[-1])
+    print_end(history, ended, console)
+    if group.as_json:
+        print_json(ended)
+
+
+for _kind in known_models().values():
+    app.command(simulate_command(_kind), name=command_name(_kind))

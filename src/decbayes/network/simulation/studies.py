@@ -1,0 +1,174 @@
+"""What a simulated group estimates: the model, the data that arrive, and what must hold once all sites agree."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from decbayes.errors import CannotDraw
+from decbayes.families import Array
+from decbayes.models.core.evaluation import hold_out
+from decbayes.models.core.model import Model
+from decbayes.models.core.simulation import drawn_parameters
+from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.group.keys import Identity
+from decbayes.network.protocol.limits import Limits, Rules
+from decbayes.network.protocol.records.merges import Merged
+from decbayes.network.simulation.ledger import Violation
+from decbayes.posterior import Posterior
+
+POINTS = 4
+NEW = 200
+"""Observations that posteriors are scored on."""
+
+
+class Study(Protocol):
+    """One charter, and data for it."""
+
+    title: str
+    """What `text` says about a posterior."""
+
+    agreement: str
+    """What all sites hold in the end, as `check` has made sure."""
+
+    def charter(self, keys: Sequence[Identity]) -> Charter:
+        """The charter of a group with these keys."""
+
+    def shard(self, rng: np.random.Generator) -> Any:
+        """One shard of data."""
+
+    def check(self, merged: Merged, shards: Sequence[Any]) -> None:
+        """Raise a Violation unless the merge is that of these shards, each counted once."""
+
+    def check_deviations(self, plain: Posterior, calibrated: Posterior) -> None:
+        """Raise a Violation if calibration changed a deviation that it must leave alone."""
+
+    def text(self, posterior: Posterior) -> str:
+        """A posterior in a few characters, for a table of sites."""
+
+    def compared(self, posterior: Posterior, shards: Sequence[Any], rng: np.random.Generator) -> dict[str, float]:
+        """The score of the merge and of one fit of all its data, where that says more than `check`."""
+
+
+class OneMean:
+    """One mean with a known variance, where the merge must equal the posterior of all data to the last digits."""
+
+    title = "posterior mean"
+    agreement = "the posterior of all counted data at once, to 1e-9"
+
+    def charter(self, keys: Sequence[Identity]) -> Charter:
+        settings = {"variance": 0.5, "prior_mean": 1.0, "prior_variance": 10.0}
+        return Charter(model_name="GaussianMean", settings=settings, rules=Rules(intervals=True), **group(keys))
+
+    def shard(self, rng: np.random.Generator) -> Array:
+        return rng.normal(size=POINTS)
+
+    def check(self, merged: Merged, shards: Sequence[Any]) -> None:
+        points = np.concatenate([np.ravel(shard) for shard in shards]) if shards else np.empty(0)
+        check_count(merged, len(points))
+        structure = merged.posterior.structure
+        variance = structure.model["variance"]
+        expected = structure.prior["mean"] + np.array([[points.sum() / variance, -0.5 * len(points) / variance]])
+        if not np.allclose(merged.posterior.natural["mean"], expected, rtol=0, atol=1e-9):
+            raise Violation("the merged posterior is not that of all data at once")
+
+    def check_deviations(self, plain: Posterior, calibrated: Posterior) -> None:
+        """A conjugate model hides nothing, so calibration changes no width."""
+        if not np.allclose(calibrated.deviation("mean"), plain.deviation("mean"), rtol=1e-9):
+            raise Violation("where nothing is hidden, calibration has changed a deviation")
+
+    def text(self, posterior: Posterior) -> str:
+        mean, variance = (float(np.ravel(posterior.parameters("mean")[name])[0]) for name in ("mean", "variance"))
+        return f"{mean:.4f} ± {np.sqrt(variance):.4f}"
+
+    def compared(self, posterior: Posterior, shards: Sequence[Any], rng: np.random.Generator) -> dict[str, float]:
+        return {}
+
+
+@dataclass(frozen=True)
+class SimulatedCharter(Charter):
+    """The charter of a group that exists in a simulation only: it holds its model, and is never written to a file."""
+
+    simulated: Model = field(kw_only=True)
+
+    @cached_property
+    def model(self) -> Model:
+        return self.simulated
+
+
+class OfModel:
+    """Any model: the true parameters are drawn once, from `truth` or the model's prior; all sites' data from them."""
+
+    title = "score"
+    agreement = "a merge in which each shard counts once"
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        observations: int,
+        rng: np.random.Generator,
+        truth: Posterior | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.model, self._observations, self._options = model, observations, dict(options or {})
+        self._parameters = drawn_parameters(truth or Posterior.of_prior(model.structure), rng)
+        self._new, self._held = self._draw(NEW, rng), None
+        if model.in_parts:
+            self._new, self._held = hold_out(self._new, share=0.5, rng=rng)
+        self._scores: dict[str, float] = {}
+
+    def charter(self, keys: Sequence[Identity]) -> Charter:
+        return SimulatedCharter(
+            model_name=type(self.model).__name__, settings={}, simulated=self.model, rules=Rules(), **group(keys)
+        )
+
+    def shard(self, rng: np.random.Generator) -> Any:
+        return self._draw(self._observations, rng)
+
+    def check(self, merged: Merged, shards: Sequence[Any]) -> None:
+        check_count(merged, sum(map(self.model.count, shards)))
+
+    def check_deviations(self, plain: Posterior, calibrated: Posterior) -> None:
+        """Nothing is known about the widths of every model."""
+
+    def text(self, posterior: Posterior) -> str:
+        return f"{self.score(posterior):.4f}"
+
+    def compared(self, posterior: Posterior, shards: Sequence[Any], rng: np.random.Generator) -> dict[str, float]:
+        at_once = self.model.fit(self.model.joined(shards), rng=rng).posterior if shards else posterior
+        return {"score": self.score(posterior), "score_at_once": self.score(at_once)}
+
+    def score(self, posterior: Posterior) -> float:
+        """The mean log density of new data, worked out once per posterior."""
+        if posterior.digest not in self._scores:
+            self._scores[posterior.digest] = self.model.score(posterior, self._new, self._held)
+        return self._scores[posterior.digest]
+
+    def _draw(self, size: int, rng: np.random.Generator) -> Any:
+        try:
+            return self.model.draw(self._parameters, size, rng, **self._options)[0]
+        except NotImplementedError as error:
+            raise CannotDraw(f"{type(self.model).__name__} cannot be simulated: {error}") from None
+
+
+ONE_MEAN = OneMean()
+
+
+def group(keys: Sequence[Identity]) -> dict[str, Any]:
+    """What the charters of all simulated groups have in common."""
+    return {
+        "group": "simulation",
+        "id": "simulation",
+        "secret": bytes(32),
+        "members": {f"site {number}": key.public for number, key in enumerate(keys)},
+        # Few versions to spare, so that whoever publishes often has to wait for others.
+        "limits": Limits(members=max(2, len(keys)), versions=2),
+    }
+
+
+def check_count(merged: Merged, expected: int) -> None:
+    if merged.observations != expected:
+        raise Violation(f"{merged.observations} observations are counted of {expected}")
