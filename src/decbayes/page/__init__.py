@@ -3,8 +3,8 @@
     agent ──newest values──▶ `Page` ──pipe──▶ process: `Board` ──server-sent events──▶ browsers
 
 An agent hands plain values to a `Page` and goes on at once. A separate process serves them: if it dies, or browsers
-hang, the agent is no slower. Under each name only the newest value counts, at every step of the way; if events come too
-fast, they are counted instead of kept.
+hang, the agent is no slower. Every step keeps only the newest value of each name; if events come too fast, they are
+counted instead of kept.
 
 `describing` turns a merged posterior into plain values; `static/` draws them.
 """

@@ -1,4 +1,4 @@
-"""What the page shows, in values that JSON has: a merged posterior, and a whole group seen from outside.
+"""What the page shows, as JSON values: a merged posterior, and a whole group seen from outside.
 
     {"view", "noun", "unit", "set", "observations", "objective", "score", "sureness", "sites": [name …],
      "components": [{"slot", "evidence", "share", "drawing",
@@ -36,7 +36,7 @@ MOST_VERSIONS = 20
 
 @dataclass(frozen=True)
 class Shown:
-    """What is shown at once, and what is fetched when somebody chooses a component: each site's version of it."""
+    """What is shown at once, and what is fetched on a click: each site's version of a component."""
 
     posterior: dict[str, Any]
     details: dict[str, Any]
@@ -50,7 +50,7 @@ def described(
     reliability: Reliability | None = None,
     **more: Any,
 ) -> Shown:
-    """A merge and where it comes from, with probabilities of matches if these are known; `more` is shown beside it."""
+    """A merge and where it comes from, with probabilities of matches if known; `more` is shown next to it."""
     view = view_of(model)
     shown = {"view": view.name, "noun": view.noun, "unit": view.unit, "sites": [*sites], **more}
     if alignment is None or not alignment.structure.symmetry:
@@ -203,12 +203,12 @@ def listed(values: Any) -> list[float]:
 
 
 def finite(value: float) -> float | None:
-    """The value, None where there is nothing to compare with."""
+    """The value, None if there is nothing to compare with."""
     return rounded(value) if np.isfinite(value) else None
 
 
 def rounded(value: Any) -> float:
-    """Four digits are as many as a picture shows, and JSON knows no infinity."""
+    """Four digits, since a picture shows no more; 0 for infinity, which JSON does not have."""
     number = float(value)
     return float(f"{number:.4g}") if np.isfinite(number) else 0.0
 
@@ -220,7 +220,7 @@ Links = Sequence[tuple[str, str]]
 
 
 def outside_view(group: str, model: str, members: Sequence[Mapping[str, Any]], links: Links) -> dict[str, Any]:
-    """A network as a demonstration or a simulation sees it, which can look at every agent."""
+    """A network as seen by a demonstration or simulation, which can read every agent."""
     total = sum(member.get("observations", 0) for member in members) or 1
     shares = [{"share": member["observations"] / total} if "observations" in member else {} for member in members]
     return {

@@ -1,4 +1,4 @@
-"""The agent's side of a page: hand over the newest values, never wait."""
+"""The agent's side of a page: it hands over the newest values and never waits."""
 
 import json
 import secrets
@@ -50,7 +50,7 @@ class PageAddress:
 
 
 class Page:
-    """A page in a process of its own, which ends with this one.
+    """A page in a separate process, which ends with this one.
 
     `show` replaces the value of a name, `tell` adds an event. Neither waits, whatever the page is doing; once its
     process has ended they do nothing.

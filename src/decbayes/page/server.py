@@ -1,4 +1,4 @@
-"""What browsers get: the page's files, the newest values as server-sent events, and answers to monitoring."""
+"""What browsers get: the page's files, the newest values as server-sent events, and answers to monitoring requests."""
 
 import asyncio
 import json
@@ -97,7 +97,7 @@ class Board:
 
 
 def application(board: Board, host: str) -> Starlette:
-    """The page, under the path that the board names; on loopback only if called by a loopback name."""
+    """The page, under the board's path; on loopback, only for requests to a loopback name."""
 
     async def stream(_: Request) -> Response:
         return StreamingResponse(messages(board), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
@@ -142,7 +142,7 @@ class Guarded:
         if scope["method"] not in ("GET", "HEAD"):
             await PlainTextResponse("The page is for reading only.\n", 405)(scope, receive, send)
         elif self._loopback and not called_loopback(scope):
-            await PlainTextResponse("Call this page by 127.0.0.1 or localhost.\n", 421)(scope, receive, send)
+            await PlainTextResponse("Open this page as 127.0.0.1 or localhost.\n", 421)(scope, receive, send)
         elif not secrets.compare_digest(given.encode(), base.encode()):
             await PlainTextResponse(NOT_HERE, 404)(scope, receive, send)
         else:
@@ -153,7 +153,7 @@ class Guarded:
 def called_loopback(scope: Any) -> bool:
     """Whether the browser used a loopback name.
 
-    Another website could point a name of its own to loopback, and read the page as if it were its own.
+    Otherwise another website could point its own name to loopback and read the page.
     """
     names = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
     return len(names) == 1 and is_loopback(PORT.sub("", names[0]).strip("[]"))
@@ -192,7 +192,7 @@ async def messages(board: Board) -> AsyncIterator[str]:
 
 
 def news(board: Board, name: str, seen: dict[str, int]) -> bool:
-    """Whether there is a newer value than the one seen last; it counts as seen from now on."""
+    """Whether there is a newer value than the one seen last; it then counts as seen."""
     number = board.numbers.get(name, 0)
     changed = number > seen.get(name, 0)
     seen[name] = number

@@ -1,4 +1,4 @@
-"""A merge as one page that anybody can open, and values as notebooks show them."""
+"""A merge as one page that opens in any browser, and the display of values in notebooks."""
 
 from decbayes.reporting.reports import report
 

@@ -21,7 +21,7 @@ BLUE = (0x1B, 0x6C, 0xA8)
 SHADES = 10
 MOST_LEAVES = 600
 LEFT, WIDTH, HEIGHT, FEET = 60.0, 900.0, 300.0, 34.0
-SHADE = "The stronger the blue, the larger the share of the site's own evidence."
+SHADE = "Darker blue: a larger share of the site's own evidence."
 
 
 def support(findings: Findings) -> Markup:
@@ -30,21 +30,21 @@ def support(findings: Findings) -> Markup:
 
 
 def matrix(findings: Findings, coupled: CoupledSet) -> Markup:
-    """The site's own numbers of components in each slot, or a picture where there are too many."""
+    """The site's own component numbers in each slot, or a picture if there are too many."""
     sites, slots = findings.shared[coupled].evidence.shape
     if sites > MOST_ROWS or slots > MOST_COLUMNS:
         sizes = f"{sites:,} sites from top to bottom, by name, {slots} components from left to right."
         return figure(picture(findings, coupled), f"{sizes} {SHADE}")
     return figure(
         written(findings, coupled),
-        f"Numbers are the site's own labels (1+3 where two share a slot). {SHADE}",
+        f"Numbers are the site's own labels (1+3 if two share a slot). {SHADE}",
         f" ? marks a close call ({findings.sureness[coupled].words}). ",
-        "≠ marks a component in which the site disagrees with all others together.",
+        "≠ marks a component on which the site disagrees with all others combined.",
     )
 
 
 def shades(evidence: Array) -> Array:
-    """The share of each site's own evidence in each slot, 0 to 1, such that small shares can be seen."""
+    """The share of each site's own evidence in each slot, 0 to 1, scaled so that small shares are visible."""
     totals = evidence.sum(axis=1, keepdims=True)
     return np.asarray(np.sqrt(np.divide(evidence, totals, out=np.zeros_like(evidence), where=totals > 0)))
 
@@ -99,7 +99,7 @@ def picture(findings: Findings, coupled: CoupledSet) -> Markup:
 
 
 def close_calls(findings: Findings, coupled: CoupledSet) -> Markup | None:
-    """The matches that are least sure, those first."""
+    """The least certain matches, the least certain first."""
     sure, fillings = findings.sureness[coupled], reading.fillings(findings.alignment, coupled)
     places = [(int(site), int(slot)) for site, slot in np.argwhere(sure.close)]
     if not places:
@@ -125,7 +125,7 @@ def dendrogram(findings: Findings) -> Markup | None:
     leaves = sum(len(assignment[coupled]) for assignment in findings.alignment.assignments)
     if leaves > MOST_LEAVES:
         return note(
-            f"A tree of {leaves:,} components cannot be read here. Draw it with decbayes merge … --tree tree.svg"
+            f"A tree of {leaves:,} components is too large to read here. Draw it with decbayes merge … --tree tree.svg"
         )
     return tag("div", drawn(findings, tree(findings.alignment.posteriors)), class_="tree")
 
@@ -151,14 +151,14 @@ def drawn(findings: Findings, grown: Tree) -> Markup:
 
 
 def look(findings: Findings, site: int) -> str:
-    """A colour per site where there are few, one ink where several meet or there are too many sites."""
+    """A colour per site, or one colour if several meet or there are too many sites."""
     coloured = site >= 0 and len(findings.sites) <= COLOURS
     return f"c{site}" if coloured else "several"
 
 
 def legend(findings: Findings) -> Markup:
     if len(findings.sites) > COLOURS:
-        return tag("span", "There are too many sites for colours.")
+        return tag("span", "Too many sites for colours.")
     keys = [tag("span", tag("i", class_=f"key b{site}"), findings.names[site]) for site in findings.sites]
     return tag("span", keys, tag("span", tag("i", class_="key several"), "several sites"), class_="legend")
 

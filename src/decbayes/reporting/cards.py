@@ -22,7 +22,7 @@ PERCENT = ("weight", "share", "how often")
 
 
 def cards(findings: Findings, coupled: CoupledSet, parts: Sequence[Part]) -> Markup:
-    """The components that rest on most evidence, each on a card; the others in one line each."""
+    """A card for each of the components with the most evidence, and a line for each of the others."""
     evidence = findings.shared[coupled].evidence.sum(axis=0)
     largest = np.argsort(-evidence, kind="stable")[:MOST_CARDS]
     bodies, hidden = bodies_of(findings, parts, len(evidence)), findings.hidden(coupled)
@@ -46,7 +46,7 @@ def card(findings: Findings, coupled: CoupledSet, slot: int, body: Markup) -> Ma
         "article",
         tag("h3", findings.view.noun.capitalize(), " ", tag("span", slot, class_="no"), badge(findings, coupled, slot)),
         body,
-        note(" · ".join(summary)) if support else note("No site has anything here."),
+        note(" · ".join(summary)) if support else note("Empty: no site has this component."),
         tag("div", tag("i", style=f"width:{100 * share:.1f}%"), class_="meter", aria_hidden="true"),
         supporters(findings, coupled, slot) if len(findings.sites) > 1 and support else None,
         class_="card",
@@ -55,7 +55,7 @@ def card(findings: Findings, coupled: CoupledSet, slot: int, body: Markup) -> Ma
 
 
 def spread(findings: Findings, coupled: CoupledSet, slot: int) -> list[str]:
-    """By how much more sites differ than by chance, where several have it."""
+    """How much more sites differ than by chance, if several have it."""
     apart = findings.heterogeneity.get(coupled)
     known = apart is not None and np.isfinite(apart.ratio[slot])
     return [f"spread between sites {apart.ratio[slot]:.1f} × chance"] if apart is not None and known else []
@@ -70,7 +70,7 @@ def support_text(findings: Findings, support: list[int]) -> str:
 
 
 def badge(findings: Findings, coupled: CoupledSet, slot: int) -> list[Markup]:
-    """What deserves a look about a component, in a word."""
+    """One word on a component that deserves a look."""
     shared = findings.shared[coupled]
     texts = {
         "unlike": slot in shared.unlike,
@@ -103,12 +103,12 @@ def remainder(findings: Findings, coupled: CoupledSet, slots: list[int]) -> Mark
         (k, "" if hidden[k] else texts[k], number(float(shared.evidence[:, k].sum())), len(shared.sites(k)))
         for k in slots
     ]
-    shown = table(("component", "what it is", findings.unit, "sites"), rows, right=(2, 3))
+    shown = table(("component", "description", findings.unit, "sites"), rows, right=(2, 3))
     return tag("details", tag("summary", f"The other {len(slots)} components, which have less evidence"), shown)
 
 
 def bodies_of(findings: Findings, parts: Sequence[Part], count: int) -> list[Markup]:
-    """What is drawn on each card; nothing where the view does not describe the components of this set."""
+    """What is drawn on each card; nothing if the view does not describe the components of this set."""
     if len(parts) != count:
         return [Markup("")] * count
     longest = max((part.words[0][1] for part in parts if isinstance(part, Words)), default=1.0)
@@ -150,7 +150,7 @@ def fact_text(name: str, value: Any) -> str:
 
 
 def disagreements(findings: Findings) -> Markup | None:
-    """The strongest disagreements of sites that stand out, in their own words and in everybody else's."""
+    """The strongest disagreements of sites that stand out: the site's version and that of all others."""
     disagreeing = [site for site in findings.sites if len(findings.sites) > 1 and findings.influence.disagreeing[site]]
     flagged = sorted(disagreeing, key=lambda site: -findings.influence.against[site])
     if not flagged or not findings.sets:
@@ -182,7 +182,7 @@ def quotes(findings: Findings, site: int) -> Iterator[tuple[float, str, int, str
 
 
 def without(merged: Posterior, site: Posterior) -> Posterior:
-    """The merge without a site's contribution; all of it, where the rest is no distribution."""
+    """The merge without a site's contribution; the whole merge if the rest is not a distribution."""
     rest = {name: dense(merged.contribution[name]) - dense(part) for name, part in site.contribution.items()}
     natural = {name: merged.structure.prior[name] + part for name, part in rest.items()}
     inside = all(family.contains(natural[name]) for name, family in merged.structure.families.items())

@@ -1,4 +1,4 @@
-"""Small drawings in SVG, by hand: intervals, ellipses, curves. Colours are the page's own, by class."""
+"""Small SVG drawings: intervals, ellipses, curves. Classes of the page's style give the colours."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

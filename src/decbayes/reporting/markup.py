@@ -1,4 +1,4 @@
-"""HTML and SVG from values, always escaped; tables and notes as all sections print them."""
+"""HTML and SVG from values, always escaped; the tables and notes of all sections."""
 
 import struct
 import zlib
@@ -27,7 +27,7 @@ class Markup(str):
 
 
 def tag(name: str, *children: Any, **attributes: Any) -> Markup:
-    """One element. Children are markup, text, numbers, or collections of them; what is None is left out.
+    """One element. Children are markup, text, numbers, or collections of them; None is left out.
 
     `class_` is `class` and `stroke_width` is `stroke-width`.
     """
@@ -55,7 +55,7 @@ def attribute(key: str, value: Any) -> str:
 
 
 def readable(text: str) -> str:
-    """Text without invisible characters, which could reverse the words of whoever wrote the file."""
+    """Text without invisible characters, which could reverse the order of words."""
     return text if text.isprintable() else ascii(text)[1:-1]
 
 
@@ -66,14 +66,14 @@ def coordinate(value: float) -> str:
 
 
 def lines_of(texts: Iterable[str]) -> Markup:
-    """Lines for a `pre`: what is within a line is escaped, its end is not."""
+    """Lines for a `pre`: text is escaped, line ends are not."""
     return Markup("\n".join(joined(text) for text in texts))
 
 
 def image(pixels: NDArray[np.uint8]) -> str:
-    """(height, width, channels) as an address that holds the whole picture: a PNG, written by hand.
+    """(height, width, channels) as a data URL with the whole picture, a PNG.
 
-    One channel is grey, three are colours, four are colours and how opaque they are.
+    One channel is grey, three are colours, four are colours and opacity.
     """
     height, width, channels = pixels.shape
     raw = b"".join(b"\0" + row.tobytes() for row in np.ascontiguousarray(pixels))
@@ -88,7 +88,7 @@ def chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def table(head: Sequence[Any], rows: Iterable[Sequence[Any]], *, right: Collection[int] = ()) -> Markup:
-    """A table that scrolls by itself where the page is narrow; the columns `right` hold numbers to compare."""
+    """A table that scrolls by itself if the page is narrow; the columns `right` hold numbers to compare."""
     titles = [tag("th", text, scope="col", class_=side(place in right)) for place, text in enumerate(head)]
     body = [
         tag("tr", tag("th", first, scope="row"), [cell(value, place in right) for place, value in enumerate(others, 1)])
@@ -98,7 +98,7 @@ def table(head: Sequence[Any], rows: Iterable[Sequence[Any]], *, right: Collecti
 
 
 def scrolling(content: Markup, name: str) -> Markup:
-    """What may be wider than the page: it scrolls by itself, with the keyboard, too."""
+    """Content that may be wider than the page: it scrolls by itself, also with the keyboard."""
     return tag("div", content, class_="wide", tabindex=0, role="group", aria_label=name)
 
 
@@ -124,5 +124,5 @@ def description(entries: Iterable[tuple[str, Any]], **attributes: Any) -> Markup
 
 
 def left_out(count: int, what: str) -> Markup | None:
-    """How many things are not shown; nothing where all are."""
+    """How many things are not shown; nothing if all are."""
     return note(f"{count:,} {what} left out.") if count > 0 else None

@@ -1,4 +1,4 @@
-"""Posteriors, alignments, trees and refinements as notebooks show them: small, and with colours of their own."""
+"""Posteriors, alignments, trees and refinements in notebooks: small tables with their own colours."""
 
 from collections.abc import Sequence
 from functools import partial, singledispatch
@@ -36,7 +36,7 @@ def of_posterior(value: Posterior) -> str:
         return framed(head, table(["factor", "family", "shape"], factors))
     shares = weights(value, len(texts))
     rows = [[k, *([f"{shares[k]:.1%}"] if shares is not None else []), text] for k, text in enumerate(texts)]
-    titles = ["", *(["share"] if shares is not None else []), "what it is"]
+    titles = ["", *(["share"] if shares is not None else []), "description"]
     return framed(head, table(titles, rows[:MOST_COMPONENTS]), left_out(len(rows) - MOST_COMPONENTS, "component"))
 
 
@@ -46,7 +46,7 @@ def factor_row(value: Posterior, name: str) -> list[str]:
 
 
 def weights(value: Posterior, count: int) -> Any:
-    """The share of each component, where the model has such a factor."""
+    """The share of each component, if the model has such a factor."""
     for name, family in value.structure.families.items():
         if family.over_components and np.shape(value.mean(name)) == (count,):
             return value.mean(name)
@@ -55,7 +55,7 @@ def weights(value: Posterior, count: int) -> Any:
 
 @html_of.register
 def of_alignment(value: Alignment) -> str:
-    """Sites × slots: which components went where, shaded by how sure that is."""
+    """Sites × slots: which components went where, shaded by certainty."""
     head = f"Alignment of {counted(len(value.posteriors), 'posterior')}, optimality: {OPTIMALITY[value.optimality]}"
     doubts = remarks(value) if len(value.posteriors) <= MOST_LOOKED_AT else ()
     return framed(head, [matrix(value, coupled) for coupled in value.structure.symmetry], list(map(note, doubts)))
@@ -68,7 +68,7 @@ def matrix(value: Alignment, coupled: Any) -> list[Markup | None]:
         [site, *(shaded("+".join(map(str, fillings[site][slot])), sure.values[site, slot]) for slot in slots)]
         for site in range(min(len(fillings), MOST_SITES))
     ]
-    close = f"{int(sure.close.sum())} close calls ({sure.limit}); darker is surer"
+    close = f"{int(sure.close.sum())} close calls ({sure.limit}); darker: more certain"
     more = value.structure.components(coupled) - len(slots)
     return [
         table(["site", *slots], rows),
@@ -79,14 +79,14 @@ def matrix(value: Alignment, coupled: Any) -> list[Markup | None]:
 
 
 def shaded(text: str, margin: float) -> Markup:
-    """Margins from 0 to 100 nats on a logarithmic scale; a component with no other slot is as sure as can be."""
+    """Margins from 0 to 100 nats on a logarithmic scale; a component with no other slot is certain."""
     level = min(np.log10(1.0 + margin) / 2.0, 1.0) if text else 0.0
     return tag("td", text, style=f"{SHADE.format(0.08 + 0.5 * level)};text-align:center" if text else None)
 
 
 @html_of.register
 def of_tree(value: Tree) -> str:
-    """The nats lost with each number of slots, to choose a cut by."""
+    """The nats lost with each number of slots, to choose a cut."""
     losses = value.losses()
     rows = [[k + 1, number(float(loss))] for k, loss in enumerate(losses[:MOST_COMPONENTS])]
     head = f"Tree of {counted(len(losses), 'component')} of {counted(len(value.posteriors), 'site')}"

@@ -24,7 +24,7 @@ LONGEST = 14  # characters of a site's name in a drawing
 
 
 def overview(findings: Findings, parts: Sequence[Part]) -> Markup | None:
-    """The merge in one drawing, if there is one for components of this kind; else parameters in numbers."""
+    """The merge in one drawing, if there is one for components of this kind; otherwise parameters as numbers."""
     view, merged = findings.view, findings.merged
     if estimates := view.estimates(merged):
         return coefficients(findings, estimates)
@@ -141,7 +141,7 @@ def columns(parts: dict[int, Profile]) -> Markup:
     left = len(parts[order[0]].columns) - len(chosen)
     notes = [
         f"Means with {LEVEL:.0%} intervals, or shares of categories, from the most frequent to the rarest.",
-        "Intervals assume independent parameters (mean field): too narrow where components overlap.",
+        "Intervals assume independent parameters (mean field): too narrow if components overlap.",
         *([f"The {len(chosen)} columns in which components differ most; {left} are left out."] * (left > 0)),
         *([f"The {len(order)} most frequent of {len(parts)} components."] * (len(parts) > len(order))),
     ]
@@ -219,7 +219,7 @@ def coefficients(findings: Findings, merged: Sequence[Estimate]) -> Markup:
 
 
 def between_sites(findings: Findings) -> Markup | None:
-    """How far terms differ from site to site, where they may."""
+    """How far terms differ between sites, if they may."""
     estimates = findings.view.between(findings.merged)
     rows = [(each.name, number(each.mean), range_text(each)) for each in estimates]
     head = ("term that varies", "standard deviation between sites", f"{LEVEL:.0%} interval")

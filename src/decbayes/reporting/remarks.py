@@ -1,4 +1,4 @@
-"""What deserves a look in a merge, each with what to do about it."""
+"""Anything in a merge that deserves a look, and what to do about it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ CHECKED = (
 
 @dataclass(frozen=True)
 class Remark:
-    """`serious` remarks may change what one reads out of the merge; the others are for the record."""
+    """`serious` remarks may change the conclusions from the merge; the others are for information."""
 
     what: str
     remedy: str
@@ -60,7 +60,7 @@ def idle(findings: Findings) -> Iterator[Remark]:
 
 
 def influential(findings: Findings) -> Iterator[Remark]:
-    """Sites with very much influence, and sites that disagree with the others; the strongest by name."""
+    """Sites with very large influence, and sites that disagree with the others; the strongest by name."""
     flags = {site: findings.influence.flags(site) for site in findings.sites if len(findings.sites) > 1}
     flagged = sorted((site for site in flags if flags[site]), key=lambda site: -findings.influence.against[site])
     for site in flagged[:MOST_NAMED]:
@@ -84,7 +84,7 @@ def in_slots(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
         names = [f"{slot} ({findings.names[site]})" for slot, site in shared.private]
         yield Remark(
             f"{counted(len(names), 'component')} found by one site only: {listed(names)}.",
-            "No other site confirms them. This is normal where sites see different things.",
+            "No other site confirms them. This is normal if sites see different things.",
             serious=False,
         )
 
@@ -103,11 +103,11 @@ def varying(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
 
 
 def thin(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
-    """Sites too small to find alone what all data show."""
+    """Sites too small to find the components on their own."""
     few = reading.thin(findings.alignment, coupled)
     if few is not None:
         yield Remark(
-            f"Sites have {few:.1f} observations per parameter of a component: too few to find alone what all show.",
+            f"Sites have {few:.1f} observations per parameter of a component, too few to find components alone.",
             "Unless these posteriors were refined together, refine first; do not rely on the intervals.",
             serious=False,
         )
@@ -119,7 +119,7 @@ def matches(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
     if close:
         yield Remark(
             f"{number(close)} of {number(matched)} matches are close calls ({sure.limit}).",
-            "Check them before you rely on them; refinement settles most of them.",
+            "Check them before you rely on them; refinement resolves most of them.",
             serious=close > 0.1 * matched,
         )
 
@@ -129,7 +129,7 @@ def small(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
     if few:
         yield Remark(
             f"{counted(len(few), 'component')} with fewer than {findings.least:g} {findings.unit}: {listed(few)}.",
-            "Not shown, since they may describe single observations. --least 0 shows everything, for your own eyes.",
+            "Not shown, since they may describe single observations. --least 0 shows everything, for your own use.",
         )
 
 

@@ -1,4 +1,4 @@
-"""A merge as one file that anybody can open: what was found, which sites have it, and what deserves a look."""
+"""A merge as one file that opens in any browser: what was found, which sites have it, and what deserves a look."""
 
 import platform
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ DIGITS = 12  # of a fingerprint
 SURENESS = {
     "margin": "margin: the objective's loss, in nats, if the match had to go elsewhere. It is not a probability.",
     "probability": "probability: how often such a match was right in simulations that take the merge as the truth and "
-    "have sites like these. It is too high where sites see partly overlapping things.",
+    "have sites like these. It is too high if sites see partly overlapping things.",
 }
 GLOSSARY = (
     "A site holds data; only its posterior was merged. A component is something that a site found. Matching components "
@@ -60,12 +60,12 @@ def report(
     """Write a merge as one HTML file for people who do not program: what was found, and how far to trust it.
 
     The file opens from disk, prints, and loads nothing from elsewhere. The same posteriors and names give the same
-    bytes, in whatever order.
+    bytes, in any order.
 
     `alignment` is what `db.align` returns, and `path` where to write. `names` are those of the sites, by default
     "site 0" and so on. `title` is the heading. `shape` is the height and width of components that are images.
     Components with fewer than `least` observations are counted and not shown, since they may describe single ones.
-    `command` is shown as the way to get the same result. With `reliability` (`db.checking.reliability`) matches have
+    `command` is shown as the way to reproduce it. With `reliability` (`db.checking.reliability`) matches have
     probabilities instead of margins, and with `counts` (`db.texts.Quality.co_occurrence`, summed over all sites)
     topics have their coherence.
 
@@ -102,7 +102,7 @@ def page(
         "Which components are alike": dendrogram(findings),
         "What was merged": merged_sites(findings),
         "The model": agreement(findings),
-        "How to get the same": reproduction(findings, command),
+        "How to reproduce it": reproduction(findings, command),
         "How to read this": reading(findings),
     }
     kept = {name: content for name, content in sections.items() if content}
@@ -173,7 +173,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def figures(findings: Findings) -> Markup:
-    """The few numbers that everybody asks for first."""
+    """The most important numbers."""
     several = len(findings.sites) > 1
     shown = {"sites" if several else "site": float(len(findings.sites)), findings.unit: float(findings.evidence.sum())}
     if findings.sets:
@@ -216,7 +216,7 @@ def merged_sites(findings: Findings) -> Markup:
     first = set(sorted(findings.sites, key=lambda site: not flags(site))[:MOST_SITES])
     rows = [site_row(findings, site) for site in findings.sites if site in first]
     head = ("site", "posterior", "components", findings.unit, "share", "log BF", "against", "stands out")
-    more = left_out(len(findings.sites) - len(rows), "further sites, none of which stands out, are")
+    more = left_out(len(findings.sites) - len(rows), "further sites that do not stand out are")
     meaning = (
         f"share: of all evidence, in {findings.unit}. log BF: nats in favour of the site's components being the same "
         "as the others' (negative: they differ). against: the share of its evidence that contradicts the others."
@@ -245,7 +245,7 @@ def meter(share: float, longest: float) -> Markup:
 
 
 def agreement(findings: Findings) -> Markup:
-    """The model, its settings, and the fingerprints by which others can tell that they have the same."""
+    """The model, its settings, and the fingerprints to compare with others."""
     alignment, structure = findings.alignment, findings.alignment.structure
     settings = {name: value for name, value in structure.model.items() if isinstance(value, str | float | int)}
     name = settings.pop("name", "") or "without a name"
@@ -262,7 +262,7 @@ def agreement(findings: Findings) -> Markup:
 
 
 def reproduction(findings: Findings, command: str) -> Markup:
-    """What to type to get the same, and which versions made this."""
+    """The command that reproduces the result, and the versions used."""
     files = [f"{findings.names[site]}.posterior" for site in findings.sites]
     merge = command or join(["decbayes", "merge", *files, "-o", "merged.posterior"])
     shown = merge if len(files) <= MOST_SITES else "decbayes merge *.posterior -o merged.posterior"
@@ -276,7 +276,7 @@ def reproduction(findings: Findings, command: str) -> Markup:
 
 
 def reading(findings: Findings) -> Markup:
-    """What the words mean, and what this report cannot say."""
+    """What the words mean, and the limits of this report."""
     known = next((sure.name for sure in findings.sureness.values()), "margin")
     texts = [text.format(uncertainty=findings.merged.uncertainty, sureness=SURENESS[known]) for text in GLOSSARY]
     return tag("ul", [tag("li", text) for text in texts], class_="note")

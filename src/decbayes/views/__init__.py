@@ -1,7 +1,7 @@
-"""Results in plain values, ready to be drawn by anybody: the page, reports, pictures, notebooks and the command line.
+"""Results as plain values, for all renderers: the page, reports, pictures, notebooks and the command line.
 
 A model names its view (`Model.view`). The view says what each component is in values of a few kinds (`values`): words,
-images, points, profiles or entries of a table. Whoever draws knows these kinds, and no model or factor by its name.
+images, points, profiles or entries of a table. Renderers know these kinds, and no model or factor by name.
 `register` adds a view: one class in one file. `Findings` are the same for a whole merge.
 """
 

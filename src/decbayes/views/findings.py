@@ -1,4 +1,4 @@
-"""A merge and everything that is known about it, computed once."""
+"""A merge and everything derived from it, computed once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ LEAST = 5.0
 
 @dataclass(frozen=True)
 class Sureness:
-    """Sites × slots: how sure a match is, NaN where a site has put nothing, and whether it is a close call."""
+    """Sites × slots: how certain a match is (NaN if the site has nothing there), and whether it is a close call."""
 
     values: Array
     close: NDArray[np.bool_]
@@ -37,7 +37,7 @@ class Sureness:
 
 
 def sureness(alignment: Alignment, coupled: CoupledSet, reliability: Reliability | None = None) -> Sureness:
-    """How sure each match is: the only place that knows by which measure."""
+    """How certain each match is: the only place that chooses the measure."""
     if reliability is not None:
         values = least_sure(alignment, coupled, reading.confidence(alignment, reliability).probabilities)
         words = (
@@ -51,7 +51,7 @@ def sureness(alignment: Alignment, coupled: CoupledSet, reliability: Reliability
 
 
 def least_sure(alignment: Alignment, coupled: CoupledSet, values: Sequence[Mapping[CoupledSet, Array]]) -> Array:
-    """Sites × slots: the smallest value of the components in each cell; NaN where there are none."""
+    """Sites × slots: the smallest value of the components in each cell; NaN if there are none."""
     least = np.full((len(values), alignment.structure.components(coupled)), np.nan)
     for row, site, assignment, seen in zip(
         least, values, alignment.assignments, reading.seen(alignment, coupled), strict=True
@@ -64,7 +64,7 @@ def least_sure(alignment: Alignment, coupled: CoupledSet, values: Sequence[Mappi
 class Findings:
     """An alignment, the names of its sites, and what follows from both.
 
-    What rests on fewer than `least` observations is not shown.
+    Components with fewer than `least` observations are not shown.
     """
 
     alignment: Alignment
@@ -75,7 +75,7 @@ class Findings:
 
     @classmethod
     def by_name(cls, alignment: Alignment, names: Sequence[str], **more: Any) -> "Findings":
-        """With sites in the order of their names: everything is the same to the bit, in whatever order they came."""
+        """With sites sorted by name, so that their order changes nothing, to the bit."""
         texts = tuple(map(str, names))
         if len(texts) != len(alignment.posteriors) or len(set(texts)) != len(texts):
             raise ValueError(f"names must be distinct, one for each of the {len(alignment.posteriors)} posteriors.")
@@ -125,7 +125,7 @@ class Findings:
 
     @cached_property
     def heterogeneity(self) -> dict[CoupledSet, Heterogeneity]:
-        """By how much more sites differ than by chance."""
+        """How much more sites differ than by chance."""
         return dict(reading.heterogeneity(self.alignment)) if len(self.sites) > 1 else {}
 
     @cached_property
@@ -134,19 +134,19 @@ class Findings:
         return self.view.observations(self.alignment, self.slots(0)[0])
 
     def slots(self, group: int) -> tuple[Array, Array]:
-        """Sites × slots of one coupled set, or of a factor that is in none: evidence and log Bayes factors."""
+        """Sites × slots of one coupled set, or of a factor without one: evidence and log Bayes factors."""
         sizes = [len(self.merged.structure.prior[names[0]]) for names in groups_of(self.merged.structure)]
         place = slice(sum(sizes[:group]), sum(sizes[: group + 1]))
         return self.influence.evidence[:, place], self.influence.log_bayes_factor[:, place]
 
     def hidden(self, coupled: CoupledSet) -> NDArray[np.bool_]:
-        """Which slots rest on so few observations that they are counted and not shown."""
+        """Slots with too few observations to be shown; they are only counted."""
         evidence = self.shared[coupled].evidence.sum(axis=0)
         return np.asarray((evidence > 0) & (evidence < self.least))
 
     @cached_property
     def visible(self) -> list[int]:
-        """The components that may be drawn: those of the first coupled set; none where there is no set."""
+        """The components that may be drawn: those of the first coupled set; none if there is no set."""
         return np.flatnonzero(~self.hidden(self.sets[0])).tolist() if self.sets else []
 
     @cached_property
@@ -162,7 +162,7 @@ class Findings:
 
 
 class Branches(NamedTuple):
-    """A tree as lines: (2, 2) places each, and the site that all below belong to (−1 if several).
+    """A tree as lines: (2, 2) places each, and the site of all leaves below (−1 if several).
 
     `leaves` are the components from left to right, ten apart, and `sites` the site of each.
     """

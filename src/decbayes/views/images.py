@@ -22,7 +22,7 @@ class ImageView(View):
     def parts(
         self, posterior: Posterior, *, shape: Shape | None = None, top: int = TOP, level: float = LEVEL
     ) -> Sequence[Part]:
-        """Means as images if they fill a square, or the `shape` that is given."""
+        """Means as images if they fill a square or the given `shape`."""
         shape = shape or self.shape(posterior)
         if shape is not None:
             return super().parts(posterior, shape=shape, top=top)
@@ -37,7 +37,7 @@ class ImageView(View):
         return square(self.pixels(posterior), self.smallest)
 
     def observations(self, alignment: Alignment, evidence: Array) -> Array:
-        """Observations may have several features, so that the evidence of features does not add up."""
+        """Observations may have several features, so the evidence of features does not add up."""
         sites = (alignment.in_slots(site) for site in range(len(evidence)))
         return np.array([max(np.max(self.model.tally(posterior).totals), 0.0) for posterior in sites])
 

@@ -37,7 +37,7 @@ class PointView(View):
         return int(np.size(self.rows(posterior)[0]["mean"]))
 
     def shape(self, posterior: Posterior, *, guess: bool = False) -> Shape | None:
-        """A square of many numbers without names, if it is to be guessed."""
+        """The square that many unnamed numbers fill, if guessing is allowed."""
         return square(self.pixels(posterior), SMALLEST_IMAGE) if guess and not self.model.columns else None
 
 

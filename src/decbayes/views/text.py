@@ -11,7 +11,7 @@ MOST_NUMBERS = 4
 
 
 def number(value: float) -> str:
-    """A number to be read: few digits, thousands apart, a true minus."""
+    """A number for people: few digits, thousands separated, a true minus."""
     if not np.isfinite(value):
         return "–" if np.isnan(value) else "no limit"
     text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
@@ -34,7 +34,7 @@ def listed(items: Sequence[Any], most: int = 8) -> str:
 
 
 def value_text(value: Any, write: Callable[[float], str] = number, most: int = MOST_NUMBERS) -> str:
-    """One value of a description; of long vectors the first few numbers."""
+    """One value of a description; the first few numbers of long vectors."""
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {write(share)}" for name, share in islice(value.items(), 2 * most))
     if isinstance(value, np.ndarray):
@@ -46,5 +46,5 @@ def value_text(value: Any, write: Callable[[float], str] = number, most: int = M
 
 
 def by_number(name: str) -> list[str | int]:
-    """Sorts names such that those with numbers are in the order of these: 2 before 10."""
+    """Sort key that orders names by the numbers in them: 2 before 10."""
     return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]

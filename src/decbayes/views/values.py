@@ -15,7 +15,7 @@ Shape = tuple[int, int]
 
 @dataclass(frozen=True)
 class Interval:
-    """A number and how sure it is."""
+    """A number and its uncertainty."""
 
     mean: float
     low: float
@@ -32,7 +32,7 @@ class Shares:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One component. `facts` are values to be written beside its drawing."""
+    """One component. `facts` are values to be written next to its drawing."""
 
     facts: Row = field(default_factory=dict, kw_only=True)
 

@@ -24,7 +24,7 @@ TOP = 10  # words, or other entries of long rows
 
 
 class Notes(NamedTuple):
-    """What can be said of all components together, and of each."""
+    """Remarks on all components together, and on each."""
 
     summary: str = ""
     parts: Sequence[str] = ()
@@ -32,9 +32,9 @@ class Notes(NamedTuple):
 
 @dataclass(frozen=True)
 class View:
-    """How the components of a model are best looked at. This one shows what `Model.describe` says, as a table.
+    """How to show the components of a model. This one shows `Model.describe` as a table.
 
-    A view of your own overrides what it knows better, most often `parts`, and is registered by its `name`. Models ask
+    Your own view overrides some methods, most often `parts`, and is registered by its `name`. Models ask
     for it with `view = "name"`.
 
     >>> from decbayes import views
@@ -52,7 +52,7 @@ class View:
 
     @property
     def title(self) -> str:
-        """What kind of model this is, as people call it."""
+        """The usual name of the model."""
         return type(self.model).__name__
 
     @property
@@ -66,7 +66,7 @@ class View:
         return str(self.model.unit)
 
     def rows(self, posterior: Posterior, *, top: int = TOP) -> list[Row]:
-        """Each component in plain values; of long rows only the largest `top` entries."""
+        """Each component as plain values; only the largest `top` entries of long rows."""
         return list(self.model.describe(posterior, top=top))
 
     def captions(
@@ -80,7 +80,7 @@ class View:
     def parts(
         self, posterior: Posterior, *, shape: Shape | None = None, top: int = TOP, level: float = LEVEL
     ) -> Sequence[Part]:
-        """Each component as it is best drawn.
+        """Each component in the form to draw it.
 
         Means are images of that `shape`, if one is given. `top` limits long rows, and `level` is that of intervals.
         """
@@ -92,7 +92,7 @@ class View:
         return {key: value for key, value in row.items() if key not in ("component", self.noun, *without)}
 
     def pictures(self, rows: Sequence[Row], shape: Shape) -> list[Part]:
-        """Means as images, each with its own contrast, and what else is known of them."""
+        """Means as images, each with its own contrast, and other facts about them."""
         drawn = as_images(np.array([np.ravel(row["mean"]) for row in rows]), shape)
         signed = bool((drawn < 0).any())
         return [
@@ -101,11 +101,11 @@ class View:
         ]
 
     def pixels(self, posterior: Posterior) -> int:
-        """How many numbers of a component may be pixels; 0 if its numbers are no image."""
+        """How many numbers of a component may be pixels; 0 if its numbers are not an image."""
         return 0
 
     def shape(self, posterior: Posterior, *, guess: bool = False) -> Shape | None:
-        """The height and width of components that are images; with `guess`, also if they only look like it."""
+        """The height and width of components that are images; with `guess`, also if they only look like images."""
         return None
 
     def observations(self, alignment: Alignment, evidence: Array) -> Array:
@@ -141,11 +141,11 @@ class View:
         raise StructureMismatch(f"This is a posterior of {self.title}, which has no states over time.")
 
     def quality(self, posterior: Posterior, *, top: int = TOP) -> Quality | None:
-        """How easy components are to read, where they consist of words."""
+        """How easy components are to read, if they consist of words."""
         return None
 
     def notes(self, posterior: Posterior, counts: CoOccurrence | None = None) -> Notes:
-        """What readers should know about all components and about each; `counts` are of words in documents."""
+        """What readers should know about all components and about each; `counts` are those of words in documents."""
         return Notes()
 
 
@@ -185,7 +185,7 @@ Kind = TypeVar("Kind", bound=type[View])
 
 
 def register(view: Kind) -> Kind:
-    """Make a view known by its `name` to everything that shows results; also a class decorator.
+    """Make a view available by its `name` wherever results are shown; also a class decorator.
 
     `view` is a class that derives from `View`. Models ask for it with `view = "name"`.
 
@@ -203,7 +203,7 @@ def register(view: Kind) -> Kind:
 
 
 def view_of(source: Model | Structure) -> View:
-    """The view of a model, or of whatever model a structure belongs to.
+    """The view of a model, or of the model that a structure belongs to.
 
     `source` is the model or a posterior's structure. Posteriors of models that are not registered have a view, too.
 
@@ -250,6 +250,6 @@ def check_shape(numbers: int, shape: Shape) -> None:
 
 
 def contrast(picture: Array, *, signed: bool) -> tuple[float, float]:
-    """The numbers that are black and white: nearly all of the image's own, zero being mid grey, or black."""
+    """The numbers drawn as black and white: they span nearly the whole image, and zero is mid grey, or black."""
     limit = float(np.quantile(np.abs(picture), 0.99)) or 1.0
     return (-limit if signed else 0.0), limit

@@ -31,13 +31,13 @@ class WordView(View):
         return Quality(posterior, top)
 
     def notes(self, posterior: Posterior, counts: CoOccurrence | None = None) -> Notes:
-        """How different topics are, which words tell each from the others and, with `counts`, how coherent it is."""
+        """How different topics are, which words distinguish each and, with `counts`, how coherent it is."""
         quality = self.quality(posterior, top=len(counts.words[0]) if counts is not None else TOP)
         telling = [f"distinctive words: {', '.join(words[:TELLING])}" for words in quality.telling]
         if counts is None:
             return Notes(quality.said(), telling)
         if counts.words != quality.words:
-            raise StructureMismatch("The counts are of other words than the topics' top words: count for this merge.")
+            raise StructureMismatch("These counts are for other top words: count again for this merge.")
         coherent = [
             f"{text} · coherence {number(float(c))}" for text, c in zip(telling, counts.coherence(), strict=True)
         ]

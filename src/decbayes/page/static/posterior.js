@@ -108,7 +108,7 @@ function siteCard(posterior, component, cell, drawing, all) {
     el("b", {}, posterior.sites[cell.site]),
     el("div", { class: "bar", style: { "--part": `${(100 * cell.evidence) / component.cells[0].evidence}%` } }),
     el("span", {}, `${count(cell.evidence)} ${posterior.unit}s, ${percent(cell.evidence / component.evidence)}`),
-    drawing ? drawn(drawing, all) : el("p", { class: "hidden" }, "not drawn: only the largest are"),
+    drawing ? drawn(drawing, all) : el("p", { class: "hidden" }, "not shown: only the largest are drawn"),
     el("span", { class: "facts" }, `its component ${labels}; ${match}; ${number(cell.apart)} nats per ${posterior.unit} from the merge`),
   );
 }
