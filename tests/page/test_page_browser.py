@@ -184,6 +184,18 @@ def topics(count, sites):
     }  # fmt: skip
 
 
+def test_marks_on_a_card_are_in_the_order_of_the_matrix(page, look):
+    page.show("network", made_up(4))
+    posterior = topics(2, 4)
+    page.show("posterior", posterior | {"sites": posterior["sites"][::-1]})
+    tab = look(page.url)
+    tab.until("document.querySelectorAll('#matrix tbody tr').length === 4")
+    marks = tab.run("[...document.querySelectorAll('.card .support')].map(s => [...s.children].map(i => i.className))")
+    assert marks[0] == ["", "", "", "has"], "only the first site has it, whose name is the last"
+    rows = tab.run("[...document.querySelectorAll('#matrix tbody tr')].map(r => r.cells[1].textContent !== '·')")
+    assert rows == [mark == "has" for mark in marks[0]]
+
+
 def test_a_thousand_events_a_second_do_not_freeze_it(page, look):
     page.show("network", made_up(8))
     page.show("posterior", topics(6, 8))

@@ -65,7 +65,7 @@ def test_neighbours_come_are_silent_and_go_and_others_are_only_heard_of(agent):
     watcher.look(agent, status(agent, neighbour("agent 2")))
     assert links(page)["agent 1"] == "gone"
     assert page.events[-1] == {
-        "event": "left", "member": "agent 1", "text": "agent 1 is gone; what it has said still counts"
+        "event": "left", "member": "agent 1", "text": "agent 1 is gone; its contribution still counts"
     }  # fmt: skip
     watcher.look(agent, status(agent, neighbour("agent 1"), neighbour("agent 2")))
     assert links(page)["agent 1"] == "up"

@@ -73,7 +73,7 @@ def badge(findings: Findings, coupled: CoupledSet, slot: int) -> list[Markup]:
     """One word on a component that deserves a look."""
     shared = findings.shared[coupled]
     texts = {
-        "unlike": slot in shared.unlike,
+        "mixed": slot in shared.unlike,
         "duplicate": any(slot in pair for pair in shared.duplicates),
         "one site": len(findings.sites) > 1 and len(shared.sites(slot)) == 1,
         "empty": not shared.sites(slot),

@@ -1,7 +1,7 @@
 // Sites × components: where each site's components went, and which of these matches are close calls.
-import { byId, compact, count, el, natural, plural, setText } from "./dom.js";
+import { byId, compact, count, el, plural, setText } from "./dom.js";
 import { caption } from "./drawing.js";
-import { matchText, nameOf } from "./posterior.js";
+import { byName, labelsOf, matchText, nameOf } from "./posterior.js";
 
 export function drawAlignment(posterior) {
   const { components, sites } = posterior;
@@ -10,10 +10,9 @@ export function drawAlignment(posterior) {
   setText(byId("alignment-summary"), summary(posterior, there));
   if (!there) return;
   const totals = sites.map((_, site) => components.reduce((sum, { cells }) => sum + (cells.find((cell) => cell.site === site)?.evidence ?? 0), 0));
-  const order = [...sites.keys()].sort((a, b) => natural(sites[a], sites[b]));
   const head = components.map((component) => heading(posterior, component));
   byId("matrix").tHead.replaceChildren(el("tr", {}, el("td", { class: "none" }), ...head));
-  byId("matrix").tBodies[0].replaceChildren(...order.map((site) => row(posterior, site, totals[site])));
+  byId("matrix").tBodies[0].replaceChildren(...byName(sites).map((site) => row(posterior, site, totals[site])));
 }
 
 function summary({ components, sites, duplicates, unlike, sureness }, there) {
@@ -43,7 +42,7 @@ function row(posterior, site, total) {
     const part = total ? cell.evidence / total : 0;
     const shade = 6 + 42 * Math.min(1, part * Math.max(1.5, posterior.components.length / 3));
     const match = cell.match === null ? "" : `; ${matchText(cell, posterior.sureness)}`;
-    const title = `${posterior.sites[site]}, ${nameOf(posterior, component.slot)}: ${count(cell.evidence)} ${posterior.unit}s from its component ${cell.components.join(" and ")}${match}`;
+    const title = `${posterior.sites[site]}, ${nameOf(posterior, component.slot)}: ${count(cell.evidence)} ${posterior.unit}s from ${labelsOf(cell)}${match}`;
     return el("td", { class: cell.close ? "weak" : "", style: { "--part": `${shade.toFixed(0)}%` }, title }, compact(cell.evidence) + (cell.close ? " ?" : ""));
   });
   return el("tr", {}, el("th", { scope: "row" }, posterior.sites[site]), ...cells);

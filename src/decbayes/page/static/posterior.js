@@ -1,5 +1,5 @@
-// The merged components, who supports each, and what each site has contributed to the one that is clicked on.
-import { byId, compact, count, el, keyed, number, percent, plural, setText } from "./dom.js";
+// The merged components, the sites that support each, and on a click each site's contribution.
+import { byId, compact, count, el, keyed, natural, number, percent, plural, setText } from "./dom.js";
 import { drawBlobs, drawn } from "./drawing.js";
 
 let shown = null;
@@ -8,6 +8,10 @@ export function matchText({ match }, sureness) {
   if (match === null) return "no other slot to compare with";
   return sureness === "probability" ? `belongs here with probability ${percent(match)}` : `the next best slot is ${number(match)} nats worse`;
 }
+
+export const byName = (sites) => [...sites.keys()].sort((a, b) => natural(sites[a], sites[b]));
+
+export const labelsOf = ({ components }) => `its ${components.length === 1 ? "component" : "components"} ${components.join(", ")}`;
 
 export const nameOf = (posterior, slot) => `${posterior.noun[0].toUpperCase()}${posterior.noun.slice(1)} ${slot}`;
 
@@ -62,12 +66,12 @@ function newCard(component) {
 }
 
 function fillCard(card, posterior, component, drawings) {
-  const content = JSON.stringify([component, posterior.sites.length]);
+  const content = JSON.stringify([component, posterior.sites]);
   if (card.content === content) return;
   card.content = content;
   const { cells, slot } = component;
   const supporters = new Set(cells.map((cell) => cell.site));
-  const squares = posterior.sites.map((_, site) => el("i", { class: supporters.has(site) ? "has" : "" }));
+  const squares = byName(posterior.sites).map((site) => el("i", { class: supporters.has(site) ? "has" : "" }));
   const alone = cells.length === 1 && posterior.sites.length > 1;
   const support = alone ? `only ${posterior.sites[cells[0].site]}` : `${cells.length} of ${plural(posterior.sites.length, "site")}`;
   card.replaceChildren(
@@ -87,7 +91,7 @@ async function openDetail(slot) {
   const sites = byId("detail-sites");
   sites.replaceChildren(el("li", {}, "…"));
   byId("detail").showModal();
-  const answer = await fetch(`components/${slot}`).then((told) => told.json()).catch(() => null);
+  const answer = await fetch(`components/${slot}`).then((response) => response.json()).catch(() => null);
   const versions = new Map((answer ?? []).map(({ site, drawing }) => [site, onScaleOf(component.drawing, drawing)]));
   const all = [component.drawing, ...versions.values()].filter((drawing) => drawing.kind === "point");
   byId("detail-merged").replaceChildren(drawn(component.drawing, all));
@@ -101,7 +105,6 @@ function onScaleOf(merged, drawing) {
 }
 
 function siteCard(posterior, component, cell, drawing, all) {
-  const labels = cell.components.join(" and ");
   const match = matchText(cell, posterior.sureness);
   return el(
     "li", {},
@@ -109,6 +112,6 @@ function siteCard(posterior, component, cell, drawing, all) {
     el("div", { class: "bar", style: { "--part": `${(100 * cell.evidence) / component.cells[0].evidence}%` } }),
     el("span", {}, `${count(cell.evidence)} ${posterior.unit}s, ${percent(cell.evidence / component.evidence)}`),
     drawing ? drawn(drawing, all) : el("p", { class: "hidden" }, "not shown: only the largest are drawn"),
-    el("span", { class: "facts" }, `its component ${labels}; ${match}; ${number(cell.apart)} nats per ${posterior.unit} from the merge`),
+    el("span", { class: "facts" }, `${labelsOf(cell)}; ${match}; ${number(cell.apart)} nats per ${posterior.unit} from the merge`),
   );
 }

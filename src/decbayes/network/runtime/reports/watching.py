@@ -65,7 +65,7 @@ class Watcher:
         for name in sorted(linked - self._linked):
             self.page.tell({"event": "joined", "member": name, "text": f"{name} is linked"})
         for name in sorted(self._linked - linked):
-            self.page.tell({"event": "left", "member": name, "text": f"{name} is gone; what it has said still counts"})
+            self.page.tell({"event": "left", "member": name, "text": f"{name} is gone; its contribution still counts"})
         self._left = {name: self._left.get(name, now) for name in (self._left.keys() | self._linked) - linked}
         self._names, self._linked = names, linked
         self.page.show("network", network_view(agent.charter, status, {n: now - t for n, t in self._left.items()}))
@@ -209,7 +209,7 @@ def changes(before: Posterior, alignment: Alignment) -> Iterator[tuple[str, str]
     for event in alignment.lineage.events:
         own, other = numbers.get(event.id), numbers.get(event.other)
         if event.kind in ("split", "joined"):
-            how = "split off" if event.kind == "split" else "joined"
+            how = "split off from" if event.kind == "split" else "joined"
             yield event.kind, f"component {own} has {how} component {other} ({event.share:.0%} of it)"
         elif event.kind != "kept":
             yield event.kind, f"component {own} is {'new' if event.kind == 'born' else 'gone'}"
