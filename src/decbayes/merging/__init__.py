@@ -1,4 +1,4 @@
-"""Merging posteriors: align components, add contributions, and read off how sure that is."""
+"""Merging posteriors: align components, add contributions, and quantify how certain the result is."""
 
 from decbayes.files import Library
 from decbayes.merging._merge import merge, objective

@@ -1,4 +1,4 @@
-"""Align everybody's components, then add: the merge."""
+"""The merge: align the components of all sites, then add."""
 
 from collections.abc import Iterable, Mapping
 
@@ -27,8 +27,8 @@ def merge(
 
         λ = λ0 + Σ_i (λ_i − λ0 in common slots)
 
-    Sites may have found different things, and different numbers of them. The result depends on the set of posteriors
-    alone, not on their order. To withdraw a posterior, merge the others.
+    Sites may have found different components, and different numbers of them. The result depends only on the set of
+    posteriors, not on their order. To withdraw a posterior, merge the others.
 
     Args:
         posteriors: one per site, fitted with the same prior to separate data. A `Library` reads them from files.
@@ -36,9 +36,9 @@ def merge(
         solver: how to search, an object of `db.solvers` or its name. Default: `Grouping` where an observation belongs
             to one component (mixtures, topics), `Matching` where it has several at once (features), `Quadratic` for
             hidden Markov models.
-        since: an earlier merge whose components keep their ids and numbers (see `follow`). Nothing of it is added.
-            There are at least as many slots as it has.
-        progress: called without arguments now and then while the solver works, at times from several threads.
+        since: an earlier merge whose components keep their ids and numbers (see `follow`). None of its evidence is
+            added. The new merge has at least as many slots.
+        progress: called without arguments from time to time while the solver works, possibly from several threads.
         robust: True, or a `Robust` rule, so that a minority of faulty sites has little influence. All posteriors then
             have the same number of components.
 
@@ -61,7 +61,7 @@ def merge(
 
 
 def objective(posteriors: Iterable[Posterior], assignments: Iterable[Mapping[CoupledSet, Assignment]]) -> float:
-    """What an alignment is worth: J = Σ_j A_j(λ0_j + Σ_i (λ_ij − λ0_j in its slots)), over all factors.
+    """The objective of an alignment: J = Σ_j A_j(λ0_j + Σ_i (λ_ij − λ0_j in its slots)), over all factors.
 
     Args:
         posteriors: one per site.

@@ -1,4 +1,4 @@
-"""The tree of all sites' components: which join first, and what that loses. It can be cut at any number of slots."""
+"""The tree of all sites' components: the order of joins and the loss of each. It can be cut at any number of slots."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from decbayes.merging.base.problem import Problem, Solution
 from decbayes.merging.grouping.joins import Joined, greedy_joins, grown_labels
 from decbayes.posterior import Posterior
 
-# Leaves of a tree at most; of more components, groups of the most alike are leaves.
+# The most leaves of a tree; with more components, groups of the most similar ones are leaves.
 MOST_LEAVES = 1000
 
 
@@ -35,7 +35,7 @@ class Branches:
     one_to_one: ClassVar[bool] = False
 
     def solve(self, problem: Problem) -> Solution:
-        """The slots that a cut puts components into: trees are solvers that have their answer."""
+        """The slots of a cut: a tree is a solver with a stored answer."""
         labels = self.joined.labels(min(problem.components, self.joined.size))[self.leaf]
         return Solution(tuple(np.split(labels, np.flatnonzero(np.diff(self.site)) + 1)), (), "none")
 
@@ -44,11 +44,12 @@ class Branches:
 class Tree(Displayed):
     """All components, joined two by two in the order that loses least, until one is left.
 
-    `cut(components)` is the alignment with so many slots: nothing is solved again. What the tree joined stays joined,
-    so that `align` finds better alignments for one number of slots; cuts of one tree can be compared.
+    `cut(components)` is the alignment with that number of slots: nothing is solved again. Components that the tree
+    joined stay joined, so `align` finds better alignments for a given number of slots, but the cuts of one tree can be
+    compared.
 
     Attributes:
-        posteriors: what it was grown from.
+        posteriors: the posteriors that it was built from.
         branches: the joins, in order.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
@@ -65,7 +66,7 @@ class Tree(Displayed):
     branches: Branches = field(repr=False)
 
     def cut(self, components: int) -> Alignment:
-        """The alignment that has so many slots."""
+        """The alignment with this number of slots."""
         check_whole(1, components=components)
         return align(self.posteriors, components=components, solver=self.branches)
 
@@ -74,15 +75,15 @@ class Tree(Displayed):
         return {int(number): self.cut(int(number)).merged() for number in sorted(set(components))}
 
     def losses(self) -> Array:
-        """`losses()[k − 1]`: nats that all joins have lost when k slots are left."""
+        """`losses()[k − 1]`: total loss of all joins in nats when k slots are left."""
         return np.concatenate([np.cumsum(self.branches.joined.loss)[::-1], [0.0]])
 
     def linkage(self) -> Array:
-        """The matrix that `scipy.cluster.hierarchy` works with: heights are nats lost, never falling."""
+        """The joins in the format of `scipy.cluster.hierarchy`: heights are nats lost, and never decrease."""
         return self.branches.joined.linkage()
 
     def sites(self) -> Indices:
-        """The site of each leaf, as an index into the posteriors, −1 where a leaf is a group of several sites'."""
+        """The site of each leaf, as an index into the posteriors; −1 if a leaf holds components of several sites."""
         order, _ = canonical_order(self.posteriors)
         found = np.full(self.branches.joined.size, -2, dtype=np.intp)
         for leaf, site in zip(self.branches.leaf, np.asarray(order)[self.branches.site], strict=True):

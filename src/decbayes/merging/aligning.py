@@ -1,4 +1,4 @@
-"""Find a slot for every component, in an order that depends on contents alone: what all merges begin with."""
+"""The first step of all merges: find a slot for every component, in an order that depends only on contents."""
 
 from collections.abc import Iterable, Sequence
 from copy import copy
@@ -45,14 +45,14 @@ def align(
     since: Posterior | None = None,
     progress: OnMatch | None = None,
 ) -> Alignment:
-    """Find out which components of the posteriors belong together, for each coupled set separately.
+    """Find the components of the posteriors that belong together, for each coupled set separately.
 
     Args:
         posteriors: one per site, of one structure; numbers of components may differ.
         components: the number of slots, or "auto" to find it. Default: the largest number of components of a posterior.
         solver: how to search, an object of `db.solvers` or its name. Default: depends on the model, as for `merge`.
         since: an earlier merge whose components keep their ids and numbers.
-        progress: called without arguments whenever one more site was matched, possibly from several threads.
+        progress: called without arguments whenever another site was matched, possibly from several threads.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -64,7 +64,7 @@ def align(
     array([-8.,  9.])
     """
     alignment, traces = aligned(posteriors, components, solver, since, progress)
-    # All was checked when it was made.
+    # A plain copy: the alignment was checked when it was created.
     traced_alignment = copy(alignment)
     object.__setattr__(traced_alignment, "objective", traced(alignment, traces))
     return traced_alignment
@@ -77,7 +77,7 @@ def aligned(
     since: Posterior | None = None,
     progress: OnMatch | None = None,
 ) -> tuple[Alignment, list[tuple[float, ...]]]:
-    """The alignment, and the objective of each set as its solver raised it: J of the whole costs as much as a merge."""
+    """The alignment, and the trace of the objective of each set; the total J would cost as much as a merge."""
     given, chosen = as_sequence(posteriors), checked_solver(solver)
     order, readings = canonical_order(given)
     structure = merged_structure(given, readings, order, components, since)
@@ -100,7 +100,7 @@ def aligned(
 def slot_ids(
     posteriors: Sequence[Posterior], readings: Sequence[Canonical], structure: Structure, assignments: Assignments
 ) -> tuple[str, ...]:
-    """The ids that slots inherit from the sites' components; none where no component has one."""
+    """The ids that slots inherit from the sites' components; none if no component has one."""
     ids = [reading.ids for reading in readings]
     if not any(ids):
         return ()
@@ -117,7 +117,7 @@ def merged_structure(
     components: Number,
     since: Posterior | None,
 ) -> Structure:
-    """The structure of the merge: that of the posteriors, with so many components."""
+    """The structure of the merge: that of the posteriors, with this number of components."""
     structures = [reading.structure for reading in readings]
     if since is not None:
         check_kind(Posterior, since=since)
@@ -135,7 +135,7 @@ def merged_structure(
 
 
 def following(problem: Problem, since: Posterior | None, coupled: CoupledSet, structure: Structure) -> Problem:
-    """The problem with an earlier merge whose slots it keeps to, where there is one."""
+    """The problem with the slots of an earlier merge, if there is one."""
     if since is None:
         return problem
     return replace(problem, since=coupled_problem((since,), coupled, structure).contents[0])
@@ -146,7 +146,7 @@ def most_components(structure: Structure) -> int:
 
 
 def solver_for(problem: Problem) -> Solver:
-    """Any component into any slot where observations belong to one component; else one of each site into each slot."""
+    """`Grouping` if an observation belongs to one component; otherwise one component of each site in each slot."""
     families = [factor.family for factor in problem.factors]
     if problem.two_sided and all(contents[0].count <= problem.components for contents in problem.contents):
         return Quadratic()
@@ -164,14 +164,14 @@ def solve_canonically(
     since: Posterior | None,
     progress: OnMatch | None,
 ) -> Solution:
-    """Solve one set in canonical order and labels; the answer is in the caller's order and everybody's own labels."""
+    """Solve one set in canonical order and labels; return it in the caller's order and the sites' own labels."""
     components, slots = [readings[site].components[coupled] for site in order], structure.components(coupled)
     held = reordered(posteriors, order)
     ids = tuple(named(readings[site].ids, own) for site, own in zip(order, components, strict=True))
     problem = replace(problem_of(held, coupled, structure, components), progress=progress, ids=ids)
     problem = following(problem, since, coupled, structure)
     if problem.sites == 1 and len(components[0]) <= slots:
-        # Bayes' rule needs no alignment of a single posterior: it is the answer.
+        # A single posterior needs no alignment: it is the answer.
         return Solution((identity(len(components[0])),), (), "global")
     chosen = solver or solver_for(problem)
     if getattr(chosen, "one_to_one", True):
@@ -206,7 +206,7 @@ def solve_one_to_one(
     solver: Solver,
     progress: OnMatch | None,
 ) -> Solution:
-    """Solve with posteriors that are padded to as many components as there are slots."""
+    """Solve with posteriors padded to the number of slots."""
     slots = structure.components(coupled)
     most = max(map(len, components))
     if most > slots:
@@ -217,7 +217,7 @@ def solve_one_to_one(
     orders = [own if len(own) == slots else np.append(own, np.arange(len(own), slots)) for own in components]
     problem = coupled_problem(fitting(posteriors, structure), coupled, structure, orders)
     if problem.two_sided and not getattr(solver, "two_sided", False):
-        # J without those factors is not that of the merge.
+        # Without those factors, J is not the J of the merge.
         solution = replace(solver.solve(replace(problem.one_sided, progress=progress)), objective=())
     else:
         solution = solver.solve(replace(problem, progress=progress))
@@ -233,7 +233,7 @@ def in_places(places: Permutation, values: Indices) -> Indices:
 
 
 def numbered(slots: Sequence[Indices], count: int) -> Indices:
-    """New numbers for slots: as in the first site, then as others come upon them, then the empty ones."""
+    """New numbers for slots: in the order of the first site, then of the others, then the empty ones."""
     met = np.concatenate([*slots, np.arange(count)])
     _, first = np.unique(met, return_index=True)
     names = np.empty(count, dtype=np.intp)
@@ -242,7 +242,7 @@ def numbered(slots: Sequence[Indices], count: int) -> Indices:
 
 
 def traced(found: Alignment, traces: Sequence[Sequence[float]]) -> tuple[float, ...]:
-    """J of the whole structure as one set after another was solved; where a solver has not said, J of the merge."""
+    """The trace of J of the whole structure as sets were solved; only J of the merge if a solver has no trace."""
     if not all(traces) or any(family.follows for family in found.structure.families.values()):
         return (found.merged().log_partition(),)
     fixed = constant(found.posteriors, found.order, found.structure)

@@ -1,4 +1,4 @@
-"""Which slot each component of each posterior goes into. What can be read off it is in `reading`."""
+"""The slot of each component of each posterior. Functions of an alignment are in `reading`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,22 +25,22 @@ from decbayes.symmetry import CoupledSet, Permutation, is_permutation
 
 Assignments = tuple[Mapping[CoupledSet, Assignment], ...]
 
-# With more sites than this, nobody is made to wait for remarks that were not asked for.
+# With more sites than this, printing an alignment leaves out the remarks, which take time.
 MOST_LOOKED_AT = 100
 
 
 @dataclass(frozen=True)
 class Alignment(Displayed):
-    """Which slot each component of each posterior goes into: `align` makes one, and `merged()` is the merge.
+    """The slot of each component of each posterior: `align` makes one, and `merged()` is the merge.
 
-    `assignments[i][coupled][k]` is the slot of component k of posterior i. Several components may share a slot; where
-    none do, `permutations` says the same the other way round. Slots are numbered as in the posterior with the most
-    evidence. Functions of an alignment are in `db.merging`: `margins`, `confidence`, `influence`, `heterogeneity`, ….
+    `assignments[i][coupled][k]` is the slot of component k of posterior i. Several components may share a slot; if none
+    do, `permutations` is the inverse. Slots are numbered as in the posterior with the most evidence. Functions of an
+    alignment are in `db.merging`: `margins`, `confidence`, `influence`, `heterogeneity`, ….
 
     Attributes:
         assignments: the slot of each component, by posterior and coupled set.
-        objective: J as the solver raised it.
-        posteriors: what was aligned, in the caller's order.
+        objective: the values of J during the search.
+        posteriors: the aligned posteriors, in the caller's order.
         order: the order in which contributions are summed, which depends on their contents only.
         structure: the structure of the merge.
         optimality: what is proven. "none": nothing; "swap": no exchange of two components of one posterior raises J;
@@ -76,7 +76,7 @@ class Alignment(Displayed):
         object.__setattr__(self, "divisions", MappingProxyType(dict(self.divisions)))
 
     def __str__(self) -> str:
-        """What was merged into what, and what deserves a look, where that is soon found out."""
+        """The size of the alignment, J, and, if they are quick to compute, the remarks."""
         sizes = ", ".join(str(self.structure.components(coupled)) for coupled in self.structure.symmetry)
         reached = f", J = {self.objective[-1]:,.1f}" if self.objective else ""
         doubts = remarks(self) if len(self.posteriors) <= MOST_LOOKED_AT else ()
@@ -84,7 +84,7 @@ class Alignment(Displayed):
 
     @property
     def permutations(self) -> tuple[Mapping[CoupledSet, Permutation], ...]:
-        """Which component of each posterior fills each slot, −1 for none; refused where some share a slot."""
+        """The component of each posterior in each slot, −1 for none; an error if several share a slot."""
         return tuple(
             {coupled: filled_by(slots, self.structure.components(coupled)) for coupled, slots in assignment.items()}
             for assignment in self.assignments
@@ -98,7 +98,7 @@ class Alignment(Displayed):
         )
 
     def merged(self) -> Posterior:
-        """λ0 + Σ_i (what posterior i has put into each slot)."""
+        """λ0 + Σ_i (contribution of posterior i in its slots)."""
         if self.lineage is not None:
             return self.lineage.posterior
         merged = assigned_product(self.posteriors, self.assignments, self.order, self.structure, self.divisions)
@@ -131,7 +131,7 @@ class Alignment(Displayed):
         )
 
     def shared(self) -> Mapping[CoupledSet, Shared]:
-        """Which sites have what: who supports each slot, with how much, and how far their versions differ."""
+        """The sites that support each slot, with how much evidence, and how far their versions differ."""
         return {
             coupled: shared_components(self.problem(coupled), self.slots(coupled))
             for coupled in self.structure.symmetry
@@ -142,12 +142,12 @@ class Alignment(Displayed):
         return [assignment[coupled] for assignment in self.assignments]
 
     def problem(self, coupled: CoupledSet) -> Problem:
-        """The problem that a solver had of one coupled set, with components as their sites label them."""
+        """The solver's problem for one coupled set, with the sites' own labels."""
         return coupled_problem(self.posteriors, coupled, self.structure)
 
 
 def remarks(alignment: Alignment) -> tuple[str, ...]:
-    """What deserves a look: slots that hold different things or are nearly the same, each with the remedy.
+    """Warnings about slots that hold different components or are nearly the same, each with a remedy.
 
     Args:
         alignment: what `align` returns.

@@ -1,1 +1,1 @@
-"""What all merges share: the problem that solvers see, canonical order, sums in slots, division of counts."""
+"""Shared by all merges: the problem that solvers see, canonical order, sums in slots, division of counts."""

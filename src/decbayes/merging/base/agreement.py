@@ -14,10 +14,10 @@ from decbayes.structure import Structure, shape_text
 
 
 def same_columns(posteriors: Sequence[Posterior]) -> tuple[Posterior, ...]:
-    """The posteriors with their columns in one order: the smallest of theirs, whichever posterior comes first."""
+    """The posteriors with their columns in a common order, the smallest one, independent of the posteriors' order."""
     given = tuple(posteriors)
     if not all(isinstance(posterior, Posterior) for posterior in given):
-        return given  # refused by name in a moment
+        return given  # refused by name below
     structures = [posterior.structure for posterior in given]
     if all(structure is structures[0] or structure.labels == structures[0].labels for structure in structures):
         return given
@@ -26,7 +26,7 @@ def same_columns(posteriors: Sequence[Posterior]) -> tuple[Posterior, ...]:
 
 
 def in_columns_of(structure: Structure, posterior: Posterior) -> Posterior:
-    """The posterior with its columns in the order of a structure, where both have the same names for them."""
+    """The posterior with its columns in the order of a structure, if both have the same column names."""
     own = posterior.structure
     orders = {name: order for name in own.labels if (order := column_order(structure, own, name)) is not None}
     if not orders:
@@ -45,7 +45,7 @@ def in_columns_of(structure: Structure, posterior: Posterior) -> Posterior:
 
 
 def column_order(wanted: Structure, own: Structure, name: str) -> Indices | None:
-    """Which columns to take, one after another; None where they are right already, or have other names.
+    """The order in which to take columns; None if they are in order already, or have other names.
 
     A Gaussian's natural parameters have more columns than names: those are left as they are.
     """
@@ -62,7 +62,7 @@ def same_names(first: Sequence[str], second: Sequence[str]) -> bool:
 
 
 def pad(posterior: Posterior, to: Structure | int) -> Posterior:
-    """The same posterior with more components: the added ones are as the prior has them.
+    """The same posterior with more components; the added ones equal the prior.
 
     `merge(posteriors, components=60)` merges into more slots without padding first.
 
@@ -95,7 +95,7 @@ def padded(posterior: Posterior, name: str, structure: Structure) -> csr_array:
 
 
 def truncated(structure: Structure, like: Structure) -> Structure | None:
-    """The structure with as many components as another has, where that makes sense."""
+    """The structure with as many components as another, if possible."""
     if structure.symmetry != like.symmetry:
         return None
     relabelled = {name for coupled in structure.symmetry for name in coupled.factors}
@@ -110,7 +110,7 @@ def truncated(structure: Structure, like: Structure) -> Structure | None:
 
 
 def common_structure(posteriors: Sequence[Posterior]) -> Structure:
-    """The one structure that all posteriors share."""
+    """The structure that all posteriors share."""
     for posterior in agreeing(posteriors, strictly=True):
         structure = posterior.structure
     return structure
@@ -133,19 +133,19 @@ def agreeing(posteriors: Sequence[Posterior], *, strictly: bool) -> Iterator[Pos
 
 
 def alike(first: Structure, second: Structure) -> bool:
-    """Whether two structures differ in nothing but the number of components, all of which share a prior."""
+    """Whether two structures differ only in the number of components, and all components share a prior."""
     return first.resizable and second.resizable and first.with_components(1) == second.with_components(1)
 
 
 def why(first: Structure, second: Structure, strictly: bool) -> str:
-    """What keeps two structures apart; numbers of components do not, where they may differ."""
+    """The difference between two structures; numbers of components count only if they must be equal."""
     if not strictly and first.resizable and second.resizable:
         first, second = first.with_components(1), second.with_components(1)
     return difference(first, second)
 
 
 def difference(first: Structure, second: Structure) -> str:
-    """What differs between two structures, in a sentence."""
+    """The difference between two structures, in a sentence."""
     for name in sorted(first.families.keys() | second.families.keys()):
         if name not in first.families or name not in second.families:
             return f"only one of them has the factor '{name}'."
@@ -167,12 +167,12 @@ def difference(first: Structure, second: Structure) -> str:
 
 
 def paddable(first: Structure, second: Structure) -> bool:
-    """Whether they differ in nothing but the number of components."""
+    """Whether they differ only in the number of components."""
     return truncated(first, second) == second or truncated(second, first) == first
 
 
 def columns_text(first: Structure, second: Structure, name: str) -> str:
-    """How the columns differ; the same names in another order need no other fit of a Dirichlet, only a list."""
+    """How the columns differ; a Dirichlet with the same names in another order needs no refit, only a list."""
     if not same_names(first.labels.get(name, ()), second.labels.get(name, ())):
         return f"different names{labels_text(first, second, name)}"
     listed = len(first.labels[name]) == first.prior[name].shape[1]

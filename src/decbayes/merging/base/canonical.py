@@ -1,7 +1,7 @@
-"""An order of posteriors, and of each one's components, that depends on their contents alone.
+"""An order of posteriors, and of the components of each, that depends only on their contents.
 
-Merging happens in this order, so that the result is a pure function of a *set* of posteriors: neither the order of
-arrival nor anybody's labels can change a bit of it.
+Merging uses this order, so the result is a pure function of a *set* of posteriors: neither the order of arrival nor the
+sites' labels change a bit of it.
 """
 
 import hashlib
@@ -22,19 +22,19 @@ from decbayes.symmetry import CoupledSet, Permutation
 Components = Mapping[CoupledSet, Permutation]
 """Each set's components in some order."""
 
-# Log-gammas differ in their last bits between processors; ranks must not.
+# Values of lnΓ differ in the last bits between processors; ranks must not.
 SIGNIFICANT = 6
-# Rows of up to so many bytes are compared as they are.
+# Rows of up to this many bytes are compared directly, longer ones by a hash.
 SHORT = 1024
-# The name under which a posterior keeps its reading.
+# The attribute in which a posterior caches its reading.
 READING = "_canonical"
-# Of so many posteriors in memory the evidence is computed together.
+# The number of posteriors in memory whose evidence is computed together.
 AT_ONCE = 64
 
 
 @dataclass(frozen=True)
 class Canonical:
-    """How to read a posterior without its labels: each set's components sorted by content, and a rank among others."""
+    """A posterior without its labels: the components of each set sorted by content, and a rank among posteriors."""
 
     structure: Structure
     components: Components
@@ -45,18 +45,18 @@ class Canonical:
 def canonical_order(posteriors: Sequence[Posterior], *, strictly: bool = False) -> tuple[list[int], list[Canonical]]:
     """Indices of the posteriors, most evidence first, and each one's canonical reading.
 
-    Each posterior is looked at once, and compared with the first: all must share one structure, but for the number of
-    components unless `strictly`.
+    Each posterior is read once and compared with the first: all must share one structure; unless `strictly`, their
+    numbers of components may differ.
     """
     found, held = [], agreeing(posteriors, strictly=strictly)
-    # What is read from files is looked at one by one.
+    # Posteriors in files are read one by one.
     while some := list(islice(held, AT_ONCE if in_memory(posteriors) else 1)):
         found += canonical_readings(some)
     return sorted(range(len(posteriors)), key=lambda site: found[site].rank), found
 
 
 def canonical_readings(posteriors: Sequence[Posterior]) -> list[Canonical]:
-    """A posterior never changes: what was read of it is kept with it."""
+    """The canonical readings, cached in the posteriors, which never change."""
     unread = [posterior for posterior in posteriors if READING not in vars(posterior)]
     found = [sorted_contents(posterior) for posterior in unread]
     evidence = informations(unread, [components for components, _, _ in found])
@@ -85,7 +85,7 @@ def sorted_contents(posterior: Posterior) -> tuple[Components, bytes, bytes]:
     for name in structure.families if plain else ():
         if name in plain:
             digest.update(content_hash(posterior.contribution[name], name))
-    # Posteriors that differ in their labels alone are ordered by those: the first one names the slots.
+    # Posteriors that differ only in their labels are ordered by these: the first one names the slots.
     labelled.update("\n".join(posterior.ids).encode())
     return components, digest.digest(), labelled.digest()
 
@@ -96,7 +96,7 @@ def canonical_components(posterior: Posterior, coupled: CoupledSet) -> Permutati
 
 
 def unlabelled(posterior: Posterior, coupled: CoupledSet) -> list[Contribution]:
-    """What each component's rows say, whatever the labels of the others."""
+    """Each component's rows, independent of the labels of the others."""
     families = posterior.structure.families
     return [families[name].unlabelled(posterior.contribution[name]) for name in coupled.factors]
 
@@ -108,7 +108,7 @@ def in_order(keys: Sequence[bytes], ids: Sequence[str]) -> Permutation:
 
 
 def component_keys(contents: Sequence[Contribution]) -> list[bytes]:
-    """For each component, what tells its rows in all factors of a set from others: their bytes, or a hash of many."""
+    """A key per component that identifies its rows in all factors of a set: their bytes, or a hash of many."""
     whole = [part for part in contents if not is_sparse(part)]
     if len(whole) == len(contents):
         rows = row_bytes(np.concatenate(whole, axis=1))
@@ -136,11 +136,11 @@ def content_hash(contribution: Contribution, name: str) -> bytes:
 
 
 def informations(posteriors: Sequence[Posterior], components: Sequence[Components]) -> list[float]:
-    """KL(posterior ‖ prior) in nats, rounded: how much evidence each posterior brings.
+    """KL(posterior ‖ prior) in nats, rounded: the evidence in each posterior.
 
-    Components are paired with the prior's in canonical order, whatever their labels. Where a prior tells components
-    apart such a pair may leave the domain; the factor is then not counted, since NaN would have no place in an order.
-    Nor has it where numbers are so large that their logarithms of Γ overflow.
+    Components are paired with the prior's in canonical order, whatever their labels. If the prior differs between
+    components, such a pair may leave the domain; the factor is then not counted, because NaN cannot be ordered. The
+    same holds if numbers are so large that lnΓ overflows.
     """
     if any(posterior.structure != posteriors[0].structure for posterior in posteriors):
         singly = zip(posteriors, components, strict=True)

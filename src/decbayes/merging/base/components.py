@@ -1,4 +1,4 @@
-"""The components of all sites as one list: what a merge that may put any of them into any slot works on."""
+"""The components of all sites as one list, for merges that may put any component into any slot."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ from decbayes.merging.base.problem import Factor, Problem
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
-# Observations below which a component says nothing.
+# A component with fewer observations counts as empty.
 LEAST_EVIDENCE = 0.5
 
 
 @dataclass(frozen=True)
 class Components:
-    """Rows of all components in the factors that tell them apart, and how many observations each stands for.
+    """Rows of all components in the factors that distinguish them, and the number of observations of each.
 
-    A factor over the components themselves (their weights) tells how much evidence there is, and is left out of what
-    decides who goes where.
+    A factor over the components themselves (their weights) gives the amount of evidence, but has no influence on the
+    slots.
     """
 
     factors: tuple[Factor, ...]
@@ -41,13 +41,13 @@ class Components:
         return len(self.evidence)
 
     def told(self) -> Array:
-        """How many parameters each component's own data can tell apart."""
+        """The number of parameters that each component's data determine."""
         pairs = zip(self.factors, self.rows, strict=True)
         return np.asarray(np.sum([factor.family.told(rows) for factor, rows in pairs], axis=0))
 
     @cached_property
     def order(self) -> Indices:
-        """Most evidence first: large components find their places before small ones follow."""
+        """Most evidence first: large components are placed before small ones."""
         return np.argsort(-self.evidence, kind="stable").astype(np.intp)
 
     def taken(self, chosen: Indices) -> "Components":
@@ -61,7 +61,7 @@ class Components:
         return Components(self.factors, tuple(rows), evidence)
 
     def shortened(self, entries: int) -> "Components":
-        """A cheap likeness: sparse rows with their largest entries only."""
+        """A cheap approximation: sparse rows with their largest entries only."""
         return Components(self.factors, tuple(rows.shortened(entries) for rows in self.rows), self.evidence)
 
     def joined(self, labels: Indices, count: int) -> "Components":
@@ -71,9 +71,10 @@ class Components:
 
 
 def observed(pairs: Sequence[tuple[Factor, Sequence[Rows]]]) -> Array:
-    """How many observations each component stands for: weights tell, or how many have it, or the factor that says most.
+    """The number of observations of each component: from weights or counts, else from the factor with the most
+    evidence.
 
-    What a factor without counts says is in units of its prior or of its noise.
+    The evidence of a factor without counts is in units of its prior or of its noise.
     """
     counts = [pair for pair in pairs if pair[0].family.over_components and not pair[0].family.follows]
     counts = counts or [pair for pair in pairs if pair[0].family.inclusive] or [*pairs]
@@ -86,16 +87,16 @@ def observed(pairs: Sequence[tuple[Factor, Sequence[Rows]]]) -> Array:
 
 
 def prior_components(factors: Sequence[Factor]) -> Components:
-    """The prior of each slot as a component of its own: what an earlier epoch has learned, say."""
+    """The prior of each slot as a component, for example the result of an earlier epoch."""
     apexes = [factor.family.apex(factor.prior.shape[1]) for factor in factors]
     contents = [f.family.rows(np.array(f.prior - apex)) for f, apex in zip(factors, apexes, strict=True)]
     return Components.of(factors, [tuple(contents)])
 
 
 def earlier_components(problem: Problem, slots: int | None = None) -> Components | None:
-    """The components of the merge that this one follows, one for each slot, those that hold most if there are more.
+    """The components of the earlier merge, one for each slot; the largest ones if there are more.
 
-    They hold the slots' places, so that what a slot means does not drift from merge to merge; none of it is added.
+    They anchor the slots, so that the meaning of a slot does not drift from merge to merge; they are not added.
     """
     if problem.since is None:
         return None
@@ -110,13 +111,13 @@ def sites_of(problem: Problem) -> Indices:
 
 
 def bases(factors: Sequence[Factor], observations: float, slots: int) -> list[Array]:
-    """What each observation brings along of the prior: all of it at the mean evidence of a slot."""
+    """The share of the prior per observation: all of it at the mean evidence of a slot."""
     share = slots / max(observations, 1.0)
     return [share * (factor.prior[0] - factor.family.apex(factor.prior.shape[1])) for factor in factors]
 
 
 def chunks(problem: Problem, sites: int) -> Iterator[tuple[slice, Components]]:
-    """The components of so many sites at a time, and where they stand in the list of all."""
+    """The components of a block of sites at a time, and their positions in the list of all."""
     first = 0
     for begin in range(0, problem.sites, sites):
         part = Components.of(problem.factors, [*problem.contents[begin : begin + sites]])
@@ -125,7 +126,7 @@ def chunks(problem: Problem, sites: int) -> Iterator[tuple[slice, Components]]:
 
 
 def evidence_by_site(problem: Problem) -> tuple[Array, ...]:
-    """For each site, how many observations each component stands for."""
+    """For each site, the number of observations of each component."""
     return tuple(Components.of(problem.factors, [contents]).evidence for contents in problem.contents)
 
 
@@ -137,14 +138,14 @@ def groups_of(structure: Structure) -> tuple[tuple[str, ...], ...]:
 
 
 def group_evidence(own: Posterior, names: Sequence[str]) -> Array:
-    """How many observations a posterior has put into each row of a group of factors."""
+    """The number of observations of a posterior in each row of a group of factors."""
     families, prior = own.structure.families, own.structure.prior
     return observed([(Factor(families[n], prior[n]), [families[n].rows(own.contribution[n])]) for n in names])
 
 
 def log_bayes_factors(family: Family, prior: Array, own: Array, rest: Array) -> Array:
-    """A(λ0 + c + r) − A(λ0 + c) − A(λ0 + r) + A(λ0) of each row: c is a site's contribution, r everybody else's."""
+    """A(λ0 + c + r) − A(λ0 + c) − A(λ0 + r) + A(λ0) of each row: c is a site's contribution, r that of all others."""
     together, apart = family.defined_terms(prior + own + rest), family.defined_terms(prior + own)
-    # The rest alone may lie outside the domain, where a site has taken evidence away: then nothing can be said.
+    # The rest alone may lie outside the domain if a site has subtracted evidence; the factor is then unknown, and 0.
     factor = together - apart - family.defined_terms(prior + rest) + family.row_terms(prior)
     return np.asarray(np.nan_to_num(factor, nan=0.0))

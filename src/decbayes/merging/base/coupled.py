@@ -15,14 +15,14 @@ from decbayes.symmetry import CoupledSet, Permutation, identity
 
 
 def as_sequence(posteriors: Iterable[Posterior]) -> Sequence[Posterior]:
-    """The posteriors as a tuple, their columns in one order; a sequence that loads them on access is left as it is."""
+    """The posteriors as a tuple with columns in a common order; sequences that load them on access stay as is."""
     if isinstance(posteriors, Sequence) and not in_memory(posteriors):
         return posteriors
     return same_columns(tuple(posteriors))
 
 
 def in_memory(posteriors: Sequence[Posterior]) -> bool:
-    """Whether the posteriors are all there; other sequences (a `Library`, say) may load them on access."""
+    """Whether all posteriors are in memory; other sequences (such as a `Library`) may load them on access."""
     return isinstance(posteriors, list | tuple)
 
 
@@ -53,7 +53,7 @@ class Reordered(Sequence[Posterior]):
 
 @dataclass(frozen=True)
 class Mapped(Sequence[Posterior]):
-    """Posteriors of a sequence, each changed when it is asked for."""
+    """Posteriors of a sequence, each transformed on access."""
 
     posteriors: Sequence[Posterior]
     change: Callable[[Posterior], Posterior]
@@ -110,7 +110,7 @@ def problem_of(
     structure: Structure,
     components: Sequence[Permutation] | None = None,
 ) -> Problem:
-    """The same, whose rows are made when they are asked for."""
+    """The same problem, with rows computed on access."""
     leading = tuple(name for name in coupled.factors if not structure.families[name].follows)
     names = leading or tuple(coupled.factors)
     factors = tuple(Factor(structure.families[name], structure.prior[name]) for name in names)
@@ -118,12 +118,12 @@ def problem_of(
 
 
 def loaded_from(posteriors: Sequence[Posterior], problem: Problem) -> Problem:
-    """The problem with all rows there, where the posteriors are."""
+    """The problem with all rows in memory, if the posteriors are."""
     return problem.loaded() if in_memory(posteriors) else problem
 
 
 def fitting(posteriors: Sequence[Posterior], structure: Structure) -> Sequence[Posterior]:
-    """The posteriors with as many components as the structure has."""
+    """The posteriors with as many components as the structure."""
     if in_memory(posteriors):
         return tuple(padded_to(posterior, structure) for posterior in posteriors)
     return Mapped(posteriors, lambda posterior: padded_to(posterior, structure))
@@ -134,7 +134,7 @@ def padded_to(posterior: Posterior, structure: Structure) -> Posterior:
 
 
 def constant(posteriors: Sequence[Posterior], order: Sequence[int], structure: Structure) -> float:
-    """What the factors in no coupled set add to J."""
+    """The part of J from factors in no coupled set."""
     coupled = {name for each in structure.symmetry for name in each.factors}
     plain = [name for name in structure.families if name not in coupled]
     totals = {name: np.zeros(structure.prior[name].shape) for name in plain}

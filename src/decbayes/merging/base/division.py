@@ -1,8 +1,8 @@
-"""Components that are impure: their counts are divided among the slots column by column.
+"""Mixed components: their counts are divided among the slots column by column.
 
-A site with little data finds topics that mix what others tell apart. Such a topic is treated as a document is: each of
-its words is shared out among the slots, in proportion to how much of the component each slot accounts for and how often
-the slot has that word. No data is needed for it, and every count stays in the sum.
+A site with little data finds topics that mix several topics of other sites. Such a topic is treated like a document:
+each of its words is divided among the slots, in proportion to each slot's share of the component and to the frequency
+of the word in the slot. This needs no data, and the sum of all counts stays the same.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -22,26 +22,26 @@ from decbayes.merging.base.problem import Problem
 from decbayes.symmetry import identity
 from decbayes.workers import even_parts, share_out
 
-# What a component starts with in its own slot; the rest is spread evenly, so that it can go anywhere.
+# Initial share of a component in its own slot; the rest is spread evenly, so that it can go anywhere.
 KEPT = 0.1
-# Sites that are read together where not all are in memory.
+# Number of sites that are read together if not all are in memory.
 SITES_AT_A_TIME = 100
-# Parts of the columns that are divided at the same time, whatever the number of threads.
+# Number of parts of the columns that are divided at the same time, for any number of threads.
 PARTS = 16
-# Counts that are kept column by column all the time (about 50 MB); of more, some sites' are read in each pass.
+# Up to this many counts stay in memory column by column (about 50 MB); beyond that, sites are reread in each pass.
 MOST_KEPT = 1 << 22
-# A component is divided if it has so many words per slot, or gains so many nats for each further slot: what a few words
-# say of their sources is mostly noise, and slots that overlap drift apart if noise is taken for mixtures.
+# A component is divided if it has this many words per slot, or gains this many nats per additional slot: with few words
+# the sources are mostly noise, and treating noise as mixtures makes overlapping slots drift apart.
 WORDS, GAIN = 8, 10.0
-# Smaller shares of a component are left out in the end.
+# Smaller shares of a component are dropped at the end.
 NEGLIGIBLE = 1e-3
-# How much the earlier merge's counts weigh beside new ones in saying which word is whose: words then keep their topics,
-# and topics are better, too.
+# Weight of the earlier merge's counts relative to new ones when words are assigned: words then keep their topics, and
+# topics are better, too.
 EARLIER = 100.0
-# Of a word's counts that were there before, this share stays in the slots they were in. Each site's topics drift in
-# their own direction; most of that then does not reach the merge, and what lasts does within days.
+# This share of a word's earlier counts stays in its slots. Each site's topics drift in their own direction; most of
+# this drift then does not reach the merge, and lasting changes do so within days.
 STEADY = 0.6
-# Shares and frequencies while they are looked for: what is zero would stay so.
+# Lower bound of shares and frequencies during the search: a zero would stay zero.
 FLOOR = 1e-30
 
 Block = tuple[slice, csc_array]
@@ -51,11 +51,11 @@ State = tuple[Array, Array]
 
 @dataclass(frozen=True, eq=False)
 class Division:
-    """How components are shared out: `shares[i]` is (components of site i, slots), `profiles` is (columns, slots).
+    """How components are divided: `shares[i]` is (components of site i, slots), `profiles` is (columns, slots).
 
-    What is slot k here is slot `names[k]` of the merge. `steady`, (columns, slots), is the part of a column's counts
-    that goes where it went in an earlier merge; new slots have none of it. `received`, (columns, slots), is what the
-    slots receive of all sites together, if that is known already.
+    Slot k of the division is slot `names[k]` of the merge. `steady`, (columns, slots), is the part of a column's counts
+    that stays in the slots of an earlier merge; new slots have none. `received`, (columns, slots), holds the totals
+    that the slots receive from all sites, if already known.
     """
 
     shares: tuple[Array, ...]
@@ -65,7 +65,7 @@ class Division:
     received: Array | None = None
 
     def renamed(self, names: Indices) -> "Division":
-        """The same with slot k called names[k]. Shares stay as they are, so that sums over slots keep their order."""
+        """The same with slot k renamed to names[k]. Shares are unchanged, so that sums over slots keep their order."""
         return replace(self, names=names[self.names])
 
     def of_sites(self, shares: Iterable[Array]) -> "Division":
@@ -74,7 +74,7 @@ class Division:
         return replace(self, shares=own, received=self.received if len(own) == len(self.shares) else None)
 
     def add_to(self, received: Array, site: int, rows: Rows, order: Indices) -> None:
-        """Add what each slot receives of a site's rows to `received`, (columns, slots); rows in the given order."""
+        """Divide a site's rows among the slots and add them to `received`, (columns, slots), rows in this order."""
         from decbayes.kernels.groups import divide_rows
 
         sparse = rows.taken(order)
@@ -83,7 +83,7 @@ class Division:
         divide_rows(*sparse.parts, shares, self.profiles, received)
 
     def settled(self, received: Array) -> Array:
-        """What slots receive when some of each column stays where it was: no count is lost."""
+        """The totals of the slots when part of each column stays in place; no count is lost."""
         if self.steady is None:
             return received
         old = self.steady.any(axis=0)
@@ -92,15 +92,15 @@ class Division:
         return np.where(old, moving * received + known * self.steady, received)
 
     def add_whole(self, total: Array, site: int, rows: Rows, order: Indices) -> None:
-        """Add rows that follow those divided: of each row a slot receives its share of the component."""
+        """Add rows of a factor that follows the divided one: each slot receives its share of the component."""
         total[self.names] += self.shares[site][order].T @ rows.taken(order).written_out()
 
 
 def divided(problem: Problem, labels: tuple[Indices, ...], passes: int, at_once: int) -> Division | None:
-    """Shares after so many passes of expectation maximisation, from the slots that components are in.
+    """Shares after this many passes of expectation maximisation, starting from the components' slots.
 
-    None where whole components are explained as well: copies of one posterior, say, have nothing to be divided. So
-    many sites are in memory `at_once`.
+    None if whole components are explained equally well: copies of one posterior, for example, need no division.
+    `at_once` is the number of sites in memory.
     """
     slots, prior = problem.components, known_before(problem)
     total = whole(problem, labels)
@@ -121,7 +121,7 @@ def divided(problem: Problem, labels: tuple[Indices, ...], passes: int, at_once:
 
 
 def judged(problem: Problem, found: Division, undivided: Division) -> tuple[list[NDArray[np.bool_]], float]:
-    """Which components of each site may be divided, and what the division of all of them gains."""
+    """Which components of each site may be divided, and the gain from dividing all of them."""
     divisible, gained = [], 0.0
     for site, rows in enumerate(sparse_contents(problem)):
         parts = [(division.shares[site], division.profiles) for division in (found, undivided)]
@@ -131,7 +131,7 @@ def judged(problem: Problem, found: Division, undivided: Division) -> tuple[list
 
 
 def telling(rows: SparseRows, found: State, undivided: State) -> NDArray[np.bool_]:
-    """Which components say enough of what they are mixed of, by their words or by what they gain."""
+    """Which components have enough words, or gain enough, for their mixture to be known."""
     slots = found[1].shape[1]
     enough = np.asarray(rows.stops - rows.starts >= WORDS * slots)
     for component in np.flatnonzero(~enough).tolist():
@@ -142,9 +142,9 @@ def telling(rows: SparseRows, found: State, undivided: State) -> NDArray[np.bool
 
 
 def staying(problem: Problem, division: Division) -> Array | None:
-    """(columns, slots): which part of each column's counts stays in which slot; None where there is no earlier merge.
+    """(columns, slots): the part of each column's counts that stays in each slot; None without an earlier merge.
 
-    No more counts than a slot still receives, and than a column still has in slots that were there before.
+    At most the counts that a slot still receives, and that a column still has in earlier slots.
     """
     earlier = earlier_components(problem)
     if earlier is None:
@@ -159,14 +159,14 @@ def staying(problem: Problem, division: Division) -> Array | None:
 
 
 def ratio(part: Array | float, whole: Array) -> Array:
-    """Part by whole; nothing of nothing."""
+    """part / whole, with 0 / 0 = 0."""
     return np.asarray(np.where(whole > 0.0, part / np.where(whole > 0.0, whole, 1.0), 0.0))
 
 
 def climbed(blocks: Callable[[], Iterable[Block]], prior: Array, start: State, passes: int) -> State:
-    """Shares and profiles after so many passes, each but the first two from a point ahead of what was reached.
+    """Shares and profiles after this many passes; from the third on, each starts from an extrapolated point.
 
-    Passes by themselves take small steps; so each is worth two to four.
+    Plain passes take small steps; an extrapolated pass is worth two to four of them.
     """
     from decbayes.kernels.groups import lead_on
 
@@ -186,7 +186,7 @@ def climbed(blocks: Callable[[], Iterable[Block]], prior: Array, start: State, p
 
 
 def known_before(problem: Problem) -> Array:
-    """(columns, slots): counts of the prior, and of the earlier merge where there is one, so many times over."""
+    """(columns, slots): counts of the prior and, if there is one, of the earlier merge, multiplied by its weight."""
     (factor,) = problem.factors
     counts = factor.prior - factor.family.apex(factor.prior.shape[1])
     earlier = earlier_components(problem)
@@ -194,7 +194,7 @@ def known_before(problem: Problem) -> Array:
 
 
 def blocks_of_columns(problem: Problem, at_once: int) -> Callable[[], Iterable[Block]]:
-    """The counts of so many sites' components at a time, column by column, and where they stand among all."""
+    """The counts of a block of sites at a time, column by column, and the positions of their components."""
 
     def read() -> Iterator[Block]:
         first = 0
@@ -211,7 +211,7 @@ def blocks_of_columns(problem: Problem, at_once: int) -> Callable[[], Iterable[B
 
 
 def next_shares(columns: csc_array, shares: Array, profiles: Array, total: Array) -> Array:
-    """How much of each component each slot accounts for; adds what the slots receive to `total`."""
+    """The share of each component in each slot; adds the counts that the slots receive to `total`."""
     from decbayes.kernels.groups import divide_columns
 
     parts = even_parts(columns.shape[1], PARTS)
@@ -222,14 +222,14 @@ def next_shares(columns: csc_array, shares: Array, profiles: Array, total: Array
         divide_columns(ends, columns.indices, columns.data, shares, profiles[part], own, total[part])
 
     share_out(partial(divide, part, own) for part, own in zip(parts, scales, strict=True))
-    scales = np.add.reduce(scales)  # in the order of the parts
+    scales = np.add.reduce(scales)  # summed in the order of the parts
     received = scales * shares
     sums = received.sum(axis=1, keepdims=True)
     return np.where(sums > 0.0, received / np.where(sums > 0.0, sums, 1.0), shares)
 
 
 def normalised(counts: Array) -> Array:
-    """Counts, which are overwritten, by the sum of their column."""
+    """Counts divided by the sum of their column, in place."""
     from decbayes.kernels.groups import normalise
 
     normalise(counts)
@@ -245,7 +245,7 @@ def likelihood(rows: SparseRows, chosen: slice, shares: Array, profiles: Array) 
 
 
 def pruned(shares: Any) -> Any:
-    """Shares without those that hardly count, so that what a slot receives is sparse."""
+    """Shares without negligible ones, so that the slots stay sparse."""
     kept = np.where(shares < NEGLIGIBLE, 0.0, shares)
     return kept / kept.sum(axis=1, keepdims=True)
 
@@ -265,9 +265,9 @@ def sparse_contents(problem: Problem) -> Iterator[SparseRows]:
 
 
 def divisible(problem: Problem) -> bool:
-    """Whether components are nothing but counts, each of which may come from another slot: topics.
+    """Whether components consist only of counts that may come from different slots: topics.
 
-    Counts below zero, which refined contributions may hold, are no counts.
+    Negative values, which refined contributions may hold, are not counts.
     """
     countable = len(problem.factors) == 1 and problem.factors[0].family.countable
     return countable and all(rows.data.min(initial=0.0) >= 0.0 for rows in sparse_contents(problem))

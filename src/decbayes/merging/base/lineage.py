@@ -1,4 +1,4 @@
-"""Components that keep their names from one merge to the next, and what became of each."""
+"""Components that keep their ids from one merge to the next, and the history of each."""
 
 import hashlib
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ from decbayes.posterior import Posterior, arrays
 from decbayes.structure import Structure
 from decbayes.symmetry import Permutation
 
-# Two components are the same thing if one observation of each, told with one set of parameters, loses less than this,
-# in nats. Two topics without a common word lose 2 log 2 = 1.39, two clusters three deviations apart 2.25.
+# Two components are the same if describing one observation of each with common parameters loses less than this, in
+# nats. Two topics without a common word lose 2 log 2 = 1.39, two clusters three deviations apart 2.25.
 SAME = 0.7
 DIGITS = 8
 
@@ -29,13 +29,13 @@ Kind = Literal["kept", "born", "gone", "split", "joined"]
 
 @dataclass(frozen=True)
 class Event:
-    """What became of a component from one merge to the next.
+    """The fate of a component from one merge to the next.
 
     Attributes:
         kind: "kept" its id; "born", or "split" off another one, under a new id; "gone", or "joined" to another one.
-        id: the component that this is about.
-        other: the component that it split off, or joined.
-        share: the part of the other component's observations that split off, or that the join has brought.
+        id: the id of the component.
+        other: the id of the component that it split from or joined.
+        share: the part of the other component's observations that split off, or that came with the join.
 
     >>> print(db.merging.Event("split", "5f0c", "a81d", 0.25))
     5f0c split off a81d (25% of it)
@@ -56,11 +56,11 @@ class Event:
 
 @dataclass(frozen=True)
 class Lineage:
-    """A merge whose components have the ids of an earlier one and, where there is room, their numbers.
+    """A merge whose components have the ids of an earlier one and, if possible, their numbers.
 
     Attributes:
         posterior: the merge, with ids.
-        events: what became of each component.
+        events: the fate of each component.
         slots: `slots[k]` is the new number of the merge's component k.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
@@ -76,17 +76,17 @@ class Lineage:
 
 
 def ids_of(posterior: Posterior) -> tuple[str, ...]:
-    """The ids of the components, each once; of those that have none, made from their contents. Empty ones have none."""
+    """Unique ids of the components; missing ones are made from their contents. Empty components have none."""
     return with_new_ids(posterior, posterior.ids)
 
 
 def with_ids(posterior: Posterior) -> Posterior:
-    """The same with an id for each component, where components can have ids."""
+    """The same with an id for each component, if components can have ids."""
     return replace(posterior, ids=ids_of(posterior)) if posterior.structure.resizable else posterior
 
 
 def with_new_ids(posterior: Posterior, ids: Sequence[str]) -> tuple[str, ...]:
-    """These ids, and new ones for filled components that have none, or one that another has already."""
+    """These ids, with new ones for filled components that have none or a duplicate."""
     (coupled,) = posterior.structure.symmetry
     names = ids or [""] * posterior.structure.components(coupled)
     empty, given = posterior.untouched(coupled), []
@@ -98,7 +98,7 @@ def with_new_ids(posterior: Posterior, ids: Sequence[str]) -> tuple[str, ...]:
 
 
 def made_id(posterior: Posterior, component: int, history: Sequence[str]) -> str:
-    """An id from a component's content and from the ids that there were before."""
+    """An id from a component's content and from the earlier ids."""
     (coupled,) = posterior.structure.symmetry
     digest = hashlib.sha256("\n".join(sorted(history)).encode())
     for name in coupled.factors:
@@ -108,7 +108,7 @@ def made_id(posterior: Posterior, component: int, history: Sequence[str]) -> str
 
 
 def follow(previous: Posterior, merged: Posterior) -> Lineage:
-    """Give a merge the ids of an earlier one: the same things keep their names, and new ones get new names.
+    """Give a merge the ids of an earlier one: matching components keep their ids, and new ones get new ids.
 
     Args:
         previous: the earlier merge. Components that have no ids yet get some, made from their contents.
@@ -165,7 +165,7 @@ def held_by(posterior: Posterior) -> Components:
 
 
 def distances(before: Components, after: Components) -> Array:
-    """(before, after): nats that one observation of each loses when both are told with one set of parameters."""
+    """(before, after): loss in nats of describing one observation of each with common parameters."""
     base = bases(after.factors, float(after.evidence.sum()), len(after))
     lost = np.zeros((len(before), len(after)))
     for factor, old, new, own in zip(before.factors, before.rows, after.rows, base, strict=True):
@@ -182,7 +182,7 @@ def per_observation(rows: Array, components: Components) -> Array:
 
 
 def matched(apart: Array, before: Array, after: Array) -> Indices:
-    """Which earlier component each new one continues, −1 for none: the closest pairs, those that hold most first."""
+    """The earlier component that each new one continues, −1 for none: the closest pairs, largest first."""
     size = max(apart.shape)
     gain = np.zeros((size, size))
     close = np.maximum(SAME - apart, 0.0) * np.sqrt(np.outer(before, after))
@@ -193,12 +193,12 @@ def matched(apart: Array, before: Array, after: Array) -> Indices:
 
 
 def share(evidence: Array, nearest: Indices, target: int, one: int) -> float:
-    """The part that one component has in all that are nearest to the target."""
+    """The share of one component among all that are nearest to the target."""
     return float(evidence[one] / evidence[nearest == target].sum())
 
 
 def placed(kept: Indices, count: int) -> Indices:
-    """New numbers: that of the component it continues where there is one, the others in what is left."""
+    """New numbers: that of the continued component if there is one; the others fill the rest."""
     slots = np.where((kept >= 0) & (kept < count), kept, -1)
     slots[slots < 0] = np.setdiff1d(np.arange(count), slots)
     return slots.astype(np.intp)

@@ -22,14 +22,14 @@ Slots = tuple[NDArray[np.intp], ...]
 
 Optimality = Literal["none", "swap", "site", "global"]
 """What is proven about an alignment, weakest first: nothing; no exchange of two components of one site raises J; no
-relabelling of one site raises J; no relabelling of all sites raises J. Differences that are rounding do not count."""
+relabelling of one site raises J; no relabelling of all sites raises J. Rounding differences do not count."""
 
 OnMatch = Callable[[], None]
-"""Called whenever one more site was matched against the others."""
+"""Called whenever another site was matched against the others."""
 
 STRENGTH: tuple[Optimality, ...] = ("none", "swap", "site", "global")
 
-# Relative to the score of a site's assignment: smaller improvements are rounding.
+# Improvements below this, relative to the score of a site's assignment, are rounding.
 TOLERANCE = 1e-11
 
 
@@ -43,7 +43,7 @@ class Factor:
 
 @dataclass(frozen=True)
 class Problem:
-    """What a solver gets: the components of all sites in one coupled set, to be put into slots.
+    """A solver's input: the components of all sites in one coupled set, to be put into slots.
 
     The paper's solvers put one component of each site into each slot, so that sites have as many as there are slots,
     and maximise J = Σ_j A_j(λ0_j + Σ_i P_i c_ij) over permutations P_i.
@@ -51,10 +51,10 @@ class Problem:
     Attributes:
         factors: the family of each factor, and the prior of each slot.
         contents: `contents[i]` are site i's rows, one matrix per factor; `written_out()` makes it an array. They may be
-            read from disk each time they are asked for.
-        progress: called whenever one more site was matched; see `announce`.
-        since: the rows of an earlier merge, whose slots a search keeps to.
-        ids: `ids[i]` are the ids that site i's components have.
+            read from disk on every access.
+        progress: called whenever another site was matched; see `announce`.
+        since: the rows of an earlier merge whose slots the search keeps.
+        ids: `ids[i]` are the ids of site i's components.
 
     >>> class Counting:
     ...     def solve(self, problem: db.extending.Problem) -> db.extending.Solution:
@@ -83,12 +83,12 @@ class Problem:
 
     @property
     def exchangeable(self) -> bool:
-        """Whether the prior treats all components alike, so that only the sites' labels against each other matter."""
+        """Whether the prior treats all components alike, so that only the relative labels of the sites matter."""
         return all(factor.family.exchangeable(factor.prior) for factor in self.factors)
 
     @property
     def two_sided(self) -> bool:
-        """Whether a factor has a column for each component, too: then an assignment is a quadratic one."""
+        """Whether a factor also has a column per component: then the assignment problem is quadratic."""
         return any(factor.family.two_sided for factor in self.factors)
 
     @property
@@ -101,7 +101,7 @@ class Problem:
         return replace(self, factors=tuple(self.factors[place] for place in kept), contents=contents)
 
     def numbers(self, *, most: int) -> int:
-        """How many numbers all sites' rows hold; counted until there are more than `most`, as files must be read."""
+        """The number of entries in all sites' rows; counting stops above `most`, because files must be read."""
         total = 0
         for contents in self.contents:
             total += sum(rows.size for rows in contents)
@@ -110,12 +110,12 @@ class Problem:
         return total
 
     def evaluations(self, *, most: int) -> int:
-        """How many numbers all sites' gains take together: what a sweep costs; counted as in `numbers`."""
+        """The number of entries for all sites' gains, the cost of a sweep; counted as in `numbers`."""
         return self.components * self.numbers(most=most // self.components)
 
     @property
     def solved_by_folding(self) -> bool:
-        """Whether matching sites one after the other is exact: there is only one whose place is not arbitrary."""
+        """Whether matching sites one after the other is exact: only one site has a position that matters."""
         return self.sites <= 1 + self.exchangeable
 
     def part(self, sites: slice) -> "Problem":
@@ -123,22 +123,22 @@ class Problem:
         return replace(self, contents=self.contents[sites])
 
     def loaded(self) -> "Problem":
-        """The same problem with everybody's rows in memory."""
+        """The same problem with all rows in memory."""
         return replace(self, contents=tuple(self.contents))
 
     def announce(self) -> None:
-        """Say that one more site was matched."""
+        """Report that another site was matched."""
         if self.progress is not None:
             self.progress()
 
     def __getstate__(self) -> dict[str, Any]:
-        # Workers in other processes cannot reach whoever waits here.
+        # Workers in other processes cannot reach the callback.
         return {**self.__dict__, "progress": None}
 
 
 @dataclass(frozen=True)
 class Solution:
-    """What a solver returns.
+    """A solver's result.
 
     Attributes:
         slots: for each site the slot of each component.

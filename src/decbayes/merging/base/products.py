@@ -1,4 +1,4 @@
-"""Sums of contributions in common slots; the naive merge; and who is to blame where a sum is not proper."""
+"""Sums of contributions in common slots; the naive merge; and which posteriors make a sum improper."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -23,7 +23,7 @@ class AssignedSums:
     """Σ_i c_i of every factor in slots, through dense matrices: the union of many sparse ones is dense anyway."""
 
     def __init__(self, structure: Structure, known: Mapping[CoupledSet, Division] | None = None) -> None:
-        """Divisions that are `known` say what slots receive of all sites together: that is not added up again."""
+        """`known` divisions already hold the totals of the slots, which are then not added up again."""
         self.structure = structure
         self._totals = {name: np.zeros(prior.shape) for name, prior in structure.prior.items()}
         self._received: dict[str, tuple[Division, Array]] = {}
@@ -39,11 +39,11 @@ class AssignedSums:
         site: int = 0,
         divisions: Mapping[CoupledSet, Division] | None = None,
     ) -> None:
-        """Add a posterior's components to their slots. A factor in no coupled set is added as it is."""
+        """Add a posterior's components to their slots. A factor in no coupled set is added without relabelling."""
         placed: set[str] = set()
         divided = divisions or {}
         for coupled, slots in assignment.items():
-            # Where components share a slot, the order in which they are added must not depend on anybody's labels.
+            # If components share a slot, the order of addition must not depend on the site's labels.
             alone = coupled not in divided and len(np.unique(slots)) == len(slots)
             left = [name for name in coupled.factors if name not in self._known]
             order = identity(len(slots)) if alone or not left else canonical_components(posterior, coupled)
@@ -88,7 +88,7 @@ def distinct(slots: Assignment) -> bool:
 
 
 def check_assignments(assignments: Sequence[Mapping[CoupledSet, Assignment]], sites: int, structure: Structure) -> None:
-    """Refuse assignments that are not one for each posterior, or name slots that do not exist."""
+    """Refuse assignments unless there is one per posterior and all slots exist."""
     if len(assignments) != sites:
         raise StructureMismatch(f"There are {sites} posteriors and {len(assignments)} assignments.")
     counts = {coupled: structure.components(coupled) for coupled in structure.symmetry}
@@ -107,7 +107,7 @@ def check_assignments(assignments: Sequence[Mapping[CoupledSet, Assignment]], si
 
 
 def name_slots(found: Sequence[object], count: int) -> bool:
-    """Whether all are arrays of integers below the count, none of them empty."""
+    """Whether all are non-empty arrays of integers below the count."""
     arrays = [np.asarray(slots) for slots in found]
     whole = all(slots.ndim == 1 and slots.size and slots.dtype.kind in "ui" for slots in arrays)
     if not whole or any(isinstance(slots, np.ma.MaskedArray) for slots in found):
@@ -121,7 +121,7 @@ def product(posteriors: Iterable[Posterior]) -> Posterior:
 
         λ = λ0 + Σ_i (λ_i − λ0)
 
-    Components are taken as they are labelled; see `merge` to align them first.
+    Components are added as labelled; see `merge` to align them first.
 
     Args:
         posteriors: one per site, of one structure.
@@ -137,13 +137,13 @@ def product(posteriors: Iterable[Posterior]) -> Posterior:
 
 
 def weighted(posterior: Posterior, weights: Mapping[str, Array]) -> Posterior:
-    """λ0 + w c: the posterior in which each row of each factor counts for its weight."""
+    """λ0 + w c: the posterior with each row of each factor weighted."""
     parts = {name: weighted_rows(part, weights[name]) for name, part in posterior.contribution.items()}
     return Posterior(posterior.structure, parts, posterior.ids)
 
 
 def scaled(posterior: Posterior, scale: float) -> Posterior:
-    """λ0 + s c: the posterior in which all evidence counts for the same."""
+    """λ0 + s c: the posterior with all evidence scaled."""
     if scale == 1.0:
         return posterior
     rows = {name: part.shape[0] for name, part in posterior.contribution.items()}
@@ -162,7 +162,7 @@ def assigned_product(
     structure: Structure,
     divisions: Mapping[CoupledSet, Division] | None = None,
 ) -> Posterior:
-    """λ0 + Σ_i (λ_i − λ0 in its slots), summed in the given order so that the result has the same bits each time."""
+    """λ0 + Σ_i (λ_i − λ0 in its slots), summed in the given order, so that the result always has the same bits."""
     if len(posteriors) == 1 and not assignments[0]:
         return posteriors[0]
     sums = AssignedSums(structure, divisions)
@@ -179,7 +179,7 @@ def check_domain(
     totals: Mapping[str, Contribution],
     structure: Structure,
 ) -> None:
-    """Refuse a merge outside a family's domain, naming the factor, the component and the posteriors to blame."""
+    """Refuse a merge outside a family's domain, naming the factor, the component and the responsible posteriors."""
     for name, family in structure.families.items():
         outside = np.flatnonzero(~family.contains_sum(structure.prior[name], family.rows(totals[name])))
         if len(outside):
@@ -198,7 +198,7 @@ def blame(
     name: str,
     slot: int,
 ) -> list[int]:
-    """The posteriors whose contribution to a slot, were it everybody's, would leave the domain.
+    """The posteriors whose contribution to a slot would leave the domain if all sites had the same.
 
     Domains are convex and the total is the average of λ0 + N c_i, so there is always at least one.
     """
@@ -210,7 +210,7 @@ def blame(
 def row_in(
     posterior: Posterior, assignment: Mapping[CoupledSet, Assignment], structure: Structure, name: str, slot: int
 ) -> Array:
-    """What a posterior has put into a slot."""
+    """The contribution of a posterior to a slot."""
     sums = AssignedSums(structure)
     sums.add(posterior, assignment)
     row = structure.families[name].rows(sums.contributions()[name]).taken(np.array([slot]))

@@ -1,4 +1,4 @@
-"""Solvers by name: the only place that knows all of them."""
+"""The registry of solvers by name."""
 
 from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
@@ -9,7 +9,7 @@ from decbayes.merging.base.problem import Solver
 Kind = TypeVar("Kind", bound=type[Any])
 
 GROUP = "decbayes.solvers"
-"""The entry points under which installed packages offer solvers of their own, NAME = "module:Class"."""
+"""The entry points under which installed packages offer their solvers, NAME = "module:Class"."""
 
 _registered: dict[str, type[Any]] = {}
 
@@ -18,10 +18,10 @@ def register(solver: Kind) -> Kind:
     """Make a solver known by its name to `merge`, `align`, `refine` and the command line; also a class decorator.
 
     Args:
-        solver: a class with a method `solve(problem)`, whose settings all have defaults. Its name is that of the class
-            in lower case. With `one_to_one = False` it may put several components of a site into one slot.
+        solver: a class with a method `solve(problem)`, whose settings all have defaults. Its name is the name of the
+            class in lower case. With `one_to_one = False` it may put several components of a site into one slot.
 
-    A package does the same for everyone who installs it with an entry point of the group "decbayes.solvers".
+    A package can register solvers for everyone who installs it, with an entry point in the group "decbayes.solvers".
 
     >>> @db.solvers.register
     ... class AsLabelled:
@@ -44,7 +44,7 @@ def register(solver: Kind) -> Kind:
 
 
 class Solvers(Mapping[str, type[Any]]):
-    """All solvers by name; those of installed packages are loaded when they are asked for."""
+    """All solvers by name; those of installed packages are loaded on access."""
 
     def __getitem__(self, name: str) -> type[Any]:
         if name not in _registered:
@@ -65,7 +65,7 @@ SOLVERS = Solvers()
 
 
 def checked_solver(solver: Solver | str | None, **settings: Any) -> Solver | None:
-    """The solver itself, or that of a name with these settings; None for the default."""
+    """The solver itself, or the one with this name and these settings; None for the default."""
     if isinstance(solver, str) and solver in SOLVERS:
         made: Solver = SOLVERS[solver](**settings)
         return made

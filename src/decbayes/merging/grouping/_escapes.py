@@ -1,4 +1,4 @@
-"""Moves of whole slots: split one and join two others where that gains; join what the evidence does not part."""
+"""Moves of whole slots: split one and join two others if that gains; join slots that the evidence does not separate."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -12,15 +12,15 @@ from decbayes.merging.base.components import Components
 from decbayes.merging.grouping.number import crowding
 from decbayes.merging.grouping.search import LEAST_GAIN, Search
 
-# Slots that lose more than so many times what noise would are not one thing, whatever a Bayes factor says: of many
-# parameters its price is so high that it joins what plainly differs.
+# Slots whose join loses more than this many times the loss from noise stay separate, whatever the Bayes factor: with
+# many parameters its penalty is so high that it would join clearly different slots.
 MOST_NOISE = 1.0
-# So many splits, best first, are tried before a search gives up.
+# The number of splits, best first, that are tried before a search gives up.
 TRIED = 3
 
 
 class Escaping(Protocol):
-    """What escapes need of a search, on the processor or elsewhere."""
+    """The interface of a search, on the CPU or a GPU, that escapes need."""
 
     components: Components
     count: int
@@ -34,7 +34,7 @@ class Escaping(Protocol):
 
 
 def escape(search: Escaping, most: int) -> None:
-    """Split a slot and join two others, then move on, for as long as that gains; at most so many times."""
+    """Split a slot and join two others, then move components, as long as that gains; at most this many times."""
     value = search.value()
     known: dict[bytes, tuple[Indices, float]] = {}
     threshold = LEAST_GAIN * float(search.components.evidence.sum())
@@ -47,7 +47,7 @@ def escape(search: Escaping, most: int) -> None:
 
 
 def improves(search: Escaping, labels: Indices, value: float) -> bool:
-    """Whether a search from these labels ends above the value; it is left there in any case."""
+    """Whether a search from these labels ends above the value; the search stays there in any case."""
     search.restart(labels)
     return search.moves() > value
 
@@ -79,11 +79,10 @@ def relabelled(labels: Indices, moved: Indices, first: int, second: int) -> Indi
 
 
 def vacate(search: Search) -> None:
-    """Join slots for as long as the evidence is against telling two of them apart; what is left over stays empty.
+    """Join slots as long as the evidence is against separating two of them; the freed slots stay empty.
 
-    A fit of all data leaves a component at the prior if there is nothing for it to explain. Two slots are joined if the
-    Bayes factor is for it: that of their parameters, and that of their weights, less what overlap takes from those. And
-    if what they lose by it could be noise.
+    A fit of all data leaves a component at the prior if it has nothing to explain. Two slots are joined if the Bayes
+    factor of their parameters and of their weights (reduced for overlap) is in favour, and if the loss could be noise.
     """
     while True:
         factors = np.where(search.join_losses() <= MOST_NOISE * noise(search), bayes_factors(search), -np.inf)
@@ -94,7 +93,7 @@ def vacate(search: Search) -> None:
 
 
 def bayes_factors(search: Search) -> Array:
-    """(slots, slots): log evidence for joining two filled slots; −∞ where there is nothing to join."""
+    """(slots, slots): log evidence for joining two filled slots; −∞ for empty ones."""
     components, count = search.components, search.count
     held = components.joined(search.labels, count)
     first, second = np.triu_indices(count, 1)
@@ -111,7 +110,7 @@ def bayes_factors(search: Search) -> Array:
 
 
 def noise(search: Search) -> Array:
-    """(slots, slots): what a join would lose if the two were one thing, cut in two the best of all ways."""
+    """(slots, slots): the loss of a join if both slots were one component split in the best possible way."""
     members = np.bincount(search.labels, minlength=search.count)
     freedom = search.freedom(np.arange(search.count))
     parameters = np.minimum(freedom[:, None], freedom)
@@ -119,7 +118,7 @@ def noise(search: Search) -> Array:
 
 
 def weight_evidence(search: Search, evidence: Array, first: Indices, second: Indices) -> Array:
-    """What one weight in the place of two is worth: the entropy of who belongs where, less what overlap leaves open."""
+    """The gain from one weight instead of two: the entropy of the memberships, less the part left open by overlap."""
     total = np.maximum(evidence[first] + evidence[second], 1e-300)
     shares = np.array([evidence[first], evidence[second]]) / total
     distance = 0.5 * np.maximum(loss_per_pair(search, evidence, first, second), 0.0)
@@ -129,7 +128,7 @@ def weight_evidence(search: Search, evidence: Array, first: Indices, second: Ind
 
 
 def loss_per_pair(search: Search, evidence: Array, first: Indices, second: Indices) -> Array:
-    """What joining one observation of each slot loses: half of it is Bhattacharyya's distance for known variances."""
+    """The loss of joining one observation of each slot; for known variances, twice Bhattacharyya's distance."""
     weights = 1.0 / np.maximum(evidence, 1e-300)
     held = search.components.joined(search.labels, search.count)
     lost = np.zeros(len(first))

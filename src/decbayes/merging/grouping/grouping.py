@@ -1,4 +1,4 @@
-"""Alignment of sites that differ: any component into any slot, several of one site into the same."""
+"""Alignment of sites that differ: any component into any slot; several of one site may share a slot."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,31 +29,31 @@ from decbayes.merging.grouping.inherited_ids import homes
 from decbayes.merging.grouping.joins import grown_labels
 from decbayes.merging.grouping.search import Search, begin_at, empty_slots
 
-# Components without evidence, or with less than this share of the median, are placed when all others are.
+# Components without evidence, or with less than this share of the median, are placed after all others.
 LEAST_SHARE = 0.01
-# Entries of a sparse row that the first tree looks at. Moves look at all of them.
+# Entries of a sparse row that the first tree uses. Moves use all of them.
 SHORT = 100
-# Numbers in all rows together (about 300 MB), and components, beyond which sites are taken some at a time, in so many
-# rounds: a few thousand components are searched as a whole, more would take too long.
+# Limits on the numbers in all rows (about 300 MB) and on components. Beyond them, blocks of sites are searched in this
+# many rounds: a few thousand components are searched as a whole, more would take too long.
 MOST_LOADED, MOST_SEARCHED, ROUNDS = 1 << 24, 5_000, 4
-# Numbers that all gains take together from which on a GPU is worth its launches.
+# The number of entries in all gains above which a GPU is worth its launches.
 LARGE = 1_000_000
 
 
 @register
 @dataclass(frozen=True)
 class Grouping:
-    """Any component into any slot: those that say the same go together, whichever sites they come from.
+    """Any component into any slot: similar components go together, whichever sites they come from.
 
         maximise Σ_k F(S_k),   F(S) = the log-likelihood of a group's data at its best parameters
 
-    Begins with a tree that joins what loses least, then moves single components while that gains, then splits and joins
-    slots.
+    Begins with a tree of the joins that lose least, then moves single components while that gains, then splits and
+    joins slots.
 
     Attributes:
         escapes: how often, at most, a slot is split and two others are joined.
-        passes: passes in which counts of topics are divided among slots column by column, because a topic that a small
-            site has found may be a mixture of two; 0 keeps components whole.
+        passes: passes in which counts of topics are divided among slots column by column, because a topic of a small
+            site may be a mixture of two; 0 keeps components whole.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -71,7 +71,7 @@ class Grouping:
         check_whole(0, escapes=self.escapes, passes=self.passes)
 
     def solve(self, problem: Problem) -> Solution:
-        # Decided by size alone: files and memory must give the same result.
+        # Depends on size only: files and memory must give the same result.
         large = is_large(problem)
         problem = problem if large else problem.loaded()
         device = None if large else device_of(problem)
@@ -131,9 +131,9 @@ class Grouping:
 
 
 def is_large(problem: Problem) -> bool:
-    """Whether there are more components, or more numbers in them, than are looked at together; read no further.
+    """Whether there are too many components, or numbers in them, to search together; stops reading when there are.
 
-    What starts from a prior's or an earlier merge's slots is quick, and is always looked at as a whole.
+    A search that starts from the slots of a prior or of an earlier merge is quick, and always covers all components.
     """
     if not problem.exchangeable or problem.since is not None:
         return False
@@ -146,7 +146,7 @@ def is_large(problem: Problem) -> bool:
 
 
 def device_of(problem: Problem) -> Device | None:
-    """The GPU, if one is used, where components are counts, and many; not for what follows an earlier merge."""
+    """The GPU, if one is used and components are many and counts; not for merges that follow an earlier one."""
     if problem.since is not None or len(problem.factors) > 1 or not countable(problem):
         return None
     if problem.evaluations(most=LARGE) < LARGE:
@@ -155,12 +155,12 @@ def device_of(problem: Problem) -> Device | None:
 
 
 def countable(problem: Problem) -> bool:
-    """Whether components are counts, of which every slot takes some; clusters may leave slots empty (`vacate`)."""
+    """Whether components are counts, which fill all slots; clusters may leave slots empty (`vacate`)."""
     return all(factor.family.countable for factor in problem.factors)
 
 
 def anchored_labels(problem: Problem, components: Components, base: Sequence[Array]) -> Indices:
-    """Each component to the slot whose prior it fits, then moves: slots that a prior tells apart keep their places."""
+    """Components start in the slot whose prior they fit, then move: slots with different priors keep their places."""
     nowhere = np.full(len(components), -1, dtype=np.intp)
     search = Search(components, nowhere, base, problem.components, prior_components(problem.factors))
     search.restart(search.gains(np.arange(len(components))).argmax(axis=1))
@@ -169,7 +169,7 @@ def anchored_labels(problem: Problem, components: Components, base: Sequence[Arr
 
 
 def start_labels(problem: Problem, components: Components, base: Sequence[Array], count: int) -> Indices:
-    """The groups of a tree; nowhere if they are to begin at an earlier merge."""
+    """The groups of a tree; no slots if the search begins at an earlier merge."""
     if problem.since is not None:
         return np.full(len(components), -1, dtype=np.intp)
     if len(components) <= count:
@@ -178,7 +178,7 @@ def start_labels(problem: Problem, components: Components, base: Sequence[Array]
 
 
 def homes_of(problem: Problem, components: Components) -> Indices | None:
-    """The slots that components belong to by their ids; an earlier merge says it better."""
+    """The slots that components belong to by their ids; not used after an earlier merge, which is more reliable."""
     if problem.since is not None or not any(problem.ids):
         return None
     sizes = [contents[0].count for contents in problem.contents]
@@ -186,7 +186,7 @@ def homes_of(problem: Problem, components: Components) -> Indices | None:
 
 
 def attached(components: Components, labels: Indices, base: Sequence[Array], count: int) -> Indices:
-    """Components without a slot go where they gain most; those that say nothing into the first one."""
+    """Components without a slot go where they gain most; empty ones into the first slot."""
     left = np.flatnonzero(labels < 0)
     if len(left):
         search = Search(components, labels, base, count)
@@ -205,7 +205,7 @@ def split(labels: Indices, sizes: Sequence[int]) -> tuple[Indices, ...]:
 
 
 def streamed_labels(problem: Problem) -> Indices:
-    """For more components than memory holds: a tree of blocks, then rounds of moves over one block at a time."""
+    """For more components than fit into memory: a tree of blocks, then rounds of moves over one block at a time."""
     labels, base = block_labels(problem)
     for _ in range(ROUNDS):
         slots = filled_slots(problem, labels, base)

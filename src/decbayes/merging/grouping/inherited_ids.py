@@ -1,4 +1,4 @@
-"""Ids that sites' components have already: they pull components together, and each slot inherits one."""
+"""Existing ids of the sites' components: components with equal ids attract each other, and each slot inherits one."""
 
 from collections.abc import Sequence
 
@@ -9,14 +9,14 @@ from decbayes.families.matrices import Indices
 from decbayes.merging.base.problem import best_permutation
 
 Ids = Sequence[Sequence[str]]
-"""For each site the ids of its components; none at all, or one for each, empty where a component has none."""
+"""For each site the ids of its components: none at all, or one for each, empty if a component has none."""
 
 
 def homes(ids: Ids, sizes: Sequence[int], evidence: Array, count: int) -> Indices | None:
-    """The slot that each component belongs to by its id, −1 for none; None where ids do not say enough.
+    """The slot that each component belongs to by its id, −1 for none; None if there are too few shared ids.
 
-    Slots are for the ids with most evidence, of those that several sites use. Before sites agree on ids there are few
-    of these, and components are grouped as if they had none.
+    Slots go to the ids with most evidence among those used by several sites. Before sites agree on ids there are few of
+    these, and components are grouped as if they had none.
     """
     names = listed(ids, sizes)
     known, place = np.unique(names, return_inverse=True)
@@ -32,12 +32,12 @@ def homes(ids: Ids, sizes: Sequence[int], evidence: Array, count: int) -> Indice
 
 
 def inherited(ids: Ids, slots: Sequence[Indices], evidence: Array, count: int) -> tuple[str, ...]:
-    """The id of each slot: that of most of its evidence, each given once; empty where there is none left."""
+    """The id of each slot: the one with most evidence there, each used once; empty if none is left."""
     names = listed(ids, [len(own) for own in slots])
     known, place = np.unique(names, return_inverse=True)
     votes = np.zeros((count, len(known)))
     np.add.at(votes, (np.concatenate(slots), place), np.where(names == "", 0.0, evidence))
-    # Of each slot as many ids as there are slots can matter: the others may take all but one of them.
+    # For each slot, only as many ids as there are slots can matter: the other slots may take all but one of them.
     likely = np.unique(np.argsort(-votes, axis=1, kind="stable")[:, :count])
     square = np.zeros((max(count, len(likely)),) * 2)
     square[:count, : len(likely)] = votes[:, likely]

@@ -1,4 +1,4 @@
-"""Which components join first: the order in which groups become one, and what each join loses."""
+"""The order in which components are joined, and the loss of each join."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from decbayes.families import Array
 from decbayes.families.matrices import Indices
 from decbayes.merging.base.components import Components
 
-# Components of which all pairs are compared at once; a tree costs their square.
+# The number of components whose pairs are all compared at once; a tree costs its square.
 GROUP = 100
 
 
@@ -24,7 +24,7 @@ class Joined:
     loss: Array
 
     def labels(self, count: int) -> Indices:
-        """The group of each component when so many are left, numbered by their first members."""
+        """The group of each component when this many are left, numbered by their first members."""
         root, steps = np.arange(self.size), self.size - count
         for kept, absorbed in zip(self.kept[:steps], self.absorbed[:steps], strict=True):
             root[absorbed] = kept
@@ -33,7 +33,7 @@ class Joined:
         return np.unique(root, return_inverse=True)[1].astype(np.intp)
 
     def linkage(self) -> Array:
-        """The joins as `scipy.cluster.hierarchy` writes them: two groups, their height, and how many they hold."""
+        """The joins as `scipy.cluster.hierarchy` writes them: two groups, their height, and their size."""
         name, members = np.arange(self.size), np.ones(self.size)
         rows, heights = np.empty((len(self.loss), 4)), np.maximum.accumulate(self.loss)
         for step, (kept, absorbed) in enumerate(zip(self.kept, self.absorbed, strict=True)):
@@ -44,7 +44,7 @@ class Joined:
 
 
 def greedy_joins(components: Components, bases: Sequence[Array], fewest: int = 1) -> Joined:
-    """Join the two groups that lose least, until so few are left; ties go to those that come first."""
+    """Join the two groups that lose least, until this many are left; ties go to those that come first."""
     pairs = zip(components.factors, components.rows, bases, strict=True)
     parts = [factor.family.joins(base, rows, components.evidence) for factor, rows, base in pairs]
 
@@ -76,7 +76,7 @@ def greedy_joins(components: Components, bases: Sequence[Array], fewest: int = 1
 
 
 def grown_labels(components: Components, bases: Sequence[Array], count: int) -> Indices:
-    """So many groups by trees of consecutive components, and trees of those: no matrix of all pairs."""
+    """A given number of groups by trees of consecutive components, and trees of those: no matrix of all pairs."""
     size, ends = len(components), tree_ends(len(components), count)
     if len(ends) == 2:
         return greedy_joins(components, bases, min(count, size)).labels(min(count, size))
@@ -89,7 +89,7 @@ def grown_labels(components: Components, bases: Sequence[Array], count: int) -> 
 
 
 def tree_ends(size: int, count: int) -> Indices:
-    """Where the trees of so many components begin and end: one for all if they are few."""
+    """The ends of the trees for this many components: one tree if they are few."""
     group = max(GROUP, 2 * count)
     trees = 1 if size <= 2 * group else -(-size // group)
     return np.linspace(0, size, trees + 1).astype(np.intp)

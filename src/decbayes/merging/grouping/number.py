@@ -1,12 +1,12 @@
-"""How many slots: join while the cheapest join costs no more than noise does.
+"""The number of slots: join while the cheapest join costs no more than noise.
 
-Two slots of one truth differ by noise: by half a nat per parameter at least, by more where sites differ by more than
-sampling. What components lose in their slots measures it. The best of all ways to divide m noisy components of p
-parameters in two gains (1 + √(m/p))² times that, the largest eigenvalue of noise (Marchenko and Pastur). So
+Two slots of one true component differ by noise: by half a nat per parameter at least, by more if sites differ by more
+than sampling. The losses of components in their slots measure it. The best split of m noisy components of p parameters
+gains (1 + √(m/p))² times that, the largest eigenvalue of noise (Marchenko and Pastur). So
 
     ratio = cheapest join of two slots / (noise · (1 + √(m/p))²)
 
-is about 0.5 to 1.5 while slots are one thing cut in two, and jumps where two things would be joined.
+is about 0.5 to 1.5 while slots are halves of one component, and jumps when two different ones would be joined.
 """
 
 from collections.abc import Iterator
@@ -21,23 +21,24 @@ from decbayes.merging.base.problem import Problem
 from decbayes.merging.grouping.joins import grown_labels
 from decbayes.merging.grouping.search import Search, births
 
-# Ratios above SURE are two things; a jump to PERHAPS or more counts, and one by GAP or more over what came before
+# Ratios above SURE are two components; a jump to PERHAPS or more counts, and one by GAP or more over the previous ratio
 # (RISE at least) is clear.
 SURE, PERHAPS, RISE, GAP = 4.0, 2.0, 2.5, 1.2
-# Noise is taken to be within this many times what sampling alone would make.
+# Noise is at most this many times the noise from sampling alone.
 LEAST_NOISE, MOST_NOISE = 1.0, 5.0
-# The way down begins at twice what a site has, at least here; above STEP slots several are joined between two looks.
+# The search begins at twice the number of components of a site, at least here; above STEP slots, several are joined at
+# once.
 FIRST, STEP = 30, 40
 SWEEPS = 5
-# Slots that may begin at once beside those of an earlier merge.
+# The most slots that may be added at once to those of an earlier merge.
 MOST_BORN = 8
-# Of more components than this, groups of the most alike are taken for one.
+# With more components than this, groups of the most similar ones are treated as one.
 MOST_COMPONENTS = 1000
 
 
 @dataclass(frozen=True)
 class Look:
-    """One number of slots: the cost of its cheapest join, in units that noise of one nat would have; and the noise."""
+    """One number of slots: the cost of its cheapest join, in units of the cost for noise of one nat; and the noise."""
 
     slots: int
     cost: float
@@ -46,9 +47,9 @@ class Look:
 
 
 def found_number(problem: Problem) -> int:
-    """The number of slots; the largest that a site has where costs rise too smoothly to tell.
+    """The number of slots; that of the largest site if costs rise too smoothly to decide.
 
-    An earlier merge keeps its slots, empty where nothing goes into them; what is clearly new adds some.
+    The slots of an earlier merge are kept, even if empty; clearly new components add some.
     """
     before = known_slots(problem)
     widest = max(contents[0].count for contents in problem.contents)
@@ -76,12 +77,12 @@ def found_number(problem: Problem) -> int:
 
 
 def known_slots(problem: Problem) -> int:
-    """How many slots of the earlier merge hold something."""
+    """The number of non-empty slots of the earlier merge."""
     return 0 if problem.since is None else int((Components.of(problem.factors, [problem.since]).evidence > 0.0).sum())
 
 
 def new_slots(components: Components, anchors: Components, sites: Indices) -> int:
-    """How many slots an earlier merge lacks: two sites, or more, have found what is in none of its own."""
+    """The number of slots missing in an earlier merge: for components found by at least two sites, but not there."""
     count = len(anchors)
     base = bases(components.factors, float(components.evidence.sum()), count)
     search = Search(components, np.full(len(components), -1, dtype=np.intp), base, count, anchors)
@@ -91,7 +92,7 @@ def new_slots(components: Components, anchors: Components, sites: Indices) -> in
 
 
 def descend(components: Components, start: int) -> tuple[int | None, bool, float]:
-    """One way down: the number found, whether it is clear, and the last ratio; None where it began too low."""
+    """One descent: the number found, whether it is clear, and the last ratio; None if it began too low."""
     best, perhaps, steepest, before, ratio = None, None, 0.0, RISE, 0.0
     waiting: list[Look] = []
     first = True
@@ -115,7 +116,7 @@ def descend(components: Components, start: int) -> tuple[int | None, bool, float
 
 
 def looks(components: Components, start: int) -> Iterator[Look]:
-    """Down from so many slots, a join (or a few) at a time, with moves after each."""
+    """Descend from this many slots, one join (or a few) at a time, with moves after each."""
     base = bases(components.factors, float(components.evidence.sum()), start)
     search = Search(components, grown_labels(components, base, start), base, start)
     least = sampling_noise(components)
@@ -137,17 +138,17 @@ def looks(components: Components, start: int) -> Iterator[Look]:
 
 
 def crowding(members: ArrayLike, parameters: ArrayLike) -> Array:
-    """How much more the best of all ways to divide noise in two gains than a given one."""
+    """How much more the best split of noise gains than a random one."""
     return np.asarray((1.0 + np.sqrt(np.asarray(members) / parameters)) ** 2)
 
 
 def sampling_noise(components: Components) -> float:
-    """Half the number of parameters that a component's data can tell apart (median): the least that a join can cost."""
+    """Half the (median) number of parameters that a component's data determine: the least cost of a join."""
     return float(np.median(0.5 * np.maximum(components.told(), 1.0)))
 
 
 def measured_noise(search: Search, members: Indices, least: float) -> tuple[float, bool]:
-    """The median of what components lose by sharing a slot, within bounds; and whether enough share one to know."""
+    """The median loss of components that share a slot, within bounds; and whether enough of them share one."""
     shared = members[search.labels] > 1
     lost = search.lost()
     level = float(np.median(lost[shared])) if shared.any() else 0.0
@@ -155,5 +156,5 @@ def measured_noise(search: Search, members: Indices, least: float) -> tuple[floa
 
 
 def within_bounds(level: float, least: float) -> float:
-    """A level of noise that is believable, given what sampling alone makes."""
+    """The noise within plausible bounds, given the noise from sampling alone."""
     return float(np.clip(level, LEAST_NOISE * least, MOST_NOISE * least))

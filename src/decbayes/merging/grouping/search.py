@@ -1,7 +1,7 @@
-"""Any component into any slot: single moves for as long as one gains, and larger ones out of poor optima.
+"""Any component into any slot: single moves as long as one gains, and larger moves out of poor optima.
 
-Σ_k F(S_k) is what the slots know (see `families.groups`). It never falls. Components come in an order that depends on
-their contents alone, so that the result does, too.
+The objective Σ_k F(S_k) (see `families.groups`) never falls. Components come in an order that depends only on their
+contents, and so does the result.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,24 +15,24 @@ from decbayes.families.matrices import Indices
 from decbayes.merging.base.components import Components
 from decbayes.merging.base.problem import Factor
 
-# Nats per observation: components that fit their slots better than any other by more than this are visited less often.
+# In nats per observation: components that prefer their slot by more than this are visited less often.
 SURE = 0.05
-# Nats per observation that a component must gain to leave the slot that its id is of: names should not follow noise.
+# Nats per observation that a component must gain to leave the slot of its id: ids should not follow noise.
 STAYS = 0.2
 # Nats per observation that a move must gain: far above rounding, far below anything that matters.
 LEAST_GAIN = 1e-9
-# Full sweeps, and sweeps over unsure components between two of them. Moves gain, so they end by themselves.
+# Full sweeps, and sweeps over unsure components between two of them. Every move gains, so searches end by themselves.
 MOST_SWEEPS, ASIDES = 50, 20
-# Components whose gains are computed together; one that would move is looked at again by itself.
+# The number of components whose gains are computed together; one that would move is checked again by itself.
 BLOCK = 64
 
 Announce = Callable[[], None]
 
 
 class Search:
-    """Who is in which slot, what the slots know, and what each component would gain elsewhere.
+    """The state of a search: the slot of each component, the contents of slots, and each component's gain elsewhere.
 
-    Gains are kept from visit to visit: a slot is evaluated again only after it has changed.
+    Gains are cached: a slot is evaluated again only after it has changed.
     """
 
     def __init__(
@@ -44,14 +44,14 @@ class Search:
         anchors: Components | None = None,
         homes: Indices | None = None,
     ) -> None:
-        """`anchors` are one more component for each slot, which stay there; `homes` slots that components prefer."""
+        """`anchors` are additional fixed components, one per slot; `homes` are slots that components prefer."""
         self.components, self.count, self.bases, self.anchors, self.homes = components, count, bases, anchors, homes
         self.slots = empty_slots(components.factors, bases, count)
         self.restart(labels)
 
     @classmethod
     def among(cls, components: Components, labels: Indices, slots: list[Groups]) -> "Search":
-        """A search for some of the components that are in these slots already; the others stay where they are."""
+        """A search for some of the components in these slots; the others stay in place."""
         search = cls.__new__(cls)
         search.components, search.count, search.slots = components, len(slots[0].values()), slots
         search.anchors = search.homes = None
@@ -59,7 +59,7 @@ class Search:
         return search
 
     def restart(self, labels: Indices) -> None:
-        """Put the components where the labels say; below zero is nowhere."""
+        """Put the components into the slots of the labels; a negative label is no slot."""
         self._begin(labels)
         self.refill()
 
@@ -71,7 +71,7 @@ class Search:
         self._sureness = np.full(len(labels), -np.inf)
 
     def refill(self) -> None:
-        """Sum the slots anew: adding and subtracting accumulates rounding."""
+        """Recompute the sums of the slots: adding and subtracting accumulates rounding errors."""
         for factor, groups in enumerate(self.slots):
             groups.clear()
             if self.anchors is not None:
@@ -80,13 +80,13 @@ class Search:
             groups.update()
 
     def value(self) -> float:
-        """Σ_k F(S_k), and what components gain that are at home."""
+        """Σ_k F(S_k), plus the bonus of components in their home slots."""
         known = float(sum(groups.values().sum() for groups in self.slots))
         at_home = 0.0 if self.homes is None else float(self.components.evidence[self.labels == self.homes].sum())
         return known + STAYS * at_home
 
     def gains(self, chosen: Indices) -> Array:
-        """(chosen, slots): what each slot gains from a component, or has gained from one that it holds."""
+        """(chosen, slots): the gain of each slot from a component, including the slot that holds it."""
         stale = self._seen[chosen] != self._versions
         if stale.any():
             held, evidence = self.labels[chosen], self.components.evidence
@@ -99,7 +99,7 @@ class Search:
         return self._gains[chosen]
 
     def moves(self, most: int = MOST_SWEEPS, announce: Announce | None = None) -> float:
-        """Single moves until none gains, or for so many full sweeps; returns Σ_k F(S_k)."""
+        """Single moves until none gains, or for this many full sweeps; returns Σ_k F(S_k)."""
         for _ in range(most):
             moved = self.sweep()
             if announce is not None:
@@ -113,13 +113,13 @@ class Search:
         return self.value()
 
     def join_losses(self) -> Array:
-        """(slots, slots): what joining two slots loses; infinite on the diagonal."""
+        """(slots, slots): the loss of joining two slots; infinite on the diagonal."""
         losses = np.asarray(sum(groups.join_losses() for groups in self.slots), dtype=np.float64)
         np.fill_diagonal(losses, np.inf)
         return losses
 
     def join(self, kept: int, absorbed: int) -> None:
-        """Slot `absorbed` goes into slot `kept`; the last slot takes its place, and there is one less."""
+        """Join slot `absorbed` to slot `kept`; the last slot takes its number, and there is one less."""
         last = self.count - 1
         for groups in self.slots:
             groups.join(kept, absorbed)
@@ -134,7 +134,7 @@ class Search:
         self._sureness[:] = -np.inf
 
     def freedom(self, slots: Indices) -> Array:
-        """How many parameters the data in these slots are about."""
+        """The number of parameters that the data in these slots determine."""
         return np.maximum(sum(groups.freedom(slots) for groups in self.slots), 1.0)
 
     def alone(self) -> Array:
@@ -143,15 +143,15 @@ class Search:
         return np.asarray(sum(groups.alone(rows, self.components.evidence) for groups, rows in pairs))
 
     def lost(self) -> Array:
-        """What each component loses by sharing its slot."""
+        """The loss of each component from sharing its slot."""
         everyone = np.arange(len(self.components))
         return np.asarray(self.alone() - self.gains(everyone)[everyone, self.labels])
 
     def margins(self) -> Array:
-        """What each component would lose in the next best slot; infinite where there is no other.
+        """The loss of each component in the next best slot; infinite if there is no other.
 
-        An empty slot is none: alone a component loses nothing, and that slots were left empty says that the evidence is
-        against it.
+        Empty slots do not count: alone a component loses nothing, and slots stay empty only if the evidence is against
+        using them.
         """
         everyone, slots = np.arange(len(self.components)), np.arange(self.count)
         gains = self.gains(everyone)
@@ -161,11 +161,11 @@ class Search:
         return np.asarray(np.maximum(gains[everyone, self.labels] - others.max(axis=1), 0.0))
 
     def halves(self, groups: Sequence[Indices]) -> list[tuple[Indices, float]]:
-        """The members of each slot in two, and what that gains."""
+        """The members of each slot split in two, and the gain."""
         return [self._halved(members) for members in groups]
 
     def _halved(self, members: Indices) -> tuple[Indices, float]:
-        """In two from the member that fits worst and the one farthest from it."""
+        """Split in two, starting from the member that fits worst and the one farthest from it."""
         part = self.components.taken(members)
         everyone = np.arange(len(part))
         one = Search(part, np.zeros(len(part), dtype=np.intp), self.bases, 1)
@@ -180,7 +180,7 @@ class Search:
         return two.labels, two.moves() - whole
 
     def sweep(self, below: float = np.inf) -> bool:
-        """Give every component that is not sure of its slot one chance to move; whether any did."""
+        """Give every unsure component one chance to move; returns whether any did."""
         order = self.components.order
         waiting = order[self._sureness[order] < below]
         moved = False
@@ -227,15 +227,15 @@ def empty_slots(factors: Sequence[Factor], bases: Sequence[Array], count: int) -
     return [factor.family.groups(base, count) for factor, base in zip(factors, bases, strict=True)]
 
 
-# Components that are tried as the first of an empty slot.
+# The number of components that are tried as the first of an empty slot.
 CANDIDATES = 10
-# Two sites have found something new if a component of each gains so many times the noise by leaving what is known for
-# the other's, and the first so many nats per observation: a known topic that was cut in two does not fit its halves.
+# Two sites have found a new component if a component of each gains this many times the noise by leaving the known slots
+# for the other's, and the first this many nats per observation: halves of a known topic do not reach this.
 BORN, APART = 3.5, 0.5
 
 
 def begin_at(search: Search, filled: Array, sites: Indices) -> None:
-    """Empty slots begin with what is new; then each component goes to the slot that it gains most in."""
+    """Start empty slots with new components; then each component goes to the slot with the largest gain."""
     known = filled > 0.0
     if not known.any():
         search.restart(np.zeros(len(search.labels), dtype=np.intp))
@@ -247,10 +247,10 @@ def begin_at(search: Search, filled: Array, sites: Indices) -> None:
 
 
 def found_apart(search: Search, slot: int, known: NDArray[np.bool_], sites: Indices) -> tuple[int, float]:
-    """The component to begin an empty slot with, and what it and the first to follow it gain: the lesser of the two.
+    """The component to start an empty slot with, and the smaller of its gain and that of the first to follow it.
 
-    It is one of those that fit the known slots worst, and a component of another site gains by following it. What one
-    site has mixed up fits as badly, but nobody gains as much by following it.
+    It is one of those that fit the known slots worst, and a component of another site gains by following it. A mixture
+    found by a single site fits as badly, but no other component gains as much by following it.
     """
     everyone = np.arange(len(search.labels))
     held = np.where(known, search.gains(everyone), -np.inf).max(axis=1)
@@ -268,7 +268,7 @@ def found_apart(search: Search, slot: int, known: NDArray[np.bool_], sites: Indi
 
 
 def births(search: Search, known: NDArray[np.bool_], sites: Indices, noise: float) -> int:
-    """How many of the slots that nobody knows are for something that two sites have found."""
+    """The number of unknown slots needed for components found by two sites."""
     empty, known = np.flatnonzero(~known).tolist(), known.copy()
     for born, slot in enumerate(empty):
         component, worth = found_apart(search, slot, known, sites)

@@ -1,4 +1,4 @@
-"""Who has what: which sites support each merged component, with how much, and how far their versions of it differ."""
+"""Which sites support each merged component, with how much evidence, and how far their versions differ."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,19 +12,20 @@ from decbayes.merging.base.problem import Problem
 from decbayes.merging.grouping.number import crowding, measured_noise, sampling_noise
 from decbayes.merging.grouping.search import Search
 
-# Two slots are nearly the same if joining them loses less than this per observation of the smaller one, in nats.
+# Two slots are nearly the same if joining them loses less than this many nats per observation of the smaller one.
 ALMOST = 0.05
-# A slot holds unlike things if the best way to divide it in two gains so many times what dividing noise would gain.
+# A slot holds different components if its best split gains this many times the gain of splitting noise.
 UNLIKE = 10.0
 
 
 @dataclass(frozen=True)
 class Shared:
-    """Which sites have what, and how far their versions of it differ: `alignment.shared()[coupled]`.
+    """Which sites support each slot, and how far their versions differ: `alignment.shared()[coupled]`.
 
     Attributes:
-        evidence: sites × slots, how many observations each site has put there.
-        apart: sites × slots, nats per observation that a site's version loses by the merge; NaN where it has none.
+        evidence: sites × slots, the number of observations of each site.
+        apart: sites × slots, the loss of a site's version from the merge in nats per observation; NaN where it has
+            none.
         duplicates: pairs of slots that are nearly the same.
         unlike: slots that hold components that differ.
 
@@ -56,7 +57,7 @@ class Shared:
         return [(int(slot), int(supporters[:, slot].argmax())) for slot in alone]
 
     def remarks(self) -> tuple[str, ...]:
-        """What deserves a look, each with the remedy."""
+        """Warnings, each with a remedy."""
         told, count = [], self.evidence.shape[1]
         if self.duplicates:
             pairs = ", ".join(f"{first} and {second}" for first, second in self.duplicates)
@@ -71,7 +72,7 @@ class Shared:
 
 
 def shared_components(problem: Problem, slots: Sequence[Indices]) -> Shared:
-    """Each site's version of each slot, and what it loses by being merged with the others'."""
+    """Each site's version of each slot, and its loss from being merged with the others."""
     count, sites = problem.components, len(slots)
     components = Components.of(problem.factors, [*problem.contents])
     versions = components.joined(np.concatenate([site * count + own for site, own in enumerate(slots)]), sites * count)
@@ -87,9 +88,9 @@ def shared_components(problem: Problem, slots: Sequence[Indices]) -> Shared:
 
 
 def unlike_slots(search: Search) -> tuple[int, ...]:
-    """Slots whose best division in two gains far more than that of as many noisy copies of one thing would.
+    """Slots whose best split gains far more than a split of equally many noisy copies of one component.
 
-    Noise is what components lose by sharing a slot when all slots are divided.
+    Noise is the loss of components from sharing a slot after all slots are split.
     """
     members = np.bincount(search.labels, minlength=search.count)
     divided, gains = 2 * search.labels, np.zeros(search.count)
@@ -105,7 +106,7 @@ def unlike_slots(search: Search) -> tuple[int, ...]:
 
 
 def near_duplicates(losses: Array, evidence: Array) -> tuple[tuple[int, int], ...]:
-    """Pairs of filled slots that joining would hardly hurt."""
+    """Pairs of filled slots that could be joined with little loss."""
     pairs: Sequence[tuple[int, int]] = [
         (first, second)
         for second in range(len(evidence))

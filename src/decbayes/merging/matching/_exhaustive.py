@@ -30,7 +30,7 @@ class Exhaustive:
 
     def solve(self, problem: Problem) -> Solution:
         sites, components = problem.sites, problem.components
-        # Relabelling all sites alike changes nothing where the prior does not tell the components apart.
+        # Relabelling all sites alike changes nothing if the prior treats all components alike.
         free = sites - problem.exchangeable
         if factorial(components) ** free > MOST_COMBINATIONS:
             raise TooManyRelabellings(

@@ -34,7 +34,7 @@ class Swaps:
 
 
 def swap(placement: Placement, site: int) -> bool:
-    """Swap components of one site for as long as that increases J; whether there was any such swap."""
+    """Swap components of one site as long as that increases J; returns whether any swap was made."""
     permutation = placement.assignments[site].copy()
     swapped = swap_while_better(placement.gain(site), permutation)
     if swapped:
@@ -43,7 +43,7 @@ def swap(placement: Placement, site: int) -> bool:
 
 
 def swap_while_better(gain: Array, permutation: Permutation) -> bool:
-    """Make the best swap, in place, for as long as one increases J; whether there was any."""
+    """Make the best swap, in place, as long as one increases J; returns whether any was made."""
     swapped = False
     while True:
         change = swap_changes(gain, permutation)

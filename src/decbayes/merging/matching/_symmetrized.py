@@ -1,4 +1,4 @@
-"""The symmetric posterior that a mean-field one stands for: the mixture of all its relabellings."""
+"""The symmetric version of a mean-field posterior: the mixture of all its relabellings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ MOST_COMPONENTS = 16
 
 
 def symmetrize(posterior: Posterior) -> "Symmetrized":
-    """The posterior that does not prefer one labelling: the mixture of all K! relabellings, equally weighted.
+    """The posterior without a preferred labelling: the mixture of all K! relabellings, equally weighted.
 
     Args:
-        posterior: a mean-field posterior, which has one labelling.
+        posterior: a mean-field posterior with one labelling.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> posterior = model.fit(np.array([[-9.0], [9.0]]), rng=np.random.default_rng(0)).posterior
@@ -65,7 +65,7 @@ class Symmetrized:
         return draws
 
     def log_density(self, values: Mapping[str, Any]) -> Array:
-        """log q̃ of draws as `sample` gives them, one number per draw."""
+        """log q̃ of draws in the format of `sample`, one number per draw."""
         structure = self.posterior.structure
         relabelled = {name for coupled in structure.symmetry for name in coupled.factors}
         plain = [

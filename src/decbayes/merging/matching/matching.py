@@ -14,12 +14,12 @@ from decbayes.merging.matching.placement import Placement, ShortRows, placed
 from decbayes.symmetry import identity, inverse
 from decbayes.workers import jobs
 
-# J rises in every sweep but the last, so sweeps end by themselves; this only bounds a pathological case.
+# J rises in every sweep except the last, so sweeps end by themselves; this only limits a pathological case.
 MOST_SWEEPS = 1000
 
 
-# Evaluations a sweep. Up to CHEAP (about 40 ms) a search is repeated without being asked to; from WORTH_A_WORKER on (a
-# few milliseconds) repetitions are handed to workers.
+# Evaluations per sweep. Up to CHEAP (about 40 ms) a search is restarted by default; from WORTH_A_WORKER on (a few
+# milliseconds) restarts are handed to workers.
 CHEAP, CHEAP_RESTARTS = 8_000_000, 8
 WORTH_A_WORKER = 500_000
 
@@ -36,8 +36,8 @@ class Matching:
         restarts: further searches, each adding the sites in another random order; the best J is kept. Default: eight in
             small problems, where they are cheap and one start may end in a poor optimum, and none in large ones, where
             optima hardly differ.
-        seed: what the random orders follow from.
-        sweeps: the most rounds over all sites of one search. Default: until no site changes.
+        seed: the seed of the random orders.
+        sweeps: the largest number of sweeps over all sites per search. Default: until no site changes.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -56,7 +56,7 @@ class Matching:
     def solve(self, problem: Problem) -> Solution:
         evaluations = problem.evaluations(most=CHEAP)
         if evaluations <= CHEAP:
-            # Restarts would read the files again and again; and files and memory must give the same result.
+            # Restarts would reread the files each time; and files and memory must give the same result.
             problem = problem.loaded()
         restarts = (CHEAP_RESTARTS if evaluations <= CHEAP else 0) if self.restarts is None else self.restarts
         starts = [None, *range(0 if problem.solved_by_folding else restarts)]
@@ -75,14 +75,14 @@ class Matching:
 
 
 def fold(problem: Problem, order: Sequence[int]) -> Placement | ShortRows:
-    """Add sites to the prior one by one, each in the permutation that is best for those before it."""
+    """Add sites to the prior one by one, each in its best permutation given those before it."""
     placement = placed(problem)
     placement.fold(order)
     return placement
 
 
 def improve(placement: Placement | ShortRows, *, most_sweeps: int | None = None) -> Solution:
-    """Rematch sites in turn until each one's assignment is the best given all others, or for so many sweeps."""
+    """Rematch sites in turn until each assignment is the best given all others, or for this many sweeps."""
     problem = placement.problem
     placement.refresh()
     trace = [placement.objective()]
@@ -96,13 +96,13 @@ def improve(placement: Placement | ShortRows, *, most_sweeps: int | None = None)
     return Solution.permuted(placement.assignments, tuple(trace), "none")
 
 
-# So many subtrees a worker even out the work among them.
+# The number of subtrees per worker, which evens out the work among them.
 SUBTREES_A_WORKER = 2
 
 
 @dataclass(frozen=True)
 class Subtree:
-    """Some sites merged into one: the place of each site's components, and the merged rows, one matrix per factor."""
+    """Some sites merged into one: the slots of each site's components, and the merged rows, one matrix per factor."""
 
     assignments: Assignments
     merged: tuple[Rows, ...]
@@ -111,7 +111,7 @@ class Subtree:
 @register
 @dataclass(frozen=True)
 class Hierarchical:
-    """Thousands of sites: align groups of a few, merge each group into one site, and so on up to the root.
+    """For thousands of sites: align groups of a few, merge each group into one site, and repeat up to the root.
 
     Subtrees are aligned in parallel through joblib, each depth first: a worker holds `fan_in` sites or merged groups
     per level, however many sites there are.
@@ -120,8 +120,8 @@ class Hierarchical:
         fan_in: the size of a group.
         inner: how a group is aligned. Default: its sites are added one at a time, since sweeps are better spent on the
             whole than on each group.
-        polish: the most sweeps of flat matching at the end; None for until no site changes. The first few repair nearly
-            all that the tree got wrong.
+        polish: the largest number of sweeps of flat matching at the end; None to sweep until no site changes. The first
+            few repair nearly all errors of the tree.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -156,7 +156,7 @@ class Hierarchical:
         return subtrees[0].assignments
 
     def _subtree(self, problem: Problem, size: int) -> Subtree:
-        """The sites merged into one; `size` is the power of `fan_in` that they fit in."""
+        """The sites merged into one; `size` is the smallest power of `fan_in` that holds them."""
         if size == self.fan_in:
             return merge_group(problem.loaded(), self.inner)
         smaller = size // self.fan_in
@@ -170,7 +170,7 @@ class Hierarchical:
 
 
 def parts(problem: Problem, size: int) -> list[Problem]:
-    """The problem cut into consecutive parts of so many sites."""
+    """The problem split into consecutive parts of this many sites."""
     return [problem.part(slice(first, first + size)) for first in range(0, problem.sites, size)]
 
 

@@ -1,8 +1,8 @@
-"""Who is in which slot, what the slots hold, and what each site would gain elsewhere: the state of a search.
+"""The state of a search: the slot of each component, the contents of slots, and each site's gains elsewhere.
 
-A site's gain in slot k depends on nothing but the other sites in that slot. So its gains are kept, and a slot is
-evaluated again only after somebody else's component has entered or left it: a site none of whose slots has changed
-cannot change either, and is passed over.
+A site's gain in slot k depends only on the other sites in that slot. So gains are cached, and a slot is evaluated again
+only after another site's component has entered or left it. If none of a site's slots has changed, the site cannot
+change either, and is skipped.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,14 +22,14 @@ from decbayes.merging.base.problem import (
 from decbayes.symmetry import Permutation, identity
 
 Step = Callable[["Placement", int], bool]
-"""Something that may move one site, and says whether it did."""
+"""A function that may move one site, and returns whether it did."""
 
-# Gains are kept up to this size in all (N · K² numbers); beyond, they are computed anew each time.
+# Gains are cached up to this total size (N · K² numbers); beyond that, they are recomputed each time.
 MOST_KEPT_BYTES = 1 << 28
 
 
 class Placement:
-    """The components of some or all sites in their slots; nobody is placed at first, unless assignments are given."""
+    """The components of some or all sites in their slots; no site is placed at first, unless assignments are given."""
 
     def __init__(self, problem: Problem, assignments: Assignments | None = None) -> None:
         sites, components = problem.sites, problem.components
@@ -50,7 +50,7 @@ class Placement:
         return site in self._seen and bool((self._seen[site] == self._versions).all())
 
     def gain(self, site: int) -> Array:
-        """(K, K): what J gains when component k' of the site is in slot k, all other sites staying where they are."""
+        """(K, K): the gain in J when component k' of the site is in slot k, with all other sites fixed."""
         gain = self._gains.get(site)
         if gain is None:
             gain, seen = np.empty((len(self._versions),) * 2), np.full_like(self._versions, -1)
@@ -65,7 +65,7 @@ class Placement:
         return forbid_undefined(gain)
 
     def place(self, site: int, permutation: Permutation) -> None:
-        """Put a site's components into their slots, out of those they were in."""
+        """Move a site's components from their old slots into new ones."""
         before = self.assignments[site].copy()
         slots = np.flatnonzero(before != permutation)
         for totals, rows in zip(self._totals, self.problem.contents[site], strict=True):
@@ -74,21 +74,21 @@ class Placement:
         self._changed[slots] = True
         self._versions[slots] += 1
         if site in self._seen:
-            # The site's own moves do not change what it would gain.
+            # The site's own moves do not change its gains.
             self._seen[site][slots] += 1
 
     def fold(self, order: Sequence[int]) -> None:
-        """Add sites one by one, each in the permutation that is best for those before it."""
+        """Add sites one by one, each in its best permutation given those before it."""
         for site in order:
             self.place(site, best_permutation(self.gain(site)))
             self.problem.announce()
 
     def rematch_all(self) -> bool:
-        """Give every site its best assignment against all others; whether that changed anything."""
+        """Give every site its best assignment against all others; returns whether anything changed."""
         return sweep(self, rematch)
 
     def refresh(self) -> None:
-        """Sum the slots that have changed anew: adding and subtracting accumulates rounding."""
+        """Recompute the sums of changed slots: adding and subtracting accumulates rounding errors."""
         slots = np.flatnonzero(self._changed)
         if len(slots):
             self._sum(slots)
@@ -124,7 +124,7 @@ def rematch(placement: Placement, site: int) -> bool:
 
 
 def sweep(placement: Placement, step: Step) -> bool:
-    """Give every site that could still change one chance to; whether anybody did."""
+    """Give every site that could still change one chance; returns whether any did."""
     moved = False
     for site in range(placement.problem.sites):
         if not placement.up_to_date(site):
@@ -133,12 +133,12 @@ def sweep(placement: Placement, step: Step) -> bool:
     return moved
 
 
-# Rows of all sites up to this many numbers (32 MiB) are held side by side.
+# Rows of all sites are held in one array up to this many numbers (32 MiB).
 MOST_NUMBERS = 1 << 22
 
 
 class ShortRows:
-    """All sites' rows side by side, who is in which slot, and what the slots hold."""
+    """All sites' rows in one array, the slot of each component, and the contents of slots."""
 
     def __init__(self, problem: Problem, assignments: Assignments | None = None) -> None:
         from decbayes.kernels.terms import KINDS
@@ -194,9 +194,9 @@ class ShortRows:
 
 
 def placed(problem: Problem, assignments: Assignments | None = None) -> Placement | ShortRows:
-    """The state of a search for one-to-one labels; files and memory have the same."""
+    """The state of a search for one-to-one labels; the same for files and memory."""
     numbers = problem.sites * sum(factor.prior.size for factor in problem.factors)
-    # A family says it of itself: one that is made from it may have other terms.
+    # Only for the exact class of a family: a derived one may have other terms.
     told = all(vars(type(factor.family)).get("term") is not None for factor in problem.factors)
     short = told and numbers <= MOST_NUMBERS
     return (ShortRows if short else Placement)(problem, assignments)

@@ -1,4 +1,4 @@
-"""Alignment where components have transitions among them: rows and columns move together, a quadratic assignment."""
+"""Alignment of components with transitions among them: rows and columns move together, a quadratic assignment."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ from decbayes.merging.matching.placement import Placement
 from decbayes.symmetry import Permutation, identity
 
 MOST_SWEEPS = 100
-# Up to so many components all permutations are tried, which is quicker than a search.
+# Up to this many components all permutations are tried, which is faster than a search.
 TRIED = 6
-# Up to so many components further random starts are cheap.
+# Up to this many components additional random starts are cheap.
 FEW, RANDOM_STARTS = 16, 4
 # Pairs are exchanged in blocks of about this many numbers.
 BLOCK = 1 << 20
@@ -31,18 +31,18 @@ every_permutation = cache(all_permutations)
 @register
 @dataclass(frozen=True)
 class Quadratic:
-    """For hidden Markov models: match sites in turn, by what states are like and by how they follow each other.
+    """For hidden Markov models: match sites in turn, by the emissions of states and by their transitions.
 
         J(p) = Σ_k L[k, p_k] + Σ_kl lnΓ(R_kl + O_{p_k p_l})
 
     R are the transitions of all other sites with the prior, O those of the site. Up to six components all permutations
-    are tried. Else each match starts from the best assignment without the second term, from that of Gilmore and Lawler,
-    from that around the current one and, for few components, from some at random; then pairs are exchanged while J
-    rises.
+    are tried. Otherwise each match starts from the best assignment without the second term, from that of Gilmore and
+    Lawler, from one around the current assignment and, for few components, from some random ones; then pairs are
+    exchanged while J rises.
 
     Attributes:
         restarts: further searches, each beginning with the sites in another order; the best J is kept.
-        seed: what orders and random starts are drawn by.
+        seed: the seed of the orders and random starts.
 
     >>> model = db.HiddenMarkov(2, columns={"x": db.columns.Gaussian(0.0, 1.0)})
     >>> rng = np.random.default_rng(0)
@@ -84,7 +84,7 @@ class Quadratic:
 
 
 class Chains:
-    """Sites in their slots: a `Placement` of what components are like, and the sums of their transitions."""
+    """Sites in their slots: a `Placement` of the one-sided factors, and the sums of the transitions."""
 
     def __init__(self, problem: Problem) -> None:
         self.placement = Placement(problem.one_sided)
@@ -94,7 +94,7 @@ class Chains:
         self.own = [[rows[place].written_out() for place in places] for rows in problem.contents]
 
     def rematch(self, site: int, rng: np.random.Generator) -> bool:
-        """Give one site its best assignment against all others, as far as it is found; whether that changed it."""
+        """Give one site the best assignment found against all others; returns whether it changed."""
         current, match = self.placement.assignments[site].copy(), self.match(site)
         placed = bool((current >= 0).all())
         found = match.best(current if placed else None, rng)
@@ -108,7 +108,7 @@ class Chains:
         return Match(self.placement.gain(site), self._others(site), self.own[site])
 
     def proven(self) -> Optimality:
-        """What is known once no site changes: a bound may show that none can be relabelled for the better."""
+        """What is proven once no site changes: a bound may show that no relabelling of one site is better."""
         sites = range(self.placement.problem.sites)
         if not all(self.match(site).proves(self.placement.assignments[site]) for site in sites):
             return "swap"
@@ -122,7 +122,7 @@ class Chains:
         return self.placement.objective() + sum(family.log_partition(alpha - 1.0) for family, alpha in pairs)
 
     def _others(self, site: int) -> list[Array]:
-        """α of each two-sided factor with everybody who is placed but one; summed anew, in one order."""
+        """α of each two-sided factor over all placed sites except one; recomputed in a fixed order."""
         sums = [prior + 1.0 for prior in self.priors]
         for other, assignment in enumerate(self.placement.assignments):
             if other != site and (assignment >= 0).all():
@@ -155,20 +155,20 @@ class Match:
         return np.asarray(total)
 
     def best(self, current: Permutation | None, rng: np.random.Generator) -> Permutation:
-        """The best permutation of a few components, and the best that is found of more."""
+        """The best permutation of a few components; of many, the best one found."""
         if len(self.slots) <= TRIED:
             everything = every_permutation(len(self.slots))
             return np.asarray(everything[self.values(everything).argmax()])
         return self.searched(current, rng)
 
     def searched(self, current: Permutation | None, rng: np.random.Generator) -> Permutation:
-        """The best that exchanges lead to, from all starts."""
+        """The best result of exchanges from all starts."""
         return max((self.climbed(start) for start in self.starts(current, rng)), key=self.value)
 
     def losses(self, permutation: Permutation, alike: NDArray[np.bool_]) -> Array:
-        """For each slot, what J loses when its component must go elsewhere; slots that are `alike` are one place.
+        """For each slot, the loss in J when its component must go elsewhere; slots that are `alike` count as one.
 
-        Of a few components all permutations are tried, of more all exchanges of two.
+        With few components all permutations are tried, with more all exchanges of two.
         """
         few = len(self.slots) <= TRIED
         candidates = every_permutation(len(self.slots)) if few else exchanges(permutation)
@@ -178,7 +178,7 @@ class Match:
         return np.asarray(self.value(permutation) - reached.max(axis=0))
 
     def bound(self) -> float:
-        """What no permutation's value exceeds (Gilmore and Lawler)."""
+        """An upper bound on the value of all permutations (Gilmore and Lawler)."""
         most = self.linear + self.bounds()
         return float(most[self.slots, best_permutation(most)].sum())
 
@@ -196,9 +196,9 @@ class Match:
         return list({permutation.tobytes(): permutation for permutation in found}.values())
 
     def bounds(self) -> Array:
-        """(K, K): the most that transitions may add where slot k has component c (Gilmore and Lawler).
+        """(K, K): an upper bound on the transitions' part of J if slot k has component c (Gilmore and Lawler).
 
-        lnΓ is convex: sums are largest where the largest goes with the largest, so that sorting solves it.
+        lnΓ is convex: sums are largest if the largest values are paired with each other, so sorting solves it.
         """
         total = np.zeros(self.linear.shape)
         for rest, own in self.pairs:
@@ -208,7 +208,7 @@ class Match:
         return total
 
     def around(self, current: Permutation) -> Array:
-        """(K, K): what transitions add where slot k has component c and all others are as they are now."""
+        """(K, K): the transitions' part of J if slot k has component c and all others stay."""
         total = np.zeros(self.linear.shape)
         for rest, own in self.pairs:
             total += gammaln(rest[:, None, :] + own[:, current][None, :, :]).sum(axis=2)

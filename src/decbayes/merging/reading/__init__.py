@@ -1,4 +1,4 @@
-"""What can be read off an alignment: margins, probabilities of matches, support, influence, heterogeneity."""
+"""Functions of an alignment: margins, probabilities of matches, support, influence, heterogeneity."""
 
 from decbayes.merging.reading._confidence import DOUBTFUL, Confidence, Curve, Reliability, confidence, features
 from decbayes.merging.reading._heterogeneity import Heterogeneity, heterogeneity

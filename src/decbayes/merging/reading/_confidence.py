@@ -1,7 +1,7 @@
-"""How likely a match is right, given its margin, its evidence and, where the site has said so, its overlap.
+"""How likely a match is right, given its margin, its evidence and, if the site reports it, its overlap.
 
-What these mean depends on the setting: how far sites' posteriors can be believed, how many sites there are. So the map
-from them to a probability is learned from simulations of that setting (`decbayes.checking.reliability`), and used here.
+Their meaning depends on the setting: the quality of the sites' posteriors and the number of sites. So the map from them
+to a probability is learned from simulations of that setting (`decbayes.checking.reliability`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,13 +20,13 @@ from decbayes.merging.reading._margins import losses, margins
 from decbayes.merging.reading._support import alone, observations
 from decbayes.symmetry import CoupledSet
 
-# Margins in nats and overlaps beyond which nothing is learned any more.
+# Margins (in nats) and overlaps are capped here: larger values carry no further information.
 MOST_MARGIN, LEAST_OVERLAP = 1e6, 1e-3
 LEAST_COUNT = 0.5
-# How far an overlap moves the log-odds towards what simulated ones say: how mixed documents and other observations
-# really are is more than a simulation knows.
+# How far an overlap moves the log-odds towards the simulated curve: real documents and other observations are more
+# mixed than simulated ones.
 BELIEVED = 1 / 3
-DOUBTFUL = 0.8  # a probability below this deserves a look
+DOUBTFUL = 0.8  # matches with a lower probability are flagged
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,13 @@ class Reliability:
     """The probability that a match is right, learned from simulations of one setting by `db.checking.reliability`.
 
     Attributes:
-        margins: the curve for matches whose sites have reported no overlap.
+        margins: the curve for matches without a reported overlap.
         overlaps: the curve for the others.
         matches: how many matches were simulated.
-        right: the share of them that was right.
+        right: the share of right matches among them.
         nowhere: the share of the wrong ones that belonged to no slot at all.
-        unlike: how far the distribution of the margins at hand is from that of the simulated ones (the
-            Kolmogorov–Smirnov distance). Where it is large, the model describes the sites' data badly.
+        unlike: the Kolmogorov–Smirnov distance between the actual margins and the simulated ones. If it is large, the
+            model fits the sites' data badly.
 
     >>> from decbayes.merging.reading import Curve
     >>> by_margin, by_overlap = Curve(0.0, slopes=(1.0, 0.0, 0.0)), Curve(0.0, slopes=(1.0, 0.0, 0.0, 1.0))
@@ -69,9 +69,9 @@ class Reliability:
     unlike: float = 0.0
 
     def probabilities(self, margins: Array, evidence: Array, losses: Array, overlaps: Array) -> Array:
-        """For each match the probability that it is right; overlaps that nobody has reported are NaN.
+        """For each match the probability that it is right; unreported overlaps are NaN.
 
-        One that somebody has reported goes a third of the way to what it would say by itself.
+        A reported overlap moves the log-odds a third of the way to its own curve.
         """
         told = features(margins, evidence, losses, overlaps)
         known = ~np.isnan(overlaps)
@@ -82,7 +82,7 @@ class Reliability:
 
 
 def features(margins: Array, evidence: Array, losses: Array, overlaps: Array) -> Array:
-    """(matches, 4): what the curves rise in. The overlap is last."""
+    """(matches, 4): the features in which the curves rise. The overlap is last."""
     shares = np.clip(overlaps, LEAST_OVERLAP, 1.0 - LEAST_OVERLAP)
     return np.column_stack(
         [
@@ -99,11 +99,11 @@ class Confidence:
     """The probability of each match.
 
     Attributes:
-        probabilities: `[i][coupled][k]`, that component k of posterior i belongs to what the other sites have put into
-            its slot; NaN where no other site has put anything, or the component has seen no data. Otherwise it belongs
-            to another slot, or to none.
-        reliability: what they follow from.
-        self_reported: whether overlaps that the sites computed themselves have been used.
+        probabilities: `[i][coupled][k]`, that component k of posterior i belongs with the other sites' components in
+            its slot; NaN if there are none, or if the component has no data. Otherwise it belongs to another slot, or
+            to none.
+        reliability: the curves they are computed from.
+        self_reported: whether self-reported overlaps were used.
 
     >>> coupled = db.extending.CoupledSet(("weights", "components"))
     >>> sure = db.merging.Confidence(({coupled: np.array([0.9, 0.8, np.nan])},), None)
@@ -133,9 +133,9 @@ def confidence(alignment: Alignment, reliability: Reliability, overlaps: Sequenc
 
     Args:
         alignment: what `align` returns.
-        reliability: what margins and evidence are worth in this setting; `db.checking.reliability` learns it from
+        reliability: the map from margins and evidence to probabilities, which `db.checking.reliability` learns from
             simulations.
-        overlaps: for each posterior what its site reports (`db.checking.overlap`), or None.
+        overlaps: for each posterior the overlaps reported by its site (`db.checking.overlap`), or None.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -161,7 +161,7 @@ def confidence(alignment: Alignment, reliability: Reliability, overlaps: Sequenc
 
 
 def checked_overlaps(overlaps: Sequence[Any] | None, sizes: Sequence[int]) -> list[Array]:
-    """One share per component of each posterior; NaN where a site has said nothing."""
+    """One share per component of each posterior; NaN if a site has reported none."""
     if overlaps is None:
         return [np.full(size, np.nan) for size in sizes]
     if len(overlaps) != len(sizes):

@@ -1,17 +1,17 @@
 """Whether sites differ by more than chance: each site's version of a component against all sites' together.
 
-A merge takes it that there is one truth. For each entry of a component, with n_i observations of n at site i, its own
-mean m_i, all sites' mean m and deviation s:
+A merge assumes that all sites share the same values. For each entry of a component, with n_i of n observations at site
+i, the site's mean m_i, and the mean m and deviation s of all sites:
 
-    Q = Σ_i (m_i − m)² / v_i,    v_i = s² n / n_i                             (about N − 1 where sites differ by chance)
+    Q = Σ_i (m_i − m)² / v_i,    v_i = s² n / n_i                             (about N − 1 if sites differ by chance)
     between² = max(0, (Q − (N − 1)) / (Σ_i 1/v_i − Σ_i 1/v_i² / Σ_i 1/v_i))   (DerSimonian and Laird)
 
-Coefficients of a regression, which have no labels, are compared all at once. Site i says s_i and P_i of them, all sites
-together m = (Σ P_i)⁻¹ Σ s_i; with r_i = s_i − P_i m
+Coefficients of a regression, which have no labels, are compared jointly. Site i contributes s_i and P_i; all sites
+together give m = (Σ P_i)⁻¹ Σ s_i; with r_i = s_i − P_i m
 
-    Q = Σ_i r_iᵀ P_i⁻¹ r_i                         (about Σ_i rank P_i − rank Σ_i P_i where sites differ by chance)
+    Q = Σ_i r_iᵀ P_i⁻¹ r_i                         (about Σ_i rank P_i − rank Σ_i P_i if sites differ by chance)
 
-and of an entry j alone v_i = 1 / P_ijj, m_i − m = v_i r_ij, all others as they are.
+and for an entry j alone v_i = 1 / P_ijj, m_i − m = v_i r_ij, with all others fixed.
 """
 
 from collections.abc import Mapping
@@ -27,18 +27,18 @@ from decbayes.merging.alignment import Alignment
 from decbayes.posterior import Posterior
 from decbayes.symmetry import CoupledSet
 
-# Observations that a site must have in a slot to be compared, and that an entry must have in all to be looked at: what
-# is rarer is not near normal.
+# Observations that a site needs in a slot to be compared, and that an entry needs in total: rarer entries are not close
+# to normal.
 LEAST_EVIDENCE, LEAST_SEEN = 5.0, 5.0
-# Sites differ if they are so many times further apart than chance would put them, and chance does so this rarely.
+# Sites differ if their spread is this many times that of chance, with a p-value below this.
 NOTABLE, RARELY = 1.5, 0.01
-# Directions of which a site knows so much less than of others say nothing of their own.
+# Directions with this much less information than others are ignored.
 RANK = 1e-9
 
 
 @dataclass(frozen=True)
 class Heterogeneity:
-    """How far the sites' versions of each slot differ, relative to chance; NaN where fewer than two sites know a slot.
+    """How far the sites' versions of each slot differ, relative to chance; NaN if fewer than two sites support a slot.
 
     Attributes:
         ratio: per slot √(Q / its expectation if sites were the same): 1 where sites differ by chance only.
@@ -61,7 +61,7 @@ class Heterogeneity:
     terms: tuple[int, ...] = ()
 
     def differ(self, slot: int) -> bool:
-        """Whether that is worth a word: far more than chance, and more than mean field's narrowness explains."""
+        """Whether to report a difference: far more than chance, and more than narrow mean-field intervals explain."""
         return bool(self.ratio[slot] > NOTABLE and self.probability[slot] < RARELY)
 
 
@@ -116,7 +116,7 @@ def of_components(alignment: Alignment, coupled: CoupledSet, merged: Posterior) 
 
 
 def of_coefficients(alignment: Alignment, factor: str) -> Heterogeneity | None:
-    """The comparison of all sites' versions of one vector per row; None where the factor holds something else."""
+    """The comparison of all sites' versions of one vector per row; None for other factors."""
     merged, family = alignment.merged(), alignment.structure.families[factor]
     told = [family.quadratic(dense(each.contribution[factor]), merged.natural[factor]) for each in alignment.posteriors]
     known = [each for each in told if each is not None]
@@ -130,7 +130,7 @@ def of_coefficients(alignment: Alignment, factor: str) -> Heterogeneity | None:
 
 
 def compared_at_once(shifts: Array, precisions: Array) -> tuple[tuple[Array, Array], "Comparison"]:
-    """What (sites, K, D) and (sites, K, D, D) say: all entries together, against chance, and each alone."""
+    """Compare (sites, K, D) and (sites, K, D, D) contributions: all entries jointly, and each entry alone."""
     common = np.linalg.pinv(precisions.sum(axis=0), hermitian=True) @ shifts.sum(axis=0)[..., None]
     rest = shifts - (precisions @ common)[..., 0]
     statistic = np.einsum("nkd,nkde,nke->k", rest, np.linalg.pinv(precisions, rcond=RANK, hermitian=True), rest)
@@ -142,7 +142,7 @@ def compared_at_once(shifts: Array, precisions: Array) -> tuple[tuple[Array, Arr
 
 
 def to_let_differ(shifts: Array, precisions: Array) -> tuple[int, ...]:
-    """Entries of the first row one after the other: the most notable, then what is notable if that one differs, …"""
+    """Entries of the first row that should vary: the most significant, then the next one given that it varies, …"""
     chosen: list[int] = []
     while len(chosen) < shifts.shape[-1]:
         (_, probability), entries = compared_at_once(shifts, precisions)
@@ -150,7 +150,7 @@ def to_let_differ(shifts: Array, precisions: Array) -> tuple[int, ...]:
         if not probability[0] < RARELY or most in (*chosen, shifts.shape[-1]) or entries.times[0, most] <= NOTABLE:
             break
         chosen.append(most)
-        # What sites say of all other entries, with their own parts of this one integrated out.
+        # The sites' contributions to all other entries, with their own parts of this one integrated out.
         column, own = precisions[..., most], shifts[..., most]
         share = 1.0 / (column[..., most] + 1.0 / entries.between[0, most] ** 2)
         shifts = shifts - column * (share * own)[..., None]
@@ -163,7 +163,7 @@ def ranks(precisions: Array) -> NDArray[np.intp]:
 
 
 def against_chance(statistic: Array, freedom: Array) -> tuple[Array, Array]:
-    """How many times chance, and how probable by chance alone; NaN where there is nothing to compare."""
+    """The ratio to chance and the p-value; NaN if there is nothing to compare."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(freedom > 0.0, np.sqrt(statistic / freedom), np.nan)
         probability = np.where(freedom > 0.0, gammaincc(0.5 * freedom, 0.5 * statistic), np.nan)
@@ -171,13 +171,13 @@ def against_chance(statistic: Array, freedom: Array) -> tuple[Array, Array]:
 
 
 def comparisons(merged: Posterior, factor: str) -> dict[str, "Comparison"]:
-    """One for each quantity of a factor, before any site is looked at."""
+    """An empty comparison for each quantity of a factor."""
     names = merged.quantities(factor)
     return {name: Comparison(merged.mean(factor, name), merged.deviation(factor, name)) for name in names}
 
 
 class Comparison:
-    """All entries of one quantity, (slots, …), as one site after the other is compared with the merge."""
+    """All entries of one quantity, (slots, …), compared with the merge site by site."""
 
     def __init__(self, mean: Array, deviation: Array) -> None:
         self.mean = mean
@@ -186,11 +186,11 @@ class Comparison:
         self.statistic, self.weight, self.squares, self.sites = (np.zeros(deviation.shape) for _ in range(4))
 
     def add(self, value: Array, share: Array) -> None:
-        """A site's version, and its share of each slot's observations."""
+        """Add a site's version, given its share of each slot's observations."""
         self.add_weighted(value, self.precision * share.reshape(-1, *(1,) * (self.mean.ndim - 1)))
 
     def add_weighted(self, value: Array, weight: Array) -> None:
-        """A site's version, and 1 / v of it."""
+        """Add a site's version, given its 1 / v."""
         self.statistic += weight * (value - self.mean) ** 2
         self.weight += weight
         self.squares += weight**2
@@ -198,24 +198,24 @@ class Comparison:
 
     @property
     def freedom(self) -> Array:
-        """Q of sites that differ by chance."""
+        """The expected Q if sites differ by chance."""
         return np.maximum(self.sites - 1.0, 0.0)
 
     @property
     def times(self) -> Array:
-        """How many times chance the versions differ."""
+        """The spread of the versions relative to chance."""
         return against_chance(self.statistic, self.freedom)[0]
 
     @property
     def between(self) -> Array:
-        """The standard deviation of the truth from site to site."""
+        """The between-site standard deviation of the true values."""
         compared = self.freedom > 0.0
         room = self.weight - np.divide(self.squares, self.weight, out=np.zeros(self.weight.shape), where=compared)
         excess = np.maximum(self.statistic - self.freedom, 0.0)
         return np.asarray(np.sqrt(np.divide(excess, room, out=np.full(room.shape, np.nan), where=compared)))
 
     def often(self, seen: Array, sites: int) -> NDArray[np.bool_]:
-        """Which entries of counts were seen often enough to be near normal."""
+        """Which entries of counts are frequent enough to be close to normal."""
         return np.asarray(self.mean * seen[:, None] >= LEAST_SEEN * sites)
 
 

@@ -1,4 +1,4 @@
-"""Who has how much to do with a merge, and who disagrees with all others: nothing is decided here, people are told."""
+"""Each site's influence on a merge, and its disagreement with all others: reported only, nothing is excluded."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import group_evidence, groups_of, log_bayes_factors
 from decbayes.posterior import Posterior
 
-# In nats: less than this is hardly chance, though sites are many and slots more.
+# In nats: log Bayes factors below this are hardly chance, even with many sites and slots.
 DISAGREES = -10.0
-# A site stands out if so much of its evidence disagrees, and if that is so much more than is usual among the sites.
+# A site is flagged if this share of its evidence disagrees, and if that is this much more than usual among the sites.
 MUCH, UNUSUAL = 0.1, 5.0
-# Honest sites are seldom so many times larger than the middle one.
+# Honest sites are seldom more than this many times larger than the median site.
 LARGE = 5.0
-# What is usual can be told from so many sites on.
+# The number of sites needed to know what is usual.
 FEW = 4
 
 
@@ -29,9 +29,9 @@ class Influence:
     Slots are those of all coupled sets, one after another, then the rows of factors that belong to none.
 
     Attributes:
-        evidence: sites × slots, how many observations each has put there.
-        log_bayes_factor: sites × slots, the log Bayes factor for "this site's version and the others' are the same
-            thing"; 0 where one of them says nothing.
+        evidence: sites × slots, the number of observations of each site.
+        log_bayes_factor: sites × slots, the log Bayes factor for "this site's version and the others' are the same"; 0
+            if one of them has no data.
 
     >>> found = db.merging.Influence(evidence=np.array([[90.0], [10.0]]), log_bayes_factor=np.array([[-40.0], [-40.0]]))
     >>> found.share
@@ -45,36 +45,36 @@ class Influence:
 
     @cached_property
     def share(self) -> Array:
-        """The share of all evidence that is each site's."""
+        """Each site's share of all evidence."""
         own = self.evidence.sum(axis=1)
         return per_observation(own, np.full(len(own), own.sum()))
 
     @cached_property
     def apart(self) -> Array:
-        """The share of each site's own evidence that speaks against everybody else's."""
+        """The share of each site's evidence that contradicts the other sites."""
         own = self.evidence.sum(axis=1)
         against = np.where(self.log_bayes_factor < DISAGREES, self.evidence, 0.0).sum(axis=1)
         return per_observation(against, own)
 
     @cached_property
     def against(self) -> Array:
-        """Nats per observation that each site's evidence speaks against everybody else's."""
+        """The strength of each site's contradiction to the other sites, in nats per observation."""
         own = self.evidence.sum(axis=1)
         nats = np.maximum(-self.log_bayes_factor, 0.0).sum(axis=1)
         return per_observation(nats, own)
 
     @cached_property
     def large(self) -> NDArray[np.bool_]:
-        """Whose evidence is several times that of the middle site."""
+        """Sites with several times the evidence of the median site."""
         own = self.evidence.sum(axis=1)
         filled = own[own > 0]
         return np.asarray(own > (LARGE * np.median(filled) if len(filled) >= FEW else np.inf))
 
     @cached_property
     def disagreeing(self) -> NDArray[np.bool_]:
-        """Who says something else than the others, and more so than is usual among the sites.
+        """Sites that disagree with the others, and more so than usual among the sites.
 
-        It may be the one that is right, or one that has seen other things.
+        Such a site may be the one that is right, or one with different data.
         """
         much = self.apart > MUCH
         told = self.against[self.evidence.sum(axis=1) > 0]
@@ -84,7 +84,7 @@ class Influence:
         return np.asarray(much & (self.against > middle + UNUSUAL * np.median(np.abs(told - middle))))
 
     def flags(self, site: int) -> tuple[str, ...]:
-        """What stands out about a site, in a few words."""
+        """The flags of a site, in a few words."""
         texts = {
             f"has {self.share[site]:.0%} of all evidence": self.large[site],
             f"disagrees with the others in {self.apart[site]:.0%} of its evidence": self.disagreeing[site],
@@ -93,12 +93,12 @@ class Influence:
 
 
 def per_observation(amounts: Array, observations: Array) -> Array:
-    """Amounts by observations, 0 where there are none."""
+    """Amounts per observation, 0 without observations."""
     return np.asarray(np.divide(amounts, observations, out=np.zeros(len(amounts)), where=observations > 0))
 
 
 def influence(alignment: Alignment) -> Influence:
-    """Which sites have most to do with a merge, and which disagree with all others. Nothing is left out.
+    """Each site's influence on a merge, and how far it disagrees with all others. Nothing is excluded.
 
     Args:
         alignment: what `align` returns.
@@ -118,7 +118,7 @@ def influence(alignment: Alignment) -> Influence:
 
 
 def group_factor(own: Posterior, total: Posterior, names: Sequence[str]) -> Array:
-    """The log Bayes factor of each row; weights of components say nothing about what the components are."""
+    """The log Bayes factor of each row; weights of components do not describe the components."""
     families, structure = own.structure.families, own.structure
     told = [name for name in names if not families[name].over_components] or [*names]
     mine = {name: dense(own.contribution[name]) for name in told}

@@ -1,4 +1,4 @@
-"""What an alignment's objective would lose elsewhere: margins of single matches, and a bound on all."""
+"""Margins of single matches (the loss in the objective elsewhere), and an upper bound over all alignments."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -18,9 +18,9 @@ from decbayes.merging.matching.quadratic import Chains, Match
 from decbayes.symmetry import CoupledSet, Permutation, identity, inverse
 
 Losses = Callable[[int, NDArray[np.bool_]], Array]
-"""What each slot of a site loses when its component must go elsewhere, given the slots that are alike."""
+"""The loss of each slot of a site when its component must go elsewhere, given the slots that are alike."""
 
-CLOSE = 3.0  # nats of the objective: below this, look at the match before relying on it
+CLOSE = 3.0  # nats of the objective: matches with a smaller margin should be checked
 
 
 BySite = tuple[Mapping[CoupledSet, Array], ...]
@@ -28,13 +28,13 @@ BySite = tuple[Mapping[CoupledSet, Array], ...]
 
 
 def margins(alignment: Alignment) -> BySite:
-    """How clear each match is: what the objective loses when a component must go into another slot.
+    """How clear each match is: the loss in the objective when a component must go into another slot.
 
-    All other posteriors keep their places. Zero says that the next best slot is as good; infinity, that there is no
-    other. The objective is J where each site fills each slot once, else what the slots know (see `Grouping`), and
-    empty slots do not count. Where a site has more than six states of sequences, only exchanges of two are tried:
-    its margins may be too large. A margin is no probability: how sure a match is also depends on how far the sites'
-    posteriors can be believed. See `confidence` for a probability.
+    All other posteriors stay in place. Zero means that the next best slot is as good; infinity, that there is no other.
+    The objective is J if each site fills each slot once, otherwise that of `Grouping`; empty slots do not count. If a
+    site has more than six states of sequences, only exchanges of two are tried, and its margins may be too large. A
+    margin is not a probability: the certainty of a match also depends on the quality of the sites' posteriors. See
+    `confidence` for a probability.
 
     Args:
         alignment: what `align` returns.
@@ -54,9 +54,9 @@ def margins(alignment: Alignment) -> BySite:
 
 
 def losses(alignment: Alignment) -> BySite:
-    """How badly components fit their slots: the nats of information that each loses because it shares its slot.
+    """How badly components fit their slots: the loss of each from sharing its slot, in nats.
 
-    Noise makes some of it; what belongs elsewhere, or nowhere, loses far more.
+    Some of it is noise; components that belong elsewhere, or nowhere, lose far more.
 
     Args:
         alignment: what `align` returns.
@@ -86,12 +86,12 @@ def by_site(alignment: Alignment, values: Callable[[Problem, Sequence[Indices]],
 
 
 def upper_bound(alignment: Alignment) -> float:
-    """A number that J cannot exceed whatever the permutations, so that no one-to-one alignment beats it.
+    """An upper bound on J over all permutations: no one-to-one alignment exceeds it.
 
         J ≤ Σ_i max_P Σ_k A(λ0_k + N c_iP(k)) / N
 
-    It holds because A is convex, and is reached when all posteriors say the same. It is infinite where a posterior
-    is so much less certain than the prior that N of its kind could not be merged.
+    It holds because A is convex, and is reached if all posteriors are the same. It is infinite if a posterior is so
+    much less certain than the prior that N copies of it could not be merged.
 
     Args:
         alignment: what `align` returns.
@@ -110,13 +110,13 @@ def upper_bound(alignment: Alignment) -> float:
 
 
 def component_margins(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
-    """For each site and component, what is lost in the next best slot."""
+    """For each site and component, the loss in the next best slot."""
     complete = all(len(own) == problem.components == len(np.unique(own)) for own in slots)
     return matched_margins(problem, slots) if complete else grouped_margins(problem, slots)
 
 
 def matched_margins(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
-    """Where each site fills each slot once: what J loses when a match is forbidden and the next best is taken."""
+    """For sites that fill each slot once: the loss in J when a match is forbidden and the next best is taken."""
     permutations = np.array([inverse(own) for own in slots])
     filled = np.array([touched(rows)[own] for rows, own in zip(problem.contents, permutations, strict=True)])
     losses = chain_losses(problem, permutations) if problem.two_sided else plain_losses(problem, permutations)
@@ -133,7 +133,7 @@ def plain_losses(problem: Problem, permutations: Assignments) -> Losses:
 
 
 def chain_losses(problem: Problem, permutations: Assignments) -> Losses:
-    """The same where components follow each other, and all their moves go with them."""
+    """The same for components with transitions, which move with them."""
     chains = Chains(problem)
     for site, permutation in enumerate(permutations):
         chains.placement.place(site, permutation)
@@ -141,12 +141,12 @@ def chain_losses(problem: Problem, permutations: Assignments) -> Losses:
 
 
 def touched(contents: Sequence[Rows]) -> NDArray[np.bool_]:
-    """Which components have anything in any factor."""
+    """Which components have a contribution in any factor."""
     return np.asarray(np.any([(rows.written_out() != 0.0).any(axis=1) for rows in contents], axis=0))
 
 
 def grouped_margins(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
-    """What the slots' information loses when a component goes into the next best one."""
+    """The loss in the objective of `Grouping` when a component goes into the next best slot."""
     components = Components.of(problem.factors, [*problem.contents])
     base = bases(components.factors, float(components.evidence.sum()), problem.components)
     anchors = None if problem.exchangeable else prior_components(problem.factors)
@@ -155,7 +155,7 @@ def grouped_margins(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
 
 
 def component_losses(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
-    """For each site and component, the nats of information that are lost because it shares its slot with others."""
+    """For each site and component, the loss in nats from sharing its slot with others."""
     components = Components.of(problem.factors, [*problem.contents])
     base = bases(components.factors, float(components.evidence.sum()), problem.components)
     search = Search(components, np.concatenate(slots), base, problem.components)
@@ -163,9 +163,9 @@ def component_losses(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
 
 
 def next_best_losses(gain: Array, permutation: Permutation, alike: NDArray[np.bool_]) -> Array:
-    """For each slot, what is lost when its component must go elsewhere and all slots are assigned anew.
+    """For each slot, the loss when its component must go elsewhere and all slots are reassigned.
 
-    Slots that are `alike` count as one place. Around an optimal assignment the loss is the cheapest exchange of
+    Slots that are `alike` count as one. Around an optimal assignment the loss is the cheapest exchange of
     components along a cycle through the slot, found for all slots at once from all-pairs shortest paths (Floyd and
     Warshall).
     """
@@ -184,7 +184,7 @@ def next_best_losses(gain: Array, permutation: Permutation, alike: NDArray[np.bo
 
 
 def problem_bound(problem: Problem) -> float:
-    """What J of one coupled set cannot exceed, by the convexity of A."""
+    """An upper bound on J of one coupled set, by the convexity of A."""
     slots, plain = identity(problem.components), problem.one_sided
     summed = [np.array(factor.prior) for factor in plain.factors]
     total = 0.0
@@ -196,25 +196,25 @@ def problem_bound(problem: Problem) -> float:
         for natural, rows in zip(summed, contents, strict=True):
             rows.add_to(natural, slots, slots)
     for factor, natural in zip(plain.factors, summed, strict=True):
-        # The terms that belong to no row are the same for all permutations.
+        # Terms that do not depend on rows are the same for all permutations.
         total += float(factor.family.row_terms(factor.prior).sum()) + factor.family.shared_term(natural)
     return total
 
 
 def most_of(problem: Problem, contents: tuple[Rows, ...], gain: Array) -> float:
-    """The largest value of N copies of one site over all permutations, or more; `gain` is that of one-sided factors."""
+    """An upper bound for N copies of one site over all permutations; `gain` is that of one-sided factors."""
     slots = identity(problem.components)
     if not problem.two_sided:
         return float(gain[slots, best_permutation(gain)].sum())
     pairs = [(factor, rows) for factor, rows in zip(problem.factors, contents, strict=True) if factor.family.two_sided]
     rest = [factor.prior + 1.0 for factor, _ in pairs]
     match = Match(gain, rest, [problem.sites * rows.written_out() for _, rows in pairs])
-    # A prior that treats components alike gives all permutations one value.
+    # With a prior that treats components alike, all permutations have the same value.
     return match.value(slots) if problem.exchangeable else match.bound()
 
 
 def full_gain(problem: Problem, contents: tuple[Rows, ...]) -> Array:
-    """What the prior gains from N sites of the same contents; NaN where that leaves the domain."""
+    """The gain of the prior from N copies of a site; NaN where that leaves the domain."""
     slots = identity(problem.components)
     pairs = zip(problem.factors, contents, strict=True)
     gains = [

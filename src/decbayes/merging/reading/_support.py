@@ -1,4 +1,4 @@
-"""How much evidence each site has put where, and whether that is enough."""
+"""How much evidence each site has in each slot, and whether that is enough."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,13 +8,13 @@ from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import LEAST_EVIDENCE, Components, evidence_by_site
 from decbayes.symmetry import CoupledSet
 
-# Observations per parameter that a site should have in a component: with fewer, its own fit is not where the fit of all
-# data would have been.
+# Observations per parameter that a site should have in a component: with fewer, its fit is far from the fit of all
+# data.
 LEAST_PER_PARAMETER = 5.0
 
 
 def observations(alignment: Alignment, coupled: CoupledSet) -> tuple[Array, ...]:
-    """For each posterior, how many observations (or words) each component stands for.
+    """For each posterior, the number of observations (or words) in each component.
 
     Args:
         alignment: what `align` returns.
@@ -32,15 +32,15 @@ def observations(alignment: Alignment, coupled: CoupledSet) -> tuple[Array, ...]
 
 
 def seen(alignment: Alignment, coupled: CoupledSet) -> tuple[NDArray[np.bool_], ...]:
-    """For each posterior, which components have seen data: they stand for half an observation or more.
+    """For each posterior, which components have data: half an observation or more.
 
-    The others are padding, or what a fit did not need; it does not matter where they go.
+    The others are padding, or unused by a fit; their slot does not matter.
     """
     return tuple(counts >= LEAST_EVIDENCE for counts in observations(alignment, coupled))
 
 
 def support(alignment: Alignment, coupled: CoupledSet) -> Array:
-    """Sites × slots: how many observations (or words) each posterior has put into each slot.
+    """Sites × slots: the number of observations (or words) of each posterior in each slot.
 
     Args:
         alignment: what `align` returns.
@@ -60,14 +60,14 @@ def support(alignment: Alignment, coupled: CoupledSet) -> Array:
 
 
 def alone(alignment: Alignment, coupled: CoupledSet) -> tuple[NDArray[np.bool_], ...]:
-    """For each posterior, which components are in slots where no other posterior has put anything."""
+    """For each posterior, which components are alone in their slots."""
     supported = support(alignment, coupled)
     others = supported.sum(axis=0) - supported
     return tuple(others[site, slots] < LEAST_EVIDENCE for site, slots in enumerate(alignment.slots(coupled)))
 
 
 def fillings(alignment: Alignment, coupled: CoupledSet) -> list[list[tuple[int, ...]]]:
-    """Sites × slots: the components that have put something there, by the labels they have at their site.
+    """Sites × slots: the components with data in each slot, by their labels at the site.
 
     Args:
         alignment: what `align` returns.
@@ -87,10 +87,10 @@ def fillings(alignment: Alignment, coupled: CoupledSet) -> list[list[tuple[int, 
 
 
 def thin(alignment: Alignment, coupled: CoupledSet) -> float | None:
-    """Observations per parameter in the median, where these are too few for sites to find what all data would show.
+    """The median number of observations per parameter, if too few for sites to find the components by themselves.
 
-    None where they are enough, or there is one site. Intervals of such a merge are too narrow, and lie in the wrong
-    place, unless its posteriors were refined together.
+    None if they are enough, or if there is one site. Intervals of such a merge are too narrow and in the wrong place,
+    unless its posteriors were refined together.
 
     Args:
         alignment: what `align` returns.

@@ -1,4 +1,4 @@
-"""Counts of topics divided among slots on a GPU: the same passes as `division` has."""
+"""Counts of topics divided among slots on a GPU, with the same passes as `division`."""
 
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ KERNELS, ROW_THREADS, COLUMN_THREADS, WARP = "division.cu", 128, 256, 32
 
 
 def divided(device: Device, problem: Problem, labels: tuple[Indices, ...], passes: int) -> Division | None:
-    """As `division.divided` does it, and what the slots receive of all sites together."""
+    """The same as `division.divided`, and the totals that the slots receive from all sites."""
     xp, slots = device.xp, problem.components
     first, *others = sparse_contents(problem)
     rows = first.followed_by(others)
@@ -42,7 +42,7 @@ def divided(device: Device, problem: Problem, labels: tuple[Indices, ...], passe
 
 
 def climbed(counts: "GpuCounts", prior: Any, start: State, passes: int) -> State:
-    """Shares and profiles after so many passes, as `division.climbed` leads them on."""
+    """Shares and profiles after this many passes, extrapolated as in `division.climbed`."""
     reached = given = start
     for step in range(passes):
         before, found = reached, counts.divided(*given)
@@ -52,20 +52,20 @@ def climbed(counts: "GpuCounts", prior: Any, start: State, passes: int) -> State
 
 
 def normalised(values: Any, *, axis: int, otherwise: Any = 0.0) -> Any:
-    """Values by their sum over an axis; something else where it is zero."""
+    """Values divided by their sum over an axis; another value where the sum is zero."""
     sums = values.sum(axis=axis, keepdims=True)
     filled = sums > 0.0
     return np.where(filled, values / np.where(filled, sums, 1.0), otherwise)
 
 
 def led_on(reached: Any, before: Any, *, axis: int) -> Any:
-    """Where two points lead, as the kernel `lead_on` says it."""
+    """The extrapolation of two points, computed by the kernel `lead_on`."""
     ratio = np.maximum(reached, FLOOR) / np.maximum(before, FLOOR)
     return normalised(np.maximum(reached * ratio / np.sqrt(np.sqrt(np.sqrt(ratio))), FLOOR), axis=axis)
 
 
 class Divided(NamedTuple):
-    """What the slots receive of each row (rows, slots) and of each column, and how well each row is explained."""
+    """The counts that slots receive from each row (rows, slots) and column, and how well each row is explained."""
 
     rows: Any
     columns: Any

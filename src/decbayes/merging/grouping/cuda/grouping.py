@@ -15,30 +15,30 @@ from decbayes.merging.grouping.joins import Joined, tree_ends
 from decbayes.merging.grouping.search import ASIDES, LEAST_GAIN, MOST_SWEEPS, SURE, Announce
 
 KERNELS, TREES, THREADS = "grouping.cu", "joins.cu", 512
-# Blocks that work on one search. More wait longer for each other than they save.
+# Blocks per search. More blocks lose more time waiting for each other than they save.
 TEAM = 64
 # Components whose gains are computed together, as in the kernel.
 BATCH = 64
-# Shared memory that every GPU of the last years has, in bytes.
+# Shared memory in bytes that every recent GPU has.
 MOST_SHARED = 64_000
 
 
 def fits(device: Device, components: Components, count: int, *, short: int) -> bool:
-    """Whether there is room for the search: for what each block knows, and for the trees' matrix twice."""
+    """Whether the search fits into memory: the state of each block, and the trees' matrix twice."""
     size, width = len(components), sparse(components).width
     matrices = 16 * size * min(width, short * size) + 16 * count * (width + size)
     return shared_bytes(size, count) <= MOST_SHARED and matrices < 0.7 * device.free_bytes()
 
 
 def shared_bytes(size: int, slots: int) -> int:
-    """What a block knows of a search among so many components."""
+    """The bytes of a block's state in a search among this many components."""
     return 16 * size + 12 * slots + 4 * BATCH
 
 
 def searched(
     device: Device, components: Components, count: int, *, short: int, escapes: int, announce: Announce
 ) -> Indices:
-    """The slot of each component, by the same search as on the processor."""
+    """The slot of each component, by the same search as on the CPU."""
     labels = grown_labels(device, sparse(components), count, short=short)
     search = GpuSearch(device, components, labels, count)
     search.moves(announce=announce)
@@ -53,7 +53,7 @@ def sparse(components: Components) -> SparseRows:
 
 
 class GpuSearch:
-    """Who is in which slot, as `Search` has it; what slots hold stays on the GPU. Evidence is the rows' sums."""
+    """The slot of each component, as in `Search`; the contents of slots stay on the GPU. Evidence is the rows' sums."""
 
     def __init__(self, device: Device, components: Components, labels: Indices, count: int) -> None:
         xp, rows = device.xp, sparse(components)
@@ -90,7 +90,7 @@ class GpuSearch:
         return np.asarray(self._device.to_host(losses))
 
     def halves(self, groups: Sequence[Indices]) -> list[tuple[Indices, float]]:
-        """The members of each slot in two, and what that gains; all slots at the same time."""
+        """The members of each slot split in two, and the gain; all slots at the same time."""
         if not groups:
             return []
         sizes = [len(members) for members in groups]
@@ -126,7 +126,7 @@ class GpuSearch:
         most: int,
         halving: bool = False,
     ) -> tuple[Indices, Array]:
-        """Searches among some components each: the slot of each of them, and F of each search's slots."""
+        """Several searches, each among some components: the slot of each component, and F of each search's slots."""
         xp, send = self._xp, self._xp.asarray
         sizes = [len(own) for own in visits]
         size, team = sum(sizes), 1 if halving else min(TEAM, self._device.processors)
@@ -156,7 +156,7 @@ class GpuSearch:
 
 
 def grown_labels(device: Device, rows: SparseRows, count: int, *, short: int) -> Indices:
-    """So many groups by trees of consecutive components, and trees of those, as `joins.grown_labels` has them."""
+    """A given number of groups by trees of consecutive components, and trees of those, as in `joins.grown_labels`."""
     counts = shortened(device, rows, short)
     totals, labels = counts.sum(axis=1), np.arange(rows.count)
     while True:
@@ -171,13 +171,13 @@ def grown_labels(device: Device, rows: SparseRows, count: int, *, short: int) ->
 
 
 def shortened(device: Device, rows: SparseRows, entries: int) -> Any:
-    """A matrix of the rows' largest entries, without columns that none of them has."""
+    """A matrix of the rows' largest entries, without empty columns."""
     xp, lengths = device.xp, (rows.stops - rows.starts).astype(np.int64)
     firsts = np.cumsum(lengths) - lengths
     owners = xp.asarray(np.repeat(np.arange(rows.count), lengths))
     places = xp.asarray(np.repeat(rows.starts - firsts, lengths)) + xp.arange(len(owners))
     data, columns = xp.asarray(rows.data)[places], xp.asarray(rows.indices)[places]
-    order = xp.argsort(-data, kind="stable")  # of equal entries the first columns come first
+    order = xp.argsort(-data, kind="stable")  # ties go to the first columns
     order = order[xp.argsort(owners[order], kind="stable")]
     kept = order[xp.arange(len(order)) - xp.asarray(firsts)[owners] < entries]
     occurs = xp.zeros(rows.width, dtype=np.bool_)
@@ -188,7 +188,7 @@ def shortened(device: Device, rows: SparseRows, entries: int) -> Any:
 
 
 def joined_labels(device: Device, counts: Any, totals: Any, ends: Indices, fewest: int) -> Indices:
-    """The groups of all trees when so few of each are left, numbered one tree's after the other's."""
+    """The groups of all trees when this many are left in each, numbered tree after tree."""
     xp, trees, sizes = device.xp, len(ends) - 1, np.diff(ends)
     most, width, steps = np.int32(sizes.max()), np.int32(counts.shape[1]), int(sizes.max()) - fewest
     places, losses = xp.asarray(ends.astype(np.int32)), xp.empty((trees, most, most))
