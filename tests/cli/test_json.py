@@ -90,6 +90,7 @@ def test_every_command_that_prints_results_has_the_option(run):
     for command in known:
         shown = " ".join(run(f"{command} --help")[1].replace("│", " ").split())
         assert re.search(r"--json Print JSON, one line per \w+:", shown), command
+        assert not re.search(r'default: (False|None|""|\(\))', shown), command
 
 
 @pytest.mark.parametrize("line", LINES)

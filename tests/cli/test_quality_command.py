@@ -93,7 +93,7 @@ def test_a_report_has_the_quality_of_topics(run, offices, tmp_path):
         assert f"distinctive words: {', '.join(words)}" in page
         assert f"coherence {expected[topic]:.3g}" in page
     wrong = replace(found.co_occurrence([counts]), words=tuple(words[::-1] for words in found.words))
-    with pytest.raises(StructureMismatch, match="count for this merge"):
+    with pytest.raises(StructureMismatch, match="count again for this merge"):
         db.report(db.align([posterior]), tmp_path / "no.html", counts=wrong)
     assert run("report m.posterior -o plain.html")[0] == 0
     assert "distinctive words" in (tmp_path / "plain.html").read_text(encoding="utf-8")

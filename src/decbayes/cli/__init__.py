@@ -10,10 +10,10 @@ from inspect import cleandoc
 from itertools import count
 from typing import NoReturn
 
-from cyclopts import App, Group
+from cyclopts import App, Group, Parameter
 
 import decbayes
-from decbayes.cli.shared.running import run
+from decbayes.cli.shared.running import run, shown_default
 
 app = App(
     name="decbayes",
@@ -22,6 +22,7 @@ app = App(
     --help after a command shows an example; --debug shows the traceback of an error; - is standard input, and after -o
     standard output.""",
     version=decbayes.__version__,
+    default_parameter=Parameter(show_default=shown_default),
     suppress_keyboard_interrupt=False,
 )
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -20,6 +20,13 @@ from decbayes.inputs.tables import ending, opened, places, reading
 STANDARD_INPUT = Path("/dev/stdin")  # by this name on any system; "-" on a command line
 STANDARD = "standard input"
 FORMATS = ("txt", "jsonl", "ndjson", "csv", "tsv", "parquet")
+# Options of whatever reads texts; the strings are their help on the command line.
+TextColumns = Annotated[str, "Columns of a table that hold the texts, separated by commas; default: text."]
+TokenizerName = Annotated[str, "MODULE:FUNCTION that cuts a text into words."]
+Format = Annotated[str, "What files are, whatever their names: txt, jsonl, csv or parquet."]
+Encoding = Annotated[str, "Encoding of the texts."]
+Whole = Annotated[bool, "Each .txt file is one document; in folders it is anyway."]
+Strict = Annotated[bool, "Stop at a line that is no document, instead of leaving it out."]
 # So many places are named; how many there are is said anyway.
 NAMED_PLACES = 5
 

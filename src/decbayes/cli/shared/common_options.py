@@ -17,9 +17,9 @@ from decbayes.cli.shared.streams import table_file
 from decbayes.cli.shared.terminal import messages
 from decbayes.devices import DeviceName, device_for, use_device
 from decbayes.errors import InvalidData
+from decbayes.inputs import texts
 from decbayes.models.core import evaluation as holdback
 from decbayes.models.core.model import Model
-from decbayes.models.topics import sources as topics
 
 if TYPE_CHECKING:
     from decbayes.page import Page
@@ -108,11 +108,11 @@ class Reading:
     """How files are read. All but the columns are about texts."""
 
     columns: Columns = ""
-    format: Annotated[str, told(topics.Format)] = ""
-    encoding: Annotated[str, told(topics.Encoding)] = "utf-8"
-    whole: Annotated[bool, told(topics.Whole, negative="")] = False
-    strict: Annotated[bool, told(topics.Strict, negative="")] = False
-    tokenizer: Annotated[str, told(topics.Tokenizer)] = ""
+    format: Annotated[str, told(texts.Format)] = ""
+    encoding: Annotated[str, told(texts.Encoding)] = "utf-8"
+    whole: Annotated[bool, told(texts.Whole, negative="")] = False
+    strict: Annotated[bool, told(texts.Strict, negative="")] = False
+    tokenizer: Annotated[str, told(texts.TokenizerName)] = ""
 
     def options(self, kind: type[Model]) -> dict[str, Any]:
         """What was said, as a model's `read` takes it; refused if it is about texts and the model is not."""

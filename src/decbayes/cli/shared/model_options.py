@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from decbayes.arguments import Above
-from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.running import WrongArgument, shown_default
 from decbayes.cli.shared.terminal import messages
 from decbayes.errors import InvalidStructure
 from decbayes.files import load
@@ -122,7 +122,7 @@ def option(setting: Setting) -> inspect.Parameter:
     parameter = Parameter(
         help=next(notes(setting.hint, str), ""),
         validator=[partial(check_above, above.bound) for above in notes(setting.hint, Above)],
-        show_default=(lambda _: str(known)) if known not in (None, "", MISSING) else False,
+        show_default=(lambda _: shown_default(known)) if known is not MISSING else False,
         negative="",
     )
     # Nothing is required here: with --like everything is known.

@@ -13,6 +13,7 @@ from decbayes.families import Array
 from decbayes.files import load, load_note
 from decbayes.merging import Alignment, reading
 from decbayes.merging.base.agreement import alike, same_columns, why
+from decbayes.models.core.registry import MODELS
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.updates.rounds import Sent, check_once
@@ -70,16 +71,11 @@ def named(own: Mapping[str, Any]) -> str:
     return ", ".join(parts) + (f" and {more:,} more" if more > 0 else "") or "–"
 
 
-OR_PRIORS = ", or merge on common priors: --topic-prior learn --document-prior 0.1"
-
-
-def is_topics(structure: Structure) -> bool:
-    return structure.model.get("name") == "LatentDirichletAllocation"
-
-
-def same_words(first: Structure, second: Structure) -> bool:
-    """Whether both are topics of the same words, so that common priors would make them fit."""
-    return is_topics(first) and is_topics(second) and first.labels == second.labels
+def remedies(first: Structure, second: Structure, like: Path) -> str:
+    """What can be done about posteriors that do not fit each other: a new fit, or what their model knows."""
+    name = str(first.model.get("name", ""))
+    known = MODELS[name].remedy(first, second) if name in MODELS and name == second.model.get("name") else ""
+    return f"Fit it again with --like {like}{f', or {known}' if known else ''}."
 
 
 def sent_in(path: Path) -> Sent:
@@ -97,9 +93,9 @@ def read_sent(paths: list[Path], *, any_prior: bool = False) -> dict[str, Sent]:
     for path, structure in zip(paths, ordered, strict=True) if not any_prior else ():
         first = ordered[0]
         if structure != first and not alike(structure, first):
-            told = f"{path} does not fit {paths[0]}: {why(first, structure, strictly=False)}"
-            remedy = OR_PRIORS if same_words(first, structure) else ""
-            raise StructureMismatch(f"{told} Fit it again with --like {paths[0]}{remedy}.")
+            reason = why(first, structure, strictly=False)
+            remedy = remedies(first, structure, paths[0])
+            raise StructureMismatch(f"{path} does not fit {paths[0]}: {reason} {remedy}")
     again = [" (again)" * paths[:place].count(path) for place, path in enumerate(paths)]
     return {f"{path}{mark}": each for path, mark, each in zip(paths, again, read, strict=True)}
 

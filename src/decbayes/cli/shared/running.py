@@ -5,7 +5,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from io import TextIOWrapper
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from cyclopts import App, CycloptsError
 
@@ -60,6 +60,13 @@ def run(app: App, arguments: Sequence[str], *, name: str) -> NoReturn:
         sys.exit(INTERRUPTED)
     # A command may return its exit status, as `decbayes status` does.
     sys.exit(ended if isinstance(ended, int) else 0)
+
+
+def shown_default(value: Any) -> str | None:
+    """The default of an option in its help; none for what is off or empty anyway."""
+    if value is None or value is False or value in ("", (), []):
+        return None
+    return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
 def named_streams(words: Sequence[str]) -> list[str]:

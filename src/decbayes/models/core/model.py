@@ -21,6 +21,7 @@ from decbayes.models.core.information import Tally
 from decbayes.models.core.settings import Settings, number_of
 from decbayes.models.core.transforms import Observed, Transform, count, in_slices, joined, taken
 from decbayes.posterior import Posterior
+from decbayes.structure import Structure
 
 Method = Literal["linear response", "bootstrap"]
 """How a model's intervals are calibrated: by how its contributions depend on the posterior, or by refits."""
@@ -253,6 +254,14 @@ class Model(Settings):
     def log_likelihoods(self, parameters: Mapping[str, Any], data: Any) -> Array:
         """log p(data | parameters) of several draws of all parameters, but for what does not depend on them."""
         raise NotCalibrated(f"{type(self).__name__} does not say how probable data are, given its parameters.")
+
+    @classmethod
+    def remedy(cls, first: Structure, second: Structure) -> str:
+        """What makes posteriors of this model merge although their structures differ, as `decbayes merge` prints it.
+
+        Empty if nothing but a new fit does.
+        """
+        return ""
 
     def largest_contribution(self, value: float) -> Mapping[str, Array]:
         """What one unit adds at most to each column of a factor, (1, d), if no number in the data is beyond ±`value`.

@@ -236,6 +236,12 @@ class LatentDirichletAllocation(Predicting):
         tokens = rng.poisson(length, size=size)
         return csr_array(rng.multinomial(tokens, words / words.sum(axis=1, keepdims=True))), shares
 
+    @classmethod
+    def remedy(cls, first: Structure, second: Structure) -> str:
+        """Topics of the same words merge on common priors."""
+        same_words = first.labels == second.labels
+        return "merge on common priors: --topic-prior learn --document-prior 0.1" if same_words else ""
+
     def tally(self, posterior: Posterior) -> Tally:
         topics, prior = csr_array(posterior.contribution["topics"]), posterior.structure.prior["topics"]
         counts, fewest = topics.sum(axis=1), topics.min(axis=1).toarray()

@@ -15,17 +15,20 @@ from decbayes.inputs.chunks import in_batches
 from decbayes.inputs.documents import Choice, Counting, Documents, holds_counts, read_documents, read_vocabulary
 from decbayes.inputs.recipes import UNSPACED_REMEDY, Recipe, stop_words_of, trust, unspaced
 from decbayes.inputs.tables import Report
-from decbayes.inputs.texts import LeftOut, Texts, without_standard_input
+from decbayes.inputs.texts import (
+    Encoding,
+    Format,
+    LeftOut,
+    Strict,
+    TextColumns,
+    Texts,
+    TokenizerName,
+    Whole,
+    without_standard_input,
+)
 from decbayes.models.core.model import Model, ignore, split_names
 from decbayes.models.core.settings import Number
 from decbayes.models.core.transforms import BLOCK, Observed, in_slices
-
-TextColumns = Annotated[str, "Columns of a table that hold the texts, separated by commas; default: text."]
-Tokenizer = Annotated[str, "MODULE:FUNCTION that cuts a text into words."]
-Format = Annotated[str, "What files are, whatever their names: txt, jsonl, csv or parquet."]
-Encoding = Annotated[str, "Encoding of the texts."]
-Whole = Annotated[bool, "Each .txt file is one document; in folders it is anyway."]
-Strict = Annotated[bool, "Stop at a line that is no document, instead of leaving it out."]
 
 UNKNOWN = "not in the vocabulary"
 
@@ -57,7 +60,7 @@ class OfTexts(Model):
         stop_words: Annotated[str, "Words to ignore: languages or files, separated by commas."] = "",
         ngrams: Annotated[int, "Count pairs of neighbouring words (2), also three (3), and so on."] = 1,
         tokens: Annotated[str, "What a word is: words, characters, or a regular expression."] = "words",
-        tokenizer: Tokenizer = "",
+        tokenizer: TokenizerName = "",
         keep_case: Annotated[bool, "Do not turn texts into lower case."] = False,
         least_documents: Annotated[int, "Without a vocabulary: ignore words in fewer documents.", Above(0)] = 5,
         most_share: Annotated[float, "Without a vocabulary: ignore words in a larger share of them.", Above(0)] = 0.5,

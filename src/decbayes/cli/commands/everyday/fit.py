@@ -11,6 +11,7 @@ import numpy as np
 from cyclopts import App, Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 
+from decbayes.arguments import given
 from decbayes.cli.shared.common_options import Device, HoldBack, available, check_hold_back, without_held_back
 from decbayes.cli.shared.model_options import (
     KEYWORD,
@@ -134,34 +135,22 @@ def fit(
     check_together(like, earlier, forgetting)
     check_hold_back(hold_back)
     before = None if earlier is None else sent_in(earlier)
-    chosen = {"restarts": restarts, "passes": passes, "batch": batch}
-    options = {"like": like, "earlier": before and before.posterior.digest, **chosen, "seed": seed, **settings}
-    options |= {"hold_back": hold_back} if hold_back else {}
-    options |= {} if device is None else {"device": available(device)}
-    command = named(kind, files, options)
-    known = like or earlier
-    model, observations = agreed(kind, data, known, settings) if known is not None else built(kind, data, settings)
+    device = None if device is None else available(device)
+    search = {"restarts": restarts, "passes": passes, "batch": batch}
+    options = {"like": like, "earlier": before and before.posterior.digest, **search, "seed": seed, **settings}
+    command = named(kind, files, options | given(hold_back=hold_back or None, device=device))
+    model, observations = model_and_data(kind, data, like or earlier, settings)
     check_earlier(before, earlier, model)
     observations = without_held_back(model, observations, hold_back)
-    ascent = replace(model.ascent, **{name: value for name, value in chosen.items() if value is not None})
-    model = replace(model, ascent=ascent)
-    with nullcontext() if device is None else use_device(options["device"]):
+    model = replace(model, ascent=replace(model.ascent, **given(**search)))
+    with nullcontext() if device is None else use_device(device):
         if before is None or forgetting is None:
             outcome = fitted(model, observations, before, output, command, seed)
         else:
             outcome = fitted_after_forgetting(model, observations, before, forgetting, seed)
-    if outcome is None:
-        raise InvalidData(
-            f"{', '.join(map(str, files))} holds nothing that the model can use: no word of its vocabulary, or only "
-            "empty rows. Nothing was written."
-        )
-    save(outcome.posterior, output, note=None if before is None else {"holds": sorted(before.data)})
-    forget(output)
-    messages().print(f"{output}: {outcome.text}")
+    outcome = written(outcome, output, before, files)
     if as_json:
-        structure = outcome.posterior.structure
-        sizes = (model.count(observations), number_of(structure) if structure.symmetry else None)
-        print_json(dict(zip(KEYS, (output, *sizes, *outcome.ascent, structure.fingerprint), strict=True)))
+        print_json(outcome_values(outcome, output, model.count(observations)))
 
 
 class Outcome(NamedTuple):
@@ -170,6 +159,26 @@ class Outcome(NamedTuple):
     posterior: Posterior
     text: str
     ascent: tuple[float | None, int | None, bool | None] = (None, None, None)
+
+
+def written(outcome: Outcome | None, output: Path, before: Sent | None, files: Sequence[Path]) -> Outcome:
+    """Write the posterior and print one line on the fit; refused if there was nothing to learn."""
+    if outcome is None:
+        raise InvalidData(
+            f"{', '.join(map(str, files))} holds nothing that the model can use: no word of its vocabulary, or only "
+            "empty rows. Nothing was written."
+        )
+    save(outcome.posterior, output, note=None if before is None else {"holds": sorted(before.data)})
+    forget(output)
+    messages().print(f"{output}: {outcome.text}")
+    return outcome
+
+
+def outcome_values(outcome: Outcome, output: Path, observations: int) -> dict[str, Any]:
+    """The fit in plain values, for --json."""
+    structure = outcome.posterior.structure
+    components = number_of(structure) if structure.symmetry else None
+    return dict(zip(KEYS, (output, observations, components, *outcome.ascent, structure.fingerprint), strict=True))
 
 
 def fitted(
@@ -226,6 +235,11 @@ def check_together(like: Path | None, earlier: Path | None, forgetting: Forgetti
         checked_forgetting(forgetting)
     except ValueError as error:
         raise WrongArgument(str(error)) from None
+
+
+def model_and_data(kind: type[Model], data: Any, like: Path | None, settings: dict[str, Any]) -> tuple[Model, Any]:
+    """The model of another posterior or of the settings, and the file's observations."""
+    return built(kind, data, settings) if like is None else agreed(kind, data, like, settings)
 
 
 def built(kind: type[Model], data: Any, settings: dict[str, Any]) -> tuple[Model, Any]:

@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
-from decbayes.arguments import given
 from decbayes.cli.shared.alignments import aligned, how_sure, number_of, overlaps_from, solver_named
 from decbayes.cli.shared.common_options import Device, work_on
 from decbayes.cli.shared.explain import print_alignment, print_differences, print_influence, shared_rows
@@ -18,8 +17,8 @@ from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.streams import json_option, print_json
 from decbayes.cli.shared.terminal import many, messages, plain
 from decbayes.cli.shared.terminal import output as results
+from decbayes.cli.shared.topic_priors import AS_FITTED, TopicPriors
 from decbayes.cli.shared.topic_quality import quality_of, remarks_on
-from decbayes.errors import InvalidStructure
 from decbayes.files import save
 from decbayes.merging import Alignment, Confidence, product, remarks, tree
 from decbayes.merging.alignment import MOST_LOOKED_AT
@@ -62,17 +61,6 @@ class Aligning:
     naive: Annotated[bool, Parameter(negative="", help="Add components as they are labelled, without alignment.")] = (
         False
     )
-    topic_prior: Annotated[
-        float | Literal["learn"] | None,
-        Parameter(help="Common prior for sites whose topic priors differ, or 'learn' to find it."),
-    ] = None
-    document_prior: Annotated[float | None, Parameter(help="Common prior for sites whose document priors differ.")] = (
-        None
-    )
-
-    @property
-    def priors(self) -> dict[str, Any]:
-        return given(topic_prior=self.topic_prior, document_prior=self.document_prior)
 
     @property
     def solving(self) -> Solver | None:
@@ -174,6 +162,7 @@ def merge(
     *,
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the merged posterior.")],
     options: Aligning = AS_USUAL,
+    priors: TopicPriors = AS_FITTED,
     telling: Telling = NOTHING,
     device: Device = None,
 ) -> None:
@@ -182,13 +171,13 @@ def merge(
     telling.check(posteriors)
     options.check(telling)
     work_on(device)
-    sent = read_once(posteriors, any_prior=bool(options.priors))
+    sent = read_once(posteriors, any_prior=bool(priors.given))
     note = {"holds": sorted(frozenset().union(*(site.data for site in sent.values())))}
-    if (in_slots := merged_round(sent, options, telling)) is not None:
+    if (in_slots := merged_round(sent, telling.asked or options != AS_USUAL or priors != AS_FITTED)) is not None:
         save(in_slots, output, note=note)
         messages().print(f"{output}: {len(sent)} posteriors of one round, in common slots")
         return
-    read = list(same_columns(on_priors([site.posterior for site in sent.values()], options.priors)))
+    read = list(same_columns(priors.applied([site.posterior for site in sent.values()])))
     if options.naive:
         save(product(read), output, note=note)
         messages().print(f"{output}: {len(read)} posteriors, not aligned")
@@ -200,29 +189,14 @@ def merge(
     print_outcome(alignment, output)
 
 
-def merged_round(sent: Mapping[str, Sent], options: Aligning, telling: Telling) -> Posterior | None:
+def merged_round(sent: Mapping[str, Sent], with_options: bool) -> Posterior | None:
     """The merge of one round's posteriors, which are in common slots; None if these are no such posteriors."""
     whole = together(sent)
-    if whole is not None and (telling.asked or options != AS_USUAL):
+    if whole is not None and with_options:
         raise WrongArgument(
             "Posteriors of a round are in common slots already. Leave out the options of the alignment."
         )
     return whole
-
-
-def on_priors(read: list[Posterior], priors: Mapping[str, Any]) -> list[Posterior]:
-    """The posteriors as they are, or on common priors; a prior that is learned is printed."""
-    if not priors:
-        return read
-    from decbayes.models.topics.word_prior import shared_prior, with_priors
-
-    try:
-        moved = with_priors(read, **priors)
-    except (ValueError, InvalidStructure) as error:
-        raise WrongArgument(str(error)) from None
-    if priors.get("topic_prior") == "learn":
-        messages().print(f"topic prior {shared_prior(moved[0].structure):g}, learned from the topics of all sites")
-    return moved
 
 
 def print_outcome(alignment: Alignment, path: Path) -> None:

@@ -54,8 +54,6 @@ def report(
     number_of(components)
     files, solving = distinct_names(posteriors), solver_named(solver, None)
     alignment = aligned(read_all(posteriors), components, since, solving)
-    given = {"--components": components, "--solver": solver, "--since": since and since.name}
-    words = [word for option, value in given.items() if value is not None for word in (option, str(value))]
     counted = counted_for(alignment.merged(), counts) if counts else None
     reliability = reliability_of(alignment, confidence, solving)
     with progress_bar() as bar:
@@ -66,7 +64,7 @@ def report(
             title=title,
             shape=shape,
             least=least,
-            command=join(["decbayes", "merge", *sorted(files), *words, "-o", "merged.posterior"]),
+            command=merge_command(files, components, solver, since),
             reliability=reliability,
             counts=counted,
         )
@@ -74,6 +72,13 @@ def report(
     messages().print(f"{output}: {len(posteriors)} posteriors, {len(text.encode()) / 1000:,.0f} kB")
     if as_json:
         print_json({"file": output, "posteriors": len(posteriors), "bytes": len(text.encode())})
+
+
+def merge_command(files: list[str], components: str | None, solver: str | None, since: Path | None) -> str:
+    """The command that makes the same merge, for the page to print."""
+    options = {"--components": components, "--solver": solver, "--since": since and since.name}
+    words = [word for option, value in options.items() if value is not None for word in (option, str(value))]
+    return join(["decbayes", "merge", *sorted(files), *words, "-o", "merged.posterior"])
 
 
 def reliability_of(alignment: Alignment, wanted: bool | None, solver: Solver | None) -> Reliability | None:

@@ -111,15 +111,10 @@ def agent(
     with SqliteStore(store, agreed) as opened:
         check_member(identity, agreed, key, opened)
         shards += observed_data(agreed, opened, data)
-    process = Process(
-        CharterFile(charter, agreed, identity.id),
-        KeyFile(key, identity),
-        Log.on_stdout(agreed.names),
-        None if metrics is None else Metrics(metrics),
-        None if shown_at is None else watching(shown_at, scorer(agreed, shards, held, seed)),
-        refine,
-        seed,
-    )
+    watcher = None if shown_at is None else watching(shown_at, scorer(agreed, shards, held, seed))
+    files = CharterFile(charter, agreed, identity.id), KeyFile(key, identity)
+    measured = None if metrics is None else Metrics(metrics)
+    process = Process(*files, Log.on_stdout(agreed.names), measured, watcher, refine, seed)
     process.run(store, links, shards, stopping(stop_with_stdin))
 
 

@@ -1,9 +1,10 @@
 """`decbayes demo`: eight agents share handwritten digits, one is killed, one comes late, and all agree."""
 
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
@@ -11,6 +12,10 @@ from cyclopts.types import NonNegativeInt
 from decbayes.cli.shared.common_options import PageOption, both, linger, showing
 from decbayes.cli.shared.streams import json_option, print_json
 from decbayes.extras import require_extra
+
+if TYPE_CHECKING:
+    from decbayes.cli.shared.terminal import Output
+    from decbayes.demo.events import Events
 
 
 def demo(
@@ -25,9 +30,7 @@ def demo(
     from decbayes.cli.shared.terminal import Output
     from decbayes.demo.digits import Digits, Story
     from decbayes.demo.events import Events, prepare
-    from decbayes.demo.page import Broadcast
     from decbayes.demo.picture import draw
-    from decbayes.demo.view import watching
 
     # SIGTERM cleans up as Ctrl-C does; the agents end with this process in any case.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -35,23 +38,34 @@ def demo(
     console.print("Eight sites hold 100 handwritten digits each. They share posteriors, never images.")
     digits = Digits.load(seed)
     _ = digits.batch_score
+    target = out / "digits.png"
     with TemporaryDirectory(prefix="decbayes-demo-") as folder, prepare(Path(folder), digits) as party:
         story = Story(digits)
-        events = Events(party, story)
-        try:
-            with watching(events, console), showing(page, console) as shown:
-                if shown is not None:
-                    events.show = both(events.show, Broadcast(shown, events))
-                events.run()
-                if shown is not None and console.is_terminal:
-                    linger(events.show, console)
-        finally:
-            events.close()
-    target = out / "digits.png"
+        play(Events(party, story), page, console)
     scores = draw(story, target)
     if as_json:
         print_json({"scores": scores, "picture": target})
-        return
+    else:
+        print_scores(scores, target, console)
+
+
+def play(events: "Events", page: list[str] | None, console: "Output") -> None:
+    """Run the agents through their story, in the terminal and on the page if there is one."""
+    from decbayes.demo.page import Broadcast
+    from decbayes.demo.view import watching
+
+    try:
+        with watching(events, console), showing(page, console) as shown:
+            if shown is not None:
+                events.show = both(events.show, Broadcast(shown, events))
+            events.run()
+            if shown is not None and console.is_terminal:
+                linger(events.show, console)
+    finally:
+        events.close()
+
+
+def print_scores(scores: Mapping[str, float], target: Path, console: "Output") -> None:
     console.print("\nMean log density per held-out image:")
     for name, score in scores.items():
         console.print(f"  {name:<22} {score:9.2f}")
