@@ -3,6 +3,9 @@
 import os
 from pathlib import Path
 
+# Workers of the tests share the cores among them; threads of their own would only wait for each other.
+os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
 import numpy as np
 import own_family  # noqa: F401  registers a family before anybody asks which there are
 import pytest

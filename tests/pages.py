@@ -8,15 +8,14 @@ import re
 import shlex
 import socket
 import subprocess
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 
-import decbayes
 from decbayes.cli import app, main
 from paper.command import app as paper
 
@@ -37,7 +36,7 @@ class Reader:
 
     names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__page__"})
     printed: list[str] = field(default_factory=list)
-    agents: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    agents: list[Any] = field(default_factory=list)
     port: str = PORT
 
     def follow(self, page: Path) -> None:
@@ -86,11 +85,8 @@ class Reader:
     def start_agent(self, words: list[str]) -> None:
         """In a process of its own, as in a terminal of its own; it ends when its standard input does."""
         words = [word for word in words if word != "&"]
-        command = [sys.executable, "-m", "decbayes", *words, "--stop-with-stdin"]
-        # An agent finds the package where the tests have found it, installed or not.
-        environment = os.environ | {"PYTHONPATH": str(Path(decbayes.__file__).parents[1])}
-        agent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment)
-        self.agents.append(agent)
+        with Path(os.devnull).open("wb") as nowhere:
+            self.agents.append(forked.start([*words, "--stop-with-stdin"], output=nowhere))
 
     def answer_of_all(self, words: list[str]) -> str:
         """The answer once everybody has been heard of."""
@@ -106,7 +102,6 @@ class Reader:
 
     def stop_agents(self) -> None:
         for agent in self.agents:
-            assert agent.stdin is not None
             agent.stdin.close()
         for agent in self.agents:
             try:

@@ -26,6 +26,7 @@ def test_a_header_ends_at_the_first_blank_line():
     assert without_header("From: x\nSubject: y\n\nbody\n\nmore") == "body\n\nmore"
 
 
+@pytest.mark.slow
 def test_newsgroups_have_the_documented_counts(data_folder, tmp_path, monkeypatch):
     if not (data_folder / "20news" / "20news-bydate_py3.pkz").is_file():
         pytest.skip("20 Newsgroups is not in the data folder")

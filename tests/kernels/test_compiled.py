@@ -16,13 +16,6 @@ import decbayes
 from decbayes.kernels import compiled as compiling
 
 PACKAGE = Path(decbayes.__file__).parent
-FIT = """
-import numpy as np
-import decbayes as db
-
-model = db.GaussianMixture(components=2, variance=1.0)
-print(model.fit(np.array([0.0, 0.1, 5.0, 5.1]), rng=np.random.default_rng(0)).posterior.digest)
-"""
 TABULATE = """
 import numpy as np
 from decbayes.kernels.gain import tabulate
@@ -46,17 +39,15 @@ def copy_package(folder: Path) -> Path:
     return folder
 
 
-def test_a_fit_runs_where_nothing_can_be_written_and_says_so_once(tmp_path):
+def test_kernels_run_where_nothing_can_be_written_and_say_so_once(tmp_path):
     # Tests may run as root, whom no permission stops: files where folders should be stop everybody.
     folder = copy_package(tmp_path)
     (folder / "decbayes" / "kernels" / "__pycache__").touch()
     (folder / "cache").touch()
-    done = run_copy(folder, FIT, folder / "cache")
+    done = run_copy(folder, TABULATE, folder / "cache")
     assert done.stderr.count("Warning") == 1
     assert "Set NUMBA_CACHE_DIR to a folder that can be written to" in done.stderr
-    model = decbayes.GaussianMixture(components=2, variance=1.0)
-    here = model.fit(np.array([0.0, 0.1, 5.0, 5.1]), rng=np.random.default_rng(0))
-    assert done.stdout.strip() == here.posterior.digest
+    assert float(done.stdout) == pytest.approx(np.log(2.0))
 
 
 def test_a_kernel_is_compiled_again_when_one_that_it_has_inlined_changes(tmp_path):

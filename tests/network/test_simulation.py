@@ -18,8 +18,8 @@ from decbayes.network.simulation.topology import TOPOLOGIES, groups, sparse
 
 HISTORIES = 1000
 BLOCKS = 40
-# A quarter of the histories, in all topologies and weathers, every time; the others with `-m slow`.
-ALWAYS = 10
+# An eighth of the histories, in all topologies and weathers, every time; the others with `-m slow`.
+ALWAYS = 5
 
 
 @pytest.mark.parametrize(
