@@ -1,4 +1,4 @@
-"""How far to believe a posterior: scores on data that sites held back, matches, intervals, plans."""
+"""How far to trust a posterior: scores on held-back data, matches, intervals, plans."""
 
 from decbayes.calibration.checks import Diagnosis, PredictiveCheck, diagnose, predictive_check
 from decbayes.calibration.intervals import calibrate, calibrated, jackknifed

@@ -15,19 +15,19 @@ from decbayes.models.core.model import Model
 from decbayes.models.core.simulation import drawn_parameters
 from decbayes.posterior import Posterior
 
-# Shapes up to these say that the approximation is close, and that it will do.
+# Up to these shapes the approximation is close, or acceptable.
 CLOSE, FAIR = 0.5, 0.7
-# Draws that a shape can be learned from, at least.
+# The least number of draws to estimate a shape.
 LEAST_DRAWS = 100
-# A shape is drawn towards a half as if by so many further draws in the tail.
+# A shape is shrunk towards a half as if by this many additional draws in the tail.
 PRIOR_DRAWS = 10
-# Ratios of an exact posterior are all the same, but for this.
+# Ratios of an exact posterior are equal up to this.
 ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The shape k of the importance ratios' tail, learned from so many draws."""
+    """The shape k of the importance ratios' tail, estimated from a number of draws."""
 
     shape: float
     draws: int
@@ -55,15 +55,15 @@ def diagnose(
 ) -> Diagnosis:
     """How close a posterior is to the exact one, given all data that it was fitted to.
 
-    It is about all parameters together, with one labelling of the components. Regressions, mixtures and tables can be
-    diagnosed; other models do not say how probable data are given their parameters.
+    It covers all parameters together, with one labelling of the components. It works for regressions, mixtures and
+    tables; other models have no formula for the likelihood given their parameters.
 
     Args:
         model: the model that was fitted.
         shards: the data of all sites.
         posterior: the posterior of all of them.
-        draws: how many draws from the posterior are weighed.
-        seed: what they are drawn by.
+        draws: the number of weighted draws from the posterior.
+        seed: the seed of the draws.
 
     >>> model = db.GaussianMixture(1, 1, variance=1.0)
     >>> data = np.array([[1.0], [2.0]])
@@ -92,7 +92,7 @@ def told(posterior: Posterior, values: Any) -> Array:
 
 
 def pareto_shape(log_ratios: Array) -> float:
-    """The shape of the tail of ratios: the largest 3√S of them, over the next smaller one."""
+    """The shape of the tail of ratios: the largest 3√S of them, relative to the next smaller one."""
     largest = np.max(log_ratios)
     if not np.isfinite(largest):
         return np.inf
@@ -105,12 +105,13 @@ def pareto_shape(log_ratios: Array) -> float:
 def shape_of(beyond: Array) -> float:
     """The shape of a generalized Pareto distribution, from a sorted sample (Zhang and Stephens, 2009).
 
-    b = −k/σ has a posterior over a grid of quantiles of its prior; given b, the likelihood's best k is a mean.
+    b = −k/σ has a posterior over a grid of quantiles of its prior; given b, the maximum likelihood estimate of k is a
+    mean.
     """
     size, grid = len(beyond), 30 + int(sqrt(len(beyond)))
     quarter = beyond[int(size / 4 + 0.5) - 1]
     if not quarter > np.finfo(np.float64).tiny:
-        # A few draws have all of the weight.
+        # A few draws have all the weight.
         return np.inf
     b = (1.0 - np.sqrt(grid / (np.arange(1, grid + 1) - 0.5))) / (3.0 * quarter) + 1.0 / beyond[-1]
     shapes = np.log1p(-b[:, None] * beyond).mean(axis=1)
@@ -122,7 +123,7 @@ def shape_of(beyond: Array) -> float:
 
 @dataclass(frozen=True, eq=False)
 class PredictiveCheck:
-    """Sums that add up across sites: log predictive density and units of the data, and of each replica of them.
+    """Sums that add up across sites: log predictive density and units of the data and of each replica.
 
     `scores` and `units` are (1 + replicas,), the data first.
     """
@@ -139,14 +140,14 @@ class PredictiveCheck:
         return PredictiveCheck(self.posterior, self.scores + other.scores, self.units + other.units)
 
     def __radd__(self, other: Any) -> "PredictiveCheck":
-        """`sum` begins with 0."""
+        """`sum` starts from 0."""
         return self if other == 0 else NotImplemented
 
     @property
     def probability(self) -> float:
-        """The share of replicas that the posterior finds as unlikely as the data, or more so.
+        """The share of replicas that are at least as unlikely under the posterior as the data.
 
-        Near 0: the data are further from the model than it would produce. Near 1: they are closer to it than chance.
+        Near 0: the data fit worse than data from the model. Near 1: they fit better than chance.
         """
         means = self.scores / np.maximum(self.units, 1e-300)
         return float((1 + np.count_nonzero(means[1:] <= means[0])) / len(means))
@@ -157,17 +158,16 @@ def predictive_check(
 ) -> PredictiveCheck:
     """Whether a site's data look like data from the model: their log predictive density against that of replicas.
 
-    Checks of several sites add up. Data that the posterior was fitted to look better than new ones: hold some back
-    (`hold_back`).
+    Checks of several sites add up. Training data fit better than new data, so hold some back (`hold_back`).
 
     Args:
         model: the model that was fitted.
         posterior: the posterior to check.
         data: the site's data.
-        site: the site's number. Replica r has the same parameters at all sites, and other data at each.
-        replicas: how many data sets of the same size are drawn.
-        seed: what parameters and replicas are drawn by; the same at all sites.
-        options: what drawing data needs, such as the `length` of documents.
+        site: the site's number. Replica r has the same parameters at all sites, but different data.
+        replicas: the number of simulated data sets of the same size.
+        seed: the seed of parameters and replicas; the same at all sites.
+        options: options for drawing data, such as the `length` of documents.
 
     >>> model = db.GaussianMean(variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Intervals that hold the truth as often as they say: by linear response, bootstrap or jackknife."""
+"""Intervals with the stated coverage, by linear response, bootstrap or jackknife."""
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,14 +21,14 @@ from decbayes.streaming.course import shift
 from decbayes.updates.update import without
 from decbayes.workers import jobs
 
-# A replica has settled when a pass moves it by less than this many deviations, or after so many passes.
+# A replica has converged when a pass moves it by less than this many deviations, or after this many passes.
 SETTLED, MOST_PASSES = 0.02, 40
 
 
 def bootstrapped(
     model: Model, shards: Sequence[Any], posterior: Posterior, *, replicas: int, seed: int
 ) -> dict[str, dict[str, Array]]:
-    """The deviation of every entry over the replicas, and no less than the family's own."""
+    """The deviation of every entry over the replicas, but at least the family's own."""
     from joblib import Parallel, delayed
 
     tasks = (delayed(replica)(model, shards, posterior, seed, number) for number in range(replicas))
@@ -44,7 +44,7 @@ def bootstrapped(
 
 
 def replica(model: Model, shards: Sequence[Any], posterior: Posterior, seed: int, number: int) -> Posterior:
-    """The posterior of data counted at random, reached from the posterior of the data as they are."""
+    """The posterior of randomly weighted data, starting from the posterior of the data."""
     drawn = [resampled(model, shard, seed, number, site) for site, shard in enumerate(shards)]
     reached = posterior
     for _ in range(MOST_PASSES):
@@ -55,7 +55,7 @@ def replica(model: Model, shards: Sequence[Any], posterior: Posterior, seed: int
 
 
 def resampled(model: Model, shard: Any, seed: int, number: int, site: int) -> Any:
-    """A site's data with each observation as often as a Poisson variable of mean 1 says."""
+    """A site's data, each observation repeated a Poisson(1) number of times."""
     try:
         size = model.count(shard)
         times = np.random.default_rng([seed, number, site]).poisson(1.0, size=size)
@@ -64,18 +64,18 @@ def resampled(model: Model, shard: Any, seed: int, number: int, site: int) -> An
         raise NotCalibrated(f"A bootstrap needs data in memory whose rows can be repeated ({error}).") from None
 
 
-# Fewer sites say too little about how much they differ.
+# Fewer sites do not show how much they differ.
 LEAST_SITES = 5
 
 
 def jackknifed(alignment: Alignment) -> Posterior:
-    """The merge of an alignment with the deviations that leaving out one site at a time shows.
+    """The merge of an alignment with deviations from leaving out one site at a time.
 
         Var[θ] = (N − 1) / N · Σ_i (E[θ | all but i] − mean)²
 
-    For posteriors that their sites fitted alone, at no further cost to anybody. Where sites are many and small it
-    cannot work and is refused: refine first, then `calibrate`. Contributions that were refined have seen each other,
-    and hide how much they would differ: `calibrate` those.
+    For posteriors that sites fitted alone, without further work at the sites. With many small sites it cannot work and
+    is refused: refine first, then `calibrate`. Refined contributions depend on each other, so their spread is too
+    small: use `calibrate` for them.
     """
     check_kind(Alignment, alignment=alignment)
     merged, sites = alignment.merged(), len(alignment.posteriors)
@@ -92,16 +92,16 @@ def jackknifed(alignment: Alignment) -> Posterior:
 
 
 def jackknife_deviation(left_out: Array) -> Array:
-    """The standard deviation of an estimate, from what it is without each site in turn."""
+    """The standard deviation of an estimate, from its values without each site in turn."""
     return np.asarray(np.sqrt(len(left_out) - 1) * left_out.std(axis=0))
 
 
 def check_sites(alignment: Alignment) -> None:
-    """Refuse too few sites, and sites that are too small to have found what all data together would show."""
+    """Refuse too few sites, and sites too small to find the components by themselves."""
     if len(alignment.posteriors) < LEAST_SITES:
         raise NotCalibrated(f"A jackknife needs {LEAST_SITES} sites or more. `calibrate` needs one.")
     for coupled in alignment.structure.symmetry:
-        # Leaving such a site out does not show that its own fit is not where the fit of all data would have been.
+        # Leaving such a site out does not reveal that its fit is far from the fit of all data.
         if (few := reading.thin(alignment, coupled)) is not None:
             raise NotCalibrated(
                 f"Sites have {few:.1f} observations per parameter of a component, fewer than the "
@@ -111,7 +111,7 @@ def check_sites(alignment: Alignment) -> None:
 
 Deviations = Mapping[str, Mapping[str, Array]]
 
-# Deviations that a posterior may be away from where it would converge: further, and intervals lie in the wrong place.
+# The allowed distance from convergence in deviations: beyond it, intervals are in the wrong place.
 SETTLED = 0.25
 
 
@@ -124,21 +124,21 @@ def calibrate(
     replicas: int = 15,
     seed: int = 0,
 ) -> Posterior:
-    """The same posterior with intervals that hold the truth about as often as they say.
+    """The same posterior with intervals that have about the stated coverage.
 
-    Refine first. Intervals are centred on the posterior as it is, and `uncertainty` says if more passes over the data
+    Refine first. Intervals are centred on the given posterior, and `uncertainty` notes if more passes over the data
     would still move it.
 
     Args:
         model: the model that was fitted.
         shards: each site's data.
         merged: the posterior of all of them.
-        method: "linear response": each site looks once more at its own data and says how its contribution depends on
-            the merged posterior, a small matrix whose sum over sites is all that is needed (`Information`).
-            "bootstrap": all sites refit together with every observation counted at random. Default: a bootstrap for
-            topics, linear response for other models.
-        replicas: how many times a bootstrap refits.
-        seed: what the random counts follow from; all sites must agree on it.
+        method: "linear response": each site passes over its data once more and computes how its contribution depends on
+            the merged posterior; only the sum of these small matrices is needed (`Information`). "bootstrap": all sites
+            refit together with randomly weighted observations. Default: a bootstrap for topics, linear response for
+            other models.
+        replicas: the number of refits of a bootstrap.
+        seed: the seed of the random counts; all sites must agree on it.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0, ascent=db.Ascent(500, 1e-12))
     >>> rng = np.random.default_rng(0)
@@ -163,7 +163,7 @@ def calibrate(
 
 
 def calibrated(posterior: Posterior, parts: Sequence[Information]) -> Posterior:
-    """The posterior with the deviations that follow from the information of all sites."""
+    """The posterior with deviations from the information of all sites."""
     check_kind(Posterior, posterior=posterior)
     found, away = responded(posterior, parts)
     warn_if_unrefined(away)
@@ -171,12 +171,12 @@ def calibrated(posterior: Posterior, parts: Sequence[Information]) -> Posterior:
 
 
 def by_response(posterior: Posterior, parts: Sequence[Information]) -> Posterior:
-    """The same without a warning: threads share the filters of warnings, and `uncertainty` says it as well."""
+    """The same without a warning: threads share warning filters, and `uncertainty` notes it as well."""
     return responded(posterior, parts)[0]
 
 
 def responded(posterior: Posterior, parts: Sequence[Information]) -> tuple[Posterior, float]:
-    """The calibrated posterior, and how far it is from where it would converge."""
+    """The calibrated posterior, and its distance from convergence."""
     whole = total(parts)
     response = LinearResponse(posterior, whole)
     text, away = f"linear response, {told(whole.sites)}", response.remaining()
@@ -184,7 +184,7 @@ def responded(posterior: Posterior, parts: Sequence[Information]) -> tuple[Poste
 
 
 def with_deviations(posterior: Posterior, method: str, deviations: Deviations, away: float) -> Posterior:
-    """The posterior with these deviations; where it has not converged, that is said with them."""
+    """The posterior with these deviations, and a note if it has not converged."""
     remark = f"; {unrefined(away)}" if away > SETTLED else ""
     return replace(posterior, calibration=Calibration(method + remark, deviations))
 

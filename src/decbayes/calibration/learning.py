@@ -1,7 +1,8 @@
-"""What margins, evidence and overlaps are worth in one setting: learned by simulating that very setting.
+"""The map from margins, evidence and overlaps to probabilities, learned by simulating the setting.
 
-The merged posterior stands for the truth. Each site gets data of its own size, from the slots that it has filled; it is
-fitted and merged as the real ones were. Whether a simulated match is right is known, and a rising curve learns from it.
+The merged posterior is taken as the truth. Each simulated site gets as much data as the real one, from the slots that
+it fills, and is fitted and merged in the same way. The truth about each simulated match is known, and a rising curve is
+fitted to it.
 """
 
 import hashlib
@@ -34,25 +35,26 @@ from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet
 from decbayes.workers import jobs
 
-# Matches to learn from, at least; and worlds to draw them from, since the matches of one world have much in common.
+# The least number of matches to learn from, and of simulated worlds, because the matches of one world are correlated.
 MATCHES, WORLDS, MOST_WORLDS = 400, 3, 12
 LEAST_MATCHES = 30
-# A topic of which a site has less than this share is none that it has seen.
+# A site has not seen a topic with less than this share.
 PRESENT = 0.02
-# How strongly slopes and the intercept are held at zero: a few matches that are all right prove little.
+# The ridge penalties of slopes and intercept: a few matches that are all right prove little.
 RIDGE, RIDGE_INTERCEPT = 1.0, 0.1
 LENGTH = 100.0
-# Starts of a simulated fit, besides the first, unless a model says otherwise.
+# Restarts of a simulated fit, unless a model is given.
 RESTARTS = 3
-# The truth of a simulation knows this many times as much as the merged posterior.
+# The evidence of the simulated truth, as a multiple of the merged posterior's.
 SHARP = 1e4
-# Clusters are too much alike to learn from if the truth itself knows which an observation is from with less than this.
+# Clusters overlap too much if, even with the true parameters, observations are assigned with less than this
+# probability.
 LEAST_TOLD, LOOKED_AT = 0.8, 1000
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is simulated: the merged posterior as the truth, and each site as it is."""
+    """The setting to simulate: the merged posterior as the truth, and the sizes of the sites."""
 
     found: Alignment
     ascent: Ascent | None
@@ -64,7 +66,7 @@ class Setting:
         return self.found.structure.symmetry[0]
 
     def of_structure(self, structure: Structure) -> Model:
-        """The model with this structure; how hard fits try is as in the given one."""
+        """The model with this structure and the optimizer settings of the given one."""
         try:
             known = model_for(structure)
         except StructureMismatch as error:
@@ -81,17 +83,17 @@ def reliability(
     matches: int = MATCHES,
     length: float = LENGTH,
 ) -> Reliability:
-    """Learn how likely matches are right, by simulating sites like these: as many, as large, as much alike.
+    """Learn how likely matches are right, by simulating sites of the same number, size and similarity.
 
-    It takes about `WORLDS` times as long as the fits and the merge did; joblib spreads it over workers. The result
-    depends on the set of posteriors alone, and is remembered.
+    It takes about `WORLDS` times as long as the fits and the merge; joblib spreads it over workers. The result depends
+    only on the set of posteriors, and is cached.
 
     Args:
-        found: the alignment whose matches are in question.
-        model: how hard simulated fits try. Default: the posteriors' model with its usual settings.
+        found: the alignment whose matches are judged.
+        model: the settings of simulated fits. Default: the posteriors' model with its default settings.
         solver: the solver of the alignment, if it is not the default.
-        matches: how many matches to simulate at least.
-        length: the mean length of documents in words, if it is known.
+        matches: the least number of matches to simulate.
+        length: the mean length of documents in words, if known.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -111,7 +113,7 @@ def reliability(
 
 @dataclass(frozen=True, eq=False)
 class Remembered:
-    """A setting that is the same as another if its key is."""
+    """A setting that is compared and hashed by its key."""
 
     key: tuple[Any, ...]
     setting: Setting
@@ -149,10 +151,10 @@ def check_setting(setting: Setting) -> None:
 
 
 def check_apart(setting: Setting, rng: np.random.Generator) -> None:
-    """Refuse clusters that overlap so much that a site may have found several as one, and another site other ones.
+    """Refuse clusters that overlap so much that sites may have found different mixtures of them.
 
-    A simulation cannot know what is hidden in a slot: it takes the slot for one thing, and the match for right. Topics
-    may have many words in common, since the words of a document tell about each other.
+    A simulation treats a slot as one true component, even if it hides several, and the match as right. Topics may share
+    many words, because the words of a document inform each other.
     """
     structure = setting.found.structure
     if not any(structure.families[name].over_components for name in setting.coupled.factors):
@@ -168,7 +170,7 @@ def check_apart(setting: Setting, rng: np.random.Generator) -> None:
 
 
 def present_margins(setting: Setting) -> Array:
-    """The margins of the matches at hand."""
+    """The margins of the actual matches."""
     pairs = zip(reading.margins(setting.found), reading.seen(setting.found, setting.coupled), strict=True)
     return np.concatenate([margins[setting.coupled][seen] for margins, seen in pairs])
 
@@ -187,27 +189,27 @@ def simulated_matches(setting: Setting, rng: np.random.Generator) -> Matches:
 
 
 def sharpened(posterior: Posterior) -> Posterior:
-    """The same posterior of far more data: draws from it hardly differ, and it knows what they are."""
+    """The same posterior with far more evidence, so that draws from it hardly differ."""
     contribution: Any = posterior.contribution
     return Posterior(posterior.structure, {name: SHARP * part for name, part in contribution.items()})
 
 
 def held_by_slot(found: Alignment, coupled: CoupledSet) -> list[Array]:
-    """For each site, how many observations (or words) it has put into each slot."""
+    """For each site, the number of observations (or words) in each slot."""
     count = found.structure.components(coupled)
     pairs = zip(found.assignments, reading.observations(found, coupled), strict=True)
     return [np.bincount(own[coupled], weights, minlength=count).astype(np.float64) for own, weights in pairs]
 
 
 def simulated_shards(setting: Setting, rng: np.random.Generator) -> list[Any]:
-    """Data for all sites, of one truth that the merged posterior finds likely."""
+    """Data for all sites, from one draw of the merged posterior."""
     parameters = drawn_parameters(setting.found.merged(), rng)
     held = held_by_slot(setting.found, setting.coupled)
     return [simulated_shard(setting, parameters, own, rng) for own in held]
 
 
 def simulated_shard(setting: Setting, parameters: dict[str, Any], held: Array, rng: np.random.Generator) -> Any:
-    """Data of a site's size, in the proportions in which it has filled the slots."""
+    """Data of a site's size, in the proportions of its slots."""
     structure, coupled = setting.found.structure, setting.coupled
     families = {name: structure.families[name] for name in coupled.factors}
     weights = [name for name, family in families.items() if family.over_components]
@@ -236,7 +238,7 @@ def rows_of(family: Family, value: Any, rows: Indices) -> Any:
 
 
 def fits(setting: Setting, shards: Sequence[Any], rng: np.random.Generator) -> list[Posterior]:
-    """A fit of each simulated shard, with as many components as the site's own."""
+    """A fit of each simulated shard, with as many components as at the real site."""
     models = [setting.of_structure(posterior.structure) for posterior in setting.found.posteriors]
     if len({posterior.structure.fingerprint for posterior in setting.found.posteriors}) == 1:
         return [fit.posterior for fit in models[0].fit_many(shards, rng=rng)]
@@ -246,7 +248,7 @@ def fits(setting: Setting, shards: Sequence[Any], rng: np.random.Generator) -> l
 
 
 def curves_of(simulated: Matches, margins: Array) -> Reliability:
-    """Rising curves of the simulated matches."""
+    """Rising curves fitted to the simulated matches."""
     told = features(simulated.margins, simulated.evidence, simulated.losses, simulated.overlaps)
     wrong = simulated.right == 0.0
     return Reliability(
@@ -260,7 +262,7 @@ def curves_of(simulated: Matches, margins: Array) -> Reliability:
 
 
 def rising_curve(told: Array, right: Array) -> Curve:
-    """Logistic regression with slopes of at least zero, held near zero by a ridge in units of each feature's spread."""
+    """Logistic regression with non-negative slopes and a ridge penalty in units of each feature's spread."""
     centre, scale = told.mean(axis=0), np.maximum(told.std(axis=0), 1e-6)
     scaled = (told - centre) / scale
     ridge = np.array([RIDGE_INTERCEPT, *np.full(told.shape[1], RIDGE)])

@@ -1,12 +1,12 @@
-"""Linear response: how far each posterior mean moves when the data are nudged is what its variance should be.
+"""Linear response: the variance of a parameter is the change of its posterior mean under a small perturbation.
 
-Mean field keeps hidden variables and parameters apart and so misses what one does not know about the other. At a fixed
-point λ = λ0 + Σ_i c_i(E[T]) a nudge of the log posterior by t · f(θ) moves E[f] by
+Mean field treats latent variables and parameters as independent and so misses their joint uncertainty. At a fixed point
+λ = λ0 + Σ_i c_i(E[T]) a perturbation of the log posterior by t · f(θ) moves E[f] by
 
     Var[f] = Cov_q[f, f] + Cov_q[f, T] H (I − V H)⁻¹ Cov_q[T, f],    V = ∇²A(λ) = Cov_q[T, T],    H = Σ_i ∂c_i/∂E[T]
 
-With V = L Lᵀ and Cov_q[f, T] = Z Lᵀ that is Var_q[f] + Z M (I − M)⁻¹ Zᵀ, where M = Lᵀ H L is symmetric, and has
-eigenvalues below 1 wherever the bound has a maximum.
+With V = L Lᵀ and Cov_q[f, T] = Z Lᵀ this is Var_q[f] + Z M (I − M)⁻¹ Zᵀ, where M = Lᵀ H L is symmetric, with
+eigenvalues below 1 at every maximum of the bound.
 """
 
 from collections.abc import Sequence
@@ -21,14 +21,14 @@ from decbayes.families import Array, Family
 from decbayes.models.core.information import finite_root, flat_contribution
 from decbayes.posterior import Posterior
 
-# A nudge of a natural parameter, in units of the information that it carries: differences of the mean need no less.
+# The step of a natural parameter, in units of its information: finite differences of the mean need no less.
 NUDGE = 1e-3
-# At an eigenvalue of 1 the bound is flat, and the data do not say where the posterior is.
+# At an eigenvalue of 1 the bound is flat, and the data do not determine the posterior.
 FLAT = 1.0 - 1e-6
 
 
 class LinearResponse:
-    """How a posterior responds to the data of all sites, whose information this is."""
+    """The response of a posterior to the data of all sites, given their total information."""
 
     def __init__(self, posterior: Posterior, information: Information) -> None:
         if information.at != posterior.digest:
@@ -49,7 +49,7 @@ class LinearResponse:
             product, slope = finite(root.T @ information.matrix @ root), finite(root.T @ step)
         self.eigenvalues: Array
         self.eigenvalues, self._axes = np.linalg.eigh(product)
-        # As a refusal of what is not below 1, so that NaN is refused too.
+        # Written as "not below 1", so that NaN is refused too.
         if not self.eigenvalues[-1] <= FLAT:
             raise NotCalibrated(
                 "This posterior is not at a maximum of its bound: the sites' data would move it away. "
@@ -58,9 +58,9 @@ class LinearResponse:
         self._slope = self._axes.T @ slope
 
     def remaining(self) -> float:
-        """How far the posterior is from where it would converge: the root mean square over parameters, in deviations.
+        """The distance of the posterior from convergence: the root mean square over parameters, in deviations.
 
-        At λ the data ask for another step g = λ0 + Σ_i c_i − λ, and all steps together go (I − V H)⁻¹ V g.
+        At λ the next step is g = λ0 + Σ_i c_i − λ, and all steps together add up to (I − V H)⁻¹ V g.
         """
         moved = float(np.sum(self._slope**2 / (1.0 - self.eigenvalues)))
         parameters = int(np.count_nonzero(flat_contribution(self.posterior)))
@@ -75,7 +75,7 @@ class LinearResponse:
             found[factor] = {}
             for name, plain in family.quantities(family.deviation(self.posterior.natural[factor])).items():
                 more = added[first : first + plain.size].reshape(plain.shape)
-                # Features that share observations may have a response below mean field's.
+                # Features that share observations may have a smaller response than mean field.
                 found[factor][name] = np.sqrt(np.maximum(plain**2 + more, 0.0))
                 first += plain.size
         return found
@@ -84,7 +84,7 @@ class LinearResponse:
         """The covariance of all entries: factors, quantities, components, entries, one after another."""
         matrix = np.asarray((self._seen / (1.0 - self.eigenvalues)) @ self._seen.T)
         found = [part.ravel() for factor in self.deviations().values() for part in factor.values()]
-        # T tells all of a Gaussian's mean, and nearly all of a share: the rest is each entry's own.
+        # T determines a Gaussian's mean fully, and a share almost: the remaining variance is independent per entry.
         np.fill_diagonal(matrix, np.concatenate(found) ** 2)
         return matrix
 
@@ -109,14 +109,14 @@ def finite(product: Array) -> Array:
 def covariance(posterior: Posterior, parts: Sequence[Information]) -> Array:
     """The covariance of all entries: factors in the structure's order, their quantities, components, entries.
 
-    For differences and other sums of entries, whose variance the deviations alone do not tell.
+    For differences and other sums of entries, whose variance does not follow from the deviations alone.
     """
     return LinearResponse(posterior, total(parts)).covariance()
 
 
 def response(family: Family, natural: Array, variances: Array) -> Array:
     """∂E[θ]/∂λ = Cov_q[θ, T], (entries, K · d), by differences."""
-    # What does not vary, such as the weight of the only component, does not respond to a step of any size.
+    # A constant, such as the weight of a single component, does not respond to a step of any size.
     steps = NUDGE / np.sqrt(np.where(variances > 0.0, variances, 1.0))
     columns = []
     for place, step in enumerate(steps):

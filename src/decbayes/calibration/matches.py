@@ -1,4 +1,4 @@
-"""What is known of each match of an alignment, and, where the truth is known, whether it is right."""
+"""The features of each match of an alignment and, if the truth is known, whether it is right."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ from decbayes.posterior import Posterior
 from decbayes.symmetry import CoupledSet
 from decbayes.updates.update import without
 
-# Observations of which responsibilities are held in memory at a time.
+# The number of observations whose responsibilities are in memory at a time.
 BLOCK = 2000
 HALF, TENTH = 0.5, 0.1
 
 
 @dataclass(frozen=True)
 class Matches:
-    """All matches of some alignments: their margins, evidence and overlaps; whether each is right, or belongs nowhere.
+    """All matches of some alignments: margins, evidence and overlaps; whether each is right, or belongs nowhere.
 
-    Components that have seen no data, and those in slots of their own, are left out.
+    Components without data, and those alone in their slots, are left out.
     """
 
     margins: Array
@@ -45,7 +45,7 @@ class Matches:
 
     @classmethod
     def of(cls, found: Alignment, coupled: CoupledSet, overlaps: Sequence[Array], truths: Sequence[Array]) -> "Matches":
-        """`truths[i]` is (components, true components): how much of each component of site i comes from each."""
+        """`truths[i]` is (components, true components): the data of each component of site i by true component."""
         evidence, alone = reading.observations(found, coupled), reading.alone(found, coupled)
         slots = [own[coupled] for own in found.assignments]
         right, nowhere = judged(slots, truths, found.structure.components(coupled))
@@ -58,10 +58,10 @@ class Matches:
 def judged(slots: Sequence[Any], truths: Sequence[Array], count: int) -> tuple[list[Array], list[Array]]:
     """Whether each component belongs to its slot; and whether it belongs to none.
 
-    What it has in common with a slot is the share of its data that comes from the same sources as what the other sites
-    have put there: Σ_t min(share of t here, share of t there). It belongs to its slot if that is more than half, and
-    with no other slot it has more in common by more than a tenth. Sources that nobody can tell apart are found mixed
-    everywhere, in the same proportions; that is no wrong match.
+    Its overlap with a slot is the share of its data that comes from the same true components as the other sites' data
+    there: Σ_t min(share of t here, share of t there). It belongs to its slot if the overlap is more than half, and no
+    other slot's overlap is larger by more than a tenth. True components that cannot be separated are mixed everywhere
+    in the same proportions; that is not a wrong match.
     """
     held = np.zeros((len(slots), count, truths[0].shape[1]))
     for site, (own, truth) in enumerate(zip(slots, truths, strict=True)):
@@ -77,12 +77,12 @@ def judged(slots: Sequence[Any], truths: Sequence[Array], count: int) -> tuple[l
 
 
 def shares_of(amounts: Array) -> Array:
-    """Each row as shares of its sum; zeros where there is nothing."""
+    """Each row divided by its sum; zeros for empty rows."""
     return np.asarray(amounts / np.maximum(amounts.sum(axis=-1, keepdims=True), 1e-300))
 
 
 def in_common(model: Model, own: Posterior, other: Posterior, data: Any) -> Array:
-    """(own components, other's components): how much of the data each pair accounts for together, Σ_n r_nk ρ_ns."""
+    """(site's components, other components): the data that each pair shares, Σ_n r_nk ρ_ns."""
     mine, theirs = model_of(model, own), model_of(model, other)
     found, count = np.zeros((1, 1)), model.count(data)
     for first in range(0, count, BLOCK):
@@ -93,17 +93,17 @@ def in_common(model: Model, own: Posterior, other: Posterior, data: Any) -> Arra
 
 
 def overlap(model: Model, found: Alignment, site: int, data: Any) -> Array:
-    """For each component of a site: the share of what it accounts for that everybody else's merge gives to its slot.
+    """For each component of a site: the share of its data that the merge of all others assigns to the same slot.
 
-        Σ_n r_nk ρ_ns / Σ_n r_nk,   r of the site's own posterior, ρ of the others' merge, s the slot of k
+        Σ_n r_nk ρ_ns / Σ_n r_nk,   r from the site's own posterior, ρ from the others' merge, s the slot of k
 
-    The site computes it from its own data, and reports one number per component. A high share says that the others know
-    the same thing under that number; nobody else can check it.
+    The site computes it from its own data and reports one number per component. A high share means that the others have
+    the same component in that slot; nobody else can check it.
 
     Args:
         model: the model that was fitted.
         found: the alignment of all sites.
-        site: the number of the site's posterior in it.
+        site: the index of the site's posterior in it.
         data: the site's data.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)

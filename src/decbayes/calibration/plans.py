@@ -1,4 +1,4 @@
-"""Whether a plan will work, found out before anybody fits anything: simulate it, many times, with the truth known.
+"""Whether a plan will work: simulate it many times with known truth, before any data are collected.
 
 Parameters are drawn from the prior (or from a posterior), each site gets data, fits and shares, and the merge is
 compared with the truth: simulation-based calibration of the whole procedure, not of one fit.
@@ -16,20 +16,19 @@ from decbayes.calibration.matches import Matches
 from decbayes.calibration.trials import Plan, Trial, check_plan, trial
 from decbayes.workers import jobs
 
-# Where advice begins.
+# Thresholds for advice.
 TOO_NARROW, TOO_WRONG, TOO_FAR = 0.1, 0.1, 0.05
 
 
 @dataclass(frozen=True)
 class PlanReport:
-    """What came of a plan, over all simulated data sets.
+    """The results of a plan over all simulated data sets.
 
-    `coverage[name]` is how often intervals of that level held the truth, and the standard error of that; `at_once` is
-    the same of one fit of all data, `calibrated` of the merge with calibrated intervals, where these take one more look
-    at the data. `ranks[name]` counts where the truth lay among draws of the posterior, in bars of equal probability:
-    level where the posterior can be believed, high at both ends where it is too narrow. `right` is the share of matches
-    that were right, `gap` what a fit of all data in one place is ahead by, in nats per observation or word, each with
-    its standard error.
+    `coverage[name]` is the coverage of the intervals and its standard error; `at_once` is the same for one fit of all
+    data, `calibrated` for the merge with calibrated intervals, if these need only one more pass over the data.
+    `ranks[name]` is a histogram of the rank of the truth among draws of the posterior: level if the posterior is
+    reliable, high at both ends if it is too narrow. `right` is the share of right matches, `gap` the lead of one fit of
+    all data in nats per observation or word, each with its standard error.
     """
 
     trials: tuple[Trial, ...]
@@ -66,7 +65,7 @@ class PlanReport:
         return Matches(*(np.array([x for trial in self.trials for x in trial.matches[name]]) for name in names))
 
     def reliability(self, bars: int = 5) -> list[tuple[float, float, int]]:
-        """For each range of the probability that matches were said to be right with: said, true, and how many."""
+        """For each range of predicted probabilities: predicted and true share of right matches, and their number."""
         found = self.matches()
         if len(found) < 2 * bars:
             return []
@@ -78,7 +77,7 @@ class PlanReport:
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    """The mean over data sets and its standard error; what one data set tells has much in common."""
+    """The mean over data sets and its standard error; results within one data set are correlated."""
     if not values:
         return np.nan, np.nan
     error = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.inf
@@ -93,12 +92,12 @@ def try_plan(
     done: Sequence[Trial] = (),
     progress: Callable[[Trial], None] | None = None,
 ) -> PlanReport:
-    """Find out before any data are collected how good the merged posterior would be, by simulation.
+    """Simulate how good the merged posterior would be, before any data are collected.
 
     Args:
         plan: the model, the number of sites and their sizes.
-        data_sets: how many data sets to simulate. joblib spreads them over workers.
-        seed: what they are drawn by. Data set number i depends on the seed and i alone.
+        data_sets: the number of simulated data sets. joblib spreads them over workers.
+        seed: their seed. Data set i depends only on the seed and on i.
         done: trials of an earlier call, which are not simulated again.
         progress: called with each trial when it ends.
 

@@ -1,4 +1,4 @@
-"""How much of a corpus each topic accounts for, with intervals that know that words of one document go together."""
+"""The share of each topic in a corpus, with intervals that account for the dependence of words within a document."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,8 +17,7 @@ from decbayes.posterior import Interval, Posterior
 class TopicShares:
     """Sums over documents d of a site, n_d words each, n_dk of topic k: three numbers per topic, and two more.
 
-    Sites add theirs up. A word's topic says little that the others of its document do not, so that documents are what
-    is counted:
+    They add up across sites. The topics of words within a document are dependent, so the unit is the document:
 
         s_k = Σ_d n_dk / Σ_d n_d,    Var[s_k] = Σ_d (n_dk − s_k n_d)² / (Σ_d n_d)²
     """
@@ -31,7 +30,7 @@ class TopicShares:
 
     @classmethod
     def of(cls, model: LatentDirichletAllocation, data: Any, posterior: Posterior) -> "TopicShares":
-        """Those of one site's documents."""
+        """The sums of one site's documents."""
         lengths = model.units(data)
         own = lengths[:, None] * model.assign(posterior, data)
         squares, products = np.sum(own**2, axis=0), np.sum(own * lengths[:, None], axis=0)
@@ -57,14 +56,14 @@ class TopicShares:
         return np.sqrt(np.maximum(apart, 0.0)) / self.total
 
     def interval(self, level: float = 0.9) -> Interval:
-        """Bounds between which each topic's share lies with that probability."""
+        """Bounds that contain each topic's share with this probability."""
         check_level(level)
         reach = ndtri(0.5 + 0.5 * level) * self.deviation
         return Interval(np.maximum(self.mean - reach, 0.0), np.minimum(self.mean + reach, 1.0))
 
 
 def topic_shares(model: LatentDirichletAllocation, shards: Iterable[Any], merged: Posterior) -> TopicShares:
-    """The shares of all sites' topics in all their documents together."""
+    """The shares of the topics in the documents of all sites together."""
     first, *rest = [TopicShares.of(model, shard, merged) for shard in shards]
     for other in rest:
         first = first + other

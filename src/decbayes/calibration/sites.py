@@ -1,4 +1,4 @@
-"""What sites say beside their contributions so that a merged posterior can be calibrated: small, and it adds up."""
+"""The small sums that sites send in addition to their contributions, to calibrate a merged posterior."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ PREFIX = "information/"
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """What calibration needs of some sites' data: their contribution at one merged posterior, and its derivative.
+    """The input of calibration from some sites: their contribution at a merged posterior, and its derivative.
 
-    A site computes its own with `Information.of` and sends it, as bytes or in a file. They add up.
+    A site computes its own with `Information.of` and sends it, as bytes or in a file. They add up across sites.
 
     Attributes:
         at: the digest of the merged posterior.
-        sites: how many sites are in the sum.
+        sites: the number of sites in the sum.
         contribution: Σ_i c_i.
         matrix: Σ_i ∂c_i/∂E[T].
 
@@ -45,7 +45,7 @@ class Information:
 
     @classmethod
     def of(cls, model: Model, data: Any, posterior: Posterior) -> "Information":
-        """That of one site's data, at the merged posterior."""
+        """The information of one site's data at the merged posterior."""
         contributed = flat_contribution(model.contributed(posterior, data))
         return cls(posterior.digest, 1, contributed, model.information(posterior, data))
 
@@ -61,7 +61,7 @@ class Information:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Information":
-        """What `to_bytes` wrote, checked before it is used."""
+        """The inverse of `to_bytes`, with checks."""
         arrays = read_arrays(content)
         names = [name for name in arrays if name.startswith(PREFIX)]
         if len(names) != 1 or arrays.keys() != {names[0], "contribution", "sites"} or arrays["sites"].shape != (1,):
@@ -76,7 +76,7 @@ class Information:
 
 
 def informations(model: Model, shards: Iterable[Any], posterior: Posterior) -> list[Information]:
-    """Each site's information, as many at a time as `joblib.parallel_config` says."""
+    """Each site's information, in parallel as set by `joblib.parallel_config`."""
     from joblib import Parallel, delayed
 
     each = (delayed(Information.of)(model, shard, posterior) for shard in shards)
@@ -94,5 +94,5 @@ def total(parts: Sequence[Information]) -> Information:
 
 
 def one_more_pass(model: Model, shards: Iterable[Any], posterior: Posterior) -> Posterior:
-    """λ0 + Σ_i c_i(λ): what all sites' data say when each looks at the posterior once. A converged one stays."""
+    """λ0 + Σ_i c_i(λ): the posterior after one more pass over all data; a fixed point if converged."""
     return product([model.contributed(posterior, shard) for shard in shards])

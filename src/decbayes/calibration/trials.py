@@ -1,4 +1,4 @@
-"""One simulated data set of a plan: drawn, fitted at sites, merged, and compared with the truth it was drawn from."""
+"""One simulated data set of a plan: drawn, fitted at sites, merged, and compared with the truth."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -23,24 +23,24 @@ from decbayes.models.core.simulation import drawn_parameters
 from decbayes.posterior import Posterior
 from decbayes.streaming import refine
 
-# Draws among which the truth has a rank, and bars of a histogram of ranks.
+# The number of draws among which the truth is ranked, and of bars in the histogram of ranks.
 DRAWS, BARS = 99, 20
 # Probabilities smaller than this are not ranked: most words of a topic never occur.
 LEAST_PROBABILITY = 0.005
-# Observations to score with, and to know the true parameters by.
+# The numbers of observations for scores, and for a posterior that knows the true parameters.
 TESTED, PILOT = 500, 20_000
-# The logarithm of a probability that is zero by rounding.
+# Used for the logarithm of a probability that is zero by rounding.
 IMPOSSIBLE = -700.0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A study to be tried out by simulation before there are data.
+    """A study to be simulated before there are data.
 
     Attributes:
         model: the model, with its number of components.
-        sites: how many sites take part.
-        observations: how many observations each of them has.
+        sites: the number of sites.
+        observations: the number of observations per site.
         rounds: rounds of refinement after the merge.
         truth: a posterior to draw the true parameters from. Default: the model's prior.
         drawing: keyword arguments of the model's `draw`, such as the mean `length` of documents.
@@ -71,7 +71,7 @@ class Plan:
 class Trial:
     """One simulated data set: histograms of ranks and coverage by quantity, that of one fit of all data, the matches.
 
-    `covered_calibrated` is the coverage of calibrated intervals; empty where they take refits, or are refused.
+    `covered_calibrated` is the coverage of calibrated intervals; empty if they need refits, or are refused.
     """
 
     ranks: Mapping[str, list[int]]
@@ -83,7 +83,7 @@ class Trial:
 
 
 def check_plan(plan: Plan) -> None:
-    """Refuse what cannot be simulated, before the work is done."""
+    """Refuse a plan that cannot be simulated, before the work starts."""
     source = plan.truth or Posterior.of_prior(plan.model.structure)
     parameters = drawn_parameters(source, np.random.default_rng(0))
     try:
@@ -93,7 +93,7 @@ def check_plan(plan: Plan) -> None:
 
 
 def trial(plan: Plan, rng: np.random.Generator) -> Trial:
-    """One data set: drawn, fitted, merged, and compared with what it was drawn from."""
+    """One data set: drawn, fitted, merged, and compared with the truth."""
     model = plan.model
     source = plan.truth or Posterior.of_prior(model.structure)
     parameters = drawn_parameters(source, rng)
@@ -118,7 +118,7 @@ def trial(plan: Plan, rng: np.random.Generator) -> Trial:
 def calibrated_coverage(
     plan: Plan, shards: Sequence[Any], merged: Posterior, parameters: Mapping[str, Any]
 ) -> dict[str, float]:
-    """How often calibrated intervals hold the truth, where each site need only look at its data once more."""
+    """The coverage of calibrated intervals, if these need only one more pass over each site's data."""
     if plan.model.calibrated_by != "linear response":
         return {}
     try:
@@ -136,7 +136,7 @@ def calibrated_coverage(
 
 
 def covered_by(ranks: Mapping[str, Indices], level: float) -> dict[str, float]:
-    """The share of true values within the interval of that level; there are 100 ranks that the truth may have."""
+    """The share of true values within the interval of this level, given their ranks."""
     low, high = (DRAWS + 1) * (1.0 - level) / 2.0, (DRAWS + 1) * (1.0 + level) / 2.0
     return {name: float(np.mean((own >= low) & (own < high))) for name, own in ranks.items() if len(own)}
 
@@ -144,7 +144,7 @@ def covered_by(ranks: Mapping[str, Indices], level: float) -> dict[str, float]:
 def score_of(
     plan: Plan, parameters: dict[str, Any], batch: Posterior, merged: Posterior, rng: np.random.Generator
 ) -> float:
-    """How far a fit of all data is ahead on new data."""
+    """The lead of a fit of all data on new data."""
     data, held = plan.model.draw(parameters, TESTED, rng, **plan.drawing)[0], None
     if plan.model.in_parts:
         data, held = hold_out(data, share=0.5, rng=rng)
@@ -152,7 +152,7 @@ def score_of(
 
 
 def ranked(posterior: Posterior, parameters: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Indices]:
-    """For each quantity, the rank of each true value among draws of the posterior, components put side by side."""
+    """For each quantity, the rank of each true value among draws of the posterior, with matched components."""
     order, ranks = beside(posterior, parameters), {}
     for name, family in posterior.structure.families.items():
         truth, drawn = (
@@ -175,7 +175,7 @@ def label_of(factor: str, quantity: str) -> str:
 
 
 def placed(posterior: Posterior, factor: str, values: Array, order: Indices) -> Array:
-    """One value per component, put beside the true ones; of transitions the next states as well."""
+    """One value per component, in the order of the true ones; for transitions also the next states."""
     structure = posterior.structure
     if not any(factor in coupled.factors for coupled in structure.symmetry):
         return values
@@ -183,7 +183,7 @@ def placed(posterior: Posterior, factor: str, values: Array, order: Indices) -> 
 
 
 def beside(posterior: Posterior, parameters: Mapping[str, Any]) -> Indices:
-    """For each true component the one of the posterior whose data it makes most likely, each taken once."""
+    """For each true component the component of the posterior whose data it explains best, each used once."""
     structure = posterior.structure
     if not structure.symmetry:
         return np.zeros(0, dtype=np.intp)
@@ -195,9 +195,9 @@ def beside(posterior: Posterior, parameters: Mapping[str, Any]) -> Indices:
 
 
 def likelihood(posterior: Posterior, name: str, value: Any) -> Array:
-    """(true components, components): ⟨T(θ), contribution⟩, how likely each makes the data of each."""
+    """(true components, components): ⟨T(θ), contribution⟩, the likelihood of each component's data."""
     contribution: Any = posterior.contribution[name]
-    # A word that a topic never has is impossible, and not infinitely so: fits leave traces of all words in all topics.
+    # Not −∞ for a word that a topic never has: fits leave traces of all words in all topics.
     with np.errstate(divide="ignore"):
         statistics = np.nan_to_num(posterior.structure.families[name].statistics(value), neginf=IMPOSSIBLE)
     return np.asarray((contribution @ statistics.T).T)
@@ -206,7 +206,7 @@ def likelihood(posterior: Posterior, name: str, value: Any) -> Array:
 def matches_of(
     plan: Plan, found: Alignment, shards: Sequence[Any], parameters: Mapping[str, Any], rng: np.random.Generator
 ) -> dict[str, list[float]]:
-    """The matches of the one-shot merge, with the truth about each; none where the truth cannot be told."""
+    """The matches of the one-shot merge, with the truth about each; none if the truth is unknown."""
     truth = known_posterior(plan, parameters, rng)
     if truth is None or len(shards) < 2:
         return {name: [] for name in ("margins", "evidence", "losses", "overlaps", "right", "nowhere")}
@@ -217,7 +217,7 @@ def matches_of(
 
 
 def known_posterior(plan: Plan, parameters: Mapping[str, Any], rng: np.random.Generator) -> Posterior | None:
-    """A posterior that knows the parameters, from very many observations whose components are known; or None."""
+    """A posterior that knows the parameters, from very many labelled observations; or None."""
     structure, model = plan.model.structure, plan.model
     if len(structure.symmetry) != 1:
         return None

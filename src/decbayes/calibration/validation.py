@@ -1,7 +1,7 @@
-"""Scores of posteriors on data that sites have held back. They add up across sites, and no observation leaves one.
+"""Scores of posteriors on held-back data. They add up across sites, and no observation leaves a site.
 
 A score is a ratio: log predictive density over units (observations or words), both summed over held-back observations.
-Sums and sums of products are all that its standard error needs, and that of the difference of any two scores.
+Its standard error, and that of the difference of two scores, need only sums and sums of products.
 """
 
 import json
@@ -25,18 +25,18 @@ Name = str | int
 Rule = Literal["best", "smallest"]
 
 FORMAT = "decbayes scores 1"
-# Sums over fewer observations would tell too much about each.
+# Sums over fewer observations would reveal too much about each.
 LEAST_HELD_BACK = 5
-# Candidates and observations that a file of scores may have: more is not a file of ours.
+# The most candidates and observations in a file of scores: larger files are refused.
 MOST_CANDIDATES, MOST_OBSERVATIONS = 10_000, 10**12
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The candidate that the sites' scores choose, and how far its score is ahead of the others.
+    """The candidate chosen by the sites' scores, and its lead over the others.
 
-    `at_end` says that the score still rises at the largest number tried: more components would predict better, and the
-    number is what you can afford rather than something to be found.
+    `at_end` is true if the score still rises at the largest number tried: more components would predict better, and the
+    number is your budget, not a property of the data.
     """
 
     name: Name
@@ -56,12 +56,12 @@ class Scores:
     """How well some posteriors predict held-back observations: sums that add up across sites.
 
     Attributes:
-        names: what the posteriors are called, such as their numbers of components.
-        digests: which posterior each name stands for; empty where that differs between sites.
-        observations: how many observations were predicted.
+        names: the names of the posteriors, such as their numbers of components.
+        digests: the digest of each posterior; empty if it differs between sites.
+        observations: the number of predicted observations.
         sums: the units and each posterior's log predictive density, summed over the observations.
         products: the same for the products of all pairs, which standard errors need.
-        unit: what scores are per: "observation", "word" or "value".
+        unit: the unit of scores: per "observation", "word" or "value".
         rule: how `choice` chooses, "best" or "smallest".
 
     >>> model = db.GaussianMean(variance=1.0)
@@ -108,7 +108,7 @@ class Scores:
     def error(self, name: Name, against: Name | None = None) -> float:
         """The standard error of a score, or of its difference to another's; infinite from a single observation.
 
-        Differences are far more certain than scores: both posteriors have predicted the same observations.
+        Differences are far more certain than scores, because both posteriors predict the same observations.
         """
         weights = np.zeros(len(self.sums))
         weights[1 + self._place(name)] += 1.0
@@ -130,16 +130,16 @@ class Scores:
     def smallest(self) -> Name:
         """The first name, in the given order, whose score is within one standard error of the best.
 
-        It is the standard error of the difference: that of a score itself would also count how observations differ.
+        This is the standard error of the difference: that of a score would include the variation between observations.
         """
         best = self.best
         near = (name for name in self.names if self.score(best) - self.score(name) <= self.error(best, name))
         return next(near, best)
 
     def choice(self, rule: Rule | None = None) -> Choice:
-        """The number of components, or other candidate, to take: by the best score, or the "smallest" that is near it.
+        """The chosen number of components, or other candidate: the best score, or the "smallest" close to it.
 
-        Topics take the smallest, mixtures the best: fewer clusters than there are cost more than a few too many.
+        Topics use the smallest, mixtures the best: too few clusters cost more than a few too many.
         Candidates must be in order, the smallest first.
         """
         if not all(self.digests):
@@ -170,7 +170,7 @@ class Scores:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Scores":
-        """Read what `save` has written, checked."""
+        """Read a file written by `save`, with checks."""
         try:
             content = json.loads(Path(path).read_text(encoding="utf-8"))
             return checked(content)
@@ -191,7 +191,7 @@ class Scores:
 
 
 def checked(content: Any) -> Scores:
-    """Scores from a file's values; ValueError where they contradict themselves."""
+    """Scores from a file's values; ValueError if they are inconsistent."""
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"its format is not '{FORMAT}'")
     names, digests = tuple(content["names"]), tuple(content["posteriors"])
@@ -221,14 +221,14 @@ def validate(
         scores = sum(db.validate(model, cuts, held_back) for held_back in data_set_aside)
         number = scores.choice().name
 
-    Of each document or vector of features one half is predicted from the other, and the score is per word or value.
+    For documents and vectors of features, one half is predicted from the other, and the score is per word or value.
     Otherwise it is per observation.
 
     Args:
         model: the model; posteriors may have other numbers of components.
-        posteriors: the candidates by name, such as their numbers of components; or a list, numbered from 0 on.
-        data: what the site has held back.
-        seed: what the halves of documents are drawn by.
+        posteriors: the candidates by name, such as their numbers of components; or a list, numbered from 0.
+        data: the site's held-back data.
+        seed: the seed for splitting documents.
 
     >>> model = db.GaussianMean(variance=1.0)
     >>> posteriors = {"near": model.fit(np.zeros((9, 1))).posterior, "far": model.fit(np.full((9, 1), 5.0)).posterior}
@@ -259,14 +259,14 @@ def validate(
 
 
 def told_per(model: Model) -> tuple[str, Rule]:
-    """What a model's scores are about, observations or parts of them, and the rule by which they choose."""
+    """The unit of a model's scores (observations or parts of them), and the rule of their choice."""
     if not model.in_parts:
         return model.unit, "best"
     return "value" if model.unit == "observation" else model.unit, "smallest"
 
 
 def model_of(model: Model, posterior: Posterior) -> Model:
-    """The model with as many components as the posterior has, which a merge may have changed."""
+    """The model with as many components as the posterior, which a merge may have changed."""
     if posterior.structure == model.structure or model.auto:
         return model
     found = model_for(posterior.structure)

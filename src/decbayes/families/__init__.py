@@ -1,7 +1,7 @@
-"""Exponential families: λ, A(λ) and ∇A(λ), vectorised over components, and what merges need of each.
+"""Exponential families: λ, A(λ) and ∇A(λ), vectorised over components, and the operations that merges need.
 
-A family of your own is a class derived from `Family`, and one call: `decbayes.families.register(MyFamily())`. It then
-merges, and is saved and read, like those here.
+To add a family, derive a class from `Family` and call `decbayes.families.register(MyFamily())`. It can then be merged,
+saved and read like those here.
 """
 
 from decbayes.families.beta import Beta

@@ -63,7 +63,7 @@ class Beta(Family):
 
     def statistics(self, value: ArrayLike) -> Array:
         share = np.asarray(value, dtype=np.float64)
-        # Draws of one dimension have no axis for it.
+        # One-dimensional draws have no axis for the dimension.
         share = share if share.ndim > 2 else share[..., None]
         return np.concatenate([np.log(share), np.log1p(-share)], axis=-1)
 
@@ -81,7 +81,7 @@ class Beta(Family):
         return np.full(width, -1.0)
 
     def observations(self, prior: Array, rows: Rows) -> Array:
-        """Of one dimension how often it was so; of several all that were seen, the most where some are missing."""
+        """Successes in one dimension; in several, all observations (the largest number if values are missing)."""
         alpha, beta = split(rows.written_out(), 2)
         return np.asarray(alpha[:, 0] if alpha.shape[1] == 1 else (alpha + beta).max(axis=1))
 
@@ -91,5 +91,5 @@ class Beta(Family):
 
 
 def squeezed(values: Array) -> Array:
-    """Without the axis of dimensions where there is only one."""
+    """Without the axis of dimensions if there is only one."""
     return np.asarray(values[..., 0] if values.shape[-1] == 1 else values)

@@ -23,7 +23,7 @@ from decbayes.families.totals import DirichletTotals, Totals, checked_sparse
 
 @dataclass(frozen=True)
 class DirichletRows(Family):
-    """What families of Dirichlet rows share: one Dirichlet over all columns. Columns: α − 1. T(θ) = log θ."""
+    """Base of families with Dirichlet rows: one Dirichlet over all columns. Columns: α − 1. T(θ) = log θ."""
 
     parameter_names = ("alpha",)
 
@@ -86,7 +86,7 @@ class DirichletRows(Family):
 class Dirichlet(DirichletRows):
     """One Dirichlet per row, over the columns.
 
-    Rows are sparse ones in merges, whose gains and information cost what is not zero.
+    Rows are sparse in merges, so gains and information cost only the non-zero entries.
     """
 
     exclusive = True
@@ -114,7 +114,7 @@ class Dirichlet(DirichletRows):
         return checked_sparse(rows).sums
 
     def told(self, rows: Rows) -> Array:
-        """One per word that has been seen, less one."""
+        """The number of words that occur, less one."""
         sparse = checked_sparse(rows)
         seen = np.concatenate([[0.0], np.cumsum(np.minimum(sparse.data, 1.0))])
         return np.asarray(seen[sparse.stops] - seen[sparse.starts] - np.minimum(sparse.sums, 1.0))
@@ -205,16 +205,16 @@ class Weights(Family):
 
 @dataclass(frozen=True)
 class Shares(Weights):
-    """One Dirichlet over the K components, like `Weights`, of something else than observations.
+    """One Dirichlet over the K components, like `Weights`, but not of observations.
 
-    Those of topics in the prior of documents, say. It does not tell how much a component has seen.
+    For example the shares of topics in the prior of documents. It does not measure the evidence of a component.
     """
 
     follows = True
 
 
 def share_deviation(share: Array, total: ArrayLike) -> Array:
-    """The deviation of a Dirichlet's coordinate with that mean, where the α add up to `total`."""
+    """The deviation of a Dirichlet's coordinate with this mean, if the α add up to `total`."""
     return np.sqrt(share * (1.0 - share) / (np.asarray(total) + 1.0))
 
 
@@ -225,7 +225,7 @@ def log_share_covariances(alpha: Array) -> Array:
 
 
 def log_gamma_variates(shape: Array, size: int, rng: np.random.Generator) -> Array:
-    """Logarithms of Gamma(shape, 1) draws; a shape far below 1 would underflow without the logarithm."""
+    """Logarithms of Gamma(shape, 1) draws; with a shape far below 1, draws themselves would underflow."""
     draws = (size, *np.shape(shape))
     boosted = rng.standard_gamma(np.asarray(shape) + 1.0, size=draws)
     return np.asarray(np.log(boosted) - rng.standard_exponential(size=draws) / shape)

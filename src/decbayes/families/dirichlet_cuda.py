@@ -1,4 +1,4 @@
-"""Totals of Dirichlet rows on a GPU: the same as `DirichletTotals`, for alignments that are large."""
+"""Totals of Dirichlet rows on a GPU: the same as `DirichletTotals`, for large alignments."""
 
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -11,7 +11,7 @@ from decbayes.families.rows import Rows, SparseRows
 from decbayes.families.totals import checked_sparse
 from decbayes.kernels.cuda.device import Device
 
-# Slots × components × columns from which on a launch is worth its time.
+# The number of slots × components × columns above which a launch is worth its time.
 LARGE = 1_000_000
 
 THREADS = 256
@@ -33,7 +33,7 @@ class RowsThere(NamedTuple):
 
 
 class GpuDirichletTotals:
-    """λ0 + Σ_i P_i c_i and a table of lnΓ(α), all on the GPU; the sums of the slots are here."""
+    """λ0 + Σ_i P_i c_i and a table of lnΓ(α), all on the GPU; the sums of the slots are on the CPU."""
 
     def __init__(self, device: Device, prior: Array) -> None:
         xp = device.xp
@@ -114,7 +114,7 @@ class GpuDirichletTotals:
         return float(self._table.sum()) - float(gammaln(sums).sum()) if inside else -np.inf
 
     def _totals_without(self, rows: Rows, slots: Indices, held: Indices) -> Array:
-        """The sums of the slots once the held rows have been taken out."""
+        """The sums of the slots without the rows that the site holds."""
         own = np.where(held >= 0, checked_sparse(rows).sums[np.maximum(held, 0)], 0.0)
         return self._start_sums[slots] + (self._added_sums[slots] - own)
 

@@ -1,4 +1,4 @@
-"""Groups of sparse counts: what they know is Σ_v y_v log y_v − N log N, and costs what the rows hold."""
+"""Groups of sparse counts: F = Σ_v y_v log y_v − N log N, at the cost of the non-zero entries."""
 
 import numpy as np
 from scipy.special import entr
@@ -87,7 +87,7 @@ class DirichletGroups:
 
 
 class DirichletJoins:
-    """Groups as sparse rows in one growing store: joined ones are appended to it."""
+    """Groups as sparse rows in one growing array: joined ones are appended."""
 
     def __init__(self, rows: Rows) -> None:
         sparse = checked_sparse(rows)
@@ -126,7 +126,7 @@ class DirichletJoins:
 
 
 def plain_g(values: Array) -> Array:
-    """y log y, and a penalty below zero, as the kernels have it."""
+    """y log y, with a penalty below zero, as in the kernels."""
     from decbayes.kernels.groups import tabulate_g
 
     table = np.empty((1, len(values)))

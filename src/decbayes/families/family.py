@@ -1,4 +1,4 @@
-"""What every exponential family offers, and what follows from its log-partition alone."""
+"""The interface of exponential families, with defaults that follow from the log-partition."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -18,13 +18,13 @@ from decbayes.families.totals import PlainTotals, Totals
 # Rows of `rest` are combined with all rows of `own` in blocks of about this many numbers (8 MiB).
 BLOCK = 1 << 20
 
-# Natural parameters are scaled up by this to find the maximum of a likelihood: what is left of the prior is rounding.
+# Natural parameters are scaled up by this to find the maximum of a likelihood, which makes the prior negligible.
 SHARP = 1e6
-# How far natural parameters are moved to find a derivative, in their own size.
+# The relative step of finite differences in natural parameters.
 DIFFERENCE = 1e-5
-# Quantiles that a family has no formula for are those of so many samples.
+# The number of samples for quantiles without a formula.
 SAMPLES = 20_000
-# Nats per observation that a sum outside the domain is worse than any other.
+# The penalty in nats per observation for a sum outside the domain.
 IMPOSSIBLE = 1e6
 
 
@@ -34,9 +34,9 @@ class Family(ABC):
 
         q(θ) = Π_k h(θ_k) · exp(Σ_k ⟨λ_k, T(θ_k)⟩ − A(λ))
 
-    A(λ) is a sum of one term per row, plus at most a term that no permutation of the rows changes.
-    A family says which columns it has, its row terms and their gradient; the rest follows. Merges ask it for `rows`,
-    `totals` and `information`: the defaults work for any family, and one that has something faster overrides them.
+    A(λ) is a sum of one term per row, plus possibly a term that is invariant to permutations of the rows.
+    A family defines its columns, its row terms and their gradient; the rest follows. Merges use `rows`, `totals` and
+    `information`: the defaults work for any family, and a family may override them with faster versions.
     """
 
     @property
@@ -44,39 +44,39 @@ class Family(ABC):
         return type(self).__name__
 
     def laid_out(self, layout: str) -> "Family":
-        """The family whose name has this layout of columns in brackets, where there are several; else a ValueError."""
+        """The family with this layout of columns (in brackets behind its name); ValueError if it has only one."""
         raise ValueError(f"{self.name} has one layout of columns, and no brackets behind its name")
 
     parameter_names: ClassVar[tuple[str, ...]]
 
     value_type: ClassVar[type[Any] | None] = None
-    """The named tuple that θ is, where it has several quantities, such as a mean and a precision."""
+    """The named tuple of θ if it has several quantities, such as a mean and a precision."""
 
     over_components: ClassVar[bool] = False
-    """Whether the factor is about the components themselves (their weights): it then tells how much each has seen."""
+    """Whether the factor is over the components themselves (their weights): it then measures their evidence."""
 
     exclusive: ClassVar[bool] = False
-    """Whether each observation, or each part of one, comes from one component: then what a site found in two components
-    may belong to one. Not so for features, several of which an observation has at once."""
+    """Whether each observation, or each part of one, comes from one component: then two components of a site
+    may belong together. Not so for features, because an observation has several at once."""
 
     follows: ClassVar[bool] = False
-    """Whether the factor goes where the others of its coupled set go, and has no say in where that is."""
+    """Whether the factor follows the others of its coupled set, without influence on the slots."""
 
     countable: ClassVar[bool] = False
-    """Whether a row is counts in columns, each of which could come from another component: words of topics."""
+    """Whether a row holds counts in columns that could come from different components: words of topics."""
 
     inclusive: ClassVar[bool] = False
-    """Whether it counts, beside others of its set, how many observations have a component; they may have several."""
+    """Whether it counts the observations with a component, for the other factors of its set; they may have several."""
 
     two_sided: ClassVar[bool] = False
-    """Whether there is a column, too, for each component, which relabelling moves like its row: transitions."""
+    """Whether there is also a column per component, which relabelling moves like its row: transitions."""
 
     term: ClassVar[str | None] = None
-    """What `kernels/terms.py` calls the row term, where it is compiled there."""
+    """The name of the row term in `kernels/terms.py`, if it is compiled there."""
 
     @abstractmethod
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
-        """The ordinary parameters that the columns stand for, in the order of `parameter_names`; unchecked."""
+        """The ordinary parameters of the columns, in the order of `parameter_names`; unchecked."""
 
     @abstractmethod
     def row_terms(self, natural: ArrayLike) -> Array:
@@ -91,7 +91,7 @@ class Family(ABC):
         """∇A(λ) = E[T(θ)], (K, d)."""
 
     def row_covariances(self, natural: ArrayLike) -> Array:
-        """The covariance of each row's T(θ), (K, d, d); by differences of the mean where a family has no formula."""
+        """The covariance of each row's T(θ), (K, d, d); by finite differences unless a family has a formula."""
         point = np.asarray(natural, dtype=np.float64)
         steps = DIFFERENCE * (1.0 + np.abs(point))
         columns = []
@@ -104,7 +104,7 @@ class Family(ABC):
 
     def covariance(self, natural: ArrayLike) -> Array:
         """∇²A(λ) = Cov[T(θ)] of the whole factor, (K · d, K · d), row after row."""
-        from scipy.linalg import block_diag  # takes long to import, and few need it
+        from scipy.linalg import block_diag  # slow to import, and rarely needed
 
         return np.asarray(block_diag(*self.row_covariances(natural)))
 
@@ -126,17 +126,17 @@ class Family(ABC):
 
     @abstractmethod
     def expected(self, natural: ArrayLike) -> Value:
-        """E[θ] in the user's terms, as `sample` gives θ."""
+        """E[θ] in ordinary terms, in the format of `sample`."""
 
     @abstractmethod
     def deviation(self, natural: ArrayLike) -> Value:
-        """The standard deviation of θ, entry by entry, as `expected` gives its mean; infinite where there is none."""
+        """The standard deviation of θ, entry by entry, in the format of `expected`; infinite if there is none."""
 
     def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> Value:
-        """The quantile of each entry of θ by itself, as `expected` gives its mean.
+        """The marginal quantile of each entry of θ, in the format of `expected`.
 
-        `stretch` is how many times wider each entry is than the family says: a number, or one per entry, as
-        `deviation` gives them. A family without a formula of its own takes the quantile of samples, always the same.
+        `stretch` widens each entry by this factor: a number, or one per entry in the format of `deviation`. A family
+        without a formula uses the quantile of a fixed set of samples.
         """
         drawn = self.quantities(self.sample(natural, SAMPLES, np.random.default_rng(0)))
         means, times = self.quantities(self.expected(natural)), self.stretches(natural, stretch)
@@ -148,7 +148,7 @@ class Family(ABC):
         )
 
     def stretches(self, natural: ArrayLike, stretch: Any = 1.0) -> dict[str, Array]:
-        """A stretch by what its parts are called."""
+        """A stretch by the names of its parts."""
         if not isinstance(stretch, float):
             return self.quantities(stretch)
         return {
@@ -157,7 +157,7 @@ class Family(ABC):
 
     @abstractmethod
     def statistics(self, value: Any) -> Array:
-        """T(θ) of values as `sample` gives them, (…, K, d)."""
+        """T(θ) of values in the format of `sample`, (…, K, d)."""
 
     @abstractmethod
     def sample(self, natural: ArrayLike, size: int, rng: np.random.Generator) -> Any:
@@ -165,11 +165,11 @@ class Family(ABC):
 
     @abstractmethod
     def dimension(self, width: int) -> int:
-        """How many dimensions, each with a label, a row of that many columns has; ValueError where none has so many."""
+        """The number of labelled dimensions of a row with this many columns; ValueError if no row has that many."""
 
     @abstractmethod
     def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:
-        """Random natural parameters, to try the family with; of one dimension if its rows have no more."""
+        """Random natural parameters, to test the family; one-dimensional if the rows allow no more."""
 
     def apex(self, width: int) -> Array:
         """The tip of the domain, (d,): a cone, so that apex + s (λ − apex) is inside for all λ there and all s > 0.
@@ -179,7 +179,7 @@ class Family(ABC):
         return np.zeros(width)
 
     def quantities(self, value: Any) -> dict[str, Array]:
-        """A value as `sample` and `expected` give it, by what its parts are called; one part is a "value"."""
+        """A value in the format of `sample` and `expected`, by the names of its parts; a single part is a "value"."""
         return {"value": value} if self.value_type is None else value._asdict()
 
     def of_quantities(self, quantities: Mapping[str, Array]) -> Value:
@@ -199,7 +199,7 @@ class Family(ABC):
         return float(self.row_terms(natural).sum() + self.shared_term(natural))
 
     def log_density(self, natural: ArrayLike, value: Any) -> Array:
-        """log q(θ) of values as `sample` gives them, one number per draw."""
+        """log q(θ) of values in the format of `sample`, one number per draw."""
         rows, width = np.asarray(natural).shape
         inner = np.sum(np.asarray(natural) * self.statistics(value), axis=(-2, -1))
         return np.asarray(inner - self.log_partition(natural) + rows * self.log_base_measure(width))
@@ -217,7 +217,7 @@ class Family(ABC):
         return change - float(np.sum(step * self.mean(natural)))
 
     def rows(self, contribution: Contribution, order: Indices | None = None) -> Rows:
-        """The components of a contribution, in the given order, as the methods below take them."""
+        """The components of a contribution, in the given order, as `Rows`."""
         matrix = dense(contribution)
         return DenseRows(matrix if order is None else matrix[order])
 
@@ -226,11 +226,11 @@ class Family(ABC):
         return contribution[order]
 
     def unlabelled(self, contribution: Contribution) -> Contribution:
-        """What each row says of its component, whatever the labels of the others."""
+        """The content of each row, independent of the labels of other components."""
         return contribution
 
     def added(self, total: Array, contribution: Contribution, slots: Indices, order: Indices) -> None:
-        """Add components to the slots that they have, in place and in that order; several may have one."""
+        """Add components to their slots, in place and in that order; several may share a slot."""
         self.rows(contribution).add_to(total, slots[order], order)
 
     def exchangeable(self, prior: Array) -> bool:
@@ -238,11 +238,11 @@ class Family(ABC):
         return bool((prior == prior[0]).all())
 
     def resized(self, prior: Array, count: int) -> Array:
-        """A prior that treats components alike, for so many of them."""
+        """A prior that treats components alike, for this many of them."""
         return np.broadcast_to(prior[:1], (count, prior.shape[1]))
 
     def totals(self, prior: Array) -> Totals:
-        """What slots hold that start from the prior, for a search over who goes where."""
+        """Slots that start from the prior, for a search over assignments."""
         return PlainTotals(self, prior)
 
     def groups(self, base: Array, slots: int) -> Groups:
@@ -250,14 +250,15 @@ class Family(ABC):
         return PlainGroups(self, base, slots)
 
     def joins(self, base: Array, rows: Rows, evidence: Array) -> Joins:
-        """Components as groups that are joined two by two."""
+        """Components as groups to be joined two by two."""
         return PlainJoins(self, base, rows, evidence)
 
     def peak(self, contribution: Array, evidence: Array, base: Array) -> Array:
-        """sup_θ ⟨c, T(θ)⟩ per row: the log-likelihood at its maximum, up to a constant that no grouping changes.
+        """sup_θ ⟨c, T(θ)⟩ per row: the log-likelihood at its maximum, up to a constant that is the same for all
+        groupings.
 
-        Taken as A(apex + s c) / s with a large s. Each observation brings a little of λ0 − apex along, `base`, so that
-        there is a maximum where the likelihood alone has none. Zero without evidence.
+        Computed as A(apex + s c) / s with a large s. Each observation adds a little of λ0 − apex, `base`, so that a
+        maximum exists even if the likelihood alone has none. Zero without evidence.
         """
         peaks = np.zeros(len(contribution))
         (told,) = np.nonzero(evidence > 0.0)
@@ -266,25 +267,25 @@ class Family(ABC):
         return np.where(np.isfinite(peaks), peaks, -IMPOSSIBLE * np.abs(evidence))
 
     def observations(self, prior: Array, rows: Rows) -> Array:
-        """How many observations each row stands for, as far as it tells; else how many times the prior's weight."""
+        """The number of observations of each row, if it counts them; otherwise a multiple of the prior's weight."""
         base = prior - self.apex(prior.shape[1])
         return np.asarray((rows.written_out() * base).sum(axis=1) / (base**2).sum(axis=1))
 
     def freedom(self, contribution: Array) -> Array:
-        """How many free parameters θ has, per row."""
+        """The number of free parameters of θ, per row."""
         return np.full(len(contribution), float(self.dimension(contribution.shape[1])))
 
     def told(self, rows: Rows) -> Array:
-        """How many parameters each row's own data can tell apart."""
+        """The number of parameters that each row's data determine."""
         return self.freedom(rows.written_out())
 
     def quadratic(self, contribution: Array, natural: Array) -> tuple[Array, Array] | None:
-        """What a contribution says of a vector θ as s, P of ⟨s, θ⟩ − ½ θᵀPθ, (K, D) and (K, D, D), other parameters as
-        the posterior λ has them; None where it says something else."""
+        """A contribution about a vector θ as s, P of ⟨s, θ⟩ − ½ θᵀPθ, (K, D) and (K, D, D), with other
+        parameters at the posterior λ; None for other contributions."""
         return None
 
     def information(self, prior: Array, rows: Rows) -> float:
-        """KL(q_{λ0 + c} ‖ q_{λ0}): how much a contribution c has taught, in nats."""
+        """KL(q_{λ0 + c} ‖ q_{λ0}): the information in a contribution c, in nats."""
         return self.kl(prior + rows.written_out(), prior)
 
     def informations(self, prior: Array, contributions: Sequence[Contribution], orders: Orders = None) -> Array:
@@ -294,10 +295,10 @@ class Family(ABC):
         return row_informations(self, prior, stacked(contributions, orders))
 
     def gain(self, rest: ArrayLike, own: Contribution) -> Array:
-        """What A gains when row k' of `own` is added to row k of `rest`, as a (K, K') matrix.
+        """The gain in A when row k' of `own` is added to row k of `rest`, as a (K, K') matrix.
 
-        Exact up to a constant that no permutation changes: Σ_k gain[k, p[k]] ranks permutations p as
-        A(rest + own[p]) does. NaN where the sum leaves the domain.
+        Exact up to a constant that is the same for all permutations: Σ_k gain[k, p[k]] ranks permutations p as A(rest +
+        own[p]) does. NaN where the sum leaves the domain.
         """
         start = np.asarray(rest, dtype=np.float64)
         added = dense(own)
@@ -310,11 +311,11 @@ class Family(ABC):
         return self.defined_terms(sums, np.nan).reshape(len(rest), len(own)) - self._row_constants(rest)[:, None]
 
     def _row_constants(self, rest: Array) -> Array:
-        """What each row of `rest` has already; the rest may be outside the domain, and any constant is right then."""
+        """The terms of each row of `rest`; outside the domain any constant will do."""
         return self.defined_terms(rest, 0.0)
 
     def defined_terms(self, natural: Array, otherwise: float = np.nan) -> Array:
-        """The row terms, and another value for rows outside the domain."""
+        """The row terms, with another value for rows outside the domain."""
         inside = self.contains_rows(natural)
         terms = np.full(len(natural), otherwise)
         terms[inside] = self.row_terms(natural[inside])

@@ -14,7 +14,7 @@ from decbayes.families.moments import gaussian_covariances, round_covariances
 from decbayes.families.registry import covariances, positive
 from decbayes.families.rows import Rows
 
-# The precision from which on sites are compared in a direction: that of eight rows of yes or no, or of two events.
+# The least precision at which sites are compared in a direction: that of eight binary rows, or of two events.
 LEAST_KNOWN = 2.0
 
 
@@ -82,7 +82,7 @@ class IsotropicGaussian(Family):
         return -0.5 * self.dimension(width) * log(2 * pi)
 
     def observations(self, prior: Array, rows: Rows) -> Array:
-        """The precision tells: how many times the prior's."""
+        """The precision as a multiple of the prior's."""
         return np.asarray(rows.written_out()[:, -1] / prior[:, -1])
 
     def gain(self, rest: ArrayLike, own: Contribution) -> Array:
@@ -227,7 +227,7 @@ class FullGaussian(Family):
         return -0.5 * self.dimension(width) * log(2 * pi)
 
     def quadratic(self, contribution: Array, natural: Array) -> tuple[Array, Array]:
-        """Without directions of which it knows next to nothing: what few rows say of them is far from Gaussian."""
+        """Without directions of very low precision: with few rows the likelihood is far from Gaussian there."""
         shift, precision = self._shift_and_precision(contribution)
         weights, directions = np.linalg.eigh(precision)
         known = directions * (weights >= LEAST_KNOWN)[..., None, :]
@@ -242,7 +242,7 @@ class FullGaussian(Family):
 
 
 def square_side(width: int, *, extra: int) -> int:
-    """D where width = D + D² + extra, or 0 where there is none."""
+    """D with width = D + D² + extra, or 0 if there is none."""
     side = (isqrt(max(0, 4 * (width - extra) + 1)) - 1) // 2
     return side if side > 0 and side + side * side + extra == width else 0
 

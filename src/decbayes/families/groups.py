@@ -1,11 +1,11 @@
-"""What the slots of one factor hold when any component may go into any slot, and how much each slot knows.
+"""The slots of one factor when any component may go into any slot, and the information of each slot.
 
 The information of a group of components is the log-likelihood of their data at its maximum,
 
     F(S) = sup_θ ⟨Σ_{i∈S} c_i, T(θ)⟩,
 
-up to a constant that no grouping changes. Unlike A(λ0 + Σ c_i) it does not reward a slot for taking in whatever is
-small and noisy, which a tiny prior makes A do. It is convex and homogeneous: joining two groups never gains.
+up to a constant that is the same for all groupings. Unlike A(λ0 + Σ c_i) with a tiny prior, it does not reward a slot
+for collecting small and noisy components. It is convex and homogeneous: joining two groups never gains.
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -23,10 +23,10 @@ Mask = NDArray[np.bool_]
 
 
 class Groups(Protocol):
-    """Slots of one factor. `evidence` is how many observations each row stands for."""
+    """Slots of one factor. `evidence` is the number of observations of each row."""
 
     def fill(self, rows: Rows, slots: Indices, evidence: Array) -> None:
-        """Put rows into slots, in several calls if there are many; `update` when all are in. Below zero is no slot."""
+        """Put rows into slots, in several calls if there are many, then call `update`. Negative numbers are no slot."""
 
     def update(self) -> None:
         """Bring everything that depends on the sums up to date."""
@@ -38,7 +38,7 @@ class Groups(Protocol):
         """F of each slot."""
 
     def gains(self, rows: Rows, chosen: Indices, held: Indices, evidence: Array, needed: Mask) -> Array:
-        """(chosen, slots): F(S ∪ i) − F(S), or F(S) − F(S without i) of the slot it is in; where needed."""
+        """(chosen, slots): F(S ∪ i) − F(S), or F(S) − F(S without i) for its current slot; only where needed."""
 
     def move(self, rows: Rows, component: int, before: int, after: int, evidence: float) -> None:
         """Take a row out of one slot and put it into another."""
@@ -50,20 +50,20 @@ class Groups(Protocol):
         """(slots, slots): F(S) + F(T) − F(S ∪ T)."""
 
     def join(self, kept: int, absorbed: int) -> None:
-        """Slot `absorbed` goes into slot `kept`; the last slot takes its place, and there is one less."""
+        """Join slot `absorbed` to slot `kept`; the last slot takes its number, and there is one less."""
 
     def freedom(self, slots: Indices) -> Array:
-        """How many parameters the data in these slots are about."""
+        """The number of parameters that the data in these slots determine."""
 
 
 class Joins(Protocol):
-    """Groups that are joined two by two, each component one group at first."""
+    """Groups that are joined two by two; at first, each component is a group."""
 
     def losses(self, group: int, others: Indices) -> Array:
         """F(S) + F(T) − F(S ∪ T) of a group and each of the others."""
 
     def join(self, kept: int, absorbed: int) -> None:
-        """Make two groups one, under the first one's number."""
+        """Join two groups under the number of the first."""
 
 
 class PlainGroups:
@@ -125,7 +125,7 @@ class PlainGroups:
 
 
 def one_less(values: Array, kept: int, absorbed: int) -> Array:
-    """Sums by slot after a join: `absorbed` is in `kept`, and the last one stands in its place."""
+    """Sums by slot after a join: `absorbed` is added to `kept`, and the last slot takes its number."""
     values[kept] += values[absorbed]
     values[absorbed] = values[-1]
     return values[:-1].copy()

@@ -16,7 +16,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 class SparseMatrix(Protocol):
-    """What is used of a `scipy.sparse.csr_array`; SciPy has no types to name."""
+    """The part of `scipy.sparse.csr_array` that is used here; SciPy has no types for it."""
 
     shape: tuple[int, int]
     dtype: np.dtype[np.float64]
@@ -35,10 +35,10 @@ class SparseMatrix(Protocol):
 
 
 Contribution: TypeAlias = Array | SparseMatrix
-"""λ − λ0 of one factor, (K, d); sparse where the structure says so."""
+"""λ − λ0 of one factor, (K, d); sparse if the structure says so."""
 
 Value: TypeAlias = Array | tuple[Array, ...]
-"""A parameter θ, or its mean: an array, or a named tuple of arrays where there are several quantities."""
+"""A parameter θ, or its mean: an array, or a named tuple of arrays if there are several quantities."""
 
 
 def is_sparse(matrix: Contribution) -> "TypeIs[SparseMatrix]":
@@ -57,17 +57,17 @@ def as_rows(values: ArrayLike) -> Array:
 
 
 def stored(matrix: Contribution) -> Array:
-    """The numbers that a matrix holds, zeros of a sparse one left out."""
+    """The stored numbers of a matrix, without the zeros of a sparse one."""
     return matrix.data if is_sparse(matrix) else matrix
 
 
 def smallest(matrix: Array) -> Array:
-    """The part of a matrix that broadcasting has not repeated: a prior may hold equal rows or columns only once."""
+    """A matrix without broadcast repetitions: a prior may store equal rows or columns only once."""
     return matrix[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in matrix.strides)]
 
 
 def by_dimension(blocks: Sequence[Sequence[Array]]) -> Array:
-    """(K, sD, sD) from s × s blocks of (K, D): statistics of D dimensions that have nothing to do with each other."""
+    """(K, sD, sD) from s × s blocks of (K, D): statistics of D independent dimensions."""
     sides = np.eye(blocks[0][0].shape[-1])
     rows = [np.concatenate([block[..., None] * sides for block in row], axis=-1) for row in blocks]
     return np.asarray(np.concatenate(rows, axis=-2))
@@ -78,24 +78,24 @@ def outer(vectors: Array) -> Array:
 
 
 def flat(matrices: Array) -> Array:
-    # −1 would not say how many numbers a matrix has when there is none.
+    # −1 is ambiguous for a matrix without rows.
     return matrices.reshape(*matrices.shape[:-2], matrices.shape[-2] * matrices.shape[-1])
 
 
 def upper(matrices: NDArray[Scalar]) -> NDArray[Scalar]:
-    """(…, D (D + 1) / 2): what symmetric matrices hold on and above their diagonals, row by row."""
+    """(…, D (D + 1) / 2): the entries of symmetric matrices on and above their diagonals, row by row."""
     first, second = np.triu_indices(matrices.shape[-1])
     return matrices[..., first, second]
 
 
 def folded(matrices: Array) -> Array:
-    """The same with entries off the diagonal twice, so that folded(A) · upper(B) is the sum of all A ∘ B."""
+    """The same with off-diagonal entries doubled, so that folded(A) · upper(B) is the sum of all A ∘ B."""
     first, second = np.triu_indices(matrices.shape[-1])
     return np.where(first == second, 1.0, 2.0) * upper(matrices)
 
 
 def mirrored(halves: NDArray[Scalar], side: int) -> NDArray[Scalar]:
-    """(…, D, D): the symmetric matrices of which these are the upper halves."""
+    """(…, D, D): the symmetric matrices with these upper halves."""
     first, second = np.triu_indices(side)
     whole = np.empty((*halves.shape[:-1], side, side), dtype=halves.dtype)
     whole[..., first, second] = whole[..., second, first] = halves
@@ -109,7 +109,7 @@ def upper_products(vectors: Array) -> Array:
 
 
 def split(natural: ArrayLike, parts: int) -> tuple[Array, ...]:
-    """The columns cut into so many blocks of equal width."""
+    """The columns split into this many blocks of equal width."""
     matrix = np.asarray(natural, dtype=np.float64)
     width, rest = divmod(matrix.shape[-1], parts)
     if rest:
@@ -118,7 +118,7 @@ def split(natural: ArrayLike, parts: int) -> tuple[Array, ...]:
 
 
 def block_width(name: str, width: int, parts: int) -> int:
-    """How wide each of so many blocks of equal width is; ValueError unless the columns form such blocks."""
+    """The width of each of this many equal blocks; ValueError unless the columns form such blocks."""
     if width < parts or width % parts:
         raise ValueError(f"{name} has {parts} columns per dimension; {width} columns are not a multiple of it.")
     return width // parts

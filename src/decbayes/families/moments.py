@@ -1,4 +1,4 @@
-"""Covariances of the statistics of Gaussians and Wishart matrices, from which families build ∇²A."""
+"""Covariances of the statistics of Gaussians and Wishart matrices, used by families for ∇²A."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from decbayes.families.family import Family
 
 
-# Directions in which T does not vary at all: a symmetric matrix is written out twice.
+# Below this, T does not vary in a direction: the off-diagonal entries of a symmetric matrix occur twice.
 NOTHING = 1e-12
 
 
@@ -75,9 +75,9 @@ def shifted_covariances(mean: Array, precision: Array, strength: Array) -> Array
 
 
 def root_and_inverse(covariance: Array) -> tuple[Array, Array]:
-    """L with L Lᵀ = V, and its pseudo-inverse; T in its own deviations first, which may differ by many digits."""
+    """L with L Lᵀ = V, and its pseudo-inverse; T is first scaled by its deviations, which may differ by many digits."""
     variances = np.diag(covariance)
-    # What does not vary at all is left out below, whatever it is divided by.
+    # Directions without variation are left out below, whatever they are divided by.
     scale = np.sqrt(np.where(variances > 0.0, variances, 1.0))
     eigenvalues, axes = np.linalg.eigh(covariance / np.outer(scale, scale))
     seen = eigenvalues > NOTHING * len(scale)
@@ -86,7 +86,7 @@ def root_and_inverse(covariance: Array) -> tuple[Array, Array]:
 
 
 Orders = Sequence[Indices] | None
-"""Of each site the order of its components; None where it is that of the contributions."""
+"""The order of each site's components; None for the order of the contributions."""
 
 
 def stacked(contributions: Sequence[Contribution], orders: Orders) -> Array:
@@ -96,7 +96,7 @@ def stacked(contributions: Sequence[Contribution], orders: Orders) -> Array:
 
 
 def row_informations(family: "Family", prior: Array, contributions: Array) -> Array:
-    """KL(q_λ ‖ q_λ0) = Σ_k A_k(λ0) − A_k(λ) − ⟨λ0_k − λ_k, ∇A_k(λ)⟩, where no row has a part in another's term."""
+    """KL(q_λ ‖ q_λ0) = Σ_k A_k(λ0) − A_k(λ) − ⟨λ0_k − λ_k, ∇A_k(λ)⟩, for independent row terms."""
     natural = prior + contributions
     inside = family.contains_rows(by_row(natural)).reshape(natural.shape[:2]).all(axis=1)
     there = natural[inside]
@@ -117,7 +117,7 @@ def singly(family: "Family", prior: Array, contributions: Sequence[Contribution]
 
 
 def weight_informations(prior: Array, contributions: Array) -> Array:
-    """The same of one Dirichlet over all rows, whose columns are α − 1."""
+    """The same for one Dirichlet over all rows, whose columns are α − 1."""
     before = prior[:, 0] + 1.0
     alpha = before + contributions[:, :, 0]
     inside = (alpha > 0.0).all(axis=1)

@@ -55,7 +55,7 @@ class NormalGamma(Family):
         mean, strength, shape, rate = self.columns(natural)
         expected = shape / rate
         spread = [np.ones(mean.shape), mean, mean**2]
-        # Of τ times 1, μ and μ²: what τ varies by, then what μ varies by around its mean.
+        # For τ times 1, μ and μ²: the variation from τ, then that from μ around its mean.
         blocks = [[first * second * expected / rate for second in spread] for first in spread]
         blocks[1][1] = blocks[1][1] + expected / strength
         blocks[1][2] = blocks[2][1] = blocks[1][2] + 2.0 * mean * expected / strength
@@ -250,7 +250,7 @@ class NormalWishart(Family):
 
 
 def over_positive(numerator: Array, denominator: Array) -> Array:
-    """The quotient, infinite where the denominator is not positive: a variance that does not exist."""
+    """The quotient, infinite if the denominator is not positive: the variance does not exist."""
     quotient = np.full(numerator.shape, np.inf)
     np.divide(numerator, denominator, out=quotient, where=denominator > 0)
     return quotient

@@ -1,6 +1,6 @@
-"""Quantiles of the marginals that families have, each as wide as it is or stretched to a deviation found elsewhere.
+"""Quantiles of the families' marginals, optionally stretched to a given deviation.
 
-A stretched marginal keeps its mean and its kind: shares stay between 0 and 1, precisions positive.
+A stretched marginal keeps its mean and its family: shares stay between 0 and 1, precisions positive.
 """
 
 from functools import cache
@@ -11,9 +11,9 @@ from scipy.special import betaincinv, gammainc, gammaincinv, ndtri, stdtrit
 
 from decbayes.families.matrices import Array
 
-# Points at which an integral over a Gamma distribution is taken, and halvings of a bracket of ± 12 deviations.
+# Points of the integral over a Gamma distribution, and bisections of a bracket of ± 12 deviations.
 POINTS, HALVINGS, BRACKET = 48, 32, 12.0
-# A share has at most this little evidence: stretched further it would not be a distribution.
+# The least evidence of a share: stretched further it would not be a distribution.
 LEAST_TOTAL = 1e-3
 
 
@@ -31,16 +31,17 @@ def gamma(shape: Array, rate: Array, probability: float, stretch: Array | float 
 
 
 def beta(share: Array, total: ArrayLike, probability: float, stretch: Array | float = 1.0) -> Array:
-    """Of one coordinate of a Dirichlet whose α add up to `total`."""
+    """Quantile of one coordinate of a Dirichlet whose α add up to `total`."""
     evidence = np.maximum((np.asarray(total) + 1.0) / np.square(stretch) - 1.0, LEAST_TOTAL)
-    # One of one category has no other, and is 1.
+    # The share of a single category is 1.
     certain = share >= 1.0
     quantiles = betaincinv(share * evidence, np.where(certain, 1.0, (1.0 - share) * evidence), probability)
     return np.where(certain, 1.0, quantiles)
 
 
 def product(freedom: ArrayLike, covariance: Array, scales: Array, probability: float) -> Array:
-    """Of an entry of a Wishart matrix: Σ x_i x_j over `freedom` draws with that covariance and product of scales.
+    """Quantile of an entry of a Wishart matrix: Σ x_i x_j over `freedom` draws with this covariance and product of
+    scales.
 
     Σ x_i x_j ~ (s + c) X − (s − c) Y,    X, Y ~ Gamma(freedom / 2, 1)
     """
@@ -60,11 +61,11 @@ def product(freedom: ArrayLike, covariance: Array, scales: Array, probability: f
 
 @cache
 def unit_nodes() -> tuple[Array, Array]:
-    """Where and how much to sum for an integral from 0 to 1: denser near both ends, where quantiles are steep."""
+    """Nodes and weights of an integral from 0 to 1: denser near both ends, where quantiles are steep."""
     nodes, weights = np.polynomial.legendre.leggauss(POINTS)
     return 0.5 * (nodes + 1.0), 0.5 * weights
 
 
 def around(mean: Array, quantile: Array, stretch: Array | float) -> Array:
-    """A quantile moved away from the mean, where there is no better way to stretch a marginal."""
+    """A quantile moved away from the mean, if there is no better way to stretch a marginal."""
     return np.asarray(mean + stretch * (quantile - mean))

@@ -1,4 +1,4 @@
-"""Families by name, and an example of each for laws that hold for all."""
+"""Families by name, with an example of each for tests of laws that hold for all."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -11,13 +11,13 @@ from decbayes.families.matrices import Array
 _families: dict[str, Family] = {}
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(_families)
-"""Every registered family by the name of its class; one whose columns may be grouped is there as an example."""
+"""Every registered family by the name of its class; a family with several layouts is represented by an example."""
 
 
 def register(family: Family) -> None:
-    """Make a family known by its name, so that posteriors of it can be saved and read.
+    """Register a family by its name, so that its posteriors can be saved and read.
 
-    Whoever reads such a file must have registered the same family. A name belongs to one class for good.
+    Readers of such a file must have registered the same family. A name belongs to one class permanently.
     """
     if not isinstance(family, Family):
         raise TypeError(f"register takes a family, such as Gamma(), not {family!r}.")
@@ -29,7 +29,7 @@ def register(family: Family) -> None:
 
 
 def registered(name: str) -> Family:
-    """The family of that name, laid out as the brackets behind it say if there are any."""
+    """The family of this name, with the layout in brackets behind it, if any."""
     kind, bracket, layout = name.partition("(")
     if kind not in FAMILIES:
         raise ValueError(f"the family {kind!r} is not registered here; call `decbayes.families.register` first")
@@ -40,7 +40,7 @@ def registered(name: str) -> Family:
 
 
 def origin(family: Family) -> tuple[str, str]:
-    """Where a family's class was defined: a cell of a notebook may be run again."""
+    """The place where a family's class was defined: a notebook cell may be run again."""
     return type(family).__module__, type(family).__qualname__
 
 

@@ -1,4 +1,4 @@
-"""The components of one site in one factor, as merges use them: dense rows, or sparse ones that are never copied."""
+"""The components of one site in one factor, for merges: dense rows, or sparse ones that are never copied."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,11 +17,11 @@ class Rows(Protocol):
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
 
     @property
     def size(self) -> int:
-        """How many numbers there are, zeros of sparse rows left out."""
+        """The number of stored entries, without zeros of sparse rows."""
 
     def times(self, factor: float) -> "Rows":
         """The rows multiplied by a number."""
@@ -30,9 +30,9 @@ class Rows(Protocol):
         """The rows as a dense matrix."""
 
     def add_to(self, total: Array, slots: Indices, components: Indices, sign: float = 1.0) -> None:
-        """total[slots] += sign · rows[components], in place; a component below zero is none.
+        """total[slots] += sign · rows[components], in place; negative components are ignored.
 
-        Costs what the rows hold, not what the total does.
+        The cost depends on the rows' entries, not on the size of the total.
         """
 
     def taken(self, chosen: Indices) -> "Rows":
@@ -42,10 +42,10 @@ class Rows(Protocol):
         """The sum of the rows of each label."""
 
     def followed_by(self, others: "Sequence[Rows]") -> "Rows":
-        """These rows, then those of others of the same kind."""
+        """These rows, then others of the same kind."""
 
     def shortened(self, entries: int) -> "Rows":
-        """The rows with their largest entries only, where sparse rows have more: a cheap likeness of them."""
+        """The rows with only their largest entries if they are sparse: a cheap approximation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class DenseRows:
 
     def add_to(self, total: Array, slots: Indices, components: Indices, sign: float = 1.0) -> None:
         placed = components >= 0
-        # Several components may go into one slot, which a plain += would count once.
+        # Several components may share a slot, which a plain += would count once.
         np.add.at(total, slots[placed], sign * self.matrix[components[placed]])
 
     def taken(self, chosen: Indices) -> "DenseRows":
@@ -157,7 +157,7 @@ def rows_of(matrix: csr_array) -> Iterator[tuple[Array, NDArray[np.int32]]]:
 
 
 def largest(count: int, data: Array, columns: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Which are the so many largest entries of a row; of equal ones those of the first columns."""
+    """The positions of the largest entries of a row; ties go to the first columns."""
     if len(data) <= count:
         return np.ones(len(data), dtype=np.bool_)
     least = np.partition(data, len(data) - count)[len(data) - count]
@@ -171,7 +171,7 @@ def sparse_rows(contribution: Contribution, order: Indices | None = None) -> Spa
     matrix = csr_array(contribution)
     indptr = np.asarray(matrix.indptr, dtype=np.int32)
     indices, data = np.asarray(matrix.indices, dtype=np.int32), np.asarray(matrix.data, dtype=np.float64)
-    # reduceat takes one entry of the next row for an empty row, and none may lie past the end.
+    # For an empty row, reduceat takes an entry of the next row, and no start may lie past the end.
     sums = np.where(np.diff(indptr) > 0, np.add.reduceat(np.append(data, 0.0), indptr[:-1]), 0.0)
     rows = np.arange(matrix.shape[0]) if order is None else order
     return SparseRows(indptr[:-1][rows], indptr[1:][rows], indices, data, sums[rows], matrix.shape[1])

@@ -1,7 +1,7 @@
-"""What the slots of one factor hold in total, kept up to date as sites are placed, and what a site would add.
+"""The totals of the slots of one factor, updated as sites are placed, and the gain from placing a site.
 
-Contributions are summed apart from the prior: taking a site out again then leaves exactly zero where nobody else has
-contributed, not the rounding error of its own large counts on top of a tiny prior.
+Contributions are summed separately from the prior: removing a site then leaves exactly zero where no other site has
+contributed, not the rounding error of its large counts on top of a tiny prior.
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class Totals(Protocol):
-    """λ0 + Σ_i P_i c_i of one factor; a component below zero stands for a site that is not placed."""
+    """λ0 + Σ_i P_i c_i of one factor; a negative component means that the site is not placed."""
 
     def clear(self, slots: Indices) -> None:
-        """Empty the slots, to be summed anew: `add` everybody, then `update`."""
+        """Empty the slots before they are summed again: `add` all sites, then `update`."""
 
     def add(self, rows: Rows, slots: Indices, components: Indices) -> None:
         """Add a site's components to cleared slots."""
@@ -29,10 +29,10 @@ class Totals(Protocol):
         """Bring everything that depends on the sums up to date."""
 
     def move(self, rows: Rows, slots: Indices, before: Indices, after: Indices) -> None:
-        """Replace the components that a site has in these slots."""
+        """Replace a site's components in these slots."""
 
     def gains(self, rows: Rows, slots: Indices, held: Indices) -> Array:
-        """What each slot gains from each component of a site that holds `held` there now; NaN where undefined."""
+        """The gain of each slot from each component of a site that now has `held` there; NaN where undefined."""
 
     def objective(self) -> float:
         """A(λ), −∞ outside the domain."""

@@ -20,7 +20,7 @@ from decbayes.families.rows import DenseRows, Rows
 class Dirichlets(DirichletRows):
     """Independent Dirichlets per row, over groups of `sizes` columns. Columns: α − 1. T(θ) = log θ.
 
-    The sizes are a part of the name, "Dirichlets(2,3*4)" for 2, 3, 3, 3 and 3: a file says by it how to read its rows.
+    The sizes are part of the name, "Dirichlets(2,3*4)" for 2, 3, 3, 3 and 3, so a file defines how to read its rows.
     """
 
     sizes: tuple[int, ...] = (2, 3)
@@ -91,7 +91,7 @@ class Dirichlets(DirichletRows):
         return self.natural(alpha=positive(rng, components, sum(self.sizes)))
 
     def observations(self, prior: Array, rows: Rows) -> Array:
-        """The most that a column has: in the others some values may be missing."""
+        """The largest number over the columns, because values may be missing in some."""
         return np.asarray(self.sums(rows.written_out()).max(axis=-1))
 
     def freedom(self, contribution: Array) -> Array:
@@ -112,15 +112,15 @@ class Dirichlets(DirichletRows):
         return np.repeat(values, self.sizes, axis=-1)
 
 
-# More columns than any table has; a file that claims more is refused before anything is made from it.
+# More columns than any table has; a file that claims more is refused before memory is allocated.
 MOST_GROUPS = 1_000_000
 
 
 @dataclass(frozen=True)
 class Transitions(DirichletRows):
-    """One Dirichlet per row: where component k goes next. Columns: α − 1, one per component. T(θ) = log θ.
+    """One Dirichlet per row: the component that follows k. Columns: α − 1, one per component. T(θ) = log θ.
 
-    Relabelling moves rows *and* columns. A prior that treats components alike has one number on its diagonal, and one
+    Relabelling moves rows *and* columns. A prior that treats components alike has one value on its diagonal and one
     everywhere else.
     """
 
@@ -129,7 +129,7 @@ class Transitions(DirichletRows):
     two_sided = True
 
     def rows(self, contribution: Contribution, order: Indices | None = None) -> DenseRows:
-        """In another order rows and columns move together, where there are as many of them."""
+        """In another order, rows and columns move together if there are equally many."""
         matrix = dense(contribution)
         square = order is not None and matrix.shape[0] == matrix.shape[1]
         return DenseRows(matrix if order is None else matrix[np.ix_(order, order)] if square else matrix[order])

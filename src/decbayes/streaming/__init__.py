@@ -1,4 +1,4 @@
-"""Data that keeps coming, and posteriors that keep improving: SDA-Bayes, epochs, one pass, and refinement."""
+"""Streams of data, and refinement of posteriors: SDA-Bayes, epochs, one pass, and refinement."""
 
 from decbayes.streaming.one_pass import sequential
 from decbayes.streaming.refinement import Refinement, refine

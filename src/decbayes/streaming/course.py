@@ -1,4 +1,4 @@
-"""Rounds of refinement: who refits in which order, when to end, and what each round has changed."""
+"""Rounds of refinement: the order of refits, when to end, and the changes of each round."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -19,14 +19,14 @@ Schedule = Literal["sequential", "parallel", "asynchronous"]
 
 @dataclass(frozen=True)
 class Ends:
-    """When rounds end: after so many, or when they move little, or after the most."""
+    """When rounds end: after a given number, or when they move little, or after the maximum."""
 
     rounds: int | None
     tolerance: float
     most: int
 
     def at_most(self, rounds: int) -> "Ends":
-        """The first so many rounds."""
+        """At most this many rounds."""
         return replace(self, rounds=min(rounds, self.most if self.rounds is None else self.rounds))
 
     def over(self, shifts: Sequence[float]) -> bool:
@@ -38,7 +38,7 @@ class Ends:
 
 @dataclass
 class Course:
-    """A refinement on its way: the sites' contributions in common slots, and the merge before and after each round."""
+    """A refinement in progress: the sites' contributions in common slots, and the merge before and after each round."""
 
     update: Update
     shards: Sequence[Any]
@@ -61,7 +61,7 @@ class Course:
         return self
 
     def bound(self, merged: Posterior) -> float:
-        """What all data say of a merged posterior: one number per site, and what it has learned."""
+        """The bound of all data at a merged posterior: one number per site, less its divergence from the prior."""
         return bound(self.update.model, self.shards, merged, self.rng)
 
     def _next(self) -> list[Posterior]:
@@ -76,7 +76,7 @@ class Course:
 def shift(before: Posterior, after: Posterior) -> float:
     """The root mean square shift per parameter, in standard deviations: KL ≈ ½ Σ (shift / deviation)².
 
-    Parameters to which nobody has contributed have not moved and do not count.
+    Parameters without contributions do not move and do not count.
     """
     structure = before.structure
     nats, parameters = 0.0, 0
@@ -89,7 +89,7 @@ def shift(before: Posterior, after: Posterior) -> float:
 def fresh_round(
     update: Update, shards: Sequence[Any], own: list[Posterior], rng: np.random.Generator | None
 ) -> list[Posterior]:
-    """Each site on its own, from one start: labels are common, and what only it had found is forgotten."""
+    """Each site fits alone from one start: labels are common, and each site's own optimum is dropped."""
     fits = update.model.fit_many(shards, starts=[product(own)] * len(own), rng=rng)
     return [fit.posterior for fit in fits]
 

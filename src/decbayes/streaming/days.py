@@ -1,9 +1,9 @@
-"""One more epoch: new data on top of what was known before them or, where the world changes, of what is left of that.
+"""One more epoch: new data on top of the earlier posterior or, with forgetting, of what is left of it.
 
-What is left is learned in two steps. The evidence of the new data says how much each component keeps
-(`updates.forgetting`); but it asks only about the data that a component was given, and inference that is too sure of
-itself gives it what it knows already. So it is then found by prediction whether any component should keep so much: one
-half of each site's new data is fitted on top of what several caps leave, and predicts the other half.
+How much is left is learned in two steps. The evidence of the new data determines how much each component keeps
+(`updates.forgetting`). But it only considers the data assigned to a component, and overconfident inference assigns data
+that fit already. So predictions then cap the shares: one half of each site's new data is fitted on top of what several
+caps leave, and predicts the other half.
 """
 
 from collections.abc import Sequence
@@ -22,15 +22,15 @@ from decbayes.posterior import Posterior
 from decbayes.updates import Epoch, Update
 from decbayes.updates.forgetting import KEEP, Forgetting, Kept, followed, forget, learned_shares
 
-# So often new data are fitted again with what is left of the earlier ones, where that is learned.
+# How often new data are refitted with what is left of the earlier ones, if that is learned.
 LEARNING_ROUNDS = 2
 
-# The most that any component keeps: which of these predicts best?
+# Caps on what any component keeps; the one that predicts best is used.
 CAPS = np.array([1.0, 0.85, 0.7, 0.5])
 
 
 class Day:
-    """What the sites' new data add to what was known before them."""
+    """What the sites' new data add to the earlier posterior."""
 
     def __init__(
         self,
@@ -50,9 +50,10 @@ class Day:
         return self._update.whole(self.added)
 
     def again(self, left: Posterior) -> "Day":
-        """The same data on top of what is left, from where they were."""
+        """Refit the same data on top of what is left, starting from the previous fit."""
         model, shards, rng, solver = self._settings
-        # What is left of two components that have both changed is alike: it does not tell them apart any more.
+        # Two components that have both changed are nearly the same after forgetting, and can no longer be
+        # distinguished.
         return Day(model, left, shards, rng, solver, start=Epoch(left).whole(self.added))
 
 
@@ -77,7 +78,7 @@ def after_epoch(
 def learned_day(
     model: Model, current: Posterior, shards: Sequence[Any], rng: np.random.Generator | None, solver: Solver | None
 ) -> Day:
-    """The new data on top of as much of the earlier ones as they bear out."""
+    """The new data on top of as much of the earlier data as they support."""
     day = Day(model, current, shards, rng, solver)
     if current == Posterior.of_prior(model.structure):
         return day
@@ -95,9 +96,9 @@ def capped(
     rng: np.random.Generator | None,
     solver: Solver | None,
 ) -> Kept:
-    """The mean of what each cap leaves of the shares, each cap as probable as its predictions say.
+    """The mean of the capped shares, with each cap weighted by its predictive probability.
 
-    Where there is nothing to predict, the shares are as they are.
+    Without data to predict, the shares are unchanged.
     """
     halves = in_halves(model, shards)
     if not halves:
@@ -112,6 +113,6 @@ def capped(
 
 
 def predictions(model: Model, posteriors: Sequence[Posterior], shards: Sequence[Any]) -> Array:
-    """The log predictive density of the data, by each posterior."""
+    """The log predictive density of the data under each posterior."""
     parts = [to_predict(model, shard) for shard in shards]
     return np.array([sum(model.log_predictive(each, *part).sum() for part in parts) for each in posteriors])

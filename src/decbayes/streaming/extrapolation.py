@@ -1,11 +1,11 @@
-"""Rounds that creep towards their fixed point are followed to where they lead (Anderson's acceleration).
+"""Extrapolation of slowly converging rounds (Anderson acceleration).
 
 A round takes the merged λ_r to λ_r + ρ_r. Near the fixed point a mix of earlier rounds, with weights that add up to 1,
-moves by the same mix of their ρ. The weights that make that move smallest are all numbers that sites have in common:
+moves by the same mix of their ρ. The weights with the smallest move follow from numbers that all sites know:
 
     minimise Σ_rs w_r w_s ⟨ρ_r, σ_s⟩   with   Σ_r w_r = 1,   σ_s = ∇A(λ_s + ρ_s) − ∇A(λ_s)
 
-⟨ρ_r, σ_r⟩ is the divergence there and back of one round. Each site mixes its own contributions.
+⟨ρ_r, σ_r⟩ is the symmetric divergence of one round. Each site mixes its own contributions.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,21 +21,21 @@ from decbayes.updates.update import without
 
 Sites = Sequence[Posterior]
 
-# Parts of the way to the mix that are tried until one is possible and better than the round alone.
+# Step lengths towards the mix, tried until one is valid and better than the round alone.
 PARTS = (1.0, 0.5, 0.25)
-# Added to the divergences of rounds, relative to the largest: moves that are the same to rounding tell nothing.
+# Added to the divergences of rounds, relative to the largest: moves that differ only by rounding are ignored.
 LEAST = 1e-10
 
 
 @dataclass
 class Extrapolation:
-    """The latest rounds, at most `most` and the present one: sites before and after, and how the merge moved."""
+    """The latest rounds, at most `most` and the current one: sites before and after, and the moves of the merge."""
 
     most: int
     rounds: list[tuple[Sites, Sites]] = field(default_factory=list)
 
     def followed(self, before: Sites, after: Sites, bound: Callable[[Posterior], float]) -> list[Posterior]:
-        """Where the sites go after a round: a mix of rounds if its bound is no lower, else what the round has found."""
+        """The sites after a round: a mix of rounds if its bound is no lower, otherwise the result of the round."""
         self.rounds = [*self.rounds, (before, after)][-self.most - 1 :]
         if len(self.rounds) < 2:
             return list(after)
@@ -57,9 +57,7 @@ class Extrapolation:
         return np.asarray(solved / total) if total > 0.0 else np.append(np.zeros(len(solved) - 1), 1.0)
 
     def mixed(self, weights: Array) -> list[Posterior] | None:
-        """Each site's mix of what it had after the rounds; nothing where a site, or all but one, would say what no
-        data say.
-        """
+        """Each site's mix of its contributions after the rounds; None if a site, or all but one, would be invalid."""
         after = [sites for _, sites in self.rounds]
         try:
             sites = [mix(own, weights) for own in zip(*after, strict=True)]
@@ -72,7 +70,7 @@ class Extrapolation:
 
 
 def steps(before: Posterior, after: Posterior) -> tuple[Array, Array]:
-    """ρ and σ, all factors one after another: how a round has moved natural parameters and means."""
+    """ρ and σ, all factors one after another: the changes of natural parameters and means in a round."""
     families = before.structure.families.items()
     natural = [np.ravel(after.natural[name] - before.natural[name]) for name, _ in families]
     mean = [np.ravel(family.mean(after.natural[name]) - family.mean(before.natural[name])) for name, family in families]

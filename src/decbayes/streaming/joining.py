@@ -1,10 +1,10 @@
-"""Fewer slots after a refinement: slots that say the same are joined, where the sites' summed bound is for it.
+"""Fewer slots after a refinement: duplicate slots are joined if that raises the sites' summed bound.
 
 With all sites at one merged posterior q, the bound of all data is
 
     Σ_i L_i(q) − KL(q ‖ prior)
 
-and L_i, what site i's data say given q, is one number that the site finds in one pass over its data.
+and L_i, the bound of site i's data given q, is one number that the site computes in one pass over its data.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
 
-# So many joins, those that lose least of what the slots know first, are put to the sites at a time.
+# The number of joins, those with the smallest loss first, that are proposed to the sites at a time.
 PROPOSED = 4
 
 Target = int | Literal["auto"]
@@ -33,12 +33,12 @@ Target = int | Literal["auto"]
 def narrowed(
     model: Model, shards: Sequence[Any], own: list[Posterior], target: Target, rng: np.random.Generator | None
 ) -> list[Posterior]:
-    """The sites' contributions in fewer slots: so many, or as many as the summed bound is for."""
+    """The sites' contributions in fewer slots: a given number, or the one with the best summed bound."""
     known = bound(model, shards, product(own), rng)
     while (count := slots_of(own[0])) > (1 if target == "auto" else target):
         proposals = list(proposed(own))
         bounds = [bound(model, shards, product(each), rng) for each in proposals]
-        # All orders of K components say the same, which is worth log K! (see `models.number`).
+        # All K! orders of the components are equivalent, which adds log K! (see `models.number`).
         if target == "auto" and max(bounds) - known <= log(count):
             break
         best = int(np.argmax(bounds))
@@ -47,27 +47,27 @@ def narrowed(
 
 
 def bound(model: Model, shards: Sequence[Any], merged: Posterior, rng: np.random.Generator | None) -> float:
-    """What all sites' data say with this posterior, less what it has learned."""
+    """The bound of all sites' data at this posterior, less its divergence from the prior."""
     families, prior = merged.structure.families, merged.structure.prior
     learned = sum(family.kl(merged.natural[name], prior[name]) for name, family in families.items())
     return sum(told(model, shard, merged, rng) for shard in shards) - learned
 
 
 def told(model: Model, shard: Any, merged: Posterior, rng: np.random.Generator | None) -> float:
-    """L_i: the bound of one site's data with the merged posterior for its prior, before anything is learned."""
+    """L_i: the bound of one site's data with the merged posterior as its prior, before any update."""
     once = replace(sized(model, merged), ascent=replace(model.ascent, passes=1, restarts=0, warm_up=0))
     return float(once.fit(shard, prior=merged, start=merged, rng=rng).bound[0])
 
 
 def sized(model: Model, posterior: Posterior) -> Model:
-    """The model with as many components as the posterior has."""
+    """The model with as many components as the posterior."""
     if model.structure == posterior.structure:
         return model
     return replace(model_for(posterior.structure), ascent=model.ascent)
 
 
 def proposed(own: Sequence[Posterior]) -> Iterator[list[Posterior]]:
-    """The contributions with two slots joined: pairs that lose least of what the slots know."""
+    """The contributions with two slots joined, for the pairs with the smallest loss."""
     components = held_by(product(own))
     count = len(components)
     base = bases(components.factors, float(components.evidence.sum()), count)
@@ -78,7 +78,7 @@ def proposed(own: Sequence[Posterior]) -> Iterator[list[Posterior]]:
 
 
 def joined(posterior: Posterior, kept: int, absorbed: int) -> Posterior:
-    """A contribution with one slot's in another's."""
+    """A contribution with one slot added to another."""
     (coupled,) = posterior.structure.symmetry
     slots: Indices = np.delete(np.arange(slots_of(posterior)), absorbed)
     places = np.searchsorted(slots, np.arange(slots_of(posterior)))

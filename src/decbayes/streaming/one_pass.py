@@ -15,14 +15,14 @@ from decbayes.models.mixtures.mixture import Mixture
 from decbayes.models.mixtures.moves import evidence, join_gains, joined, prior_of, without
 from decbayes.posterior import Posterior
 
-# So many points at the beginning, and so many later that fit nothing, are fitted together: what shapes components
-# have, points cannot tell one at a time.
+# The number of points at the beginning, and of later points without a component, that are fitted together: single
+# points do not reveal the shape of a component.
 FIRST, ENOUGH = 1000, 10
 
-# The others are taken in blocks: at most so many, and no more than this share of those seen before them.
+# The others are processed in blocks: at most this many, and at most this share of the points before them.
 LARGEST_BLOCK, BLOCK_SHARE = 1024, 1 / 16
 
-# Of two components a point counts as shared if both have more of it than this.
+# Two components share a point if both have more than this share of it.
 SHARED = 1e-6
 
 # A component of fewer points than this is small.
@@ -37,23 +37,23 @@ def sequential(
     concentration: float = 1.0,
     start: Posterior | None = None,
 ) -> Iterator[Posterior]:
-    """One pass over a stream of points, in bounded memory: the posterior of all so far, after each chunk.
+    """One pass over a stream of points, in bounded memory: yields the posterior of all points so far after each chunk.
 
-    The first thousand points are fitted together. From then on a point belongs to something new where a Dirichlet
-    process of this concentration says that this is more probable than all components there are:
+    The first thousand points are fitted together. From then on a point starts a new component if, under a Dirichlet
+    process of this concentration, this is more probable than all existing components:
 
         concentration · p(x | prior) > Σ_k n_k p(x | q_k)
 
-    Else it is shared out among them. Those that belong to something new are fitted together at the end of their chunk.
-    Two components become one when that raises the bound; one of fewer than ten points that gains none while the stream
-    doubles is forgotten.
+    Otherwise it is divided among them. The points for new components are fitted together at the end of their chunk. Two
+    components are joined when that raises the bound; one with fewer than ten points that gains none while the stream
+    doubles is dropped.
 
     Args:
         model: a mixture with `components="auto"`.
-        chunks: the points, some at a time.
+        chunks: the points, in chunks.
         rng: what fits are drawn by.
-        concentration: how readily points begin something new.
-        start: a posterior to go on from, such as the last one of a stream that was interrupted.
+        concentration: how readily points start new components.
+        start: a posterior to continue from, such as the last one of an interrupted stream.
 
     >>> model = db.GaussianMixture("auto", 1, variance=1.0, prior_variance=100.0, ascent=db.Ascent(30))
     >>> rng = np.random.default_rng(0)
@@ -77,7 +77,7 @@ def sequential(
 
 
 class First:
-    """The first points of a stream, fitted together; how many components they have is asked when they have doubled."""
+    """The first points of a stream, fitted together; the number of components is searched again when they double."""
 
     def __init__(self, model: Mixture, rng: np.random.Generator) -> None:
         self._model, self._rng, self._points = model, rng, np.empty((0, model.dimension))
@@ -87,7 +87,7 @@ class First:
         return len(self._points)
 
     def add(self, points: Array) -> Array:
-        """Fit these, too; the points that are too many are given back."""
+        """Fit these, too; returns the points beyond the limit."""
         room = FIRST - len(self)
         self._points = np.concatenate([self._points, points[:room]])
         search = len(self) >= min(self._next_search, FIRST)
@@ -98,7 +98,7 @@ class First:
 
 
 class Seen:
-    """What a stream has taught so far: natural parameters, and how much each two components have shared."""
+    """The state of a stream: natural parameters, and the overlap of each pair of components."""
 
     def __init__(self, model: Mixture, start: Posterior, concentration: float, rng: np.random.Generator) -> None:
         check_structure(start, model.structure_for(start), "start")
@@ -106,7 +106,7 @@ class Seen:
         self._log_concentration = float(np.log(concentration))
         self._natural: Natural = dict(start.natural)
         self._waiting: list[Array] = []
-        # What they have shared before nobody knows: two are joined when what comes adds a reason to.
+        # The earlier overlap is unknown: two are joined only when new points add a reason.
         self._shared = np.maximum(join_gains(self._structure, self._natural), 0.0)
         self._marked, self._doubling = self._evidence, 2.0 * self._evidence.sum()
 
@@ -130,7 +130,7 @@ class Seen:
         return evidence(self._structure, self._natural)
 
     def _take(self, points: Array) -> None:
-        """Share out the points that belong to what there is, and let the others wait."""
+        """Divide points among the existing components, and let the others wait."""
         new, responsibilities = self._compare(points)
         self._waiting.extend(points[new])
         self._share(points[~new], responsibilities[~new])
@@ -140,7 +140,7 @@ class Seen:
         self._forget()
 
     def _compare(self, points: Array) -> tuple[NDArray[np.bool_], Array]:
-        """Whether each point rather belongs to something new; and to which of the components that there are."""
+        """Whether each point starts a new component, and its shares of the existing ones."""
         likelihood, nothing = self._model.likelihood, prior_of(self._structure, 1)["components"]
         alone = self._log_concentration + likelihood.log_predictive(nothing, points)[:, 0]
         scores = np.log(np.maximum(self._evidence, SHARED)) + likelihood.log_predictive(
@@ -170,7 +170,7 @@ class Seen:
         self._join()
 
     def _join(self) -> None:
-        """Join for as long as the bound gains more than the uncertainty about who owns the points that two share."""
+        """Join components as long as the bound gains more than the uncertainty about the points that two share."""
         while self._count > 1:
             gains = join_gains(self._structure, self._natural) - self._shared
             np.fill_diagonal(gains, -np.inf)
@@ -178,14 +178,14 @@ class Seen:
             if gains[first, second] <= 0.0:
                 return
             self._natural = joined(self._structure, self._natural, first, second)
-            # What two share with a third as one is at most what they share with it one by one.
+            # The overlap of a joined pair with a third is at most the sum of their overlaps.
             self._shared[first] += self._shared[second]
             self._shared[:, first] = self._shared[first]
             self._marked[first] += self._marked[second]
             self._drop(second)
 
     def _forget(self) -> None:
-        """Each time that the stream has doubled, small components that have gained nothing since go."""
+        """Each time the stream has doubled, drop small components that have gained nothing since."""
         if self._evidence.sum() < self._doubling:
             return
         idle = (self._evidence < SMALL) & (self._evidence - self._marked < 1.0)
@@ -200,6 +200,6 @@ class Seen:
 
 
 def mixed(first: Array, second: Array) -> float:
-    """The uncertainty about which of two components owns what both have of some points: gone when they are one."""
+    """The uncertainty about which of two components owns their shared points; it vanishes when they are joined."""
     both = first + second
     return float(np.sum(xlogy(both, both) - xlogy(first, first) - xlogy(second, second)))

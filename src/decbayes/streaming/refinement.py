@@ -23,13 +23,13 @@ TRIED = 3
 
 @dataclass(frozen=True)
 class Refinement(Displayed):
-    """What `refine` returns; `merged` is the posterior of all data.
+    """The result of `refine`; `merged` is the posterior of all data.
 
     Attributes:
         posteriors: each site's newest contribution, in common slots.
         rounds: the merged posterior before and after each round.
-        shifts: how far each round has moved the merged posterior: the root mean square shift of a parameter, in units
-            of its own standard deviation.
+        shifts: the shift of the merged posterior in each round: the root mean square over parameters, in units of their
+            standard deviations.
         converged: whether the last shift is within the tolerance.
 
     >>> model = db.GaussianMean(variance=1.0)
@@ -70,37 +70,37 @@ def refine(
     components: Target | None = None,
     restarts: int = 0,
 ) -> Refinement:
-    """Refit every shard against the cavity of the merged posterior, for so many rounds or until it has converged.
+    """Refit every shard against the cavity of the merged posterior, for a number of rounds or until it has converged.
 
         c_i ← fit(data_i, prior = λ0 + Σ_{j≠i} c_j, start = λ0 + Σ_j c_j) − prior
 
     Each new contribution replaces the site's old one, so nothing is counted twice. The fixed points are those of batch
     variational Bayes. Several solvers, both ways of `afresh`, and `restarts` give several starts: each is refined for a
-    few rounds, and the one with the best bound of all data goes on, a way out of local optima.
+    few rounds, and the one with the best bound of all data continues, a way out of local optima.
 
     Args:
-        model: the model that was fitted. Its `ascent` says how many passes a refit may take; a few are enough, since
-            the next round goes on from there.
+        model: the model that was fitted. Its `ascent` limits the passes of a refit; a few are enough, because the next
+            round continues from there.
         shards: each site's data.
-        posteriors: what each site has fitted to its data alone.
-        rounds: how many rounds. Default: until the parameters settle.
-        tolerance: they have settled when a round moves them by less than this many standard deviations (root mean
+        posteriors: each site's posterior, fitted to its data alone.
+        rounds: the number of rounds. Default: until the parameters converge.
+        tolerance: they have converged when a round moves them by less than this many standard deviations (root mean
             square).
-        most: the most rounds if `rounds` is not given.
-        rng: what random starts are drawn by.
-        schedule: "sequential": each site sees all earlier updates; "parallel": all refit against the last round, as
-            many at a time as `joblib.parallel_config` says; "asynchronous": each sees the others as they were up to one
+        most: the largest number of rounds if `rounds` is not given.
+        rng: the generator or seed of random starts.
+        schedule: "sequential": each site sees all earlier updates; "parallel": all refit against the last round, in
+            parallel as set by `joblib.parallel_config`; "asynchronous": each sees the others as they were up to one
             round ago.
         solver: how components are aligned first, an object of `db.solvers` or its name; or several.
         damping: below 1, a site goes only that part of the way to its new contribution. "parallel" rounds that
-            oscillate then settle.
-        afresh: each site forgets in the first round what it had found, and fits its data alone, starting from the
-            merged posterior: small sites may have ended in poor optima of their own. `(False, True)` tries both.
-        extrapolate: where components overlap, rounds are slow, as expectation maximisation is. Sites then go on to
-            where this many earlier rounds lead, if the bound of all data, one number per site, is no lower there.
-        components: join slots afterwards and refine the rest: down to this number, or "auto" for as long as the bound
-            of all data rises. Each site says for a few proposed pairs what a join would change, one number each.
-        restarts: how many further random starts of all sites are tried.
+            oscillate then converge.
+        afresh: in the first round each site drops its own result and fits its data alone, starting from the merged
+            posterior: small sites may have ended in poor optima. `(False, True)` tries both.
+        extrapolate: rounds are slow if components overlap, like expectation maximisation. Sites then extrapolate from
+            this many earlier rounds, if the bound of all data (one number per site) is no lower there.
+        components: join slots afterwards and refine the rest: down to this number, or "auto" as long as the bound of
+            all data rises. Each site computes the effect of a few proposed joins, one number each.
+        restarts: the number of additional random starts of all sites.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -146,7 +146,7 @@ def several(given: Any) -> Sequence[Any]:
 
 
 def most_promising(trials: Sequence[Course], ends: Ends) -> Course:
-    """Of several, the one that a few rounds bring furthest."""
+    """The start with the best bound after a few rounds."""
     if len(trials) == 1:
         return trials[0]
     return max((trial.until(ends.at_most(TRIED)) for trial in trials), key=lambda trial: trial.bound(trial.history[-1]))

@@ -1,4 +1,4 @@
-"""Streams of data: SDA-Bayes, the AMPS way, and epochs whose merged posterior is the next prior."""
+"""Streams of data: SDA-Bayes, its counterpart with AMPS, and epochs whose merged posterior is the next prior."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
@@ -21,14 +21,14 @@ def sda_bayes(
     rng: Seed | None = None,
     schedule: Literal["synchronous", "asynchronous"] = "synchronous",
 ) -> Posterior:
-    """One shared posterior that every sub-batch is added to and that is the prior of the next (Broderick et al. 2013).
+    """Add every sub-batch to one shared posterior, which is the prior of the next (Broderick et al. 2013).
 
     Labels are never aligned; compare `merge_batches`.
 
     Args:
         model: the model, with its number of components.
         shards: `shards[i][b]` is sub-batch b of site i.
-        rng: what fits and random orders are drawn by.
+        rng: the generator or seed of fits and random orders.
         schedule: "synchronous": the sites process one sub-batch each against the same shared posterior; "asynchronous":
             they finish in random order, each having started from the shared posterior as it was when it finished its
             previous sub-batch.
@@ -63,7 +63,7 @@ def sda_bayes(
 
 
 def numbered(model: Model) -> Model:
-    """The model; refused if it leaves open how many components there are, or which prior they have."""
+    """The model; refused if its number of components or its prior is open."""
     if model.undecided and not model.auto:
         raise ValueError(
             f"Every step here adds to the same prior, so the model must say its {model.undecided}. "
@@ -111,7 +111,7 @@ def epochs(
     forgetting: Forgetting = None,
     start: Posterior | None = None,
 ) -> Iterator[Posterior]:
-    """Streams: in each epoch every site fits its new data on top of the last epoch's merged posterior.
+    """In each epoch of a stream, every site fits its new data on top of the last epoch's merged posterior.
 
     The merged posterior of all data so far is yielded after each epoch. Within an epoch contributions are aligned to
     the prior and to each other. An epoch without data changes nothing.
@@ -121,10 +121,10 @@ def epochs(
         stream: one epoch at a time, a sequence with each site's data.
         rng: what fits are drawn by.
         solver: how components are aligned, an object of `db.solvers` or its name.
-        forgetting: for a world that changes, the share of all that was learned that is forgotten from one epoch to the
-            next; "learn" forgets as much of each component as the new data contradict. Posteriors then have ids, which
-            components keep for as long as they are the same thing.
-        start: a posterior to go on from, such as yesterday's.
+        forgetting: for data that change over time, the share of the earlier evidence that is forgotten from one epoch
+            to the next; "learn" forgets as much of each component as the new data contradict. Posteriors then have ids,
+            which components keep as long as they are the same.
+        start: a posterior to continue from, such as yesterday's.
 
     >>> model = db.GaussianMean(variance=1.0, prior_variance=100.0)
     >>> days = [[np.zeros((5, 1)), np.zeros((5, 1))], [np.ones((10, 1)), np.ones((10, 1))]]

@@ -1,4 +1,4 @@
-"""What one site does with its data and the other sites' contributions, wherever these come from."""
+"""A site's updates: its data combined with the other sites' contributions, wherever these come from."""
 
 from decbayes.updates.update import Epoch, Update, without
 

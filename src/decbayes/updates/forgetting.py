@@ -1,13 +1,13 @@
-"""Forgetting: how much of what earlier data has taught still holds for new data, component by component.
+"""Forgetting: how much of the earlier evidence still holds for new data, component by component.
 
-The prior of new data is λ0 + ρ c, where c is what all earlier data has contributed, for a ρ between 0 and 1: given, or
-learned. What new data adds, c′, says how probable each ρ is,
+The prior of new data is λ0 + ρ c, where c is the contribution of all earlier data and ρ, between 0 and 1, is given or
+learned. The contribution c′ of the new data determines how probable each ρ is,
 
     log p(c′ | ρ) = A(λ0 + ρ c + c′) − A(λ0 + ρ c) + constant,
 
-the evidence of the new data on top of a prior that has kept so much. Beforehand ρ has a truncated exponential
-distribution, p(ρ) ∝ exp(KEEP ρ). What is used is its mean: near 1 for a component whose new data are as its earlier
-ones, near 0 for one that has changed.
+the evidence of the new data given that prior. The prior of ρ is a truncated exponential distribution, p(ρ) ∝ exp(KEEP
+ρ). Its posterior mean is used: near 1 for a component whose new data agree with the earlier ones, near 0 for one that
+has changed.
 """
 
 from collections.abc import Mapping
@@ -25,12 +25,12 @@ from decbayes.posterior import Posterior
 from decbayes.updates.update import Epoch
 
 Forgetting = float | Literal["learn"] | None
-"""The share that is forgotten from one epoch to the next, or "learn"; None for nothing."""
+"""The share that is forgotten from one epoch to the next, or "learn"; None to forget nothing."""
 
-# Values of ρ that are compared: closer together near 0 and 1.
+# The grid of ρ, denser near 0 and 1.
 GRID = np.sin(0.5 * np.pi * np.linspace(0.0, 1.0, 41)) ** 2
 
-# Nats that speak for keeping all rather than nothing, before there are data.
+# Prior log-odds in nats for keeping everything rather than nothing.
 KEEP = 5.0
 
 Kept = Mapping[str, Array]
@@ -38,10 +38,10 @@ Kept = Mapping[str, Array]
 
 
 def forget(posterior: Posterior, forgetting: Forgetting, *, new: Posterior | None = None) -> Posterior:
-    """What is left of a posterior when so much of it is forgotten: the prior of data from a world that changes.
+    """The posterior after forgetting part of its evidence: the prior of new data when the world changes.
 
     Args:
-        posterior: what is known so far.
+        posterior: the posterior of the earlier data.
         forgetting: the share that is forgotten, from 0 to below 1; "learn" finds it for each component.
         new: for "learn", the posterior of the new data, in the same slots (fitted with `start=posterior`, for example).
 
@@ -75,7 +75,7 @@ def all_kept(posterior: Posterior, share: float) -> Kept:
 
 
 def learned_shares(earlier: Posterior, added: Posterior) -> Kept:
-    """E[ρ] of each row, given what new data has added in the same slots; of weights, one for all of them."""
+    """E[ρ] of each row, given the new data's contribution in the same slots; one value for all weights."""
     return {
         name: shares_of(family, earlier.structure.prior[name], earlier.contribution[name], added.contribution[name])
         for name, family in earlier.structure.families.items()
@@ -83,7 +83,7 @@ def learned_shares(earlier: Posterior, added: Posterior) -> Kept:
 
 
 def shares_of(family: Family, prior: Array, earlier: Any, added: Any) -> Array:
-    """(K,): E[ρ] of each row. A row that nothing was added to says nothing, and is kept."""
+    """(K,): E[ρ] of each row. A row without new data is kept."""
     before, new = dense(earlier), dense(added)
     evidence = np.array(
         [terms(family, prior + share * before + new) - terms(family, prior + share * before) for share in GRID]
@@ -95,20 +95,20 @@ def shares_of(family: Family, prior: Array, earlier: Any, added: Any) -> Array:
 
 
 def terms(family: Family, natural: Array) -> Array:
-    """A(λ) by rows, or of all rows together where they are one distribution."""
+    """A(λ) by rows, or of all rows together if they are one distribution."""
     if family.over_components:
         return np.array([family.log_partition(natural)])
     return family.row_terms(natural)
 
 
 def spacing() -> Array:
-    """How much of [0, 1] each value on the grid stands for."""
+    """The part of [0, 1] that each value on the grid represents."""
     edges = np.concatenate([[0.0], 0.5 * (GRID[1:] + GRID[:-1]), [1.0]])
     return np.diff(edges)
 
 
 def left_after(epoch: Epoch, added: Posterior, forgetting: Forgetting) -> Posterior:
-    """What is known after an epoch in which `added` was learned, less what is forgotten: the prior of the next one."""
+    """The prior of the next epoch: the earlier evidence after forgetting, plus `added`."""
     forgets = checked_forgetting(forgetting)
     if forgets == "learn":
         return Epoch(forget(epoch.prior, "learn", new=added)).whole(added)
@@ -116,7 +116,7 @@ def left_after(epoch: Epoch, added: Posterior, forgetting: Forgetting) -> Poster
 
 
 def followed(previous: Posterior, posterior: Posterior) -> Posterior:
-    """The posterior with the ids of an earlier one; a component that has become something else gets a new one."""
+    """The posterior with the ids of an earlier one; a component that has changed completely gets a new id."""
     if len(posterior.structure.symmetry) != 1 or not posterior.structure.resizable:
         return posterior
     if not any(ids_of(previous)):

@@ -1,7 +1,7 @@
-"""Rounds of refinement by files: what a site sends says whose it is and which data it holds, so that none counts twice.
+"""Rounds of refinement by files: each file records its site and the data it holds, so that none count twice.
 
-A site is known by the digest of the first posterior that it has sent. In each round every site refits its data against
-what all others have sent in the round before; the cavity is the same as on a network and in `refine`.
+A site is identified by the digest of its first posterior. In each round every site refits its data against the
+posteriors that all others sent in the round before; the cavity is the same as on a network and in `refine`.
 """
 
 from collections.abc import Mapping
@@ -29,8 +29,8 @@ LONGEST_NOTE = 100_000
 class Sent:
     """A posterior as sites send it to each other.
 
-    `holds` are the digests of earlier posteriors whose data are in this one; the first stands for the site. In `round`
-    1 and later the components are in common slots, and `sites` are the first posteriors of all who take part.
+    `holds` are the digests of earlier posteriors whose data are in this one; the first identifies the site. In `round`
+    1 and later the components are in common slots, and `sites` are the first posteriors of all participants.
     """
 
     posterior: Posterior
@@ -40,7 +40,7 @@ class Sent:
 
     @classmethod
     def of(cls, posterior: Posterior, note: Mapping[str, Any]) -> "Sent":
-        """A posterior and the note in its file, which nobody vouches for."""
+        """A posterior and the note in its file, which is not authenticated."""
         try:
             holds, sites = (tuple(note.get(name, ())) for name in ("holds", "sites"))
             number = note.get("round", 0)
@@ -53,7 +53,7 @@ class Sent:
         return cls(posterior, holds, number, sites)
 
     def note(self) -> dict[str, Any]:
-        """What a file says of its posterior; nothing of a first fit."""
+        """The note for the file of a posterior; none for a first fit."""
         told = {"holds": list(self.holds), "round": self.round, "sites": list(self.sites)}
         return {name: value for name, value in told.items() if value}
 
@@ -68,7 +68,7 @@ class Sent:
 
 
 def check_once(sent: Mapping[str, Sent]) -> None:
-    """Refuse posteriors that hold the same data, by the names of their files."""
+    """Refuse posteriors that hold the same data, naming their files."""
     if sum(len(each.data) for each in sent.values()) == len(frozenset().union(*(each.data for each in sent.values()))):
         return
     for (one, first), (other, second) in combinations(sent.items(), 2):
@@ -80,7 +80,7 @@ def check_once(sent: Mapping[str, Sent]) -> None:
 
 
 def check_round(sent: Mapping[str, Sent]) -> None:
-    """Refuse posteriors that are not all of one round of one exchange, from each site once."""
+    """Refuse posteriors unless all belong to one round of one exchange, one per site."""
     check_once(sent)
     (name, first), *others = sent.items()
     for other, each in others:
@@ -104,7 +104,7 @@ def check_round(sent: Mapping[str, Sent]) -> None:
 
 @dataclass(frozen=True)
 class Round:
-    """What all sites have sent, the site at hand first, in common slots."""
+    """The posteriors of all sites, this site first, in common slots."""
 
     sent: Mapping[str, Sent]
     slots: tuple[Posterior, ...]
@@ -112,7 +112,7 @@ class Round:
     @classmethod
     @everywhere_alike()
     def of(cls, sent: Mapping[str, Sent], components: Number = None) -> "Round":
-        """First posteriors are aligned, which has the same bits at every site; those of a round are so already."""
+        """Align first posteriors, with the same bits at every site; those of a round are aligned already."""
         check_round(sent)
         posteriors = [each.posterior for each in sent.values()]
         begun = next(iter(sent.values())).round > 0
@@ -135,11 +135,11 @@ class Round:
         damping: float = 1.0,
         progress: OnPass | None = None,
     ) -> Sent:
-        """What the site at hand sends in the next round: its new contribution, in common slots.
+        """This site's new contribution for the next round, in common slots.
 
             c_i ← fit(data_i, prior = λ0 + Σ_{j≠i} c_j, start = λ0 + Σ_j c_j) − prior
 
-        When all sites have done it, the bits are those of a round of `refine(schedule="parallel")`.
+        When all sites have done this, the bits are those of a round of `refine(schedule="parallel")`.
         """
         model = self.model if ascent is None else replace(self.model, ascent=ascent)
         name, own = next(iter(self.sent.items()))
@@ -150,12 +150,12 @@ class Round:
         return Sent(learned, (*own.holds, own.posterior.digest), own.round + 1, sites)
 
     def after(self, sent: Sent) -> Posterior:
-        """The merge once the site at hand has sent this."""
+        """The merge after this site has sent this contribution."""
         return product([sent.posterior, *self.slots[1:]])
 
 
 def check_data(model: Model, data: Any, own: Posterior, name: str) -> None:
-    """Refuse data that the site's posterior was not made of, as far as its numbers tell."""
+    """Refuse data that the site's posterior was not fitted to, as far as its numbers show."""
     tally = model.tally(own)
     units, observations = float(np.sum(model.units(data))), float(model.count(data))
     contradiction = None if tally is None else tally.contradiction(units, observations)
@@ -167,7 +167,7 @@ def check_data(model: Model, data: Any, own: Posterior, name: str) -> None:
 
 
 def together(sent: Mapping[str, Sent]) -> Posterior | None:
-    """The merge of a whole round, which needs no alignment; None where these are first posteriors."""
+    """The merge of a whole round, which needs no alignment; None for first posteriors."""
     if not any(each.round for each in sent.values()):
         return None
     return Round.of(sent).merged

@@ -1,4 +1,4 @@
-"""Epochs: the merged posterior of earlier data becomes the prior of new data, and what it holds never counts again."""
+"""Epochs: the merged posterior of earlier data becomes the prior of new data, and its data never count again."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,24 +30,24 @@ class Epoch:
 
     @cached_property
     def structure(self) -> Structure:
-        """The model's structure on this prior: contributions of the epoch are counted from here."""
+        """The model's structure with this prior, relative to which the epoch's contributions are counted."""
         return self.prior.structure.with_prior(self.prior.natural)
 
     def whole(self, posterior: Posterior) -> Posterior:
-        """The posterior of the epoch's data and all before it, as the model knows it."""
+        """The posterior of the epoch's data and all earlier data, in the model's structure."""
         return product([self.prior, Posterior(self.prior.structure, dict(posterior.contribution))])
 
     def part(self, posterior: Posterior) -> Posterior:
-        """What a whole posterior holds beyond the epoch's prior."""
+        """The part of a whole posterior beyond the epoch's prior."""
         added = {name: c - self.prior.contribution[name] for name, c in posterior.contribution.items()}
         return Posterior(self.structure, added)
 
 
 @dataclass(frozen=True)
 class Update:
-    """What a site does with its data: a model, and the epoch if earlier data are in the prior.
+    """A site's updates: a model, and the epoch if earlier data are in the prior.
 
-    With `damping` below 1 a site goes only that part of the way to what it has relearned, which settles updates that
+    With `damping` below 1 a site goes only that part of the way to its new contribution, which stabilises updates that
     would overshoot because all sites make them at the same time.
     """
 
@@ -69,12 +69,12 @@ class Update:
     def learn(
         self, data: Any, own: Posterior, *, rng: np.random.Generator | None, start: Posterior | None = None
     ) -> Posterior:
-        """Fit new data on top of what the site's earlier data has contributed; the contribution of both.
+        """Fit new data on top of the site's earlier contribution; returns the contribution of both.
 
-        The fit starts from `start`, or from what is known.
+        The fit starts from `start`, or from the earlier posterior.
         """
         earlier = self.whole(own)
-        # A prior that knows nothing yet has no labels to start from.
+        # A prior without data has no labels to start from.
         if start is None:
             start = None if earlier == self._ignorant else earlier
         return self.part(self.model.fit(data, prior=earlier, start=start, rng=rng).posterior)
@@ -88,11 +88,11 @@ class Update:
         rng: np.random.Generator | None,
         progress: OnPass | None = None,
     ) -> Posterior:
-        """Fit all of a site's data again with all other sites' contributions as its prior; the new contribution.
+        """Refit all of a site's data with all other sites' contributions as its prior; returns the new contribution.
 
             c_i ← fit(data_i, prior = λ0 + Σ_{j≠i} c_j, start = λ0 + Σ_j c_j) − prior
 
-        `own` is what the site has contributed to `merged`, in the same slots.
+        `own` is the site's contribution to `merged`, in the same slots.
         """
         cavity = without(merged, own)
         before, start = self.whole(cavity), self.whole(merged)
@@ -102,7 +102,7 @@ class Update:
     def relearn_all(
         self, shards: Sequence[Any], own: Sequence[Posterior], merged: Posterior, *, rng: np.random.Generator | None
     ) -> list[Posterior]:
-        """What `relearn` does, for all sites at the same time: each against the same merged posterior."""
+        """`relearn` for all sites at the same time, each against the same merged posterior."""
         cavities = [without(merged, posterior) for posterior in own]
         priors, starts = [self.whole(cavity) for cavity in cavities], [self.whole(merged)] * len(cavities)
         fits = self.model.fit_many(shards, priors=priors, starts=starts, rng=rng)
@@ -112,11 +112,11 @@ class Update:
         ]
 
     def whole(self, posterior: Posterior) -> Posterior:
-        """A posterior as the model knows it: with the contributions of earlier epochs."""
+        """A posterior in the model's structure, with the contributions of earlier epochs."""
         return posterior if self.epoch is None else self.epoch.whole(posterior)
 
     def part(self, posterior: Posterior) -> Posterior:
-        """What a posterior of the model holds beyond the epoch's prior."""
+        """The part of a posterior of the model beyond the epoch's prior."""
         return posterior if self.epoch is None else self.epoch.part(posterior)
 
     @cached_property
@@ -126,7 +126,7 @@ class Update:
     def _part_of_the_way(self, own: Posterior, learned: Posterior) -> Posterior:
         if self.damping == 1.0:
             return learned
-        # A mix of two contributions is one; their difference alone need not be.
+        # A mix of two contributions is a valid contribution; their difference need not be.
         before: Any = own.contribution
         after: Any = learned.contribution
         kept = 1.0 - self.damping
@@ -138,7 +138,7 @@ class Update:
 def without(posterior: Posterior, other: Posterior) -> Posterior:
     """λ0 + (λ − λ_other): the contribution in one posterior that is not in the other.
 
-    The *cavity* of a site is merged without its own contribution; what it publishes after a refit is the new posterior
+    The *cavity* of a site is the merge without its own contribution; after a refit, a site publishes the new posterior
     without that cavity.
     """
     structure = common_structure([posterior, other])
