@@ -11,7 +11,7 @@ import own_family  # noqa: F401  registers a family before anybody asks which th
 import pytest
 from hypothesis import settings
 
-settings.register_profile("decbayes", deadline=None, derandomize=True, max_examples=30)
+settings.register_profile("decbayes", deadline=None, derandomize=True, max_examples=20)
 settings.load_profile("decbayes")
 
 

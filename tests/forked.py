@@ -7,6 +7,7 @@ agent take the time of one, and so does all that waits for some ticks.
 """
 
 import atexit
+import ctypes
 import json
 import os
 import select
@@ -35,10 +36,10 @@ TICKING = ("decbayes.network.runtime.reports.description", "decbayes.network.run
 class Forked:
     """A running `decbayes`, as `subprocess.Popen` would describe it."""
 
-    def __init__(self, arguments: list[str], *, output: Any) -> None:
+    def __init__(self, arguments: list[str], *, output: Any, namespace: str = "") -> None:
         reading, self._stdin = os.pipe()
         self._told, telling = os.pipe()
-        request = json.dumps([str(Path.cwd()), list(map(str, arguments))]).encode()
+        request = json.dumps([str(Path.cwd()), namespace, list(map(str, arguments))]).encode()
         socket.send_fds(server(), [len(request).to_bytes(4, "big") + request], [reading, output.fileno(), telling])
         os.close(reading)
         os.close(telling)
@@ -75,10 +76,10 @@ class Forked:
         return self.returncode
 
 
-def start(arguments: list[str], *, output: Any) -> "Forked | subprocess.Popen[bytes]":
-    """A process of `decbayes`; not forked where that is known to be unsafe."""
+def start(arguments: list[str], *, output: Any, namespace: str = "") -> "Forked | subprocess.Popen[bytes]":
+    """A process of `decbayes`, in a network namespace if one is named; not forked where that is known to be unsafe."""
     if sys.platform == "linux":
-        return Forked(arguments, output=output)
+        return Forked(arguments, output=output, namespace=namespace)
     words = [sys.executable, "-m", "decbayes", *map(str, arguments)]
     return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=output, stderr=output)
 
@@ -131,13 +132,15 @@ def serve(requests: socket.socket) -> None:
             os.close(handle)
 
 
-def guard(folder: str, arguments: list[str], reading: int, output: int, telling: int) -> None:
+def guard(folder: str, namespace: str, arguments: list[str], reading: int, output: int, telling: int) -> None:
     """Fork the command; say its number at once, and how it ended when it has."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     child = os.fork()
     if not child:
         os.close(telling)
         os.chdir(folder)
+        if namespace:
+            enter(namespace)
         for handle, standard in ((reading, 0), (output, 1), (output, 2)):
             os.dup2(handle, standard)
         for handle in {reading, output} - {0, 1, 2}:
@@ -149,6 +152,13 @@ def guard(folder: str, arguments: list[str], reading: int, output: int, telling:
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     os.write(telling, code.to_bytes(8, "big", signed=True))
     os._exit(0)
+
+
+def enter(namespace: str) -> None:
+    """What `ip netns exec` does. Python has `os.setns` from 3.12 on."""
+    with Path("/var/run/netns", namespace).open() as handle:
+        if ctypes.CDLL(None, use_errno=True).setns(handle.fileno(), 0):
+            raise OSError(ctypes.get_errno(), "setns", namespace)
 
 
 def command(arguments: list[str]) -> None:

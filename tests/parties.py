@@ -34,10 +34,10 @@ def inquiry(party, name, **options):
 
 
 class Agent(AgentProcess):
-    """A `decbayes agent` that starts at once; one with a prefix is a program of its own."""
+    """A `decbayes agent` that starts at once; a prefix `ip netns exec NAME` puts it into that network namespace."""
 
     def begin(self, arguments, prefix, log):
-        return super().begin(arguments, prefix, log) if prefix else forked.start(arguments, output=log)
+        return forked.start(arguments, output=log, namespace=prefix[-1] if prefix else "")
 
 
 class Means(Party):

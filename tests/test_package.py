@@ -59,30 +59,3 @@ def test_the_demo_installs_nothing_for_developers():
     recipe = makefile.split("$(DEMO_STAMP): ")[1].split("\n\n")[0]
     assert '$(INSTALL) ".[demo]"\n' in recipe
     assert recipe.count("pip install") + recipe.count("$(INSTALL)") == 1
-
-
-WITHOUT_POSIX = """
-import sys
-for name in ("fcntl", "grp", "pwd", "resource", "termios", "tty"):
-    sys.modules[name] = None  # as on Windows
-from decbayes.__main__ import main
-main()
-"""
-
-
-def test_the_file_workflow_needs_nothing_that_windows_lacks(tmp_path):
-    points = ["x", *(str(value) for value in (0.1, 0.2, -0.1, 5.1, 4.9, 5.0))]
-    for site in "ab":
-        (tmp_path / f"{site}.csv").write_text("\n".join(points) + "\n", encoding="utf-8")
-
-    def decbayes_command(*words):
-        command = [sys.executable, "-c", WITHOUT_POSIX, *words]
-        ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
-        assert ended.returncode == 0, ended.stderr
-        return ended.stdout
-
-    decbayes_command("fit", "mixture", "a.csv", "--components", "2", "--variance", "0.1", "-o", "a.posterior")
-    decbayes_command("fit", "mixture", "b.csv", "--like", "a.posterior", "-o", "b.posterior")
-    decbayes_command("merge", "a.posterior", "b.posterior", "-o", "all.posterior")
-    assert "2 of 2" in decbayes_command("show", "all.posterior")
-    assert "--connect" in decbayes_command("agent", "--help")

@@ -33,6 +33,7 @@ for line in (
     "fit mixture a.csv --like a.posterior --restarts 0 --seed 1 -o b.posterior",
     "merge a.posterior b.posterior -o m.posterior",
     "show m.posterior",
+    "agent --help",
 ):
     try:
         main(line.split())
@@ -48,6 +49,8 @@ def test_the_file_workflow_runs_without_what_windows_lacks(tmp_path):
     ended = subprocess.run(run, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
     assert ended.returncode == 0, ended.stderr
     assert (tmp_path / "m.posterior").exists()
+    assert "2 of 2" in ended.stdout
+    assert "--connect" in ended.stdout
 
 
 def test_a_store_is_locked_in_the_way_of_the_system(tmp_path, monkeypatch):

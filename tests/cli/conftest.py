@@ -1,8 +1,23 @@
 """A command line in a folder of its own."""
 
+from contextlib import chdir
+
 import pytest
 
 from decbayes.cli import main
+
+
+@pytest.fixture(scope="session")
+def run_in():
+    """Run command lines in a folder whose files several tests share."""
+
+    def call(folder, *lines):
+        for line in lines:
+            with chdir(folder), pytest.raises(SystemExit) as ended:
+                main(line.split())
+            assert not ended.value.code, line
+
+    return call
 
 
 @pytest.fixture

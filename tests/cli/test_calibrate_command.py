@@ -1,28 +1,36 @@
 """Calibrating a merge through files: each site writes its part, somebody adds them up."""
 
+from shutil import copytree
+
 import numpy as np
 import pytest
 
 import decbayes as db
 
 
-@pytest.fixture
-def sites(tmp_path):
-    rng = np.random.default_rng(2)
+@pytest.fixture(scope="module")
+def files(tmp_path_factory, run_in):
+    """Data and posteriors of two sites, and their merge."""
+    folder, rng = tmp_path_factory.mktemp("calibrate"), np.random.default_rng(2)
     for name in "ab":
         points = np.where(rng.random((60, 1)) < 0.5, -1.0, 1.0) + rng.normal(0, [0.6], size=(60, 1))
-        np.savetxt(tmp_path / f"{name}.csv", points, header="x", comments="")
-    return tmp_path
+        np.savetxt(folder / f"{name}.csv", points, header="x", comments="")
+    run_in(
+        folder,
+        "fit mixture a.csv --components 2 -o a.posterior",
+        "fit mixture b.csv --like a.posterior -o b.posterior",
+        "merge a.posterior b.posterior -o m.posterior",
+        "calibrate m.posterior a.csv -o a.information",
+    )
+    return folder
 
 
-def merged(run):
-    run("fit mixture a.csv --components 2 -o a.posterior")
-    run("fit mixture b.csv --like a.posterior -o b.posterior")
-    run("merge a.posterior b.posterior -o m.posterior")
+@pytest.fixture
+def sites(tmp_path, files):
+    return copytree(files, tmp_path, dirs_exist_ok=True)
 
 
 def test_parts_of_two_sites_calibrate_a_merge(run, sites):
-    merged(run)
     for name in "ab":
         status, _, errors = run(f"calibrate m.posterior {name}.csv -o {name}.information")
         assert (status, f"60 observations, no rows of {name}.csv" in errors, "think twice" in errors) == (
@@ -41,7 +49,6 @@ def test_parts_of_two_sites_calibrate_a_merge(run, sites):
 
 
 def test_a_tiny_site_is_told_what_its_part_would_say(run, sites):
-    merged(run)
     (sites / "tiny.csv").write_text("x\n0.1\n0.7\n")
     assert "think twice" in run("calibrate m.posterior tiny.csv -o tiny.information")[2]
 
@@ -58,8 +65,6 @@ def test_a_tiny_site_is_told_what_its_part_would_say(run, sites):
     ],
 )
 def test_what_makes_no_sense_is_refused(run, sites, line, message):
-    merged(run)
-    run("calibrate m.posterior a.csv -o a.information")
     (sites / "bad.information").write_bytes(b"nothing")
     status, _, errors = run(f"calibrate {line}")
     assert status > 0

@@ -1,22 +1,29 @@
 """Sites hold data back, score all cuts of one tree, and their sums choose: as a user types it."""
 
+from shutil import copytree
+
 import numpy as np
 import pytest
 
 import decbayes as db
 
 
-@pytest.fixture
-def fitted(tmp_path, run):
-    rng = np.random.default_rng(1)
+@pytest.fixture(scope="module")
+def files(tmp_path_factory, run_in):
+    folder, rng = tmp_path_factory.mktemp("validate"), np.random.default_rng(1)
     centres = np.array([[0.0, 0.0], [8.0, 0.0], [0.0, 8.0], [8.0, 8.0]])
     for name, seen in (("a", [0, 1, 2]), ("b", [1, 2, 3])):
         points = centres[rng.choice(seen, size=120)] + rng.normal(size=(120, 2))
-        np.savetxt(tmp_path / f"{name}.csv", points, delimiter=",", header="x,y", comments="")
+        np.savetxt(folder / f"{name}.csv", points, delimiter=",", header="x,y", comments="")
         like = "" if name == "a" else "--like a.posterior"
         options = "--covariance full --components 4" if name == "a" else ""
-        assert run(f"fit mixture {name}.csv {options} {like} --hold-back 0.1 -o {name}.posterior")[0] == 0
-    return tmp_path
+        run_in(folder, f"fit mixture {name}.csv {options} {like} --hold-back 0.1 -o {name}.posterior")
+    return folder
+
+
+@pytest.fixture
+def fitted(tmp_path, files):
+    return copytree(files, tmp_path, dirs_exist_ok=True)
 
 
 def test_summed_scores_of_cuts_choose_the_number_of_components(run, fitted):

@@ -57,7 +57,7 @@ def library(file, **constants):
         with tempfile.TemporaryDirectory(dir=folder) as build:
             code, built = Path(build) / "kernels.cpp", Path(build) / "kernels.so"
             code.write_text(text)
-            flags = ["-std=c++17", "-O2", "-w", "-shared", "-fPIC", "-U_FORTIFY_SOURCE", "-pthread", *defined]
+            flags = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-U_FORTIFY_SOURCE", "-pthread", *defined]
             subprocess.run([COMPILER, *flags, str(code), "-o", str(built)], check=True)
             built.replace(path)
     return ctypes.CDLL(str(path))
