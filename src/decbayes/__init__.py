@@ -1,11 +1,13 @@
 """Decentralized Bayesian inference: fit where the data lives, broadcast once, merge anywhere."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+# As `typing` has it; importing that would take longer than all of this file.
+TYPE_CHECKING = False
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from decbayes import checking as checking
     from decbayes import columns as columns
     from decbayes import errors as errors
@@ -96,7 +98,9 @@ _ROOMS = (
 __all__ = sorted([*_HOME, *_ROOMS])
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
+    from importlib import import_module
+
     if name in _ROOMS:
         return import_module(f"decbayes.{name}")
     if name not in _HOME:

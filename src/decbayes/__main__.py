@@ -2,17 +2,24 @@
 
 import os
 import signal
-from typing import NoReturn
+import sys
+
+TYPE_CHECKING = False  # as `typing` has it, which would take longer to import than all of this
+
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 INTERRUPTED = 130
 
 
-def main() -> NoReturn:
+def main() -> "NoReturn":
     """The `decbayes` command."""
     # An exception in the middle of an import would be shown with its traceback, or taken for a missing library.
     before = signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+    from decbayes.cli import load_command
     from decbayes.cli import main as run
 
+    load_command(sys.argv[1:])
     signal.signal(signal.SIGINT, before)
     run()
 

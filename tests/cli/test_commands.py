@@ -416,6 +416,25 @@ WRONG = [
 ]
 
 
+PLAINLY = {
+    "fit mixture": "decbayes fit mixture needs DATA. Try `decbayes fit mixture --help`.",
+    "fit mixture a.csv -o": "-o needs a value.",
+    "show a --shape 3": "--shape needs 2 values.",
+    "show a b": "Too many arguments: b.",
+    "show a --top many": '--top must be an integer, not "many".',
+    "fit mixture a.csv -o b --components many": "--components must be an integer or 'auto', not \"many\".",
+    "simulate --topology star": 'Choose from: "changing", "clique"',
+    "simulate nonsense": 'Unknown command "nonsense". Available commands: categories, classes',
+    "fit mixture a.csv --compnents 3 -o b": "Did you mean --components?",
+}
+
+
+@pytest.mark.parametrize("line", PLAINLY)
+def test_a_wrong_argument_is_explained_in_one_plain_line(line, run):
+    status, shown, errors = run(line)
+    assert (status, shown, errors.count("\n"), PLAINLY[line] in errors) == (2, "", 1, True), errors
+
+
 @pytest.mark.parametrize("line", WRONG)
 def test_wrong_arguments_end_with_status_2(line, run, tmp_path):
     (tmp_path / "a.csv").write_text("x\n1\n2\n", encoding="utf-8")

@@ -268,9 +268,18 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     if not words:
         print(TO_BEGIN)
         sys.exit(0)
+    load_command(words)
+    run(app, words, name="decbayes")
+
+
+def load_command(words: Sequence[str]) -> None:
+    """Import the command that the first word names; if there is none of that name, those of other packages."""
+    if not words:
+        return
     if words[0] not in [*app]:
         add_further_commands()
-    run(app, words, name="decbayes")
+    else:
+        _ = app[words[0]]
 
 
 def add_further_commands() -> None:

@@ -41,7 +41,9 @@ def run(app: App, arguments: Sequence[str], *, name: str) -> NoReturn:
         )
         sys.stdout.flush()
     except CycloptsError as error:
-        print(f"{name}: {' '.join(str(error).split())} Try --help.", file=sys.stderr)
+        from decbayes.cli.shared.complaints import complaint
+
+        print(f"{name}: {complaint(error, name)}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:
         # The reader, such as `head`, has had enough. The rest goes nowhere, without another complaint.
