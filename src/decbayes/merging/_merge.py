@@ -74,8 +74,8 @@ def objective(posteriors: Iterable[Posterior], assignments: Iterable[Mapping[Cou
     >>> bool(np.isclose(db.merging.objective(sites, alignment.assignments), alignment.objective[-1]))
     True
     """
-    held, given = as_sequence(posteriors), tuple(assignments)
-    order, readings = canonical_order(held)
-    structure = merged_structure(held, readings, order, None, None)
-    check_assignments(given, len(held), structure)
-    return assigned_product(held, given, order, structure).log_partition()
+    sites, slots = as_sequence(posteriors), tuple(assignments)
+    order, readings = canonical_order(sites)
+    structure = merged_structure(sites, readings, order, None, None)
+    check_assignments(slots, len(sites), structure)
+    return assigned_product(sites, slots, order, structure).log_partition()

@@ -85,10 +85,10 @@ class Tree(Displayed):
     def sites(self) -> Indices:
         """The site of each leaf, as an index into the posteriors; −1 if a leaf holds components of several sites."""
         order, _ = canonical_order(self.posteriors)
-        found = np.full(self.branches.joined.size, -2, dtype=np.intp)
+        site_of_leaf = np.full(self.branches.joined.size, -2, dtype=np.intp)
         for leaf, site in zip(self.branches.leaf, np.asarray(order)[self.branches.site], strict=True):
-            found[leaf] = site if found[leaf] in (-2, site) else -1
-        return found
+            site_of_leaf[leaf] = site if site_of_leaf[leaf] in (-2, site) else -1
+        return site_of_leaf
 
 
 def tree(posteriors: Iterable[Posterior]) -> Tree:
@@ -103,18 +103,18 @@ def tree(posteriors: Iterable[Posterior]) -> Tree:
     >>> sorted(db.merging.tree(sites).cuts([1, 2]))
     [1, 2]
     """
-    held = as_sequence(posteriors)
-    order, readings = canonical_order(held)
-    structure = merged_structure(held, readings, order, None, None)
+    sequence = as_sequence(posteriors)
+    order, readings = canonical_order(sequence)
+    structure = merged_structure(sequence, readings, order, None, None)
     if not structure.resizable:
         raise StructureMismatch(
             f"{structure} has no one set of components that share a prior, so that a tree cannot be cut anywhere."
         )
     (coupled,) = structure.symmetry
     orders = [readings[site].components[coupled] for site in order]
-    problem = coupled_problem(reordered(held, order), coupled, structure, orders)
-    site = np.repeat(np.arange(problem.sites), [len(own) for own in orders])
-    return Tree(held, grown(problem, site.astype(np.intp)))
+    problem = coupled_problem(reordered(sequence, order), coupled, structure, orders)
+    site = np.repeat(np.arange(problem.sites), [len(components) for components in orders])
+    return Tree(sequence, grown(problem, site.astype(np.intp)))
 
 
 def grown(problem: Problem, site: Indices) -> Branches:

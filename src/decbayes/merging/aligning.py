@@ -150,8 +150,8 @@ def solver_for(problem: Problem) -> Solver:
     families = [factor.family for factor in problem.factors]
     if problem.two_sided and all(contents[0].count <= problem.components for contents in problem.contents):
         return Quadratic()
-    tells = any(not family.over_components for family in families)
-    return Grouping() if tells and any(family.exclusive for family in families) else Matching()
+    distinguished = any(not family.over_components for family in families)
+    return Grouping() if distinguished and any(family.exclusive for family in families) else Matching()
 
 
 def solve_canonically(
@@ -166,29 +166,31 @@ def solve_canonically(
 ) -> Solution:
     """Solve one set in canonical order and labels; return it in the caller's order and the sites' own labels."""
     components, slots = [readings[site].components[coupled] for site in order], structure.components(coupled)
-    held = reordered(posteriors, order)
-    ids = tuple(named(readings[site].ids, own) for site, own in zip(order, components, strict=True))
-    problem = replace(problem_of(held, coupled, structure, components), progress=progress, ids=ids)
+    in_order = reordered(posteriors, order)
+    ids = tuple(named(readings[site].ids, labels) for site, labels in zip(order, components, strict=True))
+    problem = replace(problem_of(in_order, coupled, structure, components), progress=progress, ids=ids)
     problem = following(problem, since, coupled, structure)
     if problem.sites == 1 and len(components[0]) <= slots:
         # A single posterior needs no alignment: it is the answer.
         return Solution((identity(len(components[0])),), (), "global")
     chosen = solver or solver_for(problem)
     if getattr(chosen, "one_to_one", True):
-        solution = solve_one_to_one(held, coupled, components, structure, chosen, progress)
+        solution = solve_one_to_one(in_order, coupled, components, structure, chosen, progress)
     else:
-        solution = chosen.solve(loaded_from(held, problem))
-    own = [in_places(component, slots_of) for component, slots_of in zip(components, solution.slots, strict=True)]
+        solution = chosen.solve(loaded_from(in_order, problem))
+    relabelled = [
+        in_places(component, slots_of) for component, slots_of in zip(components, solution.slots, strict=True)
+    ]
     division = solution.division
     if division is not None:
         shares = [part[inverse(component)] for component, part in zip(components, division.shares, strict=True)]
         division = division.of_sites(shares)
     if problem.exchangeable:
-        names = numbered(own, slots)
-        own = [names[slots_of] for slots_of in own]
+        names = numbered(relabelled, slots)
+        relabelled = [names[slots_of] for slots_of in relabelled]
         division = None if division is None else division.renamed(names)
     back = inverse(np.asarray(order))
-    sites = tuple(own[place] for place in back)
+    sites = tuple(relabelled[place] for place in back)
     if division is not None:
         division = division.of_sites(division.shares[place] for place in back)
     return replace(solution, slots=sites, division=division)
@@ -214,7 +216,7 @@ def solve_one_to_one(
             f"A site has {most} components, and {type(solver).__name__} puts one of each site into each slot: at least "
             f"{most} slots are needed. Grouping(), the default, merges into fewer."
         )
-    orders = [own if len(own) == slots else np.append(own, np.arange(len(own), slots)) for own in components]
+    orders = [order if len(order) == slots else np.append(order, np.arange(len(order), slots)) for order in components]
     problem = coupled_problem(fitting(posteriors, structure), coupled, structure, orders)
     if problem.two_sided and not getattr(solver, "two_sided", False):
         # Without those factors, J is not the J of the merge.
@@ -222,7 +224,7 @@ def solve_one_to_one(
     else:
         solution = solver.solve(replace(problem, progress=progress))
     pairs = zip(solution.slots, components, strict=True)
-    return replace(solution, slots=tuple(slots_of[: len(own)] for slots_of, own in pairs))
+    return replace(solution, slots=tuple(slots_of[: len(order)] for slots_of, order in pairs))
 
 
 def in_places(places: Permutation, values: Indices) -> Indices:
@@ -234,18 +236,18 @@ def in_places(places: Permutation, values: Indices) -> Indices:
 
 def numbered(slots: Sequence[Indices], count: int) -> Indices:
     """New numbers for slots: in the order of the first site, then of the others, then the empty ones."""
-    met = np.concatenate([*slots, np.arange(count)])
-    _, first = np.unique(met, return_index=True)
+    visited = np.concatenate([*slots, np.arange(count)])
+    _, first = np.unique(visited, return_index=True)
     names = np.empty(count, dtype=np.intp)
-    names[met[np.sort(first)]] = np.arange(count)
+    names[visited[np.sort(first)]] = np.arange(count)
     return names
 
 
-def traced(found: Alignment, traces: Sequence[Sequence[float]]) -> tuple[float, ...]:
+def traced(alignment: Alignment, traces: Sequence[Sequence[float]]) -> tuple[float, ...]:
     """The trace of J of the whole structure as sets were solved; only J of the merge if a solver has no trace."""
-    if not all(traces) or any(family.follows for family in found.structure.families.values()):
-        return (found.merged().log_partition(),)
-    fixed = constant(found.posteriors, found.order, found.structure)
+    if not all(traces) or any(family.follows for family in alignment.structure.families.values()):
+        return (alignment.merged().log_partition(),)
+    fixed = constant(alignment.posteriors, alignment.order, alignment.structure)
     current = [trace[0] for trace in traces]
     total = [fixed + sum(current)]
     for index, trace in enumerate(traces):

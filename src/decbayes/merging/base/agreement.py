@@ -27,30 +27,30 @@ def same_columns(posteriors: Sequence[Posterior]) -> tuple[Posterior, ...]:
 
 def in_columns_of(structure: Structure, posterior: Posterior) -> Posterior:
     """The posterior with its columns in the order of a structure, if both have the same column names."""
-    own = posterior.structure
-    orders = {name: order for name in own.labels if (order := column_order(structure, own, name)) is not None}
+    current = posterior.structure
+    orders = {name: order for name in current.labels if (order := column_order(structure, current, name)) is not None}
     if not orders:
         return posterior
     moved = Structure(
-        own.families,
-        {name: prior[:, orders[name]] if name in orders else prior for name, prior in own.prior.items()},
-        own.symmetry,
-        {name: structure.labels[name] if name in orders else words for name, words in own.labels.items()},
-        own.sparse,
-        own.model,
+        current.families,
+        {name: prior[:, orders[name]] if name in orders else prior for name, prior in current.prior.items()},
+        current.symmetry,
+        {name: structure.labels[name] if name in orders else words for name, words in current.labels.items()},
+        current.sparse,
+        current.model,
     )
     contents = posterior.contribution.items()
     contribution = {name: part[:, orders[name]] if name in orders else part for name, part in contents}
     return Posterior(moved, contribution, posterior.ids)
 
 
-def column_order(wanted: Structure, own: Structure, name: str) -> Indices | None:
+def column_order(wanted: Structure, current: Structure, name: str) -> Indices | None:
     """The order in which to take columns; None if they are in order already, or have other names.
 
     A Gaussian's natural parameters have more columns than names: those are left as they are.
     """
-    target, names = wanted.labels.get(name, ()), own.labels[name]
-    if target == names or len(names) != own.prior[name].shape[1] or not same_names(target, names):
+    target, names = wanted.labels.get(name, ()), current.labels[name]
+    if target == names or len(names) != current.prior[name].shape[1] or not same_names(target, names):
         return None
     places = {word: place for place, word in enumerate(names)}
     return np.array([places[word] for word in target], dtype=np.intp)
@@ -77,12 +77,12 @@ def pad(posterior: Posterior, to: Structure | int) -> Posterior:
     (3, 1)
     """
     check_kind(Posterior, posterior=posterior)
-    own = posterior.structure
-    structure = to if isinstance(to, Structure) else own.with_components(to)
-    if truncated(structure, own) != own:
+    current = posterior.structure
+    structure = to if isinstance(to, Structure) else current.with_components(to)
+    if truncated(structure, current) != current:
         raise StructureMismatch(
-            f"{own} cannot be padded to {structure}: but for the number of components in the coupled sets they must be "
-            "equal, prior and labels included, and the larger one must be the target."
+            f"{current} cannot be padded to {structure}: except for the number of components in the coupled sets they "
+            "must be equal, including prior and labels, and the larger one must be the target."
         )
     return Posterior(structure, {name: padded(posterior, name, structure) for name in structure.families})
 

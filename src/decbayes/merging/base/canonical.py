@@ -48,19 +48,19 @@ def canonical_order(posteriors: Sequence[Posterior], *, strictly: bool = False) 
     Each posterior is read once and compared with the first: all must share one structure; unless `strictly`, their
     numbers of components may differ.
     """
-    found, held = [], agreeing(posteriors, strictly=strictly)
+    readings, compared = [], agreeing(posteriors, strictly=strictly)
     # Posteriors in files are read one by one.
-    while some := list(islice(held, AT_ONCE if in_memory(posteriors) else 1)):
-        found += canonical_readings(some)
-    return sorted(range(len(posteriors)), key=lambda site: found[site].rank), found
+    while block := list(islice(compared, AT_ONCE if in_memory(posteriors) else 1)):
+        readings += canonical_readings(block)
+    return sorted(range(len(posteriors)), key=lambda site: readings[site].rank), readings
 
 
 def canonical_readings(posteriors: Sequence[Posterior]) -> list[Canonical]:
     """The canonical readings, cached in the posteriors, which never change."""
     unread = [posterior for posterior in posteriors if READING not in vars(posterior)]
-    found = [sorted_contents(posterior) for posterior in unread]
-    evidence = informations(unread, [components for components, _, _ in found])
-    for posterior, (components, content, labelled), nats in zip(unread, found, evidence, strict=True):
+    contents = [sorted_contents(posterior) for posterior in unread]
+    evidence = informations(unread, [components for components, _, _ in contents])
+    for posterior, (components, content, labelled), nats in zip(unread, contents, evidence, strict=True):
         rank = -nats, content, labelled
         vars(posterior)[READING] = Canonical(posterior.structure, components, rank, tuple(posterior.ids))
     return [vars(posterior)[READING] for posterior in posteriors]
@@ -151,6 +151,6 @@ def informations(posteriors: Sequence[Posterior], components: Sequence[Component
     sets = {name: coupled for coupled in structure.symmetry for name in coupled.factors}
     for name, family in structure.families.items():
         contributions = [posterior.contribution[name] for posterior in posteriors]
-        orders = [own[sets[name]] for own in components] if name in sets else None
+        orders = [orders_of[sets[name]] for orders_of in components] if name in sets else None
         totals += family.informations(structure.prior[name], contributions, orders)
     return [0.0 if np.isnan(total) else float(f"{total:.{SIGNIFICANT}e}") for total in totals.tolist()]

@@ -33,9 +33,9 @@ class Components:
     def of(cls, factors: Sequence[Factor], contents: Sequence[tuple[Rows, ...]]) -> "Components":
         """The components of some sites, one after another."""
         pairs = list(zip(factors, zip(*contents, strict=True), strict=True))
-        told = [pair for pair in pairs if not pair[0].family.over_components] or pairs
-        rows = tuple(first.followed_by(others) for _, (first, *others) in told)
-        return cls(tuple(factor for factor, _ in told), rows, observed(pairs))
+        distinguishing = [pair for pair in pairs if not pair[0].family.over_components] or pairs
+        rows = tuple(first.followed_by(others) for _, (first, *others) in distinguishing)
+        return cls(tuple(factor for factor, _ in distinguishing), rows, observed(pairs))
 
     def __len__(self) -> int:
         return len(self.evidence)
@@ -56,7 +56,10 @@ class Components:
 
     def followed_by(self, others: Sequence["Components"]) -> "Components":
         """These components, then others."""
-        rows = [own.followed_by(more) for own, *more in zip(self.rows, *(other.rows for other in others), strict=True)]
+        rows = [
+            rows_of_site.followed_by(more)
+            for rows_of_site, *more in zip(self.rows, *(other.rows for other in others), strict=True)
+        ]
         evidence = np.concatenate([self.evidence, *(other.evidence for other in others)])
         return Components(self.factors, tuple(rows), evidence)
 
@@ -83,7 +86,7 @@ def observed(pairs: Sequence[tuple[Factor, Sequence[Rows]]]) -> Array:
         np.concatenate([factor.family.observations(factor.prior[:1], rows) for rows in sites])
         for factor, sites in counts
     ]
-    return np.asarray(np.maximum(max(evidence, key=lambda each: float(each.sum())), 0.0))
+    return np.asarray(np.maximum(max(evidence, key=lambda amounts: float(amounts.sum())), 0.0))
 
 
 def prior_components(factors: Sequence[Factor]) -> Components:
@@ -132,20 +135,20 @@ def evidence_by_site(problem: Problem) -> tuple[Array, ...]:
 
 def groups_of(structure: Structure) -> tuple[tuple[str, ...], ...]:
     """The factors whose rows go together: those of each coupled set, and each of the others alone."""
-    coupled = tuple(tuple(each.factors) for each in structure.symmetry)
+    coupled = tuple(tuple(coupled_set.factors) for coupled_set in structure.symmetry)
     placed = {name for names in coupled for name in names}
     return *coupled, *((name,) for name in structure.families if name not in placed)
 
 
-def group_evidence(own: Posterior, names: Sequence[str]) -> Array:
+def group_evidence(posterior: Posterior, names: Sequence[str]) -> Array:
     """The number of observations of a posterior in each row of a group of factors."""
-    families, prior = own.structure.families, own.structure.prior
-    return observed([(Factor(families[n], prior[n]), [families[n].rows(own.contribution[n])]) for n in names])
+    families, prior = posterior.structure.families, posterior.structure.prior
+    return observed([(Factor(families[n], prior[n]), [families[n].rows(posterior.contribution[n])]) for n in names])
 
 
-def log_bayes_factors(family: Family, prior: Array, own: Array, rest: Array) -> Array:
+def log_bayes_factors(family: Family, prior: Array, contribution: Array, rest: Array) -> Array:
     """A(λ0 + c + r) − A(λ0 + c) − A(λ0 + r) + A(λ0) of each row: c is a site's contribution, r that of all others."""
-    together, apart = family.defined_terms(prior + own + rest), family.defined_terms(prior + own)
+    together, apart = family.defined_terms(prior + contribution + rest), family.defined_terms(prior + contribution)
     # The rest alone may lie outside the domain if a site has subtracted evidence; the factor is then unknown, and 0.
     factor = together - apart - family.defined_terms(prior + rest) + family.row_terms(prior)
     return np.asarray(np.nan_to_num(factor, nan=0.0))

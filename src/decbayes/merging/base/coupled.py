@@ -135,7 +135,7 @@ def padded_to(posterior: Posterior, structure: Structure) -> Posterior:
 
 def constant(posteriors: Sequence[Posterior], order: Sequence[int], structure: Structure) -> float:
     """The part of J from factors in no coupled set."""
-    coupled = {name for each in structure.symmetry for name in each.factors}
+    coupled = {name for coupled_set in structure.symmetry for name in coupled_set.factors}
     plain = [name for name in structure.families if name not in coupled]
     totals = {name: np.zeros(structure.prior[name].shape) for name in plain}
     for site in order if plain else ():

@@ -70,8 +70,8 @@ class Division:
 
     def of_sites(self, shares: Iterable[Array]) -> "Division":
         """The same for the sites, or for their components, in another order; or for some of the sites."""
-        own = tuple(shares)
-        return replace(self, shares=own, received=self.received if len(own) == len(self.shares) else None)
+        chosen = tuple(shares)
+        return replace(self, shares=chosen, received=self.received if len(chosen) == len(self.shares) else None)
 
     def add_to(self, received: Array, site: int, rows: Rows, order: Indices) -> None:
         """Divide a site's rows among the slots and add them to `received`, (columns, slots), rows in this order."""
@@ -104,39 +104,41 @@ def divided(problem: Problem, labels: tuple[Indices, ...], passes: int, at_once:
     """
     slots, prior = problem.components, known_before(problem)
     total = whole(problem, labels)
-    undivided = Division(tuple(np.eye(slots)[own] for own in labels), normalised(total + prior), identity(slots))
+    undivided = Division(
+        tuple(np.eye(slots)[site_labels] for site_labels in labels), normalised(total + prior), identity(slots)
+    )
     blocks = blocks_of_columns(problem, at_once)
     start = KEPT * np.eye(slots)[np.concatenate(labels)] + (1.0 - KEPT) / slots, undivided.profiles
     shares, profiles = climbed(blocks, prior, start, passes)
-    ends = np.cumsum([len(own) for own in labels])[:-1]
-    found = Division(tuple(np.split(pruned(shares), ends)), profiles, identity(slots))
-    divisible, gained = judged(problem, found, undivided)
+    ends = np.cumsum([len(site_labels) for site_labels in labels])[:-1]
+    division = Division(tuple(np.split(pruned(shares), ends)), profiles, identity(slots))
+    divisible, gained = judged(problem, division, undivided)
     if gained <= 0.0:
         return None
     if problem.since is not None:
-        return replace(found, steady=staying(problem, found))
-    pairs = zip(divisible, found.shares, undivided.shares, strict=True)
-    mixed = [np.where(own[:, None], after, before) for own, after, before in pairs]
-    return found.of_sites(mixed) if any(own.any() for own in divisible) else None
+        return replace(division, steady=staying(problem, division))
+    pairs = zip(divisible, division.shares, undivided.shares, strict=True)
+    mixed = [np.where(chosen[:, None], after, before) for chosen, after, before in pairs]
+    return division.of_sites(mixed) if any(chosen.any() for chosen in divisible) else None
 
 
-def judged(problem: Problem, found: Division, undivided: Division) -> tuple[list[NDArray[np.bool_]], float]:
+def judged(problem: Problem, candidate: Division, undivided: Division) -> tuple[list[NDArray[np.bool_]], float]:
     """Which components of each site may be divided, and the gain from dividing all of them."""
     divisible, gained = [], 0.0
     for site, rows in enumerate(sparse_contents(problem)):
-        parts = [(division.shares[site], division.profiles) for division in (found, undivided)]
+        parts = [(division.shares[site], division.profiles) for division in (candidate, undivided)]
         gained += likelihood(rows, slice(None), *parts[0]) - likelihood(rows, slice(None), *parts[1])
         divisible.append(telling(rows, *parts))
     return divisible, gained
 
 
-def telling(rows: SparseRows, found: State, undivided: State) -> NDArray[np.bool_]:
+def telling(rows: SparseRows, candidate: State, undivided: State) -> NDArray[np.bool_]:
     """Which components have enough words, or gain enough, for their mixture to be known."""
-    slots = found[1].shape[1]
+    slots = candidate[1].shape[1]
     enough = np.asarray(rows.stops - rows.starts >= WORDS * slots)
     for component in np.flatnonzero(~enough).tolist():
-        own = slice(component, component + 1)
-        gain = likelihood(rows, own, *found) - likelihood(rows, own, *undivided)
+        row = slice(component, component + 1)
+        gain = likelihood(rows, row, *candidate) - likelihood(rows, row, *undivided)
         enough[component] = gain > GAIN * (slots - 1)
     return enough
 
@@ -173,14 +175,14 @@ def climbed(blocks: Callable[[], Iterable[Block]], prior: Array, start: State, p
     reached = given = start
     for step in range(passes):
         (shares, profiles), before = given, reached
-        total, found = np.zeros(profiles.shape), np.empty(shares.shape)
+        total, new_shares = np.zeros(profiles.shape), np.empty(shares.shape)
         for span, part in blocks():
-            found[span] = next_shares(part, shares[span], profiles, total)
-        reached = found, normalised(total + prior)
+            new_shares[span] = next_shares(part, shares[span], profiles, total)
+        reached = new_shares, normalised(total + prior)
         if step == 0:
             given = reached
         else:
-            shares = lead_on(np.ascontiguousarray(found.T), np.ascontiguousarray(before[0].T), FLOOR)
+            shares = lead_on(np.ascontiguousarray(new_shares.T), np.ascontiguousarray(before[0].T), FLOOR)
             given = np.ascontiguousarray(shares.T), lead_on(reached[1], before[1], FLOOR)
     return reached
 
@@ -217,11 +219,11 @@ def next_shares(columns: csc_array, shares: Array, profiles: Array, total: Array
     parts = even_parts(columns.shape[1], PARTS)
     scales = np.zeros((len(parts), *shares.shape))
 
-    def divide(part: slice, own: Array) -> None:
+    def divide(part: slice, scale: Array) -> None:
         ends = columns.indptr[part.start : part.stop + 1]
-        divide_columns(ends, columns.indices, columns.data, shares, profiles[part], own, total[part])
+        divide_columns(ends, columns.indices, columns.data, shares, profiles[part], scale, total[part])
 
-    share_out(partial(divide, part, own) for part, own in zip(parts, scales, strict=True))
+    share_out(partial(divide, part, scale) for part, scale in zip(parts, scales, strict=True))
     scales = np.add.reduce(scales)  # summed in the order of the parts
     received = scales * shares
     sums = received.sum(axis=1, keepdims=True)
@@ -253,8 +255,8 @@ def pruned(shares: Any) -> Any:
 def whole(problem: Problem, labels: tuple[Indices, ...]) -> Array:
     """(columns, slots): the counts of undivided components in their slots."""
     total = np.zeros((problem.components, problem.factors[0].prior.shape[1]))
-    for own, rows in zip(labels, sparse_contents(problem), strict=True):
-        rows.add_to(total, own, np.arange(len(own)))
+    for site_labels, rows in zip(labels, sparse_contents(problem), strict=True):
+        rows.add_to(total, site_labels, np.arange(len(site_labels)))
     return np.ascontiguousarray(total.T)
 
 

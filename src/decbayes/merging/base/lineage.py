@@ -168,11 +168,11 @@ def distances(before: Components, after: Components) -> Array:
     """(before, after): loss in nats of describing one observation of each with common parameters."""
     base = bases(after.factors, float(after.evidence.sum()), len(after))
     lost = np.zeros((len(before), len(after)))
-    for factor, old, new, own in zip(before.factors, before.rows, after.rows, base, strict=True):
+    for factor, old, new, factor_base in zip(before.factors, before.rows, after.rows, base, strict=True):
         first, second = per_observation(old.written_out(), before), per_observation(new.written_out(), after)
         peak, two = factor.family.peak, np.full(len(second), 2.0)
-        alone = [peak(part, np.ones(len(part)), own) for part in (first, second)]
-        lost += alone[0][:, None] + alone[1] - [peak(each + second, two, own) for each in first]
+        alone = [peak(part, np.ones(len(part)), factor_base) for part in (first, second)]
+        lost += alone[0][:, None] + alone[1] - [peak(row + second, two, factor_base) for row in first]
     lost[before.evidence <= 0.0], lost[:, after.evidence <= 0.0] = np.inf, np.inf
     return lost
 

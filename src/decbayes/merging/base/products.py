@@ -96,21 +96,21 @@ def check_assignments(assignments: Sequence[Mapping[CoupledSet, Assignment]], si
         if not isinstance(assignment, Mapping):
             raise StructureMismatch(f"Assignment {site} must map each coupled set to slots.")
     for coupled, count in counts.items():
-        found = [assignment.get(coupled, ()) for assignment in assignments]
-        if name_slots(found, count):
+        site_slots = [assignment.get(coupled, ()) for assignment in assignments]
+        if name_slots(site_slots, count):
             continue
-        site = next(site for site, slots in enumerate(found) if not name_slots([slots], count))
+        site = next(site for site, slots in enumerate(site_slots) if not name_slots([slots], count))
         raise StructureMismatch(
             f"Assignment {site} has {assignments[site].get(coupled)!r} for {coupled}: it names a slot for each "
             f"component, as integers from 0 to {count - 1}."
         )
 
 
-def name_slots(found: Sequence[object], count: int) -> bool:
+def name_slots(site_slots: Sequence[object], count: int) -> bool:
     """Whether all are non-empty arrays of integers below the count."""
-    arrays = [np.asarray(slots) for slots in found]
+    arrays = [np.asarray(slots) for slots in site_slots]
     whole = all(slots.ndim == 1 and slots.size and slots.dtype.kind in "ui" for slots in arrays)
-    if not whole or any(isinstance(slots, np.ma.MaskedArray) for slots in found):
+    if not whole or any(isinstance(slots, np.ma.MaskedArray) for slots in site_slots):
         return False
     together = np.concatenate([np.zeros(0, dtype=np.intp), *arrays])
     return bool((together >= 0).all() and (together < count).all())

@@ -54,7 +54,7 @@ def improves(search: Escaping, labels: Indices, value: float) -> bool:
 
 def proposals(search: Escaping, known: dict[bytes, tuple[Indices, float]], threshold: float) -> list[Indices]:
     """Labels after splitting one slot and joining the two others that lose least, most promising first."""
-    losses, found = search.join_losses(), []
+    losses, options = search.join_losses(), []
     groups = {slot: np.flatnonzero(search.labels == slot) for slot in range(search.count if search.count > 2 else 0)}
     new = [members for members in groups.values() if len(members) > 1 and members.tobytes() not in known]
     known.update(zip((members.tobytes() for members in new), search.halves(new), strict=True))
@@ -65,9 +65,9 @@ def proposals(search: Escaping, known: dict[bytes, tuple[Indices, float]], thres
         others = losses.copy()
         others[slot, :] = others[:, slot] = np.inf
         first, second = sorted(np.unravel_index(np.argmin(others), others.shape))
-        found.append((gain - float(others[first, second]), slot, members[half == 1], int(first), int(second)))
-    found.sort(key=lambda option: (-option[0], option[1]))
-    promising = [option for option in found[:TRIED] if option[0] > threshold]
+        options.append((gain - float(others[first, second]), slot, members[half == 1], int(first), int(second)))
+    options.sort(key=lambda option: (-option[0], option[1]))
+    promising = [option for option in options[:TRIED] if option[0] > threshold]
     return [relabelled(search.labels, moved, first, second) for _, _, moved, first, second in promising]
 
 
@@ -95,16 +95,16 @@ def vacate(search: Search) -> None:
 def bayes_factors(search: Search) -> Array:
     """(slots, slots): log evidence for joining two filled slots; −∞ for empty ones."""
     components, count = search.components, search.count
-    held = components.joined(search.labels, count)
+    merged = components.joined(search.labels, count)
     first, second = np.triu_indices(count, 1)
     factors = np.full((count, count), -np.inf)
-    for_joining = weight_evidence(search, held.evidence, first, second)
-    for factor, rows in zip(held.factors, held.rows, strict=True):
+    for_joining = weight_evidence(search, merged.evidence, first, second)
+    for factor, rows in zip(merged.factors, merged.rows, strict=True):
         prior, added = factor.prior[:1], rows.written_out()
         terms, empty = factor.family.row_terms(prior + added), factor.family.row_terms(prior)[0]
         joined = factor.family.row_terms(prior + added[first] + added[second])
         for_joining = for_joining + joined + empty - terms[first] - terms[second]
-    filled = (held.evidence[first] > 0.0) & (held.evidence[second] > 0.0)
+    filled = (merged.evidence[first] > 0.0) & (merged.evidence[second] > 0.0)
     factors[first[filled], second[filled]] = for_joining[filled]
     return factors
 
@@ -130,9 +130,9 @@ def weight_evidence(search: Search, evidence: Array, first: Indices, second: Ind
 def loss_per_pair(search: Search, evidence: Array, first: Indices, second: Indices) -> Array:
     """The loss of joining one observation of each slot; for known variances, twice Bhattacharyya's distance."""
     weights = 1.0 / np.maximum(evidence, 1e-300)
-    held = search.components.joined(search.labels, search.count)
+    merged = search.components.joined(search.labels, search.count)
     lost = np.zeros(len(first))
-    for factor, rows, base in zip(held.factors, held.rows, search.bases, strict=True):
+    for factor, rows, base in zip(merged.factors, merged.rows, search.bases, strict=True):
         one = rows.written_out() * weights[:, None]
         peaks = [factor.family.peak(part, size, base) for part, size in pairs(one, first, second)]
         lost += peaks[0] + peaks[1] - peaks[2]

@@ -92,12 +92,12 @@ class Grouping:
         count, components = problem.components, Components.of(problem.factors, problem.contents)
         base = bases(components.factors, float(components.evidence.sum()), count)
         if not problem.exchangeable:
-            return anchored_labels(problem, components, [0.0 * each for each in base])
+            return anchored_labels(problem, components, [0.0 * row for row in base])
         main = np.flatnonzero(components.evidence > least_evidence(components.evidence))
         labels, home = np.full(len(components), -1, dtype=np.intp), homes_of(problem, components)
         if len(main):
-            own = None if home is None else home[main]
-            labels[main] = self._searched(problem, components.taken(main), base, sites_of(problem)[main], own, device)
+            homes = None if home is None else home[main]
+            labels[main] = self._searched(problem, components.taken(main), base, sites_of(problem)[main], homes, device)
         return attached(components, labels, base, count)
 
     def _searched(
@@ -220,18 +220,18 @@ def streamed_labels(problem: Problem) -> Indices:
 def block_labels(problem: Problem) -> tuple[Indices, list[Array]]:
     """Groups of each block's components, and groups of those."""
     count = problem.components
-    found: list[Indices] = []
+    all_groups: list[Indices] = []
     parts: list[Components] = []
     for _, components in chunks(problem, SITES_AT_A_TIME):
         short = components.shortened(SHORT)
         base = bases(components.factors, float(components.evidence.sum()), count)
-        own = grown_labels(short, base, count)
-        found.append(own + sum(len(part) for part in parts))
-        parts.append(short.joined(own, int(own.max()) + 1).shortened(SHORT))
+        groups = grown_labels(short, base, count)
+        all_groups.append(groups + sum(len(part) for part in parts))
+        parts.append(short.joined(groups, int(groups.max()) + 1).shortened(SHORT))
         problem.announce()
     blocks = parts[0].followed_by(parts[1:])
     base = bases(blocks.factors, float(blocks.evidence.sum()), count)
-    return grown_labels(blocks, base, count)[np.concatenate(found)], base
+    return grown_labels(blocks, base, count)[np.concatenate(all_groups)], base
 
 
 def filled_slots(problem: Problem, labels: Indices, base: Sequence[Array]) -> list[Groups]:

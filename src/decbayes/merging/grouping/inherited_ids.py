@@ -22,10 +22,10 @@ def homes(ids: Ids, sizes: Sequence[int], evidence: Array, count: int) -> Indice
     known, place = np.unique(names, return_inverse=True)
     uses = np.unique(np.column_stack([place, np.repeat(np.arange(len(sizes)), sizes)]), axis=0)
     common = (np.bincount(uses[:, 0], minlength=len(known)) > 1) & (known != "")
-    held = np.where(common, np.bincount(place, evidence, minlength=len(known)), 0.0)
-    if held.sum() < 0.5 * evidence.sum() or not common.any():
+    evidence_of_id = np.where(common, np.bincount(place, evidence, minlength=len(known)), 0.0)
+    if evidence_of_id.sum() < 0.5 * evidence.sum() or not common.any():
         return None
-    most = np.argsort(-held, kind="stable")[: min(count, int(common.sum()))]
+    most = np.argsort(-evidence_of_id, kind="stable")[: min(count, int(common.sum()))]
     slots = np.full(len(known), -1, dtype=np.intp)
     slots[most] = np.arange(len(most))
     return slots[place]
@@ -33,7 +33,7 @@ def homes(ids: Ids, sizes: Sequence[int], evidence: Array, count: int) -> Indice
 
 def inherited(ids: Ids, slots: Sequence[Indices], evidence: Array, count: int) -> tuple[str, ...]:
     """The id of each slot: the one with most evidence there, each used once; empty if none is left."""
-    names = listed(ids, [len(own) for own in slots])
+    names = listed(ids, [len(site_slots) for site_slots in slots])
     known, place = np.unique(names, return_inverse=True)
     votes = np.zeros((count, len(known)))
     np.add.at(votes, (np.concatenate(slots), place), np.where(names == "", 0.0, evidence))
@@ -48,4 +48,6 @@ def inherited(ids: Ids, slots: Sequence[Indices], evidence: Array, count: int) -
 
 def listed(ids: Ids, sizes: Sequence[int]) -> np.ndarray:
     """One id for each component of all sites, one site after another."""
-    return np.array([name for own, size in zip(ids, sizes, strict=True) for name in (own or [""] * size)], dtype=object)
+    return np.array(
+        [name for given, size in zip(ids, sizes, strict=True) for name in (given or [""] * size)], dtype=object
+    )

@@ -80,12 +80,12 @@ def grown_labels(components: Components, bases: Sequence[Array], count: int) -> 
     size, ends = len(components), tree_ends(len(components), count)
     if len(ends) == 2:
         return greedy_joins(components, bases, min(count, size)).labels(min(count, size))
-    labels, found = np.empty(size, dtype=np.intp), 0
+    labels, groups = np.empty(size, dtype=np.intp), 0
     for first, last in pairwise(ends):
-        own = greedy_joins(components.taken(np.arange(first, last)), bases, count).labels(count)
-        labels[first:last] = own + found
-        found += count
-    return grown_labels(components.joined(labels, found), bases, count)[labels]
+        tree_labels = greedy_joins(components.taken(np.arange(first, last)), bases, count).labels(count)
+        labels[first:last] = tree_labels + groups
+        groups += count
+    return grown_labels(components.joined(labels, groups), bases, count)[labels]
 
 
 def tree_ends(size: int, count: int) -> Indices:

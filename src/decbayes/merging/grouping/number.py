@@ -54,23 +54,23 @@ def found_number(problem: Problem) -> int:
     before = known_slots(problem)
     widest = max(contents[0].count for contents in problem.contents)
     components = Components.of(problem.factors, [*problem.contents])
-    told = np.flatnonzero(components.evidence >= LEAST_EVIDENCE)
-    components, count = components.taken(told), len(told)
+    filled = np.flatnonzero(components.evidence >= LEAST_EVIDENCE)
+    components, count = components.taken(filled), len(filled)
     if count < 2:
         return max(count, before, 1)
     anchors = earlier_components(problem, before + MOST_BORN)
     if anchors is not None:
-        before += new_slots(components, anchors, sites_of(problem)[told])
+        before += new_slots(components, anchors, sites_of(problem)[filled])
     if count > MOST_COMPONENTS:
         base = bases(components.factors, float(components.evidence.sum()), MOST_COMPONENTS)
         components = components.joined(grown_labels(components, base, MOST_COMPONENTS), MOST_COMPONENTS)
         count = MOST_COMPONENTS
     start = min(count, max(2 * widest, FIRST))
     while True:
-        found, clear, last = descend(components, start)
-        if found is not None:
+        number, clear, last = descend(components, start)
+        if number is not None:
             sure = clear or (not before and last < SURE)
-            return max(found, before) if sure else before or min(widest, count)
+            return max(number, before) if sure else before or min(widest, count)
         if start >= count:
             return max(count, before)
         start = min(count, 2 * start)

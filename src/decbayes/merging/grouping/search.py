@@ -89,9 +89,9 @@ class Search:
         """(chosen, slots): the gain of each slot from a component, including the slot that holds it."""
         stale = self._seen[chosen] != self._versions
         if stale.any():
-            held, evidence = self.labels[chosen], self.components.evidence
+            current, evidence = self.labels[chosen], self.components.evidence
             pairs = zip(self.slots, self.components.rows, strict=True)
-            fresh = np.asarray(sum(groups.gains(rows, chosen, held, evidence, stale) for groups, rows in pairs))
+            fresh = np.asarray(sum(groups.gains(rows, chosen, current, evidence, stale) for groups, rows in pairs))
             if self.homes is not None:
                 fresh = fresh + STAYS * evidence[chosen, None] * (self.homes[chosen, None] == np.arange(self.count))
             self._gains[chosen] = np.where(stale, fresh, self._gains[chosen])
@@ -155,8 +155,8 @@ class Search:
         """
         everyone, slots = np.arange(len(self.components)), np.arange(self.count)
         gains = self.gains(everyone)
-        held = np.bincount(self.labels, self.components.evidence, minlength=self.count)
-        filled = (held > 0.0) | (self.anchors is not None)
+        evidence = np.bincount(self.labels, self.components.evidence, minlength=self.count)
+        filled = (evidence > 0.0) | (self.anchors is not None)
         others = np.where(filled & (slots != self.labels[:, None]), gains, -np.inf)
         return np.asarray(np.maximum(gains[everyone, self.labels] - others.max(axis=1), 0.0))
 
@@ -195,9 +195,9 @@ class Search:
 
     def _wishes(self, chosen: Indices, gains: Array) -> Array:
         """Which components would gain by a move."""
-        held = self.labels[chosen]
-        own = np.where(held >= 0, gains[np.arange(len(chosen)), held], -np.inf)
-        return np.asarray(gains.max(axis=1) > own + LEAST_GAIN * self.components.evidence[chosen])
+        slots = self.labels[chosen]
+        current = np.where(slots >= 0, gains[np.arange(len(chosen)), slots], -np.inf)
+        return np.asarray(gains.max(axis=1) > current + LEAST_GAIN * self.components.evidence[chosen])
 
     def _visit(self, component: int) -> bool:
         """Move one component into its best slot, if that gains."""
@@ -253,14 +253,14 @@ def found_apart(search: Search, slot: int, known: NDArray[np.bool_], sites: Indi
     found by a single site fits as badly, but no other component gains as much by following it.
     """
     everyone = np.arange(len(search.labels))
-    held = np.where(known, search.gains(everyone), -np.inf).max(axis=1)
-    lost, worth = search.alone() - held, []
+    best_known = np.where(known, search.gains(everyone), -np.inf).max(axis=1)
+    lost, worth = search.alone() - best_known, []
     far = lost > APART * search.components.evidence
     worst = np.argsort(-lost, kind="stable")[:CANDIDATES]
     for component in worst.tolist():
         home = int(search.labels[component])
         search.move(component, slot)
-        follow = np.where(sites != sites[component], search.gains(everyone)[:, slot] - held, -np.inf)
+        follow = np.where(sites != sites[component], search.gains(everyone)[:, slot] - best_known, -np.inf)
         worth.append(min(float(lost[component]), float(follow.max())) if far[component] else 0.0)
         search.move(component, home)
     best = int(np.argmax(worth))

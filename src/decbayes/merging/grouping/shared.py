@@ -58,24 +58,26 @@ class Shared:
 
     def remarks(self) -> tuple[str, ...]:
         """Warnings, each with a remedy."""
-        told, count = [], self.evidence.shape[1]
+        remarks, count = [], self.evidence.shape[1]
         if self.duplicates:
             pairs = ", ".join(f"{first} and {second}" for first, second in self.duplicates)
-            told.append(f"Nearly the same: slots {pairs}. Fewer components would merge them.")
+            remarks.append(f"Nearly the same: slots {pairs}. Fewer components would merge them.")
         if self.unlike:
             slots = ", ".join(map(str, self.unlike))
-            told.append(
+            remarks.append(
                 f"{len(self.unlike)} of {count} slots hold components that differ ({slots}). "
                 f'More components than {count} would give them slots of their own; "auto" looks for how many.'
             )
-        return tuple(told)
+        return tuple(remarks)
 
 
 def shared_components(problem: Problem, slots: Sequence[Indices]) -> Shared:
     """Each site's version of each slot, and its loss from being merged with the others."""
     count, sites = problem.components, len(slots)
     components = Components.of(problem.factors, [*problem.contents])
-    versions = components.joined(np.concatenate([site * count + own for site, own in enumerate(slots)]), sites * count)
+    versions = components.joined(
+        np.concatenate([site * count + labels for site, labels in enumerate(slots)]), sites * count
+    )
     base = bases(components.factors, float(components.evidence.sum()), count)
     search = Search(versions, np.tile(np.arange(count), sites), base, count)
     lost = search.lost()
@@ -95,10 +97,10 @@ def unlike_slots(search: Search) -> tuple[int, ...]:
     members = np.bincount(search.labels, minlength=search.count)
     divided, gains = 2 * search.labels, np.zeros(search.count)
     for slot in np.flatnonzero(members > 1):
-        own = np.flatnonzero(search.labels == slot)
-        ((half, gain),) = search.halves([own])
-        divided[own] += half
-        gains[slot] = gain / crowding(len(own), float(search.freedom(np.array([slot]))[0]))
+        in_slot = np.flatnonzero(search.labels == slot)
+        ((half, gain),) = search.halves([in_slot])
+        divided[in_slot] += half
+        gains[slot] = gain / crowding(len(in_slot), float(search.freedom(np.array([slot]))[0]))
     apart = Search(search.components, divided, search.bases, 2 * search.count)
     counts = np.bincount(divided, minlength=apart.count)
     noise, _ = measured_noise(apart, counts, sampling_noise(search.components))

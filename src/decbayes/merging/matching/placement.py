@@ -108,9 +108,9 @@ class Placement:
             totals.update(slots)
 
     def _slot_gains(self, site: int, slots: Permutation) -> Array:
-        held = self.assignments[site, slots]
+        current = self.assignments[site, slots]
         pairs = zip(self._totals, self.problem.contents[site], strict=True)
-        return np.asarray(sum(totals.gains(rows, slots, held) for totals, rows in pairs))
+        return np.asarray(sum(totals.gains(rows, slots, current) for totals, rows in pairs))
 
 
 def rematch(placement: Placement, site: int) -> bool:
@@ -180,8 +180,8 @@ class ShortRows:
     def objective(self) -> float:
         natural, total = self._prior + self._totals, 0.0
         for place, factor in enumerate(self.problem.factors):
-            own = natural[:, self._ends[place] : self._ends[place + 1]]
-            total += factor.family.log_partition(own) if factor.family.contains(own) else -np.inf
+            part = natural[:, self._ends[place] : self._ends[place + 1]]
+            total += factor.family.log_partition(part) if factor.family.contains(part) else -np.inf
         return total
 
     @property
@@ -197,6 +197,6 @@ def placed(problem: Problem, assignments: Assignments | None = None) -> Placemen
     """The state of a search for one-to-one labels; the same for files and memory."""
     numbers = problem.sites * sum(factor.prior.size for factor in problem.factors)
     # Only for the exact class of a family: a derived one may have other terms.
-    told = all(vars(type(factor.family)).get("term") is not None for factor in problem.factors)
-    short = told and numbers <= MOST_NUMBERS
+    compiled = all(vars(type(factor.family)).get("term") is not None for factor in problem.factors)
+    short = compiled and numbers <= MOST_NUMBERS
     return (ShortRows if short else Placement)(problem, assignments)

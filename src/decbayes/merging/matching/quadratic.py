@@ -97,10 +97,10 @@ class Chains:
         """Give one site the best assignment found against all others; returns whether it changed."""
         current, match = self.placement.assignments[site].copy(), self.match(site)
         placed = bool((current >= 0).all())
-        found = match.best(current if placed else None, rng)
-        if placed and match.value(found) <= match.value(current) + TOLERANCE * (1.0 + abs(match.value(current))):
+        best = match.best(current if placed else None, rng)
+        if placed and match.value(best) <= match.value(current) + TOLERANCE * (1.0 + abs(match.value(current))):
             return False
-        self.placement.place(site, found)
+        self.placement.place(site, best)
         return True
 
     def match(self, site: int) -> "Match":
@@ -126,18 +126,18 @@ class Chains:
         sums = [prior + 1.0 for prior in self.priors]
         for other, assignment in enumerate(self.placement.assignments):
             if other != site and (assignment >= 0).all():
-                for total, own in zip(sums, self.own[other], strict=True):
-                    total += own[np.ix_(assignment, assignment)]
+                for total, transitions in zip(sums, self.own[other], strict=True):
+                    total += transitions[np.ix_(assignment, assignment)]
         return sums
 
 
 class Match:
     """One site against all others: a linear gain, and transitions `rest` (α) and `own` (counts)."""
 
-    def __init__(self, gain: Array, rest: Sequence[Array], own: Sequence[Array]) -> None:
-        sums = [gammaln(r.sum(axis=1)[:, None] + o.sum(axis=1)[None, :]) for r, o in zip(rest, own, strict=True)]
+    def __init__(self, gain: Array, rest: Sequence[Array], site: Sequence[Array]) -> None:
+        sums = [gammaln(r.sum(axis=1)[:, None] + o.sum(axis=1)[None, :]) for r, o in zip(rest, site, strict=True)]
         self.linear = np.asarray(gain - np.sum(sums, axis=0))
-        self.pairs = list(zip(rest, own, strict=True))
+        self.pairs = list(zip(rest, site, strict=True))
         self.slots = identity(len(gain))
 
     def value(self, permutation: Permutation) -> float:
@@ -150,8 +150,8 @@ class Match:
 
     def _values(self, permutations: NDArray[np.intp]) -> Array:
         total = self.linear[self.slots, permutations].sum(axis=1)
-        for rest, own in self.pairs:
-            total = total + gammaln(rest + own[permutations[:, :, None], permutations[:, None, :]]).sum(axis=(1, 2))
+        for rest, site in self.pairs:
+            total = total + gammaln(rest + site[permutations[:, :, None], permutations[:, None, :]]).sum(axis=(1, 2))
         return np.asarray(total)
 
     def best(self, current: Permutation | None, rng: np.random.Generator) -> Permutation:
@@ -188,12 +188,12 @@ class Match:
         return len(self.slots) <= TRIED or value >= self.bound() - TOLERANCE * (1.0 + abs(value))
 
     def starts(self, current: Permutation | None, rng: np.random.Generator) -> list[Permutation]:
-        found = [best_permutation(self.linear), best_permutation(self.linear + self.bounds())]
+        starts = [best_permutation(self.linear), best_permutation(self.linear + self.bounds())]
         if current is not None:
-            found += [current, best_permutation(self.linear + self.around(current))]
+            starts += [current, best_permutation(self.linear + self.around(current))]
         if len(self.slots) <= FEW:
-            found += [rng.permutation(len(self.slots)).astype(np.intp) for _ in range(RANDOM_STARTS)]
-        return list({permutation.tobytes(): permutation for permutation in found}.values())
+            starts += [rng.permutation(len(self.slots)).astype(np.intp) for _ in range(RANDOM_STARTS)]
+        return list({permutation.tobytes(): permutation for permutation in starts}.values())
 
     def bounds(self) -> Array:
         """(K, K): an upper bound on the transitions' part of J if slot k has component c (Gilmore and Lawler).
@@ -201,18 +201,18 @@ class Match:
         lnΓ is convex: sums are largest if the largest values are paired with each other, so sorting solves it.
         """
         total = np.zeros(self.linear.shape)
-        for rest, own in self.pairs:
-            apart = gammaln(np.diag(rest)[:, None] + np.diag(own)[None, :])
-            ranked = gammaln(off_diagonal(rest)[:, None, :] + off_diagonal(own)[None, :, :]).sum(axis=2)
+        for rest, site in self.pairs:
+            apart = gammaln(np.diag(rest)[:, None] + np.diag(site)[None, :])
+            ranked = gammaln(off_diagonal(rest)[:, None, :] + off_diagonal(site)[None, :, :]).sum(axis=2)
             total += apart + ranked
         return total
 
     def around(self, current: Permutation) -> Array:
         """(K, K): the transitions' part of J if slot k has component c and all others stay."""
         total = np.zeros(self.linear.shape)
-        for rest, own in self.pairs:
-            total += gammaln(rest[:, None, :] + own[:, current][None, :, :]).sum(axis=2)
-            total += gammaln(rest.T[:, None, :] + own.T[:, current][None, :, :]).sum(axis=2)
+        for rest, site in self.pairs:
+            total += gammaln(rest[:, None, :] + site[:, current][None, :, :]).sum(axis=2)
+            total += gammaln(rest.T[:, None, :] + site.T[:, current][None, :, :]).sum(axis=2)
         return total
 
     def climbed(self, permutation: Permutation) -> Permutation:

@@ -73,12 +73,12 @@ class Reliability:
 
         A reported overlap moves the log-odds a third of the way to its own curve.
         """
-        told = features(margins, evidence, losses, overlaps)
+        inputs = features(margins, evidence, losses, overlaps)
         known = ~np.isnan(overlaps)
-        found = self.margins(told[:, :-1])
-        moved = logit(self.overlaps(told[known])) - logit(found[known])
-        found[known] = expit(logit(found[known]) + BELIEVED * moved)
-        return found
+        probabilities = self.margins(inputs[:, :-1])
+        moved = logit(self.overlaps(inputs[known])) - logit(probabilities[known])
+        probabilities[known] = expit(logit(probabilities[known]) + BELIEVED * moved)
+        return probabilities
 
 
 def features(margins: Array, evidence: Array, losses: Array, overlaps: Array) -> Array:
@@ -119,11 +119,11 @@ class Confidence:
     def nowhere(self) -> tuple[Mapping[CoupledSet, Array], ...]:
         """The probability that a component belongs to no slot at all."""
         share = self.reliability.nowhere
-        return tuple({coupled: (1.0 - own) * share for coupled, own in each.items()} for each in self.probabilities)
+        return tuple({coupled: (1.0 - right) * share for coupled, right in site.items()} for site in self.probabilities)
 
     def expected_wrong(self, coupled: CoupledSet) -> tuple[float, int]:
         """How many matches are expected to be wrong, and of how many."""
-        values = np.concatenate([each[coupled] for each in self.probabilities])
+        values = np.concatenate([site[coupled] for site in self.probabilities])
         known = values[~np.isnan(values)]
         return float((1.0 - known).sum()), len(known)
 
@@ -151,7 +151,7 @@ def confidence(alignment: Alignment, reliability: Reliability, overlaps: Sequenc
     all_margins, all_losses = margins(alignment), losses(alignment)
     for coupled in alignment.structure.symmetry:
         counts, lonely = observations(alignment, coupled), alone(alignment, coupled)
-        shares = checked_overlaps(overlaps, [len(own) for own in counts])
+        shares = checked_overlaps(overlaps, [len(evidence) for evidence in counts])
         for site, by_set in enumerate(probabilities):
             sure = reliability.probabilities(
                 all_margins[site][coupled], counts[site], all_losses[site][coupled], shares[site]

@@ -88,7 +88,7 @@ def heterogeneity(alignment: Alignment, calibrated: Posterior | None = None) -> 
     by_set = {coupled: of_components(alignment, coupled, calibrated or merged) for coupled in structure.symmetry}
     relabelled = {name for coupled in structure.symmetry for name in coupled.factors}
     others = {name: of_coefficients(alignment, name) for name in structure.families if name not in relabelled}
-    return by_set | {CoupledSet((name,)): each for name, each in others.items() if each is not None}
+    return by_set | {CoupledSet((name,)): comparison for name, comparison in others.items() if comparison is not None}
 
 
 def of_components(alignment: Alignment, coupled: CoupledSet, merged: Posterior) -> Heterogeneity:
@@ -97,8 +97,8 @@ def of_components(alignment: Alignment, coupled: CoupledSet, merged: Posterior) 
     shares = np.where(evidence >= LEAST_EVIDENCE, evidence, 0.0)
     seen = shares.sum(axis=0)
     shares = shares / np.maximum(seen, 1.0)
-    told = [name for name in coupled.factors if not merged.structure.families[name].over_components]
-    compared = {name: comparisons(merged, name) for name in told}
+    names = [name for name in coupled.factors if not merged.structure.families[name].over_components]
+    compared = {name: comparisons(merged, name) for name in names}
     for site, share in enumerate(shares):
         in_slots = alignment.in_slots(site)
         for name, entries in compared.items():
@@ -106,23 +106,27 @@ def of_components(alignment: Alignment, coupled: CoupledSet, merged: Posterior) 
                 comparison.add(in_slots.mean(name, quantity), share)
     statistic, freedom = np.zeros(len(seen)), np.zeros(len(seen))
     for name, entries in compared.items():
-        for each in entries.values():
-            often = each.often(seen, len(shares)) if merged.structure.families[name].countable else True
-            statistic += summed(np.where(often, each.statistic, 0.0))
-            freedom += summed(np.where(often, each.freedom, 0.0))
-    between = {name: {part: each.between for part, each in entries.items()} for name, entries in compared.items()}
-    times = {name: {part: each.times for part, each in entries.items()} for name, entries in compared.items()}
+        for entry in entries.values():
+            often = entry.often(seen, len(shares)) if merged.structure.families[name].countable else True
+            statistic += summed(np.where(often, entry.statistic, 0.0))
+            freedom += summed(np.where(often, entry.freedom, 0.0))
+    between = {name: {part: entry.between for part, entry in entries.items()} for name, entries in compared.items()}
+    times = {name: {part: entry.times for part, entry in entries.items()} for name, entries in compared.items()}
     return Heterogeneity(*against_chance(statistic, freedom), between, times)
 
 
 def of_coefficients(alignment: Alignment, factor: str) -> Heterogeneity | None:
     """The comparison of all sites' versions of one vector per row; None for other factors."""
     merged, family = alignment.merged(), alignment.structure.families[factor]
-    told = [family.quadratic(dense(each.contribution[factor]), merged.natural[factor]) for each in alignment.posteriors]
-    known = [each for each in told if each is not None]
-    if not known:
+    dense_parts = [dense(posterior.contribution[factor]) for posterior in alignment.posteriors]
+    quadratics = [family.quadratic(part, merged.natural[factor]) for part in dense_parts]
+    contributions = [quadratic for quadratic in quadratics if quadratic is not None]
+    if not contributions:
         return None
-    shifts, precisions = np.array([shift for shift, _ in known]), np.array([precision for _, precision in known])
+    shifts, precisions = (
+        np.array([shift for shift, _ in contributions]),
+        np.array([precision for _, precision in contributions]),
+    )
     tested, entries = compared_at_once(shifts, precisions)
     quantity = merged.quantities(factor)[0]
     between, times = {factor: {quantity: entries.between}}, {factor: {quantity: entries.times}}
@@ -136,8 +140,8 @@ def compared_at_once(shifts: Array, precisions: Array) -> tuple[tuple[Array, Arr
     statistic = np.einsum("nkd,nkde,nke->k", rest, np.linalg.pinv(precisions, rcond=RANK, hermitian=True), rest)
     freedom = (ranks(precisions).sum(axis=0) - ranks(precisions.sum(axis=0))).astype(np.float64)
     entries = Comparison(np.zeros(rest.shape[1:]), np.ones(rest.shape[1:]))
-    for own, weight in zip(rest, np.diagonal(precisions, axis1=-2, axis2=-1), strict=True):
-        entries.add_weighted(np.divide(own, weight, out=np.zeros(own.shape), where=weight > 0.0), weight)
+    for site_rest, weight in zip(rest, np.diagonal(precisions, axis1=-2, axis2=-1), strict=True):
+        entries.add_weighted(np.divide(site_rest, weight, out=np.zeros(site_rest.shape), where=weight > 0.0), weight)
     return against_chance(statistic, freedom), entries
 
 
@@ -151,9 +155,9 @@ def to_let_differ(shifts: Array, precisions: Array) -> tuple[int, ...]:
             break
         chosen.append(most)
         # The sites' contributions to all other entries, with their own parts of this one integrated out.
-        column, own = precisions[..., most], shifts[..., most]
+        column, shift = precisions[..., most], shifts[..., most]
         share = 1.0 / (column[..., most] + 1.0 / entries.between[0, most] ** 2)
-        shifts = shifts - column * (share * own)[..., None]
+        shifts = shifts - column * (share * shift)[..., None]
         precisions = precisions - column[..., :, None] * column[..., None, :] * share[..., None, None]
     return tuple(chosen)
 

@@ -46,29 +46,29 @@ class Influence:
     @cached_property
     def share(self) -> Array:
         """Each site's share of all evidence."""
-        own = self.evidence.sum(axis=1)
-        return per_observation(own, np.full(len(own), own.sum()))
+        evidence = self.evidence.sum(axis=1)
+        return per_observation(evidence, np.full(len(evidence), evidence.sum()))
 
     @cached_property
     def apart(self) -> Array:
         """The share of each site's evidence that contradicts the other sites."""
-        own = self.evidence.sum(axis=1)
+        evidence = self.evidence.sum(axis=1)
         against = np.where(self.log_bayes_factor < DISAGREES, self.evidence, 0.0).sum(axis=1)
-        return per_observation(against, own)
+        return per_observation(against, evidence)
 
     @cached_property
     def against(self) -> Array:
         """The strength of each site's contradiction to the other sites, in nats per observation."""
-        own = self.evidence.sum(axis=1)
+        evidence = self.evidence.sum(axis=1)
         nats = np.maximum(-self.log_bayes_factor, 0.0).sum(axis=1)
-        return per_observation(nats, own)
+        return per_observation(nats, evidence)
 
     @cached_property
     def large(self) -> NDArray[np.bool_]:
         """Sites with several times the evidence of the median site."""
-        own = self.evidence.sum(axis=1)
-        filled = own[own > 0]
-        return np.asarray(own > (LARGE * np.median(filled) if len(filled) >= FEW else np.inf))
+        evidence = self.evidence.sum(axis=1)
+        filled = evidence[evidence > 0]
+        return np.asarray(evidence > (LARGE * np.median(filled) if len(filled) >= FEW else np.inf))
 
     @cached_property
     def disagreeing(self) -> NDArray[np.bool_]:
@@ -77,11 +77,11 @@ class Influence:
         Such a site may be the one that is right, or one with different data.
         """
         much = self.apart > MUCH
-        told = self.against[self.evidence.sum(axis=1) > 0]
-        if len(told) < FEW:
+        usual = self.against[self.evidence.sum(axis=1) > 0]
+        if len(usual) < FEW:
             return much
-        middle = np.median(told)
-        return np.asarray(much & (self.against > middle + UNUSUAL * np.median(np.abs(told - middle))))
+        middle = np.median(usual)
+        return np.asarray(much & (self.against > middle + UNUSUAL * np.median(np.abs(usual - middle))))
 
     def flags(self, site: int) -> tuple[str, ...]:
         """The flags of a site, in a few words."""
@@ -111,17 +111,19 @@ def influence(alignment: Alignment) -> Influence:
     structure, total = alignment.structure, alignment.merged()
     evidence, factors = [], []
     for site in range(len(alignment.posteriors)):
-        own = alignment.in_slots(site)
-        evidence.append(np.concatenate([group_evidence(own, names) for names in groups_of(structure)]))
-        factors.append(np.concatenate([group_factor(own, total, names) for names in groups_of(structure)]))
+        posterior = alignment.in_slots(site)
+        evidence.append(np.concatenate([group_evidence(posterior, names) for names in groups_of(structure)]))
+        factors.append(np.concatenate([group_factor(posterior, total, names) for names in groups_of(structure)]))
     return Influence(np.array(evidence), np.array(factors))
 
 
-def group_factor(own: Posterior, total: Posterior, names: Sequence[str]) -> Array:
+def group_factor(posterior: Posterior, total: Posterior, names: Sequence[str]) -> Array:
     """The log Bayes factor of each row; weights of components do not describe the components."""
-    families, structure = own.structure.families, own.structure
-    told = [name for name in names if not families[name].over_components] or [*names]
-    mine = {name: dense(own.contribution[name]) for name in told}
-    rest = {name: dense(total.contribution[name]) - mine[name] for name in told}
-    factors = [log_bayes_factors(families[name], structure.prior[name], mine[name], rest[name]) for name in told]
+    families, structure = posterior.structure.families, posterior.structure
+    used = [name for name in names if not families[name].over_components] or [*names]
+    contribution = {name: dense(posterior.contribution[name]) for name in used}
+    rest = {name: dense(total.contribution[name]) - contribution[name] for name in used}
+    factors = [
+        log_bayes_factors(families[name], structure.prior[name], contribution[name], rest[name]) for name in used
+    ]
     return np.asarray(np.sum(factors, axis=0))

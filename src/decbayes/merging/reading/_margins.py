@@ -111,18 +111,18 @@ def upper_bound(alignment: Alignment) -> float:
 
 def component_margins(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
     """For each site and component, the loss in the next best slot."""
-    complete = all(len(own) == problem.components == len(np.unique(own)) for own in slots)
+    complete = all(len(site_slots) == problem.components == len(np.unique(site_slots)) for site_slots in slots)
     return matched_margins(problem, slots) if complete else grouped_margins(problem, slots)
 
 
 def matched_margins(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
     """For sites that fill each slot once: the loss in J when a match is forbidden and the next best is taken."""
-    permutations = np.array([inverse(own) for own in slots])
-    filled = np.array([touched(rows)[own] for rows, own in zip(problem.contents, permutations, strict=True)])
+    permutations = np.array([inverse(order) for order in slots])
+    filled = np.array([touched(rows)[order] for rows, order in zip(problem.contents, permutations, strict=True)])
     losses = chain_losses(problem, permutations) if problem.two_sided else plain_losses(problem, permutations)
     margins = []
-    for site, own in enumerate(filled):
-        vacant = (filled.sum(axis=0) == own) & problem.exchangeable
+    for site, order in enumerate(filled):
+        vacant = (filled.sum(axis=0) == order) & problem.exchangeable
         margins.append(losses(site, vacant)[slots[site]])
     return margins
 
@@ -151,7 +151,7 @@ def grouped_margins(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
     base = bases(components.factors, float(components.evidence.sum()), problem.components)
     anchors = None if problem.exchangeable else prior_components(problem.factors)
     search = Search(components, np.concatenate(slots), base, problem.components, anchors)
-    return np.split(search.margins(), np.cumsum([len(own) for own in slots])[:-1])
+    return np.split(search.margins(), np.cumsum([len(site_slots) for site_slots in slots])[:-1])
 
 
 def component_losses(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
@@ -159,7 +159,7 @@ def component_losses(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
     components = Components.of(problem.factors, [*problem.contents])
     base = bases(components.factors, float(components.evidence.sum()), problem.components)
     search = Search(components, np.concatenate(slots), base, problem.components)
-    return np.split(np.maximum(search.lost(), 0.0), np.cumsum([len(own) for own in slots])[:-1])
+    return np.split(np.maximum(search.lost(), 0.0), np.cumsum([len(site_slots) for site_slots in slots])[:-1])
 
 
 def next_best_losses(gain: Array, permutation: Permutation, alike: NDArray[np.bool_]) -> Array:

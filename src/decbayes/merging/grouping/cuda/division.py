@@ -28,25 +28,28 @@ def divided(device: Device, problem: Problem, labels: tuple[Indices, ...], passe
     undivided = normalised(counts.divided(whole, xp.ones_like(prior)).columns + prior, axis=0)
     shares, profiles = climbed(counts, prior, (KEPT * whole + (1.0 - KEPT) / slots, undivided), passes)
     shares = pruned(shares)
-    found = counts.divided(shares, profiles)
-    gains = found.likelihoods - counts.divided(whole, undivided).likelihoods
+    divided_counts = counts.divided(shares, profiles)
+    gains = divided_counts.likelihoods - counts.divided(whole, undivided).likelihoods
     telling = xp.asarray(rows.stops - rows.starts >= WORDS * slots) | (gains > GAIN * (slots - 1))
     if not (float(gains.sum()) > 0.0 and bool(telling.any())):
         return None
     if not bool(telling.all()):
         shares = xp.where(telling[:, None], shares, whole)
-        found = counts.divided(shares, profiles)
-    there, ends = map(device.to_host, (shares, profiles, found.columns)), np.cumsum([len(own) for own in labels])[:-1]
-    own, frequencies, received = there
-    return Division(tuple(np.split(own, ends)), frequencies, identity(slots), received=received)
+        divided_counts = counts.divided(shares, profiles)
+    ends = np.cumsum([len(site_labels) for site_labels in labels])[:-1]
+    host_shares, frequencies, received = map(device.to_host, (shares, profiles, divided_counts.columns))
+    return Division(tuple(np.split(host_shares, ends)), frequencies, identity(slots), received=received)
 
 
 def climbed(counts: "GpuCounts", prior: Any, start: State, passes: int) -> State:
     """Shares and profiles after this many passes, extrapolated as in `division.climbed`."""
     reached = given = start
     for step in range(passes):
-        before, found = reached, counts.divided(*given)
-        reached = normalised(found.rows, axis=1, otherwise=given[0]), normalised(found.columns + prior, axis=0)
+        before, divided_counts = reached, counts.divided(*given)
+        reached = (
+            normalised(divided_counts.rows, axis=1, otherwise=given[0]),
+            normalised(divided_counts.columns + prior, axis=0),
+        )
         given = reached if step == 0 else tuple(led_on(reached[i], before[i], axis=1 - i) for i in range(2))
     return reached
 

@@ -99,13 +99,13 @@ class GpuSearch:
         visits = [members[order].astype(np.int32) for members, order in zip(groups, orders, strict=True)]
         nobody = np.full(sum(sizes), -1)
         slots = 2 * len(groups)
-        held = tuple(self._xp.empty(shape) for shape in ((slots, self._width), (slots, self._width), slots))
-        labels, values = self._climb(visits, nobody, 2, held, most=MOST_SWEEPS, halving=True)
+        buffers = tuple(self._xp.empty(shape) for shape in ((slots, self._width), (slots, self._width), slots))
+        labels, values = self._climb(visits, nobody, 2, buffers, most=MOST_SWEEPS, halving=True)
         whole = self._known()[self.labels[[members[0] for members in groups]]]
         halved = []
-        for order, own in zip(orders, np.split(labels, np.cumsum(sizes)[:-1]), strict=True):
+        for order, halves in zip(orders, np.split(labels, np.cumsum(sizes)[:-1]), strict=True):
             half = np.empty(len(order), dtype=np.intp)
-            half[order] = own
+            half[order] = halves
             halved.append(half)
         return list(zip(halved, (values.sum(axis=1) - whole).tolist(), strict=True))
 
@@ -121,14 +121,14 @@ class GpuSearch:
         visits: Sequence[Any],
         labels: Indices,
         slots: int,
-        held: tuple[Any, ...],
+        buffers: tuple[Any, ...],
         *,
         most: int,
         halving: bool = False,
     ) -> tuple[Indices, Array]:
         """Several searches, each among some components: the slot of each component, and F of each search's slots."""
         xp, send = self._xp, self._xp.asarray
-        sizes = [len(own) for own in visits]
+        sizes = [len(visit) for visit in visits]
         size, team = sum(sizes), 1 if halving else min(TEAM, self._device.processors)
         placed, values = send(labels.astype(np.int32)), xp.empty((len(visits), slots))
         self._device.launch(
@@ -144,7 +144,7 @@ class GpuSearch:
             np.float64(SURE),
             np.float64(LEAST_GAIN),
             xp.zeros(len(visits), dtype=np.uint32),
-            *held,
+            *buffers,
             xp.empty((size, slots)),
             xp.full((size, slots), -1, dtype=np.int32),
             placed,
@@ -161,11 +161,11 @@ def grown_labels(device: Device, rows: SparseRows, count: int, *, short: int) ->
     totals, labels = counts.sum(axis=1), np.arange(rows.count)
     while True:
         ends = tree_ends(len(counts), count)
-        own = joined_labels(device, counts, totals, ends, min(count, len(counts)))
-        labels = own[labels]
+        groups = joined_labels(device, counts, totals, ends, min(count, len(counts)))
+        labels = groups[labels]
         if len(ends) == 2:
             return np.asarray(labels)
-        _, firsts = np.unique(own, return_index=True)
+        _, firsts = np.unique(groups, return_index=True)
         kept = device.xp.asarray(firsts)
         counts, totals = counts[kept], totals[kept]
 
@@ -197,11 +197,11 @@ def joined_labels(device: Device, counts: Any, totals: Any, ends: Indices, fewes
     for step in map(np.int32, range(steps)):
         now = np.int32(fewest), width, step, counts, totals, losses, joined
         device.launch(TREES, "join_nearest", trees, THREADS, places, most, *now)
-        there = width, step, np.int32(trees), counts, totals, joined, losses
-        device.launch(TREES, "compare_joined", trees * int(most), 128, places, most, *there)
-    found = device.to_host(joined)
+        arguments = width, step, np.int32(trees), counts, totals, joined, losses
+        device.launch(TREES, "compare_joined", trees * int(most), 128, places, most, *arguments)
+    joins = device.to_host(joined)
     labels = []
     for tree, size in enumerate(sizes.tolist()):
-        kept, absorbed = found[: size - fewest, tree].T.astype(np.intp)
+        kept, absorbed = joins[: size - fewest, tree].T.astype(np.intp)
         labels.append(Joined(size, kept, absorbed, np.zeros(len(kept))).labels(fewest) + tree * fewest)
     return np.concatenate(labels)
