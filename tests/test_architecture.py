@@ -49,6 +49,7 @@ ALLOWED = {
     "updates": FOUNDATION | {"devices", "merging", "models"},
     "streaming": FOUNDATION | {"merging", "models", "updates"},
     "calibration": FOUNDATION | {"files", "merging", "models", "streaming", "tensors", "updates"},
+    "disclosure": FOUNDATION | {"columns", "decbayes", "extras", "files", "merging", "models"},
     "network": FOUNDATION
     | {"calibration", "devices", "extras", "files", "inputs", "merging", "models", "page", "tensors", "updates"},
     "interop": FOUNDATION | {"columns", "extras", "files", "merging", "models"},
@@ -61,7 +62,7 @@ ALLOWED = {
     "streams": {"inputs", "streaming", "updates"},
     "texts": {"inputs", "models"},
     "extending": {"arguments", "merging", "models", "structure", "symmetry"},
-    "reporting": FOUNDATION | {"decbayes", "files", "merging", "models", "streaming", "views"},
+    "reporting": FOUNDATION | {"decbayes", "disclosure", "files", "merging", "models", "streaming", "views"},
 }
 
 # Within a part, each room may import itself and what is listed; the part's own files may import all of its rooms.

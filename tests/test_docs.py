@@ -34,6 +34,7 @@ def import_optional(page):
 def follow(tmp_path, monkeypatch):
     """A function that follows a page in an empty folder."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DECBAYES_RULES", raising=False)  # as users meet it
 
     def followed(name):
         reader, page = Reader(), next(page for page in PAGES if page.name == name)

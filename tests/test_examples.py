@@ -11,7 +11,18 @@ import pytest
 import decbayes as db
 from decbayes import views
 
-ROOMS = [db.checking, db.columns, db.extending, db.families, db.interop, db.merging, db.solvers, db.streams, db.texts]
+ROOMS = [
+    db.checking,
+    db.columns,
+    db.disclosure,
+    db.extending,
+    db.families,
+    db.interop,
+    db.merging,
+    db.solvers,
+    db.streams,
+    db.texts,
+]
 ROOMS += [db.sklearn] if find_spec("sklearn") else []
 ROOMS += [db.plot] if find_spec("matplotlib") else []
 
@@ -70,9 +81,7 @@ LACKING: set[str] = {
     "db.families.Weights",
     "db.families.dense",
     "db.families.register",
-    "db.load",
     "db.model_for",
-    "db.save",
     "db.simulate",
     "db.texts.Quality",
     "db.texts.Recipe",

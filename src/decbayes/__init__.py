@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from decbayes.calibration import calibrate as calibrate
     from decbayes.calibration import validate as validate
     from decbayes.devices import use_device as use_device
-    from decbayes.files import load as load
-    from decbayes.files import save as save
+    from decbayes.disclosure import load as load
+    from decbayes.disclosure import save as save
     from decbayes.merging import align as align
     from decbayes.merging import merge as merge
     from decbayes.models.core import Ascent as Ascent
@@ -68,13 +68,13 @@ _HOME = {
     "RegressionMixture": "models.regressions",
     "align": "merging",
     "calibrate": "calibration",
-    "load": "files",
+    "load": "disclosure",
     "merge": "merging",
     "model_for": "models.core",
     "refine": "streaming",
     "register": "models.core",
     "report": "reporting",
-    "save": "files",
+    "save": "disclosure",
     "simulate": "models.core",
     "transform": "models.core",
     "use_device": "devices",
@@ -83,7 +83,7 @@ _HOME = {
 _ROOMS = (
     "checking",
     "columns",
-    "errors",
+    "disclosure",
     "extending",
     "families",
     "interop",
@@ -101,7 +101,7 @@ __all__ = sorted([*_HOME, *_ROOMS])
 def __getattr__(name: str) -> "Any":
     from importlib import import_module
 
-    if name in _ROOMS:
+    if name in (*_ROOMS, "errors"):
         return import_module(f"decbayes.{name}")
     if name not in _HOME:
         raise AttributeError(f"decbayes has no '{name}'; it has {', '.join(__all__)}.")

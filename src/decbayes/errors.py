@@ -37,6 +37,18 @@ class InvalidData(DecbayesError):
     """Observations that the model cannot have produced: NaN, a wrong dimension, negative counts, …"""
 
 
+class InvalidRules(DecbayesError):
+    """Disclosure rules that are malformed, contradict each other, or are looser than agreed."""
+
+
+class DamagedLedger(DecbayesError):
+    """A ledger of releases that was changed, or that has lost lines."""
+
+
+class NotDisclosed(DecbayesError):
+    """What would leave a site, or has arrived from one, breaks disclosure rules; the reason quotes no data."""
+
+
 class NotConvertible(DecbayesError):
     """A fitted model of another library, or a posterior of ours, that has no counterpart on the other side."""
 

@@ -29,10 +29,11 @@ app = App(
 
 # In the order of `decbayes --help`; each has a folder in `cli/commands`.
 EVERYDAY = Group("Everyday", sort_key=1, help="From data to a merged result.")
-CHECKING = Group("Checking", sort_key=2, help="How far to believe a result.")
-PLANNING = Group("Planning", sort_key=3, help="Before there are data.")
-NETWORK = Group("Network", sort_key=4, help="Agents that find each other and agree.")
-FURTHER = Group("Further", sort_key=5, help="From other packages.")
+SHARING = Group("Sharing", sort_key=2, help="What leaves this site.")
+CHECKING = Group("Checking", sort_key=3, help="How far to believe a result.")
+PLANNING = Group("Planning", sort_key=4, help="Before there are data.")
+NETWORK = Group("Network", sort_key=5, help="Agents that find each other and agree.")
+FURTHER = Group("Further", sort_key=6, help="From other packages.")
 
 ENTRY_POINTS = "decbayes.commands"
 """The entry points under which installed packages offer commands of their own, NAME = "module:function"."""
@@ -127,6 +128,29 @@ command(
     "transform",
     "Write the topics, classes or states of new data: one row per document or observation, in their order.",
     "decbayes transform letters.jsonl merged.posterior -o topics.csv",
+)
+command(
+    SHARING,
+    "preview",
+    """Show what a file says of whom, before it leaves: the smallest groups, rare words, records that stand out.
+
+    With --data it measures how well a reader could tell who is in the data. The page is for the data's owner: it may
+    quote rare words and categories.""",
+    "decbayes preview a.posterior --data a.csv -o preview.html",
+)
+command(
+    SHARING,
+    "release",
+    """Approve a file: it is signed, says who released it, and is recorded in the site's ledger.
+
+    A file that differs from an earlier release by too few records is refused.""",
+    "decbayes release a.posterior --approve 'Dr Kim' --reason 'study 12' --key a.key --data a.csv",
+)
+command(
+    SHARING,
+    "ledger",
+    "Show what has left this site, and check that nothing was changed or taken out of the record.",
+    "decbayes ledger releases.ledger",
 )
 command(
     CHECKING,

@@ -1,10 +1,11 @@
 """Columns of tables: what each holds, agreed upon across sites, and data frames of them in and out."""
 
 from decbayes.columns.frames import agree, coded, columns_of, declared, decoded, plain
-from decbayes.columns.kinds import KINDS, Categorical, Column, Gaussian, Missing, Poisson, YesNo, register
+from decbayes.columns.kinds import KINDS, OTHER, Categorical, Column, Gaussian, Missing, Poisson, YesNo, register
 
 __all__ = [
     "KINDS",
+    "OTHER",
     "Categorical",
     "Column",
     "Gaussian",

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.columns.kinds import Categorical, Column, Gaussian, Missing, Poisson, YesNo, kind_named
+from decbayes.columns.kinds import Categorical, Column, Gaussian, Missing, Persons, Poisson, YesNo, kind_named
 from decbayes.columns.values import FALSE, TRUE, Array, Raw, is_missing, seen, text_of
 from decbayes.errors import InvalidData, InvalidStructure
 
@@ -92,6 +92,25 @@ def coded_column(name: str, column: Column, values: Raw) -> Array:
         return column.coded(values)
     except InvalidData as error:
         raise InvalidData(f"Column '{name}' ({column.kind}): {error}.") from None
+
+
+def pooled(
+    points: Array, columns: Columns, persons: Persons, least: Sequence[float], *, agreed: bool
+) -> tuple[dict[str, Column], Array, list[str]]:
+    """Columns and a matrix of their values without what fewer than the `least` persons have; and what was changed.
+
+    `least` has one number for all persons, and one for those of each outcome that `persons` counts.
+    """
+    kept, changed, remarks = dict(columns), points.copy(), []
+    for place, (name, column) in enumerate(columns.items()):
+        try:
+            kept[name], changed[:, place], told = column.pooled(
+                points[:, place], persons, np.asarray(least, dtype=np.float64), agreed=agreed
+            )
+        except InvalidData as error:
+            raise InvalidData(f"Column '{name}' ({column.kind}): {error}.") from None
+        remarks += [f"Column '{name}': {told}."] if told else []
+    return kept, changed, remarks
 
 
 def decoded(matrix: Array, columns: Columns) -> dict[str, Raw]:

@@ -10,12 +10,13 @@ command line:
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass, fields
 from importlib.metadata import entry_points
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decbayes.arguments import is_number
 from decbayes.columns.values import (
@@ -32,12 +33,18 @@ from decbayes.columns.values import (
     text_of,
     yes_or_no,
 )
-from decbayes.errors import InvalidStructure
+from decbayes.errors import InvalidData, InvalidStructure
 
 # A posterior says something about every category; names and numbers of customers are none.
 MOST_CATEGORIES = 1000
 # A real column with so few values, or with so large a share of one of them, is rather counts or categories.
 FEW_VALUES, LARGE_SHARE = 8, 0.25
+
+OTHER = "other"
+"""The category that takes the place of all that are too rare to show."""
+
+Persons = Callable[[NDArray[np.bool_]], Array]
+"""How many persons some rows are about, and how many of these have each outcome: never numbers that are too small."""
 
 GROUP = "decbayes.columns"
 """The entry points under which installed packages offer kinds of columns of their own, NAME = "module:Class"."""
@@ -111,6 +118,18 @@ class Column(ABC):
         """Why these values are rather of another kind; empty if they are not."""
         return ""
 
+    def pooled(self, numbers: Array, persons: Persons, least: Array, *, agreed: bool) -> tuple["Column", Array, str]:
+        """The column, its coded values without those that fewer than the `least` persons have, and what was changed.
+
+        The kind and the categories of an `agreed` column stay. InvalidData says why rare values cannot be hidden.
+        """
+        values, times = np.unique(numbers[~np.isnan(numbers)], return_counts=True)
+        differs = (numbers != values[times.argmax()]) & ~np.isnan(numbers) if len(values) else np.isnan(numbers)
+        if too_few(persons(differs)[None, :1], least[:1])[0]:
+            told = f"fewer than {least[0]:g} rows differ from the most common value, and count as that"
+            return self, np.where(differs, values[times.argmax()], numbers), told
+        return self, numbers, ""
+
     @property
     def entries(self) -> tuple[str, ...]:
         """The categories that a profile has one row for; one without a name where there are none."""
@@ -176,8 +195,10 @@ class Categorical(Column):
             )
 
     def coded(self, values: Raw) -> Array:
+        """Categories that nobody has agreed on are "other", if that is agreed."""
         numbers = {category: float(number) for number, category in enumerate(self.categories)}
-        known = [np.nan if is_missing(value) else numbers.get(text_of(value), -1.0) for value in values]
+        unknown = numbers.get(OTHER, -1.0)
+        known = [np.nan if is_missing(value) else numbers.get(text_of(value), unknown) for value in values]
         coded = np.array(known, dtype=np.float64)
         refuse(coded < 0, f"none of the {len(self.categories)} agreed categories; agree on all that sites have")
         return coded
@@ -191,7 +212,36 @@ class Categorical(Column):
 
     @classmethod
     def agreed(cls, columns: Sequence["Categorical"]) -> "Categorical":
-        return cls(*in_order({name: name for column in columns for name in column.categories}))
+        names = {name: name for column in columns for name in column.categories}
+        pooled = [OTHER] if names.pop(OTHER, None) else []
+        return cls(*in_order(names), *pooled)
+
+    def pooled(self, numbers: Array, persons: Persons, least: Array, *, agreed: bool) -> tuple[Column, Array, str]:
+        """Rare categories become "other", and so do the next rarest until "other" is not rare itself."""
+        having = np.array([persons(numbers == place) for place in range(len(self.categories))])
+        rare = too_few(having, least)
+        if not rare.any():
+            return self, numbers, ""
+        if agreed and OTHER not in self.categories:
+            raise InvalidData(
+                f"{rare.sum()} of its {len(rare)} categories have fewer than {least[0]:g} rows here, and the agreed "
+                f"categories lack '{OTHER}'. Run `decbayes columns` at all sites and join the files again"
+            )
+        asked = int(rare.sum())
+        rare[[place for place, name in enumerate(self.categories) if name == OTHER]] = True
+        for place in np.argsort(having[:, 0], kind="stable"):
+            if not too_few(persons(np.isin(numbers, np.flatnonzero(rare)))[None], least)[0]:
+                break
+            rare[place] = True
+        kept = [name for place, name in enumerate(self.categories) if not rare[place]]
+        column = self if agreed else type(self)(*kept, OTHER)
+        places = {name: float(place) for place, name in enumerate(column.categories)}
+        moved = np.array([places[OTHER if rare[place] else name] for place, name in enumerate(self.categories)])
+        told = f"{asked} of {len(rare)} categories are too rare and count as '{OTHER}'"
+        told += (
+            f", with {rare.sum() - asked} more to hide them" if rare.sum() > asked + (OTHER in self.categories) else ""
+        )
+        return column, np.where(np.isnan(numbers), np.nan, moved[np.nan_to_num(numbers).astype(np.intp)]), told
 
     def made_up(self, size: int, rng: np.random.Generator) -> Array:
         return rng.integers(len(self.categories), size=size).astype(np.float64)
@@ -244,6 +294,20 @@ class YesNo(Column):
     @classmethod
     def agreed(cls, columns: Sequence["YesNo"]) -> "YesNo":
         return cls()
+
+    def pooled(self, numbers: Array, persons: Persons, least: Array, *, agreed: bool) -> tuple[Column, Array, str]:
+        """An answer that too few gave becomes the other one; where few of one outcome gave it, nothing hides that."""
+        having = np.array([persons(numbers == answer) for answer in (0.0, 1.0)])
+        rare = np.flatnonzero(too_few(having[:, :1], least[:1]))
+        if not len(rare):
+            if too_few(having, least).any():
+                raise InvalidData(
+                    f"an answer has fewer than {least[-1]:g} rows with one of the outcomes, so the file would single "
+                    "them out. Leave the column out"
+                )
+            return self, numbers, ""
+        told = f"fewer than {least[0]:g} rows are '{('no', 'yes')[rare[0]]}', and count as '{('yes', 'no')[rare[0]]}'"
+        return self, np.where(np.isnan(numbers), np.nan, 1.0 - rare[0]), told
 
     def made_up(self, size: int, rng: np.random.Generator) -> Array:
         return rng.integers(2, size=size).astype(np.float64)
@@ -419,6 +483,11 @@ def kind_named(name: str) -> type[Column]:
         known = dict.fromkeys([*KINDS, *entry_points(group=GROUP).names])
         raise InvalidStructure(f"There is no kind of column {name!r}; there are {', '.join(known)}.")
     return KINDS[name]
+
+
+def too_few(having: Array, least: Array) -> NDArray[np.bool_]:
+    """Which of some groups of persons are too small to show; nobody at all is no group."""
+    return np.asarray(((having > 0) & (having < least)).any(axis=1))
 
 
 def named(numbers: Array, names: Sequence[Any]) -> Raw:

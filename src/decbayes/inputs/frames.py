@@ -40,6 +40,10 @@ def csv_frame(path: Path) -> Frame:
     names = [cell.strip() for cell in rows[0]]
     if all(is_number(name) for name in names):
         raise InvalidData("its first line is all numbers; a table begins with the names of its columns.")
+    if len(names) == 1 and (sign := other_separator(rows)):
+        raise InvalidData(
+            f"it has one column, and its lines hold '{sign}': write it with commas, or name it .tsv if that is a tab."
+        )
     if len(set(names)) < len(names):
         raise InvalidData("two of its columns have one name.")
     cells = zip(*same_width(rows, len(names))[1:], strict=True)
@@ -48,6 +52,14 @@ def csv_frame(path: Path) -> Frame:
         if len(rows) > 1
         else {name: values_of([]) for name in names}
     )
+
+
+def other_separator(rows: Sequence[Sequence[str]]) -> str:
+    """What seems to separate columns where commas do not; "" if nothing does."""
+    for sign in (";", "\t", "|"):
+        if rows[0][0].count(sign) and all(row[0].count(sign) == rows[0][0].count(sign) for row in rows[1:20] if row):
+            return sign
+    return ""
 
 
 def values_of(cells: Sequence[str]) -> NDArray[Any]:

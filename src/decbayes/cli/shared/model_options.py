@@ -174,7 +174,8 @@ def about(kind: type[Model]) -> str:
 
 
 def command_name(kind: type[Model]) -> str:
-    return kind.command or kind.__name__.lower()
+    """What the class itself says: a model that is derived from another is not called the same."""
+    return str(vars(kind).get("command", "")) or kind.__name__.lower()
 
 
 def known_models() -> dict[str, type[Model]]:

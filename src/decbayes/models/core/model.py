@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.arguments import Above, Seed, generator
+from decbayes.columns import Column
 from decbayes.errors import CannotDraw, NotCalibrated, StructureMismatch
 from decbayes.families import Array
 from decbayes.inputs.chunks import check_again
@@ -85,6 +86,9 @@ class Model(Settings):
 
     caption: ClassVar[str] = ""
     """The column of `describe` that tells components apart best; default: the last one."""
+
+    joins: ClassVar[bool] = True
+    """Whether a component that few observations have may be joined to another; else it is left out of what is sent."""
 
     @abstractmethod
     def fit(
@@ -224,6 +228,30 @@ class Model(Settings):
         """The fewest and the most units of one observation, if no more than so many are allowed."""
         return (1, 1) if self.unit == "observation" else (0, most)
 
+    @property
+    def terms_to_learn(self) -> int:
+        """How many numbers are estimated from the same rows: those of a regression, else none."""
+        return 0
+
+    def pooled(self, data: Any, least: int, least_outcome: int, *, agreed: bool) -> tuple[Self, Any, list[str]]:
+        """The model and the data without values that fewer than `least` persons have; and what was changed.
+
+        Where rows have an outcome of yes or no, categories that fewer than `least_outcome` persons of one outcome have
+        are rare as well. Columns that are `agreed` keep their categories.
+        """
+        return self, data, []
+
+    def presence(self, posterior: Posterior, data: Any) -> Array:
+        """How many observations each component rests on: persons, documents, sequences."""
+        return np.asarray(self.assign(posterior, data).sum(axis=0))
+
+    def rare_hidden(self, posterior: Posterior, data: Any, least: int, frequency: Any = None) -> Posterior:
+        """The posterior of the data without what it says about words that fewer than `least` documents have.
+
+        `frequency` is how frequent each word is everywhere, as far as that is public.
+        """
+        return posterior
+
     def tally(self, posterior: Posterior) -> Tally | None:
         """How many observations the contribution holds, as its own numbers tell; None if the model cannot say.
 
@@ -269,6 +297,16 @@ class Model(Settings):
         Factors of which the model knows no such bound are left out.
         """
         return {}
+
+
+def without_rare_values(points: Array, column: Column, least: int) -> tuple[Array, list[str]]:
+    """A matrix whose columns are all of one kind, without values that fewer than `least` rows have."""
+    from decbayes.columns.frames import pooled
+
+    columns = {str(place): column for place in range(points.shape[1])}
+    _, changed, remarks = pooled(points, columns, lambda rows: np.array([rows.sum()]), [least], agreed=True)
+    told = [f"{len(remarks)} of {len(columns)} columns have values in fewer than {least} rows; the most common counts."]
+    return changed, told if remarks else []
 
 
 def split_names(text: str) -> list[str]:

@@ -46,6 +46,7 @@ class LatentFeatures(Model):
     in_parts: ClassVar[bool] = True
     view: ClassVar[str] = "images"
     noun: ClassVar[str] = "feature"
+    joins: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_whole(1, features=self.features, dimension=self.dimension)

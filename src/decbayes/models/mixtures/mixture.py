@@ -10,11 +10,12 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 
 from decbayes.arguments import Above, check_positive, check_whole, names_of
+from decbayes.columns import Column, Gaussian, YesNo
 from decbayes.families import Array
 from decbayes.inputs.large import read_points
 from decbayes.inputs.tables import Report
 from decbayes.models.core.model import Columns as Names
-from decbayes.models.core.model import ignore, split_names
+from decbayes.models.core.model import ignore, split_names, without_rare_values
 from decbayes.models.core.points import as_points
 from decbayes.models.core.settings import agreed_fields, is_ours
 from decbayes.models.likelihoods.discrete import Categories, Counted, YesOrNo
@@ -35,6 +36,9 @@ class Mixture(Clusters):
 
     dimension: int = 1
     columns: Sequence[str] = field(default=(), kw_only=True)
+
+    column: ClassVar[Column] = Gaussian()
+    """What every column holds."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,6 +67,13 @@ class Mixture(Clusters):
         emissions.check(points, self.columns)
         return points
 
+    def pooled(self, data: Any, least: int, least_outcome: int, *, agreed: bool) -> tuple[Self, Any, list[str]]:
+        """Values that few have are replaced by the most common one; data in files are taken as they are."""
+        if not isinstance(data, np.ndarray) or isinstance(data, np.memmap):
+            return self, data, []
+        points, remarks = without_rare_values(self.points(data), self.column, least)
+        return self, points, remarks
+
     def unplaced(self) -> dict[str, Any]:
         fields = {} if is_ours(type(self)) else agreed_fields(self.likelihood)
         return {**super().unplaced(), **({"likelihood": fields} if fields else {})}
@@ -82,6 +93,7 @@ class BernoulliMixture(Mixture):
 
     about: ClassVar[str] = "Clusters of yes and no: a mixture of Bernoulli distributions."
     command: ClassVar[str] = "yes-no"
+    column: ClassVar[Column] = YesNo()
     example: ClassVar[str] = "answers.csv --components 4"
 
     def __post_init__(self) -> None:
@@ -167,6 +179,18 @@ class CategoricalMixture(Mixture):
         (part,) = super().emissions.parts
         pairs = zip(self.columns, self.categories, strict=False)
         return Emissions((replace(part, labels=tuple(f"{name}={c}" for name, size in pairs for c in range(size))),))
+
+    def pooled(self, data: Any, least: int, least_outcome: int, *, agreed: bool) -> tuple[Self, Any, list[str]]:
+        """Categories that few have count as the most common one: nothing else is agreed on that they could be."""
+        points = self.points(data).copy()
+        changed = 0
+        for place in range(points.shape[1]):
+            categories, times = np.unique(points[~np.isnan(points[:, place]), place], return_counts=True)
+            rare = np.isin(points[:, place], categories[times < least])
+            points[rare, place] = categories[times.argmax()] if len(times) else np.nan
+            changed += bool(rare.any())
+        told = f"{changed} columns have categories in fewer than {least} rows; the most common counts instead."
+        return self, points, [told] if changed else []
 
     def constants(self) -> Mapping[str, Any]:
         return {"categories": list(self.categories), "columns": list(self.columns)}

@@ -1,7 +1,7 @@
 """Mixtures of linear regressions: rows belong to hidden groups, each with coefficients and noise of its own."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import log, pi
 from pathlib import Path
@@ -205,6 +205,14 @@ class RegressionMixture(Clusters):
 
     def count(self, data: Any) -> int:
         return self.table.count(data)
+
+    @property
+    def terms_to_learn(self) -> int:
+        return len(self.table.design.labels)
+
+    def pooled(self, data: Any, least: int, least_outcome: int, *, agreed: bool) -> tuple[Self, Any, list[str]]:
+        columns, points, remarks = self.table.pooled(data, least, least_outcome, agreed=agreed)
+        return self if agreed else replace(self, columns=columns), points, remarks
 
     def taken(self, data: Any, rows: NDArray[np.intp]) -> Any:
         return self.table.points(data)[rows]

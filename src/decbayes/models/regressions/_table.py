@@ -1,7 +1,7 @@
 """The rows of a regression: agreed columns, the target among them, as numbers; from frames and from files."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from decbayes.arguments import names_of
 from decbayes.columns import Column, columns_of, plain
-from decbayes.columns.frames import coded, is_frame, known, names_in, rows_in, values_in, warn
+from decbayes.columns.frames import coded, is_frame, known, names_in, pooled, rows_in, values_in, warn
 from decbayes.columns.values import is_missing, text_of
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
@@ -84,6 +84,56 @@ class Table:
         varying = {"varying": list(self.varying), **({"by": self.by} if self.by else {})} if self.varying else {}
         terms = {"terms": list(self.terms), "intercept": self.intercept}
         return {"target": self.target, "columns": plain(self.columns), **terms, **varying}
+
+    def pooled(self, data: Any, least: int, least_outcome: int, *, agreed: bool) -> tuple[Any, Array, list[str]]:
+        """Columns and rows without levels that few have, few of one outcome included; and what was changed."""
+        points, width = self.points(data), len(self.columns)
+        targets, outcome = points[:, self.target_place], self.columns[self.target]
+        self.check_outcome(targets, least)
+        groups = [targets == 1.0, targets == 0.0] if outcome.flag and not outcome.entries[1:] else []
+
+        def persons(rows: NDArray[np.bool_]) -> Array:
+            return np.array([rows.sum(), *((rows & group).sum() for group in groups)])
+
+        minima = [least] + [least_outcome] * len(groups)
+        predictors = {name: column for name, column in self.columns.items() if name != self.target}
+        others = np.delete(points[:, :width], self.target_place, axis=1)
+        columns, others, remarks = pooled(others, predictors, persons, minima, agreed=agreed)
+        changed = np.column_stack([np.insert(others, self.target_place, targets, axis=1), points[:, width:]])
+        kept = {name: columns.get(name, column) for name, column in self.columns.items()}
+        told = replace(self, columns=kept)
+        told.check_combinations(told.matrix(changed), least)
+        return kept, told.larger_sites(changed, least), remarks
+
+    def check_outcome(self, targets: Array, least: int) -> None:
+        """An outcome that few rows have singles these out, whatever the predictors."""
+        _, times = np.unique(targets, return_counts=True)
+        if len(times) > 1 and len(targets) - times.max() < least:
+            raise InvalidData(
+                f"All but {len(targets) - times.max()} rows have the same '{self.target}'; at least {least} must "
+                "differ, or the file would single them out."
+            )
+
+    def check_combinations(self, matrix: Array, least: int) -> None:
+        """Products of categories are cells as well."""
+        ones = matrix[:, self.design.flags].sum(axis=0)
+        few = (ones > 0) & (ones < least)
+        if few.any():
+            labels = np.array(self.design.labels)[self.design.flags][few]
+            raise InvalidData(
+                f"{len(labels)} combinations of levels have fewer than {least} rows here, {labels[0]} for one. Leave "
+                "the product out, or join levels."
+            )
+
+    def larger_sites(self, points: Array, least: int) -> Array:
+        """Sites within the file with few rows count as one."""
+        if not self.varying:
+            return points
+        sites, place, times = np.unique(points[:, -1], return_inverse=True, return_counts=True)
+        small = times[place] < least
+        return np.column_stack(
+            [points[:, :-1], np.where(small, sites[times < least].min(initial=np.inf), points[:, -1])]
+        )
 
     def units_and_offset(self, size: float, zero: float) -> tuple[Array, Array]:
         """One unit of each coefficient, and its zero, where the target has this unit and this zero."""

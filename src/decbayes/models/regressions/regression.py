@@ -183,6 +183,14 @@ class Regression(Model):
     def count(self, data: Any) -> int:
         return self.table.count(data)
 
+    @property
+    def terms_to_learn(self) -> int:
+        return len(self.table.design.labels)
+
+    def pooled(self, data: Any, least: int, least_outcome: int, *, agreed: bool) -> tuple[Self, Any, list[str]]:
+        columns, points, remarks = self.table.pooled(data, least, least_outcome, agreed=agreed)
+        return self if agreed else replace(self, columns=columns), points, remarks
+
     def taken(self, data: Any, rows: NDArray[np.intp]) -> Any:
         return self.table.points(data)[rows]
 

@@ -1,7 +1,7 @@
 """Sequences of table rows, and what hidden Markov models compute along their chains of states."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.columns.frames import is_frame, names_in, values_in, warn
+from decbayes.columns.frames import is_frame, names_in, pooled, values_in, warn
 from decbayes.columns.values import is_missing
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Transitions, Weights
@@ -21,6 +21,7 @@ from decbayes.models.core.model import ignore, split_names
 from decbayes.models.core.transforms import Observed
 from decbayes.models.likelihoods.emissions import Emissions, Natural
 from decbayes.models.tables.tabular import Agreed, Kinds, Tabular, columns_text, kinds_from, read_columns
+from decbayes.posterior import Posterior
 from decbayes.workers import gathered
 
 # Steps that are worked on at a time, or more where a sequence is longer.
@@ -159,6 +160,21 @@ class Sequential(Tabular):
     def taken(self, data: Any, rows: NDArray[np.intp]) -> list[Any]:
         sequences = self.separate(data)
         return [sequences[row] for row in rows]
+
+    def pooled(self, data: Any, least: int, least_outcome: int, *, agreed: bool) -> tuple[Self, Any, list[str]]:
+        """A person is a sequence: many rows of one are no cell of many."""
+        steps = self.steps(data)
+        sequence = np.repeat(np.arange(len(steps.ends)), np.diff(steps.ends, prepend=0))
+        columns, points, remarks = pooled(
+            steps.points, self.columns, lambda rows: np.array([len(np.unique(sequence[rows]))]), [least], agreed=agreed
+        )
+        return self if agreed else replace(self, columns=columns), steps.split(points), remarks
+
+    def presence(self, posterior: Posterior, data: Any) -> Array:
+        """Sequences that are expected to be in a state for a step or more."""
+        ends = self.steps(data).ends
+        by_sequence = np.add.reduceat(self.assign(posterior, data), np.append(0, ends[:-1]), axis=0)
+        return np.asarray(np.minimum(by_sequence, 1.0).sum(axis=0))
 
     def joined(self, shards: Sequence[Any]) -> list[Any]:
         return [sequence for shard in shards for sequence in self.separate(shard)]

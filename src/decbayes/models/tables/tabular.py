@@ -1,7 +1,7 @@
 """Models of tables: what they share, and tables from frames and files."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from decbayes.arguments import Above, check_positive
 from decbayes.columns import KINDS, Column, columns_of, declared, plain
-from decbayes.columns.frames import Columns, coded, is_frame, known, warn
+from decbayes.columns.frames import Columns, coded, is_frame, known, pooled, warn
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
 from decbayes.inputs.frames import read_frame
@@ -92,6 +92,12 @@ class Tabular(Model):
 
     def joined(self, shards: Sequence[Any]) -> Any:
         return np.concatenate([self.points(shard) for shard in shards])
+
+    def pooled(self, data: Any, least: int, least_outcome: int, *, agreed: bool) -> tuple[Self, Any, list[str]]:
+        columns, points, remarks = pooled(
+            self.points(data), self.columns, lambda rows: np.array([rows.sum()]), [least], agreed=agreed
+        )
+        return self if agreed else replace(self, columns=columns), points, remarks
 
     def constants(self) -> Mapping[str, Any]:
         return {"columns": plain(self.columns)}

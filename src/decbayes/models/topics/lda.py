@@ -242,6 +242,31 @@ class LatentDirichletAllocation(Predicting):
         same_words = first.labels == second.labels
         return "merge on common priors: --topic-prior learn --document-prior 0.1" if same_words else ""
 
+    def presence(self, posterior: Posterior, data: Any) -> Array:
+        """Documents that are expected to have a word or more of a topic."""
+        expected = self.assign(posterior, data) * self.units(data)[:, None]
+        return np.asarray(np.minimum(expected, 1.0).sum(axis=0))
+
+    def documents_with(self, data: Any) -> Array:
+        """How many documents have each word of the vocabulary."""
+        counts = as_counts(self.opened(data), len(self.vocabulary)).loaded()
+        having = np.zeros(len(self.vocabulary))
+        having[counts.words] = np.bincount(np.asarray(counts.columns), minlength=len(counts.words))
+        return having
+
+    def rare_hidden(self, posterior: Posterior, data: Any, least: int, frequency: Any = None) -> Posterior:
+        """What topics have of rare words is spread over all rare and absent words, by their public frequency.
+
+        Nothing then depends on which of these words the documents have, only on how many in all.
+        """
+        rare = self.documents_with(data) < least
+        topics = csr_array(posterior.contribution["topics"]).toarray()
+        public = np.ones(len(rare)) if frequency is None else np.asarray(frequency, dtype=np.float64)
+        shares = np.where(rare, np.maximum(public, 1e-12), 0.0)
+        hidden = topics[:, rare].sum(axis=1, keepdims=True) * shares / max(shares.sum(), 1e-300)
+        spread = csr_array(np.where(rare, hidden, topics))
+        return replace(posterior, contribution={**posterior.contribution, "topics": spread})
+
     def tally(self, posterior: Posterior) -> Tally:
         topics, prior = csr_array(posterior.contribution["topics"]), posterior.structure.prior["topics"]
         counts, fewest = topics.sum(axis=1), topics.min(axis=1).toarray()

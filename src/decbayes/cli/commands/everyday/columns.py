@@ -8,11 +8,14 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.sharing import RulesOption, rules_named
 from decbayes.cli.shared.streams import STANDARD_OUTPUT, json_option, print_json, table_file, write_text
 from decbayes.cli.shared.terminal import messages, output, plain
-from decbayes.columns import Column, agree, columns_of
+from decbayes.columns import Column, agree, coded, columns_of
 from decbayes.columns import plain as as_lists
 from decbayes.columns.frames import names_in
+from decbayes.disclosure import Rules
+from decbayes.disclosure.preparing import pooled_columns
 from decbayes.errors import InvalidData
 from decbayes.inputs.frames import read_frame
 from decbayes.models.core.model import split_names
@@ -29,13 +32,15 @@ def columns(
         str, Parameter(help="What columns hold where their values mislead: age=real,grade=categorical.")
     ] = "",
     sequences: Annotated[str, Parameter(help="A column that only tells sequences apart; it is left out.")] = "",
+    rules: RulesOption = None,
     as_json: Annotated[bool, json_option("column", "column", "kind", "details")] = False,
 ) -> None:
     """Find out what columns hold, and join the columns of several sites."""
     if not sources:
         raise InvalidData("Name a table, or the columns of several sites.")
     check_output(output_file, *sources, text=True, as_json=as_json)
-    agreed = agree(*(columns_in(source, columns, kinds, sequences) for source in sources))
+    in_force = rules_named(rules)
+    agreed = agree(*(columns_in(source, columns, kinds, sequences, in_force) for source in sources))
     if output_file is not None:
         text = ",\n ".join(json.dumps(row, ensure_ascii=False) for row in as_lists(agreed))
         write_text(output_file, f"[{text}]\n")
@@ -48,11 +53,17 @@ def columns(
         output().print(table)
 
 
-def columns_in(source: Path, names: str, kinds: str, sequences: str) -> dict[str, Column]:
+def columns_in(source: Path, names: str, kinds: str, sequences: str, rules: Rules | None) -> dict[str, Column]:
     if source.suffix == ".columns":
         return read_columns(source)
     frame = read_frame(table_file(source), split_names(names))
     if sequences and not names and sequences not in names_in(frame):
         raise InvalidData(f"{source}: there is no column '{sequences}' to tell sequences apart.")
     used = [name for name in names_in(frame) if name != sequences]
-    return columns_of(frame, kinds_from(kinds), names=used, report=messages().print)
+    columns = columns_of(frame, kinds_from(kinds), names=used, report=messages().print)
+    if rules is None:
+        return columns
+    kept, changed = pooled_columns(columns, coded(frame, columns), rules)
+    for change in changed:
+        messages().print(plain(change))
+    return kept

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -25,12 +26,13 @@ from decbayes.cli.shared.model_options import (
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import sent_in
 from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.sharing import RulesOption, SiteOption, rules_named, safe_to_fit, save_draft, within_agreed
 from decbayes.cli.shared.streams import json_option, print_json, table_file
 from decbayes.cli.shared.terminal import fitting, many, messages
 from decbayes.cli.shared.unfinished import Counted, Unfinished, fit_on, forget, named
 from decbayes.devices import DeviceName, use_device
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
-from decbayes.files import load, save
+from decbayes.files import load
 from decbayes.models.core.ascent import FitInterrupted
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
@@ -77,6 +79,8 @@ LAST = (
     inspect.Parameter("seed", KEYWORD, default=0, annotation=Seed),
     inspect.Parameter("hold_back", KEYWORD, default=0.0, annotation=HoldBack),
     inspect.Parameter("forgetting", KEYWORD, default=None, annotation=Forgets),
+    inspect.Parameter("rules", KEYWORD, default=None, annotation=RulesOption),
+    inspect.Parameter("site", KEYWORD, default="", annotation=SiteOption),
     inspect.Parameter("as_json", KEYWORD, default=False, annotation=Json),
 )
 # Options of models that learn from batches, and on a GPU.
@@ -122,6 +126,8 @@ def fit(
     forgetting: Forgetting = None,
     batch: int | None = None,
     device: DeviceName | None = None,
+    rules: str | None = None,
+    site: str = "",
     as_json: bool = False,
     **settings: Any,
 ) -> None:
@@ -137,18 +143,28 @@ def fit(
     before = None if earlier is None else sent_in(earlier)
     device = None if device is None else available(device)
     search = {"restarts": restarts, "passes": passes, "batch": batch}
+    in_force = rules_named(rules)
     options = {"like": like, "earlier": before and before.posterior.digest, **search, "seed": seed, **settings}
+    options["rules"] = None if in_force is None else in_force.plain()
     command = named(kind, files, options | given(hold_back=hold_back or None, device=device))
+    shared = like is not None or earlier is not None or settings.get("agreed_columns") is not None
     model, observations = model_and_data(kind, data, like or earlier, settings)
     check_earlier(before, earlier, model)
     observations = without_held_back(model, observations, hold_back)
-    model = replace(model, ascent=replace(model.ascent, **given(**search)))
+    in_force = within_agreed(in_force, like or earlier)
+    safe = safe_to_fit(model, observations, in_force, agreed=shared)
+    observations = safe.data
+    model = replace(safe.model, ascent=replace(model.ascent, **given(**search)))
     with nullcontext() if device is None else use_device(device):
         if before is None or forgetting is None:
             outcome = fitted(model, observations, before, output, command, seed)
         else:
             outcome = fitted_after_forgetting(model, observations, before, forgetting, seed)
-    outcome = written(outcome, output, before, files)
+    outcome = learned(outcome, files)
+    write = partial(save_draft, site=site, changed=safe.changed, before=before and before.posterior)
+    write(outcome.posterior, output, observations, in_force, note=before and {"holds": sorted(before.data)})
+    forget(output)
+    messages().print(f"{output}: {outcome.text}")
     if as_json:
         print_json(outcome_values(outcome, output, model.count(observations)))
 
@@ -161,16 +177,13 @@ class Outcome(NamedTuple):
     ascent: tuple[float | None, int | None, bool | None] = (None, None, None)
 
 
-def written(outcome: Outcome | None, output: Path, before: Sent | None, files: Sequence[Path]) -> Outcome:
-    """Write the posterior and print one line on the fit; refused if there was nothing to learn."""
+def learned(outcome: Outcome | None, files: Sequence[Path]) -> Outcome:
+    """The outcome; refused if there was nothing to learn."""
     if outcome is None:
         raise InvalidData(
             f"{', '.join(map(str, files))} holds nothing that the model can use: no word of its vocabulary, or only "
             "empty rows. Nothing was written."
         )
-    save(outcome.posterior, output, note=None if before is None else {"holds": sorted(before.data)})
-    forget(output)
-    messages().print(f"{output}: {outcome.text}")
     return outcome
 
 

@@ -14,6 +14,7 @@ from decbayes.cli.shared.explain import print_alignment, print_differences, prin
 from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
 from decbayes.cli.shared.posterior_files import found_by, read_once
 from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.sharing import check_received_files, merged_manifest, rules_said
 from decbayes.cli.shared.streams import json_option, print_json
 from decbayes.cli.shared.terminal import many, messages, plain
 from decbayes.cli.shared.terminal import output as results
@@ -164,6 +165,10 @@ def merge(
     options: Aligning = AS_USUAL,
     priors: TopicPriors = AS_FITTED,
     telling: Telling = NOTHING,
+    rules: Annotated[
+        str | None,
+        Parameter(help="Refuse files that break these disclosure rules: a TOML file, or 'usual'.", show_default=False),
+    ] = None,
     device: Device = None,
 ) -> None:
     """Merge the posteriors of separate data into the posterior of all of it, whatever their labels."""
@@ -172,19 +177,24 @@ def merge(
     options.check(telling)
     work_on(device)
     sent = read_once(posteriors, any_prior=bool(priors.given))
-    note = {"holds": sorted(frozenset().union(*(site.data for site in sent.values())))}
+    check_received_files(posteriors, [site.posterior for site in sent.values()], rules_said(rules))
+
+    def keep(merged: Posterior, **note: Any) -> None:
+        holds = sorted(frozenset().union(*(site.data for site in sent.values())))
+        save(merged, output, note={"holds": holds, **note, **merged_manifest(posteriors, merged)})
+
     if (in_slots := merged_round(sent, telling.asked or options != AS_USUAL or priors != AS_FITTED)) is not None:
-        save(in_slots, output, note=note)
+        keep(in_slots)
         messages().print(f"{output}: {len(sent)} posteriors of one round, in common slots")
         return
     read = list(same_columns(priors.applied([site.posterior for site in sent.values()])))
     if options.naive:
-        save(product(read), output, note=note)
+        keep(product(read))
         messages().print(f"{output}: {len(read)} posteriors, not aligned")
         return
     reported, alignment = telling.reported(read), aligned(read, options.components, options.since, options.solving)
     names, merged = [path.name.removesuffix(".posterior") for path in posteriors], alignment.merged()
-    save(merged, output, note=note | found_by(alignment, names))
+    keep(merged, **found_by(alignment, names))
     telling.tell(alignment, merged, names, reported, options.solving)
     print_outcome(alignment, output)
 

@@ -22,9 +22,9 @@ from decbayes.cli.shared.common_options import (
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import read_sent
 from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.sharing import manifest_of, rules_named, safe_to_fit, save_draft
 from decbayes.cli.shared.streams import json_option, print_json
 from decbayes.cli.shared.terminal import fitting, messages
-from decbayes.files import save
 from decbayes.streaming.course import shift
 from decbayes.updates.rounds import Round
 
@@ -64,11 +64,25 @@ def refine(
     model = before.model
     observations = model.read(the_data(model, data), report=messages().print, **reading.options(type(model)))
     observations = without_held_back(model, observations, hold_back)
+    made = manifest_of(own)
+    rules = rules_named(None) if made is None else made.rules
+    safe = safe_to_fit(model, observations, rules, agreed=True)
+    observations = safe.data
     ascent = model.ascent if passes is None else replace(model.ascent, passes=passes)
     with fitting(1, ascent.passes) as bar:
         rng = np.random.default_rng(seed)
         refined = before.refined(observations, rng=rng, ascent=ascent, damping=damping, progress=bar)
-    save(refined.posterior, output, note=refined.note())
+    kept = save_draft(
+        refined.posterior,
+        output,
+        observations,
+        rules,
+        site="" if made is None else made.site,
+        changed=safe.changed,
+        note=refined.note(),
+        belief=before.after(refined),
+    )
+    refined = replace(refined, posterior=kept)
     moved = shift(before.merged, before.after(refined))
     messages().print(
         f"{output}: round {refined.round} of {len(refined.sites)} sites; it moves the merge by {moved:.2g} standard "

@@ -1,0 +1,66 @@
+"""`decbayes preview`: what a file says of whom, for its owner."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from decbayes.cli.shared.common_options import Reading, the_data
+from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.sharing import LedgerOption, RulesOption, ledger_for, manifest_of, rules_said
+from decbayes.cli.shared.streams import json_option, print_json, write_text
+from decbayes.cli.shared.terminal import messages, output, plain
+from decbayes.disclosure import preview as look
+from decbayes.disclosure.preparing import prepared
+from decbayes.disclosure.releasing import record_digests
+from decbayes.files import load
+from decbayes.models.core.registry import model_for
+from decbayes.reporting.previews import preview_page
+
+AS_THEY_ARE = Reading()
+BROKEN = 3
+
+
+def preview(
+    file: Annotated[Path, Parameter(help="A posterior that is to leave this site.")],
+    /,
+    *,
+    data: Annotated[
+        list[Path] | None,
+        Parameter(help="The data behind it, as `decbayes fit` reads them.", consume_multiple=True, negative=""),
+    ] = None,
+    page: Annotated[
+        Path | None, Parameter(name=["--output", "-o"], help="Also write the page as an HTML file.", show_default=False)
+    ] = None,
+    rules: RulesOption = None,
+    ledger: LedgerOption = None,
+    as_json: Annotated[bool, json_option("statement", "topic", "text", "severity")] = False,
+    reading: Reading = AS_THEY_ARE,
+) -> int:
+    """Show what a file says of whom. The exit status is 3 if it breaks a rule."""
+    check_output(page, file, *(data or []))
+    posterior, manifest, said = load(file), manifest_of(file), rules_said(rules)
+    model, records = model_for(posterior.structure), ledger_for(file, ledger)
+    observations, members = None, []
+    if data:
+        observations = model.read(the_data(model, data), report=messages().print, **reading.options(type(model)))
+        in_force = said or (None if manifest is None else manifest.rules)
+        if in_force is not None:
+            observations = prepared(model, observations, in_force, agreed=True).data
+        if records.path.exists():
+            members = record_digests(model, observations, records)
+    seen = look(posterior, observations, rules=said, manifest=manifest, ledger=records, members=members)
+    if page is not None:
+        write_text(page, preview_page(seen))
+        messages().print(f"{page}: for your eyes, not for others")
+    if as_json:
+        print_json(*({"topic": s.topic, "text": s.text, "severity": s.severity} for s in seen.statements))
+    else:
+        output().print(plain_lines(str(seen)))
+        for line in seen.private:
+            output().print(f"  for you only: {plain(line)}")
+    return 0 if seen.may_leave else BROKEN
+
+
+def plain_lines(text: str) -> str:
+    return "\n".join(map(plain, text.split("\n")))

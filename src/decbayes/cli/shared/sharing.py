@@ -1,0 +1,122 @@
+"""What may leave this site: the rules in force, drafts, and files from other sites."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from decbayes.cli.shared.terminal import messages, plain
+from decbayes.disclosure import Ledger, Manifest, Rules, prepared
+from decbayes.disclosure.drafting import check_received, drafted, in_words
+from decbayes.disclosure.manifest import KEY, manifest_in
+from decbayes.disclosure.preparing import Prepared
+from decbayes.errors import InvalidFile, NotDisclosed
+from decbayes.files import load_note, save
+from decbayes.models.core.model import Model
+from decbayes.models.core.registry import model_for
+from decbayes.posterior import Posterior
+
+NONE, USUAL = "none", "usual"
+VARIABLE = "DECBAYES_RULES"
+RulesOption = Annotated[
+    str | None,
+    Parameter(
+        name="--rules",
+        help=f"What may leave this site: a TOML file of stricter disclosure rules; or '{NONE}' for public or made-up "
+        f"data. Default: {VARIABLE}, or the usual rules.",
+        show_default=False,
+    ),
+]
+SiteOption = Annotated[str, Parameter(name="--site", help="The name that this site goes by.", show_default=False)]
+LedgerOption = Annotated[
+    Path | None,
+    Parameter(help="What has left this site; default: releases.ledger beside the file.", show_default=False),
+]
+
+
+def rules_named(text: str | None) -> Rules | None:
+    """The rules in force; None where there are none."""
+    said = text if text is not None else os.environ.get(VARIABLE, "")
+    if said == NONE:
+        return None
+    return Rules.load(Path(said)) if said not in ("", USUAL) else Rules()
+
+
+def rules_said(text: str | None) -> Rules | None:
+    """The rules that somebody has asked for, here or in the environment; None if nobody has."""
+    return None if text is None and not os.environ.get(VARIABLE) else rules_named(text)
+
+
+def within_agreed(rules: Rules | None, path: Path | None) -> Rules | None:
+    """The rules of another site's file hold here as well; a site may only be stricter."""
+    agreed = None if path is None else manifest_of(path)
+    if agreed is None or agreed.rules is None or rules is None:
+        return rules
+    return rules.tightened(agreed.rules)
+
+
+def manifest_of(path: Path) -> Manifest | None:
+    try:
+        return manifest_in(load_note(path))
+    except InvalidFile as error:
+        raise NotDisclosed(f"{path}: {error}") from None
+
+
+def safe_to_fit(model: Model, observations: Any, rules: Rules | None, *, agreed: bool) -> Prepared:
+    """The model and the data under the rules; what was changed is said."""
+    if rules is None:
+        return Prepared(model, observations)
+    safe = prepared(model, observations, rules, agreed=agreed)
+    for change in safe.changed:
+        messages().print(plain(change))
+    return safe
+
+
+def save_draft(
+    posterior: Posterior,
+    output: Path,
+    observations: Any,
+    rules: Rules | None,
+    *,
+    site: str = "",
+    changed: Sequence[str] = (),
+    note: Mapping[str, Any] | None = None,
+    **context: Any,
+) -> Posterior:
+    """Write what may leave of a posterior; what was hidden is said."""
+    draft, manifest = drafted(posterior, observations, rules, site=site, changed=tuple(changed), **context)
+    for change in manifest.changed[len(changed) :]:
+        messages().print(plain(change))
+    save(draft, output, note={**(note or {}), KEY: manifest.plain()})
+    return draft
+
+
+def check_received_files(paths: Sequence[Path], posteriors: Sequence[Posterior], rules: Rules | None) -> None:
+    """Refuse files that break the receiver's rules; where nobody has asked for rules, a remark on drafts will do."""
+    if rules is not None:
+        for path, posterior in zip(paths, posteriors, strict=True):
+            check_received(path, posterior, rules)
+        return
+    manifests = [manifest_of(path) for path in paths]
+    drafts = sum(manifest is not None and not manifest.released for manifest in manifests)
+    if drafts:
+        messages().print(f"{drafts} of {len(paths)} files are drafts: nobody has released them yet.")
+
+
+def merged_manifest(paths: Sequence[Path], merged: Posterior) -> dict[str, Any]:
+    """The manifest of a merge: as many rows as all files have, under the loosest of their rules."""
+    manifests = [manifest for manifest in map(manifest_of, paths) if manifest is not None]
+    if len(manifests) < len(paths):
+        return {}
+    rules = [manifest.rules for manifest in manifests]
+    loosest = None if None in rules else max((r for r in rules if r is not None), key=lambda r: -r.least_cell)
+    made = Manifest(
+        merged.digest, in_words(model_for(merged.structure)), loosest, rows=sum(manifest.rows for manifest in manifests)
+    )
+    return {KEY: made.plain()}
+
+
+def ledger_for(file: Path, path: Path | None) -> Ledger:
+    return Ledger(path or file.parent / "releases.ledger")

@@ -1,0 +1,147 @@
+"""Files that obey disclosure rules and say so: from a fit to a draft, and from a file to a posterior."""
+
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import decbayes
+from decbayes import files
+from decbayes.disclosure.guarding import guarded
+from decbayes.disclosure.manifest import KEY, Manifest, manifest_in
+from decbayes.disclosure.preparing import check_coefficients, check_size
+from decbayes.disclosure.releasing import verify
+from decbayes.disclosure.rules import Rules
+from decbayes.errors import DecbayesError, InvalidFile, NotDisclosed
+from decbayes.models.core.model import Model
+from decbayes.models.core.registry import model_for
+from decbayes.posterior import Posterior
+
+USUAL = Rules()
+
+
+def save(
+    posterior: Posterior,
+    path: str | os.PathLike[str],
+    *,
+    data: Any = None,
+    rules: Rules | None = USUAL,
+    site: str = "",
+    note: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a posterior to a file, whole or not at all.
+
+    A file for others should name the `data` behind it. Components and words that too few persons have are then hidden
+    in the file, and the file says which rules it obeys. Without data nothing can be checked, and the file says nothing.
+
+    Args:
+        posterior: what to write.
+        path: where.
+        data: the data behind the posterior, to which the rules are applied.
+        rules: what may leave the site; None for public or made-up data, and the file then says so.
+        site: the name that the site goes by.
+        note: plain values that go with the posterior and are no part of it: `files.load_note` reads them.
+
+    >>> points = np.random.default_rng(0).normal(size=(100, 1))
+    >>> model = db.GaussianMean(variance=1.0)
+    >>> db.save(model.fit(points).posterior, "north.posterior", data=points, site="north")
+    >>> db.load("north.posterior", rules=db.disclosure.Rules()).mean("mean").round(2)
+    array([[0.08]])
+    """
+    if data is None and rules is not None:
+        files.save(posterior, path, note=note)
+        return
+    draft, manifest = drafted(posterior, data, rules, site=site)
+    files.save(draft, path, note={**(note or {}), KEY: manifest.plain()})
+
+
+def drafted(
+    posterior: Posterior,
+    data: Any,
+    rules: Rules | None,
+    *,
+    site: str = "",
+    changed: tuple[str, ...] = (),
+    left_out: Mapping[str, int] | None = None,
+    **context: Any,
+) -> tuple[Posterior, Manifest]:
+    """The posterior as it may leave the site, and what its file says of its making.
+
+    `changed` and `left_out` say what was done before the fit; `context` is what `guarded` takes besides.
+    """
+    model = model_for(posterior.structure)
+    rows = 0 if data is None else model.count(data)
+    if rules is not None:
+        check_size(rows, model, rules)
+        check_coefficients(model, data, rules)
+        safe = guarded(model, posterior, data, rules, **context)
+        posterior, changed = safe.posterior, (*changed, *safe.changed)
+    return posterior, Manifest(
+        posterior=posterior.digest,
+        model=in_words(model),
+        rules=rules,
+        site=site,
+        date=today(),
+        rows=rows,
+        left_out=left_out or {},
+        changed=changed,
+        software=f"decbayes {decbayes.__version__}",
+    )
+
+
+def in_words(model: Model) -> str:
+    """What was fitted, for people; a regression with its formula."""
+    target, terms = getattr(model, "target", ""), getattr(model, "terms", ())
+    return f"{type(model).__name__}: {target} ~ {' + '.join(terms)}" if target else type(model).__name__
+
+
+def today() -> str:
+    return datetime.now(UTC).date().isoformat()
+
+
+def load(path: str | os.PathLike[str], *, rules: Rules | None = None, most_bytes: int = files.MOST_BYTES) -> Posterior:
+    """Read a posterior from a file, checking its size, names, shapes, numbers, domain and fingerprint.
+
+    Args:
+        path: the file.
+        rules: the rules that the file must obey; one that does not, or does not say so, is refused.
+        most_bytes: larger files are refused.
+
+    >>> model = db.GaussianMean(variance=1.0)
+    >>> db.save(model.fit(np.zeros((3, 1))).posterior, "a.posterior")
+    >>> db.load("a.posterior", rules=db.disclosure.Rules())
+    Traceback (most recent call last):
+    decbayes.errors.NotDisclosed: a.posterior does not say which disclosure rules it obeys. Ask its site to ...
+    """
+    posterior = files.load(path, most_bytes=most_bytes)
+    if rules is not None:
+        check_received(Path(path), posterior, rules)
+    return posterior
+
+
+def check_received(path: Path, posterior: Posterior, rules: Rules) -> Manifest:
+    """The manifest of a file that obeys the receiver's rules; else the reason why not."""
+    try:
+        manifest = manifest_in(files.load_note(path))
+    except InvalidFile as error:
+        raise NotDisclosed(f"{path}: {error}") from None
+    if manifest is None:
+        raise NotDisclosed(
+            f"{path} does not say which disclosure rules it obeys. Ask its site to fit it with this version."
+        )
+    if manifest.posterior != posterior.digest:
+        raise NotDisclosed(f"{path}: its manifest is about another posterior. Ask its site for the file again.")
+    if manifest.rules is None:
+        raise NotDisclosed(f"{path} was made without disclosure rules (--rules none).")
+    looser = [name for name in manifest.rules.looser_than(rules) if name != "approval"]
+    if looser:
+        raise NotDisclosed(f"{path} obeys looser rules than asked for: {', '.join(looser)}.")
+    if rules.approval:
+        if not manifest.released:
+            raise NotDisclosed(f"{path} is a draft, and the rules ask for approval: `decbayes release` at its site.")
+        try:
+            verify(manifest)
+        except DecbayesError as error:
+            raise NotDisclosed(f"{path}: {error}") from None
+    return manifest

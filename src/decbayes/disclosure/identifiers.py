@@ -1,0 +1,110 @@
+"""Columns that name persons: e-mail addresses, phone and record numbers, dates, exact amounts, names."""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from decbayes.columns import OTHER, Column
+from decbayes.families import Array
+
+EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+MONTH = r"(?:jan|feb|mar|apr|may|mai|jun|jul|aug|sep|okt|oct|nov|dec|dez)[a-zäé]*"
+DATE = re.compile(
+    r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2})"
+    rf"|\d{{1,2}}\.?[ -]{MONTH}\.?,?[ -]\d{{2,4}}|{MONTH}\.? \d{{1,2}},? \d{{4}})(?:[T ,].*)?",
+    re.IGNORECASE,
+)
+SEPARATED = re.compile(r"[-+]?[$€£]?\s?\d{1,3}(?:[,.' ]\d{3})+(?:[,.]\d+)?|[-+]?[$€£]?\s?\d+,\d+|[$€£]\s?\d+(?:\.\d+)?")
+PHONE = re.compile(r"(?:\+|00|0|\()[\d()][\d\s()/.-]{5,}\d")
+RECORD = re.compile(r"[A-Za-z]{0,5}[-_/#. ]?\d{4,}(?:[-_/.]?\d+)*")
+# Of names of columns, in the words they are made of.
+WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+ALWAYS_TELLING = {
+    *("surname", "forename", "firstname", "lastname", "fullname", "email", "phone", "telephone", "mobile", "fax"),
+    *("ssn", "nhs", "mrn", "passport", "iban", "dob", "birthdate", "birthday", "street", "vorname", "nachname"),
+}
+PAIRS = {
+    ("first", "name"),
+    ("last", "name"),
+    ("full", "name"),
+    ("family", "name"),
+    ("given", "name"),
+    ("birth", "date"),
+}
+PAIRS |= {("date", "birth"), ("e", "mail"), ("home", "address"), ("street", "address")}
+TELLING_IF_MANY = {
+    "id",
+    "ids",
+    "name",
+    "names",
+    "number",
+    "nr",
+    "no",
+    "num",
+    "key",
+    "code",
+    "record",
+    "case",
+    "patient",
+}
+TELLING_IF_MANY |= {"account", "insurance", "address", "identifier", "uuid", "guid", "index", "row"}
+NEARLY_ALL, MOST = 0.9, 0.5
+FEW_ROWS = 10
+
+
+def why_refused(name: str, column: Column, numbers: Array) -> str:
+    """Why a column may name persons, and what to do; "" if nothing suggests it. No value is quoted."""
+    words = [word.lower() for word in WORDS.findall(name)]
+    if ALWAYS_TELLING & {*words, "".join(words)} or any(pair in PAIRS for pair in pairwise(words)):
+        return "its name says that it identifies persons. Leave it out"
+    known = numbers[~np.isnan(numbers)]
+    labels = [label for label in column.entries if label and label != OTHER]
+    if labels:
+        return labels_refused(labels, known, words)
+    return numbers_refused(known, words) if not column.shares else ""
+
+
+def labels_refused(labels: Sequence[str], known: Array, words: Sequence[str]) -> str:
+    if any(EMAIL.search(label) for label in labels):
+        return "its values are e-mail addresses. Leave it out"
+    if share_of(DATE, labels) > MOST:
+        return "its values are dates. Turn them into years, or into days since an agreed event"
+    if share_of(SEPARATED, labels) > MOST:
+        return "its values are numbers written with separators. Write them as plain numbers: 10068202, 3.14"
+    if len(labels) >= FEW_ROWS and share_of(PHONE, labels) > MOST:
+        return "its values look like phone numbers. Leave it out"
+    often = len(known) < FEW_ROWS or len(np.unique(known)) <= MOST * len(known)
+    if not often:
+        return "nearly every row has a value of its own, as names and record numbers have. Leave it out"
+    many = len(labels) > FEW_ROWS and len(labels) > 0.1 * len(known)
+    if many and (share_of(RECORD, labels) > MOST or TELLING_IF_MANY & set(words)):
+        return "its values look like names or record numbers. Leave it out"
+    return ""
+
+
+def numbers_refused(known: Array, words: Sequence[str]) -> str:
+    if len(known) < FEW_ROWS:
+        return ""
+    whole = bool((known == np.rint(known)).all())
+    different = len(np.unique(known))
+    if whole and np.mean(calendar_days(known)) > NEARLY_ALL and different > 3:
+        return "its values are dates. Turn them into years, or into days since an agreed event"
+    if not whole or different < NEARLY_ALL * len(known):
+        return ""
+    steps = np.diff(np.unique(known))
+    counted = bool(np.mean(steps == 1) > NEARLY_ALL and different == len(known) and len(known) > 2 * FEW_ROWS)
+    if counted or TELLING_IF_MANY & set(words):
+        return "its values are all different whole numbers, as record numbers are. Leave it out"
+    return ""
+
+
+def calendar_days(numbers: Array) -> Array:
+    """Whether numbers are days written as YYYYMMDD."""
+    year, month, day = numbers // 10_000, numbers // 100 % 100, numbers % 100
+    return np.asarray((year >= 1850) & (year <= 2150) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31))
+
+
+def share_of(pattern: re.Pattern[str], labels: Sequence[str]) -> float:
+    return sum(pattern.fullmatch(label.strip()) is not None for label in labels) / max(len(labels), 1)

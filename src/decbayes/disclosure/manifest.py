@@ -1,0 +1,88 @@
+"""What a file says of its making: by whom, from how many, under which rules, and who has released it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from decbayes.disclosure.rules import Rules
+from decbayes.errors import InvalidFile, InvalidRules
+
+KEY = "manifest"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The statement that goes with a file. Nobody vouches for it, unless it is signed.
+
+    Args:
+        posterior: the digest of the posterior that it is about.
+        model: what was fitted, in words.
+        site: the name that the site goes by.
+        date: the day of the fit, or of the release.
+        rows: how many persons, documents or sequences were used.
+        left_out: how many were not, by reason.
+        changed: what was hidden before and after the fit, in words that quote no value.
+        rules: the rules that were obeyed; None if the file was made without any.
+        software: the version that made the file.
+        data: a keyed digest of the data: the site can show later which data were used, nobody else can guess them.
+        approver: who has released the file; "" for a draft.
+        reason: why.
+        key: the public key of the approver's signature.
+        signature: the signature of all of the above.
+
+    >>> draft = db.disclosure.Manifest("0" * 64, "GaussianMean", db.disclosure.Rules(), site="north", rows=100)
+    >>> draft.released
+    False
+    """
+
+    posterior: str
+    model: str
+    rules: Rules | None
+    site: str = ""
+    date: str = ""
+    rows: int = 0
+    left_out: Mapping[str, int] | None = None
+    changed: tuple[str, ...] = ()
+    software: str = ""
+    data: str = ""
+    approver: str = ""
+    reason: str = ""
+    key: str = ""
+    signature: str = ""
+
+    @property
+    def released(self) -> bool:
+        """Whether somebody has put a name to it; else it is a draft."""
+        return bool(self.approver)
+
+    def plain(self) -> dict[str, Any]:
+        """The manifest as plain values, for the note of a file."""
+        return asdict(self) | {
+            "rules": None if self.rules is None else self.rules.plain(),
+            "changed": list(self.changed),
+            "left_out": dict(self.left_out or {}),
+        }
+
+    def signed_part(self) -> dict[str, Any]:
+        """Everything but the signature."""
+        return {name: value for name, value in self.plain().items() if name != "signature"}
+
+    @classmethod
+    def of(cls, values: Any) -> "Manifest":
+        """A manifest from the plain values of a file that somebody else wrote."""
+        kinds = {"rows": int, "changed": list, "left_out": dict, "rules": dict | None}
+        try:
+            known = [field.name for field in fields(cls)]
+            given = {name: values[name] for name in known}
+            if not all(isinstance(value, kinds.get(name, str)) for name, value in given.items()):
+                raise TypeError
+            rules = None if given["rules"] is None else Rules.of(given["rules"])
+            changed = tuple(map(str, given["changed"]))
+        except (KeyError, TypeError, InvalidRules):
+            raise InvalidFile("Its manifest cannot be read.") from None
+        return cls(**(given | {"rules": rules, "changed": changed}))
+
+
+def manifest_in(note: Mapping[str, Any]) -> Manifest | None:
+    """The manifest in the note of a file, if there is one."""
+    return Manifest.of(note[KEY]) if KEY in note else None

@@ -1,0 +1,119 @@
+"""Before a fit: refuse what names persons or is too small, and pool values that too few have."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from decbayes.columns import OTHER, Column
+from decbayes.columns.frames import pooled
+from decbayes.disclosure.identifiers import why_refused
+from decbayes.disclosure.rules import Rules
+from decbayes.errors import InvalidData, NotDisclosed
+from decbayes.families import Array
+from decbayes.models.core.model import Model
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A model and data that obey disclosure rules, and what was changed for it."""
+
+    model: Model
+    data: Any
+    changed: tuple[str, ...] = ()
+
+
+def prepared(model: Model, data: Any, rules: Rules, *, agreed: bool = False) -> Prepared:
+    """The model and the data without values that too few persons have.
+
+    Args:
+        model: what will be fitted.
+        data: as the model's `fit` takes them.
+        rules: what may leave the site.
+        agreed: whether other sites use the same columns already; categories then stay as they are.
+
+    >>> table = {"ward": ["heart"] * 150 + ["bone"] * 48 + ["burns", "skin"], "age": np.arange(200.0) % 60}
+    >>> model = db.LatentClasses.from_frame(table, components=2)
+    >>> safe = db.disclosure.prepared(model, table, db.disclosure.Rules())
+    >>> safe.model.columns["ward"].categories
+    ('heart', 'other')
+    >>> safe.changed
+    ("Column 'ward': 2 of 4 categories are too rare and count as 'other', with 1 more to hide them.",)
+    """
+    check_size(model.count(data), model, rules)
+    columns = getattr(model, "columns", None)
+    if isinstance(columns, Mapping):
+        check_columns(columns, rows_of(model, data), rules)
+    try:
+        model, data, changed = model.pooled(data, rules.least_cell, rules.least_outcome, agreed=agreed)
+    except InvalidData as error:
+        raise NotDisclosed(str(error)) from None
+    for name, column in getattr(model, "columns", {}).items() if isinstance(columns, Mapping) else ():
+        check_levels(name, column, model.count(data), rules)
+    check_coefficients(model, data, rules)
+    return Prepared(model, data, tuple(changed))
+
+
+def check_size(count: int, model: Model, rules: Rules) -> None:
+    if count < rules.least_observations:
+        unit = {"word": "documents", "step": "sequences"}.get(model.unit, "observations")
+        raise NotDisclosed(f"There are {count} {unit}; a file needs at least {rules.least_observations}. {MADE_UP}")
+
+
+def check_coefficients(model: Model, data: Any, rules: Rules) -> None:
+    rows, terms = model.count(data), model.terms_to_learn
+    if terms and rows < rules.rows_per_coefficient * terms:
+        raise NotDisclosed(
+            f"{terms} coefficients of {rows} rows: at least {rules.rows_per_coefficient:g} rows per coefficient are "
+            "needed, or single rows could be read from the file. Use fewer terms."
+        )
+
+
+def check_columns(columns: Mapping[str, Column], points: Array, rules: Rules) -> None:
+    """Refuse columns that name persons; `points` are their coded values.
+
+    Args:
+        columns: what each column holds.
+        points: a row of numbers per observation.
+        rules: what may leave the site.
+
+    >>> table = {"email": [f"{number}@example.org" for number in range(30)]}
+    >>> columns = db.columns.columns_of(table)
+    >>> db.disclosure.check_columns(columns, db.columns.coded(table, columns), db.disclosure.Rules())
+    Traceback (most recent call last):
+    decbayes.errors.NotDisclosed: Column 'email': its name says that it identifies persons. Leave it out (--columns ...
+    """
+    for place, (name, column) in enumerate(columns.items()):
+        reason = why_refused(name, column, points[:, place])
+        if reason:
+            how = " (--columns names the columns to use)" if reason.endswith("Leave it out") else ""
+            raise NotDisclosed(f"Column '{name}': {reason}{how}. {MADE_UP}")
+
+
+def check_levels(name: str, column: Column, rows: int, rules: Rules) -> None:
+    levels = len([entry for entry in column.entries if entry and entry != OTHER])
+    if levels > rules.most_levels or levels > rows / rules.rows_per_level:
+        raise NotDisclosed(
+            f"Column '{name}' has {levels} categories in {rows} rows; at most {rules.most_levels} and one per "
+            f"{rules.rows_per_level:g} rows are allowed. Join categories, or leave the column out."
+        )
+
+
+def pooled_columns(columns: Mapping[str, Column], points: Array, rules: Rules) -> tuple[dict[str, Column], list[str]]:
+    """What a list of columns may say of them: no category that too few rows have."""
+    check_columns(columns, points, rules)
+    kept, _, changed = pooled(points, columns, lambda rows: np.array([rows.sum()]), [rules.least_cell], agreed=False)
+    for name, column in kept.items():
+        check_levels(name, column, len(points), rules)
+    return kept, changed
+
+
+def rows_of(model: Model, data: Any) -> Array:
+    """The coded values of a table, or of all sequences one after another."""
+    steps: Any = getattr(model, "steps", None)
+    points: Array = steps(data).points if steps is not None else getattr(model, "points")(data)  # noqa: B009
+    return points
+
+
+MADE_UP = "For public or made-up data: --rules none."

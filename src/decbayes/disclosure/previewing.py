@@ -1,0 +1,278 @@
+"""One page for whoever decides: what a file says of whom, and whether it may leave."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from decbayes.columns import OTHER
+from decbayes.disclosure._exposure import Exposure, exposure
+from decbayes.disclosure.guarding import of_number
+from decbayes.disclosure.ledger import Ledger
+from decbayes.disclosure.manifest import Manifest
+from decbayes.disclosure.preparing import check_coefficients, check_size, rows_of
+from decbayes.disclosure.rules import Rules
+from decbayes.errors import DecbayesError
+from decbayes.families import Array
+from decbayes.models.core.model import Model
+from decbayes.models.core.registry import model_for
+from decbayes.posterior import Posterior
+
+Severity = Literal["fine", "look", "stop"]
+# Above these a reader can tell members from others, or one record from the rest.
+TELLS_MEMBERS, STANDS_OUT = 0.7, 1.0
+MOST_WORDS = 20
+UNITS = {"word": "document", "step": "sequence"}
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One thing that the file says, and whether it keeps it from leaving."""
+
+    topic: str
+    text: str
+    severity: Severity = "fine"
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a file says of whom. Printing it shows the page.
+
+    Args:
+        title: what the file holds.
+        statements: what it says, in the order of importance.
+        sizes: the persons, documents or sequences behind each component, for a picture.
+        deviations: how far the posterior moves without single records, the most first.
+        membership: how well members can be told from others, 0.5 by chance only.
+        private: lines for the owner of the data only: they quote rare words and categories.
+    """
+
+    title: str
+    statements: tuple[Statement, ...]
+    sizes: Array = field(default_factory=lambda: np.empty(0))
+    deviations: Array = field(default_factory=lambda: np.empty(0))
+    membership: float | None = None
+    private: tuple[str, ...] = ()
+
+    @property
+    def may_leave(self) -> bool:
+        """Whether no rule is broken."""
+        return all(statement.severity != "stop" for statement in self.statements)
+
+    @property
+    def verdict(self) -> str:
+        """The last line of the page."""
+        stopping = [statement for statement in self.statements if statement.severity == "stop"]
+        if stopping:
+            return f"This file must not leave: {len(stopping)} of the rules are broken."
+        doubts = sum(statement.severity == "look" for statement in self.statements)
+        if doubts:
+            return f"No rule is broken. Look at {doubts} points before you release it."
+        return "No rule is broken. It may leave once somebody approves: `decbayes release`."
+
+    def __str__(self) -> str:
+        marks = {"fine": " ", "look": "?", "stop": "✗"}
+        width = max((len(statement.topic) for statement in self.statements), default=0)
+        lines = [f"{marks[each.severity]} {each.topic:<{width}}  {each.text}" for each in self.statements]
+        return "\n".join([self.title, "", *lines, "", self.verdict])
+
+
+def preview(
+    posterior: Posterior,
+    data: Any = None,
+    *,
+    rules: Rules | None = None,
+    manifest: Manifest | None = None,
+    ledger: Ledger | None = None,
+    members: Sequence[str] = (),
+) -> Preview:
+    """What a posterior would tell others if its file left the site.
+
+    Args:
+        posterior: what the file holds.
+        data: the site's own data; without them only the file itself is looked at.
+        rules: what may leave the site; default: those of the manifest, or the usual ones.
+        manifest: what the file says of its making.
+        ledger: what has left so far.
+        members: keyed digests of the records, see `record_digests`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> points = rng.normal(size=(200, 1)) + 10.0 * rng.integers(2, size=(200, 1))
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> page = db.disclosure.preview(model.fit(points, rng=1).posterior, points)
+    >>> page.may_leave
+    True
+    """
+    model = model_for(posterior.structure)
+    rules = rules or (manifest.rules if manifest is not None and manifest.rules is not None else Rules())
+    statements = [*about_file(model, posterior, manifest)]
+    if data is None:
+        statements.append(Statement("your data", "not given: cells and records were not looked at (--data)", "look"))
+        return Preview(title_of(model, manifest), tuple(statements))
+    sizes = sizes_of(model, posterior, data)
+    seen = exposure(model, posterior, data)
+    statements += [*about_size(model, data, rules), *about_components(model, sizes, rules)]
+    statements += [*about_columns(model, data, rules), *about_words(model, posterior, data, rules)]
+    statements += [*about_records(seen), *about_releases(posterior, manifest, ledger, members, rules)]
+    return Preview(
+        title_of(model, manifest),
+        tuple(statements),
+        sizes,
+        seen.deviations,
+        seen.membership,
+        rare_things(model, data, rules),
+    )
+
+
+def title_of(model: Model, manifest: Manifest | None) -> str:
+    site = f", site {manifest.site}" if manifest is not None and manifest.site else ""
+    made = f", {manifest.rows:,} rows" if manifest is not None and manifest.rows else ""
+    return f"{type(model).__name__}{site}{made}"
+
+
+def about_file(model: Model, posterior: Posterior, manifest: Manifest | None) -> Iterator[Statement]:
+    numbers = sum(prior.size for prior in posterior.structure.prior.values())
+    yield Statement("the file holds", f"{numbers:,} numbers: sums over records, no record itself")
+    if manifest is None:
+        yield Statement("made by", "unknown: the file has no manifest, so nobody can check its rules", "look")
+        return
+    if manifest.posterior != posterior.digest:
+        yield Statement("manifest", "is about another posterior: the file was changed after it was made", "stop")
+    if manifest.rules is None:
+        yield Statement("rules", "none: for public or made-up data only", "look")
+    for change in manifest.changed:
+        yield Statement("hidden", change)
+    yield Statement("status", f"released by {manifest.approver}" if manifest.released else "a draft")
+
+
+def about_size(model: Model, data: Any, rules: Rules) -> Iterator[Statement]:
+    count, unit = model.count(data), UNITS.get(model.unit, "record")
+    try:
+        check_size(count, model, rules)
+        yield Statement("who is in it", f"{count:,} {unit}s; at least {rules.least_observations} are needed")
+        check_coefficients(model, data, rules)
+    except DecbayesError as error:
+        yield Statement("who is in it", str(error), "stop")
+    if model.terms_to_learn:
+        yield Statement(
+            "rows per coefficient", f"{count / model.terms_to_learn:.1f} ({rules.rows_per_coefficient:g} needed)"
+        )
+
+
+def sizes_of(model: Model, posterior: Posterior, data: Any) -> Array:
+    if not posterior.structure.symmetry:
+        return np.empty(0)
+    return of_number(model, posterior).presence(posterior, data)
+
+
+def about_components(model: Model, sizes: Array, rules: Rules) -> Iterator[Statement]:
+    shown = sizes[sizes > 0.5]
+    if not len(shown):
+        return
+    unit = UNITS.get(model.unit, "record")
+    least = max(float(rules.least_cell), rules.rows_per_coefficient * model.terms_to_learn)
+    few = shown.min() < least - 0.5
+    yield Statement(
+        f"smallest {model.noun}", f"{shown.min():.0f} {unit}s ({least:g} needed)", "stop" if few else "fine"
+    )
+
+
+def cells(model: Model, data: Any) -> Iterator[tuple[str, str, int]]:
+    """Columns, their categories, and how many rows have each."""
+    columns = getattr(model, "columns", None)
+    if not isinstance(columns, dict):
+        return
+    points = rows_of(model, data)
+    for place, (name, column) in enumerate(columns.items()):
+        if column.shares:
+            labels = column.entries if column.entries[0] else ("no", "yes")
+            for number, label in enumerate(labels):
+                yield name, label, int((points[:, place] == number).sum())
+
+
+def about_columns(model: Model, data: Any, rules: Rules) -> Iterator[Statement]:
+    counted = [(rows, name) for name, _, rows in cells(model, data) if rows]
+    if counted:
+        rows, name = min(counted)
+        few = sum(rows < rules.least_cell for rows, _ in counted)
+        text = f"{rows} rows, in column '{name}'; {few} cells have fewer than {rules.least_cell}"
+        yield Statement("smallest cell", text, "stop" if few else "fine")
+
+
+def about_words(model: Model, posterior: Posterior, data: Any, rules: Rules) -> Iterator[Statement]:
+    having: Any = getattr(model, "documents_with", None)
+    if having is None:
+        return
+    documents = having(data)
+    rare = (documents > 0) & (documents < rules.least_documents)
+    hidden = model.rare_hidden(posterior, data, rules.least_documents)
+    told = rare_words_told(posterior, hidden, documents < rules.least_documents)
+    if told:
+        yield Statement("rare words", f"the counts of {rare.sum():,} words of few documents can be read", "stop")
+    else:
+        yield Statement(
+            "rare words", f"{rare.sum():,} words of few documents, none of which can be told from absent ones"
+        )
+
+
+def rare_words_told(posterior: Posterior, hidden: Posterior, rare: Any) -> bool:
+    """Whether topics differ in how they share counts among rare words: then the shares are not public ones."""
+    from scipy.sparse import csr_array
+
+    counts = csr_array(posterior.contribution["topics"])[:, np.flatnonzero(rare)].toarray()
+    totals = counts.sum(axis=1, keepdims=True)
+    profiles = counts[totals[:, 0] > 1e-9] / totals[totals[:, 0] > 1e-9]
+    return bool(len(profiles) and np.ptp(profiles, axis=0).max(initial=0.0) > 1e-9)
+
+
+def about_records(seen: Exposure) -> Iterator[Statement]:
+    if seen.membership is not None:
+        text = f"a reader who knows a record guesses right in {seen.membership:.0%} of pairs (chance: 50 %)"
+        yield Statement("membership", text, "look" if seen.membership > TELLS_MEMBERS else "fine")
+    if len(seen.deviations):
+        count = int((seen.deviations > STANDS_OUT).sum())
+        text = f"without one record the result moves by up to {seen.deviations[0]:.2g} posterior deviations"
+        text += f"; {count} of {len(seen.deviations)} tried move it by more than {STANDS_OUT:g}" if count else ""
+        yield Statement("single records", text, "look" if count else "fine")
+
+
+def about_releases(
+    posterior: Posterior, manifest: Manifest | None, ledger: Ledger | None, members: Sequence[str], rules: Rules
+) -> Iterator[Statement]:
+    if ledger is None:
+        return
+    entries = ledger.entries()
+    if not entries:
+        yield Statement("earlier releases", "none")
+        return
+    last = entries[-1]
+    if last.posterior == posterior.digest:
+        yield Statement("earlier releases", f"this file was released on {last.date} by {last.approver}")
+        return
+    alike = [entry for entry in entries if entry.members and manifest is not None and entry.model == manifest.model]
+    if not members or not alike:
+        yield Statement("earlier releases", f"{len(entries)}, the last on {last.date}; not compared with this one")
+        return
+    apart = min(len(frozenset(members) ^ frozenset(entry.members)) for entry in alike)
+    few = 0 < apart < rules.least_cell
+    yield Statement(
+        "earlier releases",
+        f"{len(alike)} of this model; the nearest differs by {apart} records",
+        "stop" if few else "fine",
+    )
+
+
+def rare_things(model: Model, data: Any, rules: Rules) -> tuple[str, ...]:
+    """Rare words and categories, for the owner of the data only."""
+    lines = [
+        f"column '{name}': '{label}' in {rows} rows"
+        for name, label, rows in cells(model, data)
+        if 0 < rows < rules.least_cell and label != OTHER
+    ]
+    having: Any = getattr(model, "documents_with", None)
+    if having is not None:
+        documents = having(data)
+        rare = np.flatnonzero((documents > 0) & (documents < rules.least_documents))[:MOST_WORDS]
+        lines += [f"word '{getattr(model, 'vocabulary')[place]}' in {documents[place]:.0f} documents" for place in rare]  # noqa: B009
+    return tuple(lines)

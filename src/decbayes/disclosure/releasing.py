@@ -1,0 +1,153 @@
+"""A release: a draft that somebody has seen and put a name to, signed and written into the ledger."""
+
+import hashlib
+import hmac
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from decbayes.disclosure.ledger import Entry, Ledger
+from decbayes.disclosure.manifest import Manifest
+from decbayes.disclosure.rules import Rules
+from decbayes.errors import DamagedLedger, NotDisclosed
+from decbayes.extras import require
+from decbayes.models.core.model import Model
+from decbayes.structure import canonical_json
+
+PURPOSE = b"decbayes release 1\0"
+Sign = Callable[[bytes], bytes]
+
+
+def release(
+    manifest: Manifest,
+    file: str,
+    ledger: Ledger,
+    *,
+    approver: str,
+    reason: str = "",
+    date: str = "",
+    members: Sequence[str] = (),
+    key: bytes = b"",
+    sign: Sign | None = None,
+) -> Manifest:
+    """The manifest of a released file, once the release is in the ledger.
+
+    Args:
+        manifest: the draft's.
+        file: the name of the file.
+        ledger: where the release is recorded.
+        approver: who releases it.
+        reason: why.
+        date: when.
+        members: keyed digests of the records behind the file, see `record_digests`.
+        key: the public key of the approver.
+        sign: signs some bytes with the approver's private key.
+
+    >>> draft = db.disclosure.Manifest("0" * 64, "GaussianMean", db.disclosure.Rules(), rows=100)
+    >>> done = db.disclosure.release(draft, "a.posterior", db.disclosure.Ledger("site.ledger"), approver="Kim")
+    >>> done.released
+    True
+    """
+    if not approver.strip():
+        raise NotDisclosed("A release needs the name of whoever approves it: --approve NAME.")
+    if manifest.rules is not None:
+        check_difference(members, manifest, ledger, manifest.rules)
+    unsigned = replace(manifest, approver=approver, reason=reason, date=date or manifest.date, key=key.hex())
+    unsigned = replace(unsigned, data=digest_of(members), signature="")
+    signed = replace(unsigned, signature="" if sign is None else sign(signed_bytes(unsigned)).hex())
+    ledger.append(
+        Entry(
+            date=signed.date,
+            file=file,
+            posterior=signed.posterior,
+            site=signed.site,
+            model=signed.model,
+            rows=signed.rows,
+            approver=approver,
+            reason=reason,
+            members=tuple(sorted(members)),
+        )
+    )
+    return signed
+
+
+def signed_bytes(manifest: Manifest) -> bytes:
+    """What a signature signs: all of the manifest, and what for."""
+    return PURPOSE + hashlib.sha256(canonical_json(manifest.signed_part())).digest()
+
+
+def verify(manifest: Manifest) -> None:
+    """Refuse a manifest whose signature is missing or is not that of its key.
+
+    Args:
+        manifest: that of a released file.
+    """
+    if not manifest.signature:
+        raise NotDisclosed("its release is not signed. Release it with --key.")
+    backend = require("cryptography.hazmat.primitives.asymmetric.ed25519", extra="net", task="Checking signatures")
+    invalid = require("cryptography.exceptions", extra="net", task="Checking signatures").InvalidSignature
+    try:
+        public = backend.Ed25519PublicKey.from_public_bytes(bytes.fromhex(manifest.key))
+        public.verify(bytes.fromhex(manifest.signature), signed_bytes(manifest))
+    except (ValueError, invalid):
+        raise NotDisclosed("its manifest was changed after it was signed.") from None
+
+
+def check_difference(members: Sequence[str], manifest: Manifest, ledger: Ledger, rules: Rules) -> None:
+    """Refuse a release that differs from an earlier one of the same model by too few records to hide them."""
+    now = frozenset(members)
+    for earlier in ledger.entries():
+        if earlier.model != manifest.model or not earlier.members or not now:
+            continue
+        apart = len(now ^ frozenset(earlier.members))
+        if 0 < apart < rules.least_cell:
+            raise NotDisclosed(
+                f"These data differ by {apart} records from those released on {earlier.date} ({earlier.file}): both "
+                f"files together would show them. Wait until at least {rules.least_cell} records have changed."
+            )
+
+
+def record_digests(model: Model, data: Any, ledger: Ledger) -> list[str]:
+    """A keyed digest of each record: the site can compare its releases, and nobody without the key learns anything."""
+    key = site_key(ledger)
+    return [keyed(key, record_bytes(model, data, row)) for row in range(model.count(data))]
+
+
+def record_bytes(model: Model, data: Any, row: int) -> bytes:
+    record = model.taken(data, np.array([row]))
+    parts = record if isinstance(record, list) else [record]
+    return b"|".join(part_bytes(part) for part in parts)
+
+
+def part_bytes(part: Any) -> bytes:
+    if hasattr(part, "tocoo"):
+        entries = part.tocoo()
+        return np.asarray(entries.coords[-1]).tobytes() + np.asarray(entries.data, dtype=np.float64).tobytes()
+    return np.ascontiguousarray(part, dtype=np.float64).tobytes()
+
+
+def keyed(key: bytes, content: bytes) -> str:
+    return hmac.new(key, content, hashlib.sha256).hexdigest()[:16]
+
+
+def digest_of(members: Sequence[str]) -> str:
+    """One digest of all records, in any order."""
+    return hashlib.sha256("".join(sorted(members)).encode()).hexdigest() if members else ""
+
+
+def site_key(ledger: Ledger) -> bytes:
+    """The secret of a ledger, in a file beside it that never leaves the site; made on first use."""
+    path = Path(f"{ledger.path}.key")
+    if not path.exists():
+        if ledger.path.exists() and any(entry.members for entry in ledger.entries()):
+            raise DamagedLedger(f"{path} is missing: without it nothing can be compared with earlier releases.")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(secrets.token_bytes(32))
+    return path.read_bytes()

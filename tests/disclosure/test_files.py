@@ -1,0 +1,158 @@
+"""Files say how they were made; receivers refuse what breaks their rules; releases are signed and recorded."""
+
+import json
+
+import numpy as np
+import pytest
+
+import decbayes as db
+from decbayes.disclosure import Ledger, Rules
+from decbayes.disclosure.manifest import manifest_in
+from decbayes.errors import DamagedLedger, NotDisclosed
+from decbayes.files import load, load_note, save
+
+MODEL = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+
+
+@pytest.fixture
+def points(rng):
+    return np.concatenate([rng.normal(size=(60, 1)), 9.0 + rng.normal(size=(40, 1))])
+
+
+@pytest.fixture
+def draft(points, tmp_path):
+    np.save("a.npy", points)
+    path = tmp_path / "a.posterior"
+    db.save(MODEL.fit(points, rng=1).posterior, path, data=points, site="north")
+    return path
+
+
+def test_a_draft_says_how_it_was_made(draft):
+    manifest = manifest_in(load_note(draft))
+    assert (manifest.site, manifest.rows, manifest.released, manifest.rules) == ("north", 100, False, Rules())
+    assert manifest.posterior == load(draft).digest
+    assert manifest.software == f"decbayes {db.__version__}"
+
+
+def test_a_file_without_rules_says_so(points):
+    db.save(MODEL.fit(points[:5], rng=1).posterior, "a", data=points[:5], rules=None)
+    assert load_note("a")["manifest"]["rules"] is None
+    with pytest.raises(NotDisclosed, match="without disclosure rules"):
+        db.load("a", rules=Rules())
+
+
+def test_receivers_refuse_files_that_break_their_rules(draft, points):
+    assert db.load(draft, rules=Rules()) == load(draft)
+    with pytest.raises(NotDisclosed, match="looser rules than asked for: least_cell"):
+        db.load(draft, rules=Rules(least_cell=10))
+    with pytest.raises(NotDisclosed, match="is a draft"):
+        db.load(draft, rules=Rules(approval=True))
+    save(load(draft), "plain")
+    with pytest.raises(NotDisclosed, match="does not say"):
+        db.load("plain", rules=Rules())
+
+
+def test_a_manifest_of_another_posterior_is_refused(draft, points):
+    other = MODEL.fit(points[::2], rng=1).posterior
+    save(other, "b", note=load_note(draft))
+    with pytest.raises(NotDisclosed, match="about another posterior"):
+        db.load("b", rules=Rules())
+
+
+@pytest.mark.parametrize("damage", [{"rows": "many"}, {"rules": {"cells": 5}}, {"changed": 3}])
+def test_a_damaged_manifest_is_refused(draft, damage):
+    note = load_note(draft)
+    save(load(draft), "b", note=note | {"manifest": note["manifest"] | damage})
+    with pytest.raises(NotDisclosed, match="manifest cannot be read"):
+        db.load("b", rules=Rules())
+
+
+def test_a_release_is_recorded_and_signed(run, draft):
+    assert run("keygen a.key")[0] == 0
+    status, _, errors = run(
+        ["release", "a.posterior", "--approve", "Dr Kim", "--reason", "study", "--key", "a.key", "--data", "a.npy"]
+    )
+    assert status == 0, errors
+    assert db.load(draft, rules=Rules(approval=True)) == load(draft)
+    (entry,) = Ledger("releases.ledger").entries()
+    assert (entry.approver, entry.reason, entry.rows, len(entry.members)) == ("Dr Kim", "study", 100, 100)
+    status, shown, _ = run("ledger --json")
+    assert json.loads(shown)["approver"] == "Dr Kim"
+    assert run("release a.posterior --approve Lee")[2].count("already") == 1
+
+
+def test_a_changed_manifest_or_no_signature_is_noticed(run, draft):
+    run("keygen a.key")
+    run("release a.posterior --approve Kim --key a.key")
+    note = load_note(draft)
+    save(load(draft), "b", note=note | {"manifest": note["manifest"] | {"approver": "Lee"}})
+    with pytest.raises(NotDisclosed, match="changed after it was signed"):
+        db.load("b", rules=Rules(approval=True))
+    save(load(draft), "c", note=note | {"manifest": note["manifest"] | {"signature": ""}})
+    with pytest.raises(NotDisclosed, match="not signed"):
+        db.load("c", rules=Rules(approval=True))
+
+
+@pytest.mark.parametrize(("more", "refused"), [(1, True), (4, True), (5, False), (0, False)])
+def test_two_releases_may_not_differ_by_a_few_records(run, draft, points, more, refused):
+    assert run("release a.posterior --approve Kim --data a.npy")[0] == 0
+    later = points[: len(points) - more]
+    np.save("b.npy", later)
+    db.save(MODEL.fit(later, rng=1).posterior, "b.posterior", data=later)
+    status, _, errors = run("release b.posterior --approve Kim --data b.npy")
+    assert (status == 1) == refused, errors
+    assert (f"differ by {more} records" in errors) == refused
+    assert len(Ledger("releases.ledger").entries()) == 2 - refused
+    assert manifest_in(load_note("b.posterior")).released != refused
+
+
+def test_nothing_is_released_on_a_damaged_ledger(run, draft, tmp_path):
+    (tmp_path / "releases.ledger").write_bytes(b"{}\n")
+    status, _, errors = run("release a.posterior --approve Kim")
+    assert status == 1
+    assert "cannot be read" in errors
+    assert not manifest_in(load_note(draft)).released
+    with pytest.raises(DamagedLedger):
+        Ledger("releases.ledger").entries()
+
+
+def test_merge_takes_drafts_with_a_remark_and_refuses_them_where_rules_ask_for_approval(run, draft, tmp_path):
+    status, _, errors = run("merge a.posterior -o m.posterior")
+    assert status == 0
+    assert "1 of 1 files are drafts" in errors
+    (tmp_path / "rules.toml").write_text("approval = true\n")
+    status, _, errors = run("merge a.posterior -o n.posterior --rules rules.toml")
+    assert status == 1
+    assert "is a draft" in errors
+    assert not (tmp_path / "n.posterior").exists()
+
+
+def test_a_merge_says_how_many_are_in_it(run, points):
+    for name, part in (("a", points[::2]), ("b", points[1::2])):
+        db.save(MODEL.fit(part, rng=1).posterior, name, data=part)
+    assert run("merge a b -o m")[0] == 0
+    manifest = manifest_in(load_note("m"))
+    assert (manifest.rows, manifest.rules, manifest.posterior) == (100, Rules(), load("m").digest)
+
+
+def test_a_site_may_only_be_stricter_than_the_file_it_follows(run, points, draft, tmp_path):
+    (tmp_path / "rules.toml").write_text("least_cell = 2\nleast_outcome = 2\nleast_observations = 2\n")
+    np.save("few.npy", points[:10])
+    status, _, errors = run("fit mixture few.npy --like a.posterior --rules rules.toml -o b")
+    assert status == 1
+    assert "at least 20" in errors
+
+
+def test_preview_shows_what_the_file_says_and_its_status(run, draft, points):
+    status, shown, _ = run("preview a.posterior --data a.npy -o page.html")
+    assert status == 0
+    assert "smallest component" in shown
+    assert "No rule is broken" in shown
+    assert "for your eyes" in run("preview a.posterior --data a.npy -o page.html")[2]
+    save(MODEL.fit(np.append(points, [[50.0]], axis=0), rng=3).posterior, "bad.posterior")
+    np.save("bad.npy", np.append(points, [[50.0]], axis=0))
+    three = db.GaussianMixture(3, 1, variance=1.0, prior_variance=100.0)
+    save(three.fit(np.append(points, [[50.0]], axis=0), rng=3).posterior, "bad.posterior")
+    status, shown, _ = run("preview bad.posterior --data bad.npy")
+    assert status == 3
+    assert "must not leave" in shown

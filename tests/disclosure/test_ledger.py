@@ -1,0 +1,49 @@
+"""Nothing leaves a ledger, and nothing in it changes, unseen."""
+
+from dataclasses import replace
+
+import pytest
+
+from decbayes.disclosure import Entry, Ledger
+from decbayes.errors import DamagedLedger
+
+ENTRY = Entry("2026-01-31", "a.posterior", "0" * 64, "north", "mixture", 200, "Kim")
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = Ledger(tmp_path / "site.ledger")
+    for name in "abc":
+        ledger.append(replace(ENTRY, file=name))
+    return ledger
+
+
+def test_entries_come_back_in_order(ledger):
+    assert [entry.file for entry in ledger.entries()] == ["a", "b", "c"]
+    first, second, third = ledger.entries()
+    assert (second.before, third.before) == (first.digest, second.digest)
+
+
+@pytest.mark.parametrize("line", [0, 1])
+def test_a_line_that_is_taken_out_is_missed(ledger, line):
+    lines = ledger.path.read_bytes().splitlines(keepends=True)
+    ledger.path.write_bytes(b"".join(lines[:line] + lines[line + 1 :]))
+    with pytest.raises(DamagedLedger, match=f"line {line + 1}"):
+        ledger.entries()
+
+
+@pytest.mark.parametrize(("old", "new"), [(b'"a"', b'"x"'), (b"200", b"900"), (b"Kim", b"Lee")])
+def test_a_change_of_any_line_but_the_last_breaks_the_chain(ledger, old, new):
+    lines = ledger.path.read_bytes().splitlines(keepends=True)
+    ledger.path.write_bytes(b"".join([lines[0].replace(old, new), *lines[1:]]))
+    with pytest.raises(DamagedLedger, match="line 2"):
+        ledger.entries()
+
+
+@pytest.mark.parametrize("damage", [lambda c: c[:-5], lambda c: b"x" + c, lambda c: c + b"\n", lambda c: c + b"{}\n"])
+def test_damage_is_named_and_nothing_is_added_behind_it(ledger, damage):
+    content = damage(ledger.path.read_bytes())
+    ledger.path.write_bytes(content)
+    with pytest.raises(DamagedLedger, match="backup"):
+        ledger.append(ENTRY)
+    assert ledger.path.read_bytes() == content
