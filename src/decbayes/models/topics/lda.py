@@ -261,6 +261,8 @@ class LatentDirichletAllocation(Predicting):
         """
         rare = self.documents_with(data) < least
         topics = csr_array(posterior.contribution["topics"]).toarray()
+        if not topics[:, rare].any():
+            return posterior
         public = np.ones(len(rare)) if frequency is None else np.asarray(frequency, dtype=np.float64)
         shares = np.where(rare, np.maximum(public, 1e-12), 0.0)
         hidden = topics[:, rare].sum(axis=1, keepdims=True) * shares / max(shares.sum(), 1e-300)
