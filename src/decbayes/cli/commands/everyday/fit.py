@@ -162,7 +162,8 @@ def fit(
             outcome = fitted_after_forgetting(model, observations, before, forgetting, seed)
     outcome = learned(outcome, files)
     write = partial(save_draft, site=site, changed=safe.changed, before=before and before.posterior)
-    write(outcome.posterior, output, observations, in_force, note=before and {"holds": sorted(before.data)})
+    note = None if before is None else {"holds": sorted(before.data)}
+    write(outcome.posterior, output, observations, in_force, note=note)
     forget(output)
     messages().print(f"{output}: {outcome.text}")
     if as_json:
