@@ -90,6 +90,7 @@ def test_every_command_that_prints_results_has_the_option(run):
     for command in known:
         shown = " ".join(run(f"{command} --help")[1].replace("│", " ").split())
         assert re.search(r"--json Print JSON, one line per \w+:", shown), command
+        assert "--empty-" not in shown, command
         assert not re.search(r'default: (False|None|""|\(\))', shown), command
 
 
@@ -114,3 +115,15 @@ def test_numbers_that_json_lacks_are_null(capsys):
 
     print_json({"a": float("nan"), "b": [np.inf, np.float64(2.0)], "c": np.arange(2), "d": {1: (None, "x")}})
     assert json.loads(capsys.readouterr().out) == {"a": None, "b": [None, 2.0], "c": [0, 1], "d": {"1": [None, "x"]}}
+
+
+def test_every_argument_of_every_command_is_explained():
+    seen = 0
+    for command in commands(app):
+        part = app
+        for word in command.split():
+            part = part[word]
+        for argument in part.assemble_argument_collection(parse_docstring=False):
+            seen += bool(argument.parameter.help)
+            assert argument.parameter.help or not argument.parse or argument.children, (command, argument.name)
+    assert seen > 300

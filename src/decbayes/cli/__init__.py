@@ -22,7 +22,7 @@ app = App(
     --help after a command shows an example; --debug shows the traceback of an error; - is standard input, and after -o
     standard output.""",
     version=decbayes.__version__,
-    default_parameter=Parameter(show_default=shown_default),
+    default_parameter=Parameter(show_default=shown_default, negative_iterable=()),
     suppress_keyboard_interrupt=False,
 )
 
@@ -67,8 +67,8 @@ command(
     "columns",
     """List what the columns of a table hold: categories, yes or no, counts, real numbers and their units.
 
-    Sites that fit classes of one table, or states of one kind of sequence, must agree on this. Each site writes a file
-    about its own table, and one joins these files. They hold names, categories and rounded units, but no rows.""",
+    Sites that fit classes of one table, or states of one kind of sequence, must agree on this. Each site describes its
+    own table in a file, and somebody combines these files. They hold names, categories and rounded units, no rows.""",
     "decbayes columns patients.csv -o here.columns",
     "decbayes columns here.columns there.columns -o agreed.columns",
 )
@@ -176,15 +176,15 @@ command(
     "calibrate",
     """Calibrate the intervals of a merged posterior, so that 90 % intervals hold the truth about 90 % of the time.
 
-    Each site writes the information that its data have about the merged posterior, a matrix. Then one of them adds up
-    these files.""",
+    Each site writes a matrix, the information in its data about the merged posterior. Then one of them adds up these
+    files.""",
     "decbayes calibrate merged.posterior a.csv -o a.information",
     "decbayes calibrate merged.posterior a.information b.information -o calibrated.posterior",
 )
 command(
     CHECKING,
     "overlap",
-    """Compute how much of each of a site's components the other sites know in the slot it goes into.
+    """Compute how much of each component of a site the other sites' merge has in the same slot.
 
     One number per component, from the site's own data. `decbayes merge --explain --overlap` uses it to estimate how
     likely each match is right.""",
@@ -201,8 +201,8 @@ command(
     "plan",
     """Simulate a plan: a number of sites, and of observations per site. How good would the merged posterior be?
 
-    It prints how often intervals hold the truth, how often matches are right, and how much better one fit of all data
-    would be.""",
+    It prints how often intervals contain the truth, how often matches are right, and how much better one fit of all
+    data would be.""",
     "decbayes plan mixture --sites 10 --observations 50 --components 3 --picture plan.png",
     several=True,
 )
@@ -212,8 +212,8 @@ command(
     """Watch simulated agents join, leave, crash and lose messages, and agree in the end.
 
     The agents are real, the network is simulated. Every step is checked: versions never regress, nothing is counted
-    twice, nothing is sent before it is stored. In the end the merge is compared with the posterior of all data. They
-    estimate one mean; with the name of a model, as for `decbayes fit`, that model.""",
+    twice, nothing is sent before it is stored. In the end the merge is compared with the posterior of all data. The
+    agents estimate one mean, or fit the model that you name, as for `decbayes fit`.""",
     "decbayes simulate --agents 8 --topology ring",
     "decbayes simulate mixture --components 3 --agents 6 --steps 50",
     several=True,
@@ -243,7 +243,7 @@ command(
 command(
     NETWORK,
     "charter",
-    "Write, extend or show a charter: what a group agrees on.",
+    "Write, extend or show a charter, which states what a group agrees on.",
     "decbayes charter show group.toml",
     several=True,
 )
@@ -267,7 +267,7 @@ command(
 command(
     NETWORK,
     "status",
-    "Print how an agent and its group are: neighbours, members, flags, problems. Exits with 3 if there are problems.",
+    "Print the state of an agent and its group: neighbours, members, flags, problems. Exits with 3 if there are any.",
     "decbayes status group.toml 127.0.0.1:7447",
 )
 command(
@@ -279,7 +279,7 @@ command(
 command(
     NETWORK,
     "tell",
-    "Give orders to your own agent, without a restart: add or take back data, retract, vote.",
+    "Give orders to your own agent without a restart: add or withdraw data, retract, vote.",
     "decbayes tell observe a.store more.csv",
     several=True,
 )

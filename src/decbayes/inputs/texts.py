@@ -22,11 +22,11 @@ STANDARD = "standard input"
 FORMATS = ("txt", "jsonl", "ndjson", "csv", "tsv", "parquet")
 # Options of whatever reads texts; the strings are their help on the command line.
 TextColumns = Annotated[str, "Columns of a table that hold the texts, separated by commas; default: text."]
-TokenizerName = Annotated[str, "MODULE:FUNCTION that cuts a text into words."]
-Format = Annotated[str, "What files are, whatever their names: txt, jsonl, csv or parquet."]
+TokenizerName = Annotated[str, "MODULE:FUNCTION that splits a text into words."]
+Format = Annotated[str, "File format, whatever the file's name: txt, jsonl, csv or parquet."]
 Encoding = Annotated[str, "Encoding of the texts."]
-Whole = Annotated[bool, "Each .txt file is one document; in folders it is anyway."]
-Strict = Annotated[bool, "Stop at a line that is no document, instead of leaving it out."]
+Whole = Annotated[bool, "Treat each .txt file as one document, as in folders."]
+Strict = Annotated[bool, "Stop at a line that is not a document instead of skipping it."]
 # So many places are named; how many there are is said anyway.
 NAMED_PLACES = 5
 

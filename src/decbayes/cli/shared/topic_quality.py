@@ -17,7 +17,7 @@ FEW = 3
 Counts = Annotated[
     list[Path] | None,
     Parameter(
-        help="Counts that sites have written with `quality -o`, for the coherence of topics on all of their documents.",
+        help="Counts written by sites with `quality -o`, for the coherence of topics on all their documents.",
         consume_multiple=True,
         negative="",
     ),

@@ -26,7 +26,7 @@ class GaussianMean(Model):
     prior_variance: Annotated[float, "The prior variance of the mean.", Above(0)] = 1.0
     dimension: int = 1
 
-    about: ClassVar[str] = "The mean of points with known variance, where a merge is exact."
+    about: ClassVar[str] = "The mean of points with known variance; merges are exact."
     command: ClassVar[str] = "mean"
     example: ClassVar[str] = "heights.csv --variance 50 --prior-mean 170"
 

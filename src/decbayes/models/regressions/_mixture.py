@@ -112,12 +112,12 @@ class RegressionMixture(Clusters):
     prior_noise: Annotated[float, "The prior noise variance, in the target's own squared units.", Above(0)] = field(
         default=0.5, kw_only=True
     )
-    prior_degrees: Annotated[float, "Observations that the prior noise weighs.", Above(0)] = field(
+    prior_degrees: Annotated[float, "Weight of the prior noise, in observations.", Above(0)] = field(
         default=1.0, kw_only=True
     )
     ascent: Ascent = field(default=Ascent(restarts=19), kw_only=True, metadata=LOCAL)
 
-    about: ClassVar[str] = "Groups of rows, each with a linear regression of its own."
+    about: ClassVar[str] = "Groups of rows, each with its own linear regression."
     command: ClassVar[str] = "regression-mixture"
     example: ClassVar[str] = "patients.csv --components 2 --formula 'pressure ~ age'"
     caption: ClassVar[str] = "coefficients"
@@ -187,7 +187,7 @@ class RegressionMixture(Clusters):
         report: Report = ignore,
         **options: Any,
     ) -> tuple[Self, Any]:
-        """As other regressions; nothing varies from site to site but how frequent groups are."""
+        """As for other regressions, but only the frequencies of the groups differ between sites."""
         options |= {"formula": formula, "target": target, "columns": columns, "kinds": kinds}
         return model_of_file(cls, path, components=components, agreed_columns=agreed_columns, report=report, **options)
 

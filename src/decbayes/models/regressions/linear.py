@@ -169,11 +169,11 @@ class LinearRegression(Regression):
     prior_noise: Annotated[float, "The prior noise variance, in the target's own squared units.", Above(0)] = field(
         default=0.5, kw_only=True
     )
-    prior_degrees: Annotated[float, "Observations that the prior noise weighs.", Above(0)] = field(
+    prior_degrees: Annotated[float, "Weight of the prior noise, in observations.", Above(0)] = field(
         default=1.0, kw_only=True
     )
 
-    about: ClassVar[str] = "A real column from others, where a merge is exact."
+    about: ClassVar[str] = "Predict a real column from other columns; merges are exact."
     command: ClassVar[str] = "linear-regression"
     example: ClassVar[str] = "patients.csv --formula 'pressure ~ age + sex'"
     outcome: ClassVar[Outcome] = Linear()

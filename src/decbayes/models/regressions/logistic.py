@@ -131,7 +131,7 @@ class LogisticRegression(Regression):
 
     approximation: Approximation = field(default="variational", kw_only=True)
 
-    about: ClassVar[str] = "How probable a yes is, from other columns."
+    about: ClassVar[str] = "Predict a yes/no column from other columns."
     command: ClassVar[str] = "logistic-regression"
     example: ClassVar[str] = "patients.csv --formula 'smoker ~ age + sex'"
     outcome: ClassVar[Outcome] = Logistic()

@@ -72,7 +72,7 @@ class PoissonRegression(Regression):
 
     approximation: Approximation = field(default="variational", kw_only=True)
 
-    about: ClassVar[str] = "How often something happens, from other columns."
+    about: ClassVar[str] = "Predict a column of counts from other columns."
     command: ClassVar[str] = "poisson-regression"
     example: ClassVar[str] = "patients.csv --formula 'visits ~ age + sex'"
     outcome: ClassVar[Outcome] = PoissonOutcome()

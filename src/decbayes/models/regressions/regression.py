@@ -62,10 +62,10 @@ class Regression(Model):
     intercept: Annotated[bool, "Whether there is an intercept."] = field(default=True, kw_only=True)
     varying: Sequence[str] = field(default=(), kw_only=True)
     by: str = field(default="", kw_only=True)
-    prior_between: Annotated[float, "The prior variance from site to site of what varies.", Above(0)] = field(
+    prior_between: Annotated[float, "Prior variance between sites of the terms that vary.", Above(0)] = field(
         default=0.1, kw_only=True
     )
-    between_degrees: Annotated[float, "Sites that this prior variance weighs.", Above(0)] = field(
+    between_degrees: Annotated[float, "Weight of this prior variance, in sites.", Above(0)] = field(
         default=1.0, kw_only=True
     )
     prior_variance: Annotated[float, "The prior variance of each coefficient, in agreed units.", Above(0)] = field(

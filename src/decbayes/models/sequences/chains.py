@@ -128,7 +128,7 @@ class Sequential(Tabular):
     several sequences, whose rows are in order; one that has not is a single sequence.
     """
 
-    sequences: Annotated[str, "The column that tells sequences apart; rows of one are in order."] = field(
+    sequences: Annotated[str, "The column that identifies sequences; rows of a sequence are in order."] = field(
         default="", kw_only=True
     )
 
@@ -207,8 +207,8 @@ class Sequential(Tabular):
         report: Report = ignore,
         **settings: Any,
     ) -> tuple[Self, Any]:
-        """Rows of a sequence follow each other; --sequences names the column that tells sequences apart, without which
-        there is one. Other columns are read as those of `decbayes fit classes`.
+        """Rows of a sequence must be in order; --sequences names the column that identifies sequences. Without it the
+        file is one sequence. Other columns are read as for `decbayes fit classes`.
         """
         if agreed_columns is not None:
             model = cls(columns=read_columns(agreed_columns), sequences=sequences, **settings)

@@ -38,7 +38,7 @@ class HiddenMarkov(Sequential):
     and then missing together or not at all; with `variance` they have that known one, in their squared agreed units.
     """
 
-    states: Annotated[int, "How many states.", Above(0)] = 2
+    states: Annotated[int, "Number of states.", Above(0)] = 2
     transition_prior: Annotated[float, "α of each next state.", Above(0)] = field(default=1.0, kw_only=True)
     stickiness: Annotated[float, "Added to the α of staying in a state."] = field(default=0.0, kw_only=True)
     start_prior: Annotated[float, "α of each first state.", Above(0)] = field(default=1.0, kw_only=True)

@@ -24,7 +24,7 @@ from decbayes.models.likelihoods.real import DiagonalCovariance, RealColumns
 from decbayes.models.tables.factors import FACTORS, emissions
 from decbayes.structure import Structure
 
-Kinds = Annotated[str, "What columns hold where their values mislead, as in age=real,grade=categorical."]
+Kinds = Annotated[str, "What a column holds, if its values mislead: age=real,grade=categorical."]
 Agreed = Annotated[Path | None, "Columns that sites have agreed on; see `decbayes columns`."]
 
 
@@ -44,13 +44,13 @@ class Tabular(Model):
     columns: Mapping[str, Column] = field(default_factory=dict, kw_only=True)
     category_prior: Annotated[float, "α of each category.", Above(0)] = field(default=0.5, kw_only=True)
     yes_no_prior: Annotated[float, "α of yes and of no.", Above(0)] = field(default=0.5, kw_only=True)
-    count_prior: Annotated[float, "Observations, or events, that a count's prior mean weighs.", Above(0)] = field(
+    count_prior: Annotated[float, "Weight of a count's prior mean, in observations or events.", Above(0)] = field(
         default=0.5, kw_only=True
     )
-    prior_strength: Annotated[float, "Observations that a real column's centre weighs.", Above(0)] = field(
+    prior_strength: Annotated[float, "Weight of a real column's prior centre, in observations.", Above(0)] = field(
         default=0.01, kw_only=True
     )
-    prior_degrees: Annotated[float, "Observations that a real column's scale weighs.", Above(0)] = field(
+    prior_degrees: Annotated[float, "Weight of a real column's prior scale, in observations.", Above(0)] = field(
         default=2.0, kw_only=True
     )
     prior_scale: Annotated[float, "The prior variance of a real column, in its own squared units.", Above(0)] = field(

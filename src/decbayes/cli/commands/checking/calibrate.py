@@ -37,7 +37,7 @@ def calibrate(
     columns: Annotated[
         str, Parameter(help="Columns to use, separated by commas; default: those of the posterior.")
     ] = "",
-    level: Annotated[float, Parameter(help="The probability of the intervals that are printed.")] = 0.9,
+    level: Annotated[float, Parameter(help="Probability of the printed intervals.")] = 0.9,
     as_json: Annotated[
         bool,
         json_option("parameter", *PARAMETER, "or of one site's data file, parameters, observations"),

@@ -42,15 +42,17 @@ def validate(
     ] = None,
     cuts: Annotated[
         str,
-        Parameter(help="Numbers of components, such as 2:20: the posteriors are all sites', and merges are scored."),
+        Parameter(
+            help="Score merges into these numbers of components, such as 2:20; give the posteriors of all sites."
+        ),
     ] = "",
     held_back: Annotated[
         float | None,
-        Parameter(help="The data are all of the site's, fitted with --hold-back: score that share of them only."),
+        Parameter(help="Give all of the site's data, fitted with --hold-back; only this share is scored."),
     ] = None,
     approximation: Annotated[
         bool,
-        Parameter(negative="", help="The data are all that one posterior was fitted to: how close is it to exact?"),
+        Parameter(negative="", help="Check how close a posterior is to the exact one; give the data it was fitted to."),
     ] = False,
     columns: Annotated[
         str, Parameter(help="Columns to use, separated by commas; default: those of the posterior.")

@@ -29,9 +29,9 @@ def columns(
     output_file: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Where to write the columns.")] = None,
     columns: Annotated[str, Parameter(help="Columns to use, separated by commas; all of them if not given.")] = "",
     kinds: Annotated[
-        str, Parameter(help="What columns hold where their values mislead: age=real,grade=categorical.")
+        str, Parameter(help="What a column holds, if its values mislead: age=real,grade=categorical.")
     ] = "",
-    sequences: Annotated[str, Parameter(help="A column that only tells sequences apart; it is left out.")] = "",
+    sequences: Annotated[str, Parameter(help="The column that identifies sequences; it is not listed.")] = "",
     rules: RulesOption = None,
     as_json: Annotated[bool, json_option("column", "column", "kind", "details")] = False,
 ) -> None:

@@ -53,7 +53,7 @@ Sources = Annotated[
 ]
 Output = Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the posterior.")]
 Like = Annotated[Path | None, Parameter(help="Use the model, prior and column names of another site's posterior.")]
-EARLIER = "A posterior of earlier data: the new one holds both, with the same model and components."
+EARLIER = "Posterior of earlier data to build on: the result covers both, with the same model and components."
 Seed = Annotated[NonNegativeInt, Parameter(help="Random seed: the same seed gives the same fit.")]
 Restarts = Annotated[
     NonNegativeInt | None,
@@ -61,13 +61,16 @@ Restarts = Annotated[
 ]
 Passes = Annotated[PositiveInt | None, Parameter(help="Maximum number of passes over the data.", show_default=False)]
 Batch = Annotated[
-    PositiveInt | None, Parameter(help="Documents in a batch of the first passes, for very many.", show_default=False)
+    PositiveInt | None,
+    Parameter(help="Documents per batch in the first passes, for very large collections.", show_default=False),
 ]
 KEYS = ("file", "observations", "components", "bound", "passes", "converged", "structure")
 Json = Annotated[bool, json_option("fit", *KEYS)]
 Forgets = Annotated[
     float | Literal["learn"] | None,
-    Parameter(help="The share of --prior to forget, or 'learn': what the new data contradict.", show_default=False),
+    Parameter(
+        help="Share of --prior to forget, or 'learn' to forget what the new data contradict.", show_default=False
+    ),
 ]
 
 

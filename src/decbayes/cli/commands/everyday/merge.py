@@ -46,7 +46,7 @@ class Aligning:
         ),
     ] = None
     since: Annotated[
-        Path | None, Parameter(help="An earlier merge: components found again keep their ids and numbers.")
+        Path | None, Parameter(help="An earlier merge: components that are found again keep their ids and numbers.")
     ] = None
     solver: Annotated[
         str | None,

@@ -45,7 +45,10 @@ def refine(
     ] = None,
     passes: Annotated[PositiveInt | None, Parameter(help="Maximum number of passes over the data.")] = None,
     damping: Annotated[
-        float, Parameter(help="How much of the way to go, if rounds swing to and fro.", validator=Number(gt=0, lte=1))
+        float,
+        Parameter(
+            help="Size of the step, 1 for all of it; smaller if rounds oscillate.", validator=Number(gt=0, lte=1)
+        ),
     ] = 1.0,
     hold_back: HoldBack = 0.0,
     seed: Annotated[NonNegativeInt, Parameter(help="Random seed.")] = 0,

@@ -36,7 +36,7 @@ def report(
         Shape | None, Parameter(help="Height and width of components that are images.", negative="")
     ] = None,
     least: Annotated[
-        NonNegativeFloat, Parameter(help="Components that rest on fewer observations are counted and not shown.")
+        NonNegativeFloat, Parameter(help="Do not show components with fewer observations, only count them.")
     ] = 5.0,
     counts: Counts = None,
     confidence: Annotated[

@@ -36,7 +36,7 @@ def transform(
     ],
     digits: Annotated[
         PositiveInt,
-        Parameter(help="Digits of shares after the point, in .csv files; other numbers have four more in all."),
+        Parameter(help="Decimal places of shares in .csv files; other numbers get four more significant digits."),
     ] = 4,
     device: Device = None,
     as_json: Annotated[bool, json_option("file", "file", "rows", "unknown")] = False,

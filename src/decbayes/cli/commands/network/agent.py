@@ -64,11 +64,13 @@ def agent(
     *,
     key: Annotated[Path, Parameter(help="This agent's private key; see `decbayes keygen`.")],
     store: Annotated[Path, Parameter(help="File in which it keeps its state; created on first use.")],
-    data: Annotated[tuple[Path, ...], Parameter(help="Its own data, one file per shard, as in `decbayes fit`.")] = (),
+    data: Annotated[
+        tuple[Path, ...], Parameter(help="This site's data, one file per shard, as for `decbayes fit`.")
+    ] = (),
     listen: Annotated[tuple[str, ...], Parameter(help="HOST:PORT to listen at.", negative="")] = ("127.0.0.1:0",),
     connect: Annotated[tuple[str, ...], Parameter(help="HOST:PORT of neighbours.", negative="")] = (),
     discovery: Annotated[
-        Literal["none", "gossip", "multicast"], Parameter(help="Whether to link with other agents that it finds.")
+        Literal["none", "gossip", "multicast"], Parameter(help="How to find further agents to link with.")
     ] = "none",
     link: Link = ON_THIS_MACHINE,
     refine: Annotated[
@@ -81,11 +83,11 @@ def agent(
     ] = None,
     page: PageOption = None,
     held: Annotated[
-        Path | None, Parameter(help="Data that is held back: the page shows how well the merged posterior predicts it.")
+        Path | None, Parameter(help="Held-out data: the page shows how well the merged posterior predicts it.")
     ] = None,
     seed: Annotated[NonNegativeInt, Parameter(help="Random seed of the fits.")] = 0,
     tokenizer: Annotated[
-        str, Parameter(help="MODULE:FUNCTION that cuts texts into words, if the charter names one.")
+        str, Parameter(help="MODULE:FUNCTION that splits texts into words, if the charter names one.")
     ] = "",
     device: Annotated[DeviceName, Parameter(help="Where to fit topics: cpu, cuda, or auto.")] = "cpu",
     stop_with_stdin: Annotated[bool, Parameter(help="Stop when standard input ends.", negative="")] = False,

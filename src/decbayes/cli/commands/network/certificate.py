@@ -36,7 +36,7 @@ def authority(
     days: Annotated[PositiveInt, Parameter(help="Days until it expires.")] = AUTHORITY_DAYS,
     as_json: Json = False,
 ) -> None:
-    """Make a group's authority. All agents get its certificate; its key stays with whoever admits agents.
+    """Create a group's authority. All agents get its certificate; its key stays with the person who admits agents.
 
     For example:
 
@@ -60,7 +60,7 @@ def issue(
     days: Days = AGENT_DAYS,
     as_json: Json = False,
 ) -> None:
-    """Make an agent's key and certificate where the authority is. `request` keeps the key on the agent's machine.
+    """Create an agent's key and certificate on the authority's machine. With `request` the key stays on the agent's.
 
     For example:
 
@@ -85,7 +85,7 @@ def request(
     name: Name = None,
     as_json: Annotated[bool, json_option("request", "request", "key")] = False,
 ) -> None:
-    """Make an agent's key where it stays, and FILE.request for the authority to sign.
+    """Create an agent's key on its own machine, and FILE.request for the authority to sign.
 
     For example:
 
@@ -113,7 +113,7 @@ def sign(
     days: Days = AGENT_DAYS,
     as_json: Json = False,
 ) -> None:
-    """Sign an agent's request. Check with the agent's owner that it is theirs, and that these are their hosts.
+    """Sign an agent's request. First check with its owner that the request and the hosts are theirs.
 
     For example:
 

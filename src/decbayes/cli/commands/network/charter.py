@@ -19,7 +19,7 @@ from decbayes.network.protocol.limits import Limits, Rules
 if TYPE_CHECKING:
     from decbayes.network import Charter
 
-app = App(name="charter", help="Write, extend or show a charter: what a group agrees on.")
+app = App(name="charter", help="Write, extend or show a charter, which states what a group agrees on.")
 
 File = Annotated[Path, Parameter(help="The charter's file.")]
 Members = Annotated[tuple[str, ...], Parameter(name="--member", help="NAME=PUBLIC_KEY, once per member.")]
@@ -38,7 +38,7 @@ def new(
     limits: Annotated[
         tuple[str, ...], Parameter(name="--limit", help="NAME=VALUE, a limit on what members may send.")
     ] = (),
-    rules: Annotated[tuple[str, ...], Parameter(name="--rule", help="NAME=VALUE, by which members count.")] = (),
+    rules: Annotated[tuple[str, ...], Parameter(name="--rule", help="NAME=VALUE, a rule on how members count.")] = (),
     vocabulary: Annotated[Path | None, Parameter(help="The words of a topic model, one per line.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -99,13 +99,13 @@ def next_epoch(
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the new charter.")],
     forgetting: Annotated[
         float | Literal["learn"] | None,
-        Parameter(help="The share to forget, or 'learn': what this epoch's data contradict."),
+        Parameter(help="Share to forget, or 'learn' to forget what this epoch's data contradict."),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Begin a new epoch: the merge so far becomes the prior, and the data in it are not counted again.
 
-    All members need the new file and the `.prior` beside it; stores stay, and running agents go on by it.
+    All members need the new file and the `.prior` file beside it. Stores stay; running agents switch to it.
 
     For example:
 

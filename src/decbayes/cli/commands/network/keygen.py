@@ -14,7 +14,7 @@ def keygen(
     key: Annotated[Path, Parameter(help="Where to write the private key; it stays on this machine.")],
     /,
     *,
-    after: Annotated[Path | None, Parameter(help="The key of the same site that this one replaces.")] = None,
+    after: Annotated[Path | None, Parameter(help="The site's old key, which the new one replaces.")] = None,
     as_json: Annotated[bool, json_option("key", "file", "public_key")] = False,
 ) -> None:
     """Create an agent's key and print its public half for the charter."""

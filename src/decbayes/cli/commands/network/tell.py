@@ -13,11 +13,13 @@ from decbayes.extras import require_extra
 if TYPE_CHECKING:
     from decbayes.network.runtime.store.orders import Order
 
-app = App(name="tell", help="Give orders to your own agent, without a restart: add or take back data, retract, vote.")
+app = App(name="tell", help="Give orders to your own agent without a restart: add or withdraw data, retract, vote.")
 
 Store = Annotated[Path, Parameter(help="The agent's store.")]
 File = Annotated[Path, Parameter(help="A data file, as in `decbayes agent --data`.")]
 Name = Annotated[str, Parameter(help="The member's name in the charter.")]
+Key = Annotated[str, Parameter(help="The new public key.")]
+ForGood = Annotated[bool, Parameter(help="Confirm that the retraction is for good.", negative="")]
 Wait = Annotated[NonNegativeFloat, Parameter(help="Seconds to wait for the agent's answer.")]
 
 Json = Annotated[bool, json_option("order", "answer", "done")]
@@ -27,7 +29,7 @@ LATER = "stored; the agent has not answered yet. It does this as soon as it runs
 
 @app.command
 def observe(store: Store, file: File, /, *, wait: Wait = 60.0, as_json: Json = False) -> None:
-    """Fit a further file's data and publish it. It counts once, however often this is repeated."""
+    """Fit the data of one more file and publish it. It counts once, even if you repeat this."""
     from decbayes.network.runtime.store.orders import Observe
 
     order(store, Observe(readable(file)), wait, as_json)
@@ -35,7 +37,7 @@ def observe(store: Store, file: File, /, *, wait: Wait = 60.0, as_json: Json = F
 
 @app.command
 def withdraw(store: Store, file: File, /, *, wait: Wait = 60.0, as_json: Json = False) -> None:
-    """Take a file's data back. The rest is fitted anew, so that no trace of it is left in the next version."""
+    """Withdraw a file's data. The rest is fitted again, so that the next version holds no trace of it."""
     from decbayes.network.runtime.store.orders import Withdraw
 
     order(store, Withdraw(readable(file)), wait, as_json)
@@ -43,15 +45,15 @@ def withdraw(store: Store, file: File, /, *, wait: Wait = 60.0, as_json: Json = 
 
 @app.command
 def replace(store: Store, file: File, by: File, /, *, wait: Wait = 60.0, as_json: Json = False) -> None:
-    """Take a file's data back and publish another's instead, in one version: a correction."""
+    """Correct data: withdraw one file and publish another in its place, in one version."""
     from decbayes.network.runtime.store.orders import Replace
 
     order(store, Replace(readable(file), readable(by)), wait, as_json)
 
 
 @app.command
-def retract(store: Store, /, *, for_good: bool = False, wait: Wait = 60.0, as_json: Json = False) -> None:
-    """Withdraw all evidence of this agent everywhere. It cannot contribute again under its key: say --for-good."""
+def retract(store: Store, /, *, for_good: ForGood = False, wait: Wait = 60.0, as_json: Json = False) -> None:
+    """Withdraw all of this agent's evidence, for good: it cannot contribute again under its key."""
     from decbayes.network.runtime.store.orders import Retract
 
     if not for_good:
@@ -61,15 +63,15 @@ def retract(store: Store, /, *, for_good: bool = False, wait: Wait = 60.0, as_js
 
 @app.command
 def remove(store: Store, name: Name, /, *, wait: Wait = 60.0, as_json: Json = False) -> None:
-    """Sign that a member be removed. It counts no more once more than the charter's `agreement` have signed that."""
+    """Vote to remove a member. It stops counting once more than the charter's `agreement` share have voted so."""
     from decbayes.network.runtime.store.orders import Vote
 
     order(store, Vote(name, ""), wait, as_json)
 
 
 @app.command
-def rekey(store: Store, name: Name, key: str, /, *, wait: Wait = 60.0, as_json: Json = False) -> None:
-    """Sign that a member gets another public key, as `decbayes keygen NEW --after OLD` prints it."""
+def rekey(store: Store, name: Name, key: Key, /, *, wait: Wait = 60.0, as_json: Json = False) -> None:
+    """Vote for a member's new public key, as printed by `decbayes keygen NEW --after OLD`."""
     from decbayes.network.runtime.store.orders import Vote
 
     if not key:
@@ -79,7 +81,7 @@ def rekey(store: Store, name: Name, key: str, /, *, wait: Wait = 60.0, as_json: 
 
 @app.command
 def keep(store: Store, name: Name, /, *, wait: Wait = 60.0, as_json: Json = False) -> None:
-    """Take the vote about a member back."""
+    """Withdraw the vote about a member."""
     from decbayes.network.runtime.store.orders import Vote
 
     order(store, Vote(name, None), wait, as_json)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def demo(
     *,
-    seed: Annotated[NonNegativeInt, Parameter(help="Random seed; another one gives the sites other images.")] = 0,
+    seed: Annotated[NonNegativeInt, Parameter(help="Random seed: decides which images each site has.")] = 0,
     out: Annotated[Path, Parameter(help="Folder for the picture.")] = Path("demo"),
     page: PageOption = None,
     as_json: Annotated[bool, json_option("demonstration", "scores", "picture")] = False,
