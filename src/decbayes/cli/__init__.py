@@ -3,6 +3,7 @@
 It is loaded when it is called. Its help is here because `decbayes --help` loads none of them.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import entry_points
@@ -14,6 +15,7 @@ from cyclopts import App, Group, Parameter
 
 import decbayes
 from decbayes.cli.shared.running import run, shown_default
+from decbayes.extras import EXTENSIONS
 
 app = App(
     name="decbayes",
@@ -302,7 +304,7 @@ def load_command(words: Sequence[str]) -> None:
         return
     if words[0] not in [*app]:
         add_further_commands()
-    else:
+    elif EXTENSIONS not in os.environ:  # which register models that commands must find
         _ = app[words[0]]
 
 
