@@ -6,7 +6,7 @@ from scipy.special import logsumexp
 from scipy.stats import bernoulli, genpareto, norm
 
 import decbayes as db
-from decbayes.calibration.checks import Diagnosis, pareto_shape, told
+from decbayes.calibration.checks import Diagnosis, contribution_terms, pareto_shape
 from decbayes.errors import NotCalibrated
 
 
@@ -53,7 +53,7 @@ def test_ratios_are_those_of_the_densities(rng):
         prior, natural = posterior.structure.prior[name], posterior.natural[name]
         for sign, each in ((1.0, prior), (-1.0, natural)):
             joint += sign * np.sum(np.atleast_2d(family.log_density(each, values[name]).T).T, axis=-1)
-    ratios = model.log_likelihoods(values, points) - told(posterior, values)
+    ratios = model.log_likelihoods(values, points) - contribution_terms(posterior, values)
     np.testing.assert_allclose(ratios - ratios[0], joint - joint[0], atol=1e-8)
 
 

@@ -177,7 +177,7 @@ def test_parameters_are_counted_by_hand():
         family = FAMILIES[name]
         rows = family.example(2, dimension, np.random.default_rng(0))
         np.testing.assert_array_equal(family.freedom(rows), [expected] * 2)
-        np.testing.assert_array_equal(family.told(family.rows(rows)), [expected] * 2)
+        np.testing.assert_array_equal(family.effective_freedom(family.rows(rows)), [expected] * 2)
 
 
 def test_topics_are_about_as_many_words_as_their_perplexity_says():
@@ -188,7 +188,7 @@ def test_topics_are_about_as_many_words_as_their_perplexity_says():
     groups.update()
     entropy = stats.entropy([0.3 / 9.3, 9.0 / 9.3])
     np.testing.assert_allclose(groups.freedom(np.arange(2)), [3.0 - 1.0, np.exp(entropy) - 1.0])
-    np.testing.assert_allclose(Dirichlet().told(rows), [2.0, 0.3, 0.0], atol=1e-12)
+    np.testing.assert_allclose(Dirichlet().effective_freedom(rows), [2.0, 0.3, 0.0], atol=1e-12)
     np.testing.assert_array_equal(Dirichlet().observations(np.zeros((1, 4)), rows), [15.0, 9.3, 0.0])
     np.testing.assert_array_equal(rows.shortened(1).written_out(), [[5.0, 0, 0, 0], [0, 0, 0, 9.0], [0] * 4])
 

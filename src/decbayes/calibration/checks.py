@@ -75,13 +75,13 @@ def diagnose(
     check_whole(LEAST_DRAWS, draws=draws)
     check_whole(0, seed=seed)
     known, values = model_of(model, posterior), posterior.sample(draws, np.random.default_rng(seed))
-    ratios = -told(posterior, values)
+    ratios = -contribution_terms(posterior, values)
     for shard in shards:
         ratios = ratios + known.log_likelihoods(values, shard)
     return Diagnosis(pareto_shape(ratios), draws)
 
 
-def told(posterior: Posterior, values: Any) -> Array:
+def contribution_terms(posterior: Posterior, values: Any) -> Array:
     """(λ − λ0) · T(θ) for each draw."""
     families = posterior.structure.families
     parts = [
@@ -117,8 +117,8 @@ def shape_of(beyond: Array) -> float:
     shapes = np.log1p(-b[:, None] * beyond).mean(axis=1)
     height = size * (np.log(-b / shapes) - shapes - 1.0)
     weights = np.exp(height - height.max())
-    found = np.log1p(-(b @ weights / weights.sum()) * beyond).mean()
-    return float((size * found + PRIOR_DRAWS * 0.5) / (size + PRIOR_DRAWS))
+    shape = np.log1p(-(b @ weights / weights.sum()) * beyond).mean()
+    return float((size * shape + PRIOR_DRAWS * 0.5) / (size + PRIOR_DRAWS))
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,14 +33,14 @@ def bootstrapped(
 
     tasks = (delayed(replica)(model, shards, posterior, seed, number) for number in range(replicas))
     refits = list(Parallel(n_jobs=jobs(), prefer="threads")(tasks))
-    found: dict[str, dict[str, Array]] = {}
+    deviations: dict[str, dict[str, Array]] = {}
     for factor, family in posterior.structure.families.items():
         plain = family.quantities(family.deviation(posterior.natural[factor]))
-        found[factor] = {
+        deviations[factor] = {
             name: np.maximum(deviation, np.std([refit.mean(factor, name) for refit in refits], axis=0, ddof=1))
             for name, deviation in plain.items()
         }
-    return found
+    return deviations
 
 
 def replica(model: Model, shards: Sequence[Any], posterior: Posterior, seed: int, number: int) -> Posterior:
@@ -156,7 +156,7 @@ def calibrate(
         deviations = bootstrapped(model, data, merged, replicas=replicas, seed=seed)
         away = shift(merged, one_more_pass(model, data, merged))
         warn_if_unrefined(away)
-        return with_deviations(merged, f"bootstrap, {replicas} replicas, {told(len(data))}", deviations, away)
+        return with_deviations(merged, f"bootstrap, {replicas} replicas, {site_count(len(data))}", deviations, away)
     if method not in (None, "linear response"):
         raise ValueError(f"method is 'linear response' or 'bootstrap', not {method!r}.")
     return calibrated(merged, informations(model, data, merged))
@@ -165,9 +165,9 @@ def calibrate(
 def calibrated(posterior: Posterior, parts: Sequence[Information]) -> Posterior:
     """The posterior with deviations from the information of all sites."""
     check_kind(Posterior, posterior=posterior)
-    found, away = responded(posterior, parts)
+    with_intervals, away = responded(posterior, parts)
     warn_if_unrefined(away)
-    return found
+    return with_intervals
 
 
 def by_response(posterior: Posterior, parts: Sequence[Information]) -> Posterior:
@@ -179,7 +179,7 @@ def responded(posterior: Posterior, parts: Sequence[Information]) -> tuple[Poste
     """The calibrated posterior, and its distance from convergence."""
     whole = total(parts)
     response = LinearResponse(posterior, whole)
-    text, away = f"linear response, {told(whole.sites)}", response.remaining()
+    text, away = f"linear response, {site_count(whole.sites)}", response.remaining()
     return with_deviations(posterior, text, response.deviations(), away), away
 
 
@@ -198,5 +198,5 @@ def warn_if_unrefined(away: float) -> None:
         warnings.warn(f"The merge is {unrefined(away)}. Refine it first (`refine`).", RuntimeWarning, stacklevel=4)
 
 
-def told(sites: int) -> str:
+def site_count(sites: int) -> str:
     return f"{sites} site" if sites == 1 else f"{sites} sites"

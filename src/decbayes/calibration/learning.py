@@ -49,21 +49,21 @@ RESTARTS = 3
 SHARP = 1e4
 # Clusters overlap too much if, even with the true parameters, observations are assigned with less than this
 # probability.
-LEAST_TOLD, LOOKED_AT = 0.8, 1000
+LEAST_CERTAINTY, LOOKED_AT = 0.8, 1000
 
 
 @dataclass(frozen=True)
 class Setting:
     """The setting to simulate: the merged posterior as the truth, and the sizes of the sites."""
 
-    found: Alignment
+    alignment: Alignment
     ascent: Ascent | None
     solver: Solver | None
     length: float
 
     @property
     def coupled(self) -> CoupledSet:
-        return self.found.structure.symmetry[0]
+        return self.alignment.structure.symmetry[0]
 
     def of_structure(self, structure: Structure) -> Model:
         """The model with this structure and the optimizer settings of the given one."""
@@ -76,7 +76,7 @@ class Setting:
 
 
 def reliability(
-    found: Alignment,
+    alignment: Alignment,
     *,
     model: Model | None = None,
     solver: Solver | None = None,
@@ -89,7 +89,7 @@ def reliability(
     only on the set of posteriors, and is cached.
 
     Args:
-        found: the alignment whose matches are judged.
+        alignment: the alignment whose matches are judged.
         model: the settings of simulated fits. Default: the posteriors' model with its default settings.
         solver: the solver of the alignment, if it is not the default.
         matches: the least number of matches to simulate.
@@ -102,12 +102,12 @@ def reliability(
     >>> db.checking.reliability(found, matches=30).right > 0.9
     True
     """
-    check_kind(Alignment, found=found)
+    check_kind(Alignment, alignment=alignment)
     check_whole(1, matches=matches)
-    key = hashlib.sha256("".join(sorted(each.digest for each in found.posteriors)).encode()).digest()
-    merged = found.merged().digest
+    key = hashlib.sha256("".join(sorted(posterior.digest for posterior in alignment.posteriors)).encode()).digest()
+    merged = alignment.merged().digest
     ascent = None if model is None else model.ascent
-    setting = Setting(found, ascent, solver, length)
+    setting = Setting(alignment, ascent, solver, length)
     return learned(Remembered((key, merged, matches, length, ascent, repr(solver)), setting))
 
 
@@ -130,23 +130,23 @@ def learned(remembered: Remembered) -> Reliability:
     setting, wanted = remembered.setting, remembered.key[2]
     check_setting(setting)
     rng = np.random.default_rng(int.from_bytes(remembered.key[0][:8], "little"))
-    expected = sum(len(each) for each in reading.observations(setting.found, setting.coupled))
+    expected = sum(len(counts) for counts in reading.observations(setting.alignment, setting.coupled))
     worlds = min(max(WORLDS, ceil(wanted / max(expected, 1))), MOST_WORLDS)
-    *each, first = rng.spawn(worlds + 1)
+    *streams, first = rng.spawn(worlds + 1)
     check_apart(setting, first)
-    simulated = Matches.joined([simulated_matches(setting, own) for own in each])
+    simulated = Matches.joined([simulated_matches(setting, stream) for stream in streams])
     if len(simulated) < LEAST_MATCHES:
         raise NotCalibrated(f"Simulations of these sites have {len(simulated)} matches, too few to learn from.")
     return curves_of(simulated, present_margins(setting))
 
 
 def check_setting(setting: Setting) -> None:
-    structure = setting.found.structure
+    structure = setting.alignment.structure
     if len(structure.symmetry) != 1 or not structure.resizable:
         raise NotCalibrated("Matches are calibrated where one set of components with a common prior is aligned.")
     if any(structure.families[name].two_sided for name in setting.coupled.factors):
         raise NotCalibrated("Matches of states are not calibrated: how sites' transitions differ is not simulated.")
-    if len(setting.found.posteriors) < 2:
+    if len(setting.alignment.posteriors) < 2:
         raise NotCalibrated("One posterior alone has no matches.")
 
 
@@ -156,35 +156,35 @@ def check_apart(setting: Setting, rng: np.random.Generator) -> None:
     A simulation treats a slot as one true component, even if it hides several, and the match as right. Topics may share
     many words, because the words of a document inform each other.
     """
-    structure = setting.found.structure
+    structure = setting.alignment.structure
     if not any(structure.families[name].over_components for name in setting.coupled.factors):
         return
-    model, truth = setting.of_structure(structure), sharpened(setting.found.merged())
+    model, truth = setting.of_structure(structure), sharpened(setting.alignment.merged())
     parts = [model.taken(data, np.arange(min(LOOKED_AT, model.count(data)))) for data in simulated_shards(setting, rng)]
-    told = float(np.concatenate([model.responsibilities(truth, part)[0].max(axis=1) for part in parts]).mean())
-    if told < LEAST_TOLD:
+    certainty = float(np.concatenate([model.responsibilities(truth, part)[0].max(axis=1) for part in parts]).mean())
+    if certainty < LEAST_CERTAINTY:
         raise NotCalibrated(
-            f"The clusters overlap: who knew them would say which one an observation is from with {told:.2f} only. "
-            "Sites may have found several as one, which simulations would not know."
+            "The clusters overlap: even with the true parameters, observations are assigned with probability "
+            f"{certainty:.2f} on average. Sites may have found several as one, which simulations cannot show."
         )
 
 
 def present_margins(setting: Setting) -> Array:
     """The margins of the actual matches."""
-    pairs = zip(reading.margins(setting.found), reading.seen(setting.found, setting.coupled), strict=True)
+    pairs = zip(reading.margins(setting.alignment), reading.seen(setting.alignment, setting.coupled), strict=True)
     return np.concatenate([margins[setting.coupled][seen] for margins, seen in pairs])
 
 
 def simulated_matches(setting: Setting, rng: np.random.Generator) -> Matches:
     """The matches of one simulated world, with the truth about each."""
-    found, coupled = setting.found, setting.coupled
-    merged = found.merged()
+    alignment, coupled = setting.alignment, setting.coupled
+    merged = alignment.merged()
     truth = sharpened(merged)
     shards = simulated_shards(setting, rng)
     fitted = fits(setting, shards, rng)
-    again = align(fitted, components=found.structure.components(coupled), solver=setting.solver)
-    model = setting.of_structure(found.structure)
-    truths = [in_common(model, own, truth, shard) for own, shard in zip(fitted, shards, strict=True)]
+    again = align(fitted, components=alignment.structure.components(coupled), solver=setting.solver)
+    model = setting.of_structure(alignment.structure)
+    truths = [in_common(model, posterior, truth, shard) for posterior, shard in zip(fitted, shards, strict=True)]
     return Matches.of(again, coupled, overlaps_of(model, again, shards), truths)
 
 
@@ -194,32 +194,32 @@ def sharpened(posterior: Posterior) -> Posterior:
     return Posterior(posterior.structure, {name: SHARP * part for name, part in contribution.items()})
 
 
-def held_by_slot(found: Alignment, coupled: CoupledSet) -> list[Array]:
+def held_by_slot(alignment: Alignment, coupled: CoupledSet) -> list[Array]:
     """For each site, the number of observations (or words) in each slot."""
-    count = found.structure.components(coupled)
-    pairs = zip(found.assignments, reading.observations(found, coupled), strict=True)
-    return [np.bincount(own[coupled], weights, minlength=count).astype(np.float64) for own, weights in pairs]
+    count = alignment.structure.components(coupled)
+    pairs = zip(alignment.assignments, reading.observations(alignment, coupled), strict=True)
+    return [np.bincount(slots[coupled], weights, minlength=count).astype(np.float64) for slots, weights in pairs]
 
 
 def simulated_shards(setting: Setting, rng: np.random.Generator) -> list[Any]:
     """Data for all sites, from one draw of the merged posterior."""
-    parameters = drawn_parameters(setting.found.merged(), rng)
-    held = held_by_slot(setting.found, setting.coupled)
-    return [simulated_shard(setting, parameters, own, rng) for own in held]
+    parameters = drawn_parameters(setting.alignment.merged(), rng)
+    evidence = held_by_slot(setting.alignment, setting.coupled)
+    return [simulated_shard(setting, parameters, site_evidence, rng) for site_evidence in evidence]
 
 
-def simulated_shard(setting: Setting, parameters: dict[str, Any], held: Array, rng: np.random.Generator) -> Any:
+def simulated_shard(setting: Setting, parameters: dict[str, Any], evidence: Array, rng: np.random.Generator) -> Any:
     """Data of a site's size, in the proportions of its slots."""
-    structure, coupled = setting.found.structure, setting.coupled
+    structure, coupled = setting.alignment.structure, setting.coupled
     families = {name: structure.families[name] for name in coupled.factors}
     weights = [name for name, family in families.items() if family.over_components]
     exclusive = any(family.exclusive for family in families.values())
-    size = float(held.sum() if exclusive else held.max())
+    size = float(evidence.sum() if exclusive else evidence.max())
     if weights:
-        shares = (held + LEAST_EVIDENCE) / (held + LEAST_EVIDENCE).sum()
+        shares = (evidence + LEAST_EVIDENCE) / (evidence + LEAST_EVIDENCE).sum()
         parameters = {**parameters, weights[0]: shares}
     elif exclusive:
-        present = np.flatnonzero(held > PRESENT * size)
+        present = np.flatnonzero(evidence > PRESENT * size)
         structure = structure.with_components(max(len(present), 1))
         parameters = {name: rows_of(family, parameters[name], present) for name, family in families.items()}
     model = setting.of_structure(structure)
@@ -239,21 +239,21 @@ def rows_of(family: Family, value: Any, rows: Indices) -> Any:
 
 def fits(setting: Setting, shards: Sequence[Any], rng: np.random.Generator) -> list[Posterior]:
     """A fit of each simulated shard, with as many components as at the real site."""
-    models = [setting.of_structure(posterior.structure) for posterior in setting.found.posteriors]
-    if len({posterior.structure.fingerprint for posterior in setting.found.posteriors}) == 1:
+    models = [setting.of_structure(posterior.structure) for posterior in setting.alignment.posteriors]
+    if len({posterior.structure.fingerprint for posterior in setting.alignment.posteriors}) == 1:
         return [fit.posterior for fit in models[0].fit_many(shards, rng=rng)]
     tasks = zip(models, shards, rng.spawn(len(shards)), strict=True)
-    found = Parallel(n_jobs=jobs(), prefer="threads")(delayed(each.fit)(shard, rng=own) for each, shard, own in tasks)
-    return [fit.posterior for fit in found]
+    run = Parallel(n_jobs=jobs(), prefer="threads")
+    return [fit.posterior for fit in run(delayed(model.fit)(shard, rng=stream) for model, shard, stream in tasks)]
 
 
 def curves_of(simulated: Matches, margins: Array) -> Reliability:
     """Rising curves fitted to the simulated matches."""
-    told = features(simulated.margins, simulated.evidence, simulated.losses, simulated.overlaps)
+    inputs = features(simulated.margins, simulated.evidence, simulated.losses, simulated.overlaps)
     wrong = simulated.right == 0.0
     return Reliability(
-        rising_curve(told[:, :-1], simulated.right),
-        rising_curve(told, simulated.right),
+        rising_curve(inputs[:, :-1], simulated.right),
+        rising_curve(inputs, simulated.right),
         len(simulated),
         float(simulated.right.mean()),
         float(simulated.nowhere[wrong].mean()) if wrong.any() else 0.0,
@@ -261,22 +261,22 @@ def curves_of(simulated: Matches, margins: Array) -> Reliability:
     )
 
 
-def rising_curve(told: Array, right: Array) -> Curve:
+def rising_curve(inputs: Array, right: Array) -> Curve:
     """Logistic regression with non-negative slopes and a ridge penalty in units of each feature's spread."""
-    centre, scale = told.mean(axis=0), np.maximum(told.std(axis=0), 1e-6)
-    scaled = (told - centre) / scale
-    ridge = np.array([RIDGE_INTERCEPT, *np.full(told.shape[1], RIDGE)])
-    design = np.column_stack([np.ones(len(told)), scaled])
+    centre, scale = inputs.mean(axis=0), np.maximum(inputs.std(axis=0), 1e-6)
+    scaled = (inputs - centre) / scale
+    ridge = np.array([RIDGE_INTERCEPT, *np.full(inputs.shape[1], RIDGE)])
+    design = np.column_stack([np.ones(len(inputs)), scaled])
 
     def loss(coefficients: Array) -> tuple[float, Array]:
         score = design @ coefficients
         value = np.logaddexp(0.0, score).sum() - right @ score + 0.5 * ridge @ coefficients**2
         return float(value), design.T @ (expit(score) - right) + ridge * coefficients
 
-    bounds = [(None, None)] + [(0.0, None)] * told.shape[1]
-    found = minimize(loss, np.zeros(len(ridge)), jac=True, method="L-BFGS-B", bounds=bounds).x
-    slopes = found[1:] / scale
-    return Curve(float(found[0] - slopes @ centre), tuple(map(float, slopes)))
+    bounds = [(None, None)] + [(0.0, None)] * inputs.shape[1]
+    optimum = minimize(loss, np.zeros(len(ridge)), jac=True, method="L-BFGS-B", bounds=bounds).x
+    slopes = optimum[1:] / scale
+    return Curve(float(optimum[0] - slopes @ centre), tuple(map(float, slopes)))
 
 
 def distance(sample: Array, other: Array) -> float:

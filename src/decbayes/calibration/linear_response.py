@@ -69,23 +69,23 @@ class LinearResponse:
     def deviations(self) -> dict[str, dict[str, Array]]:
         """The standard deviation of every entry, by factor and quantity."""
         added = np.sum(self._seen**2 * (self.eigenvalues / (1.0 - self.eigenvalues)), axis=1)
-        found: dict[str, dict[str, Array]] = {}
+        deviations: dict[str, dict[str, Array]] = {}
         first = 0
         for factor, family in self.families.items():
-            found[factor] = {}
+            deviations[factor] = {}
             for name, plain in family.quantities(family.deviation(self.posterior.natural[factor])).items():
                 more = added[first : first + plain.size].reshape(plain.shape)
                 # Features that share observations may have a smaller response than mean field.
-                found[factor][name] = np.sqrt(np.maximum(plain**2 + more, 0.0))
+                deviations[factor][name] = np.sqrt(np.maximum(plain**2 + more, 0.0))
                 first += plain.size
-        return found
+        return deviations
 
     def covariance(self) -> Array:
         """The covariance of all entries: factors, quantities, components, entries, one after another."""
         matrix = np.asarray((self._seen / (1.0 - self.eigenvalues)) @ self._seen.T)
-        found = [part.ravel() for factor in self.deviations().values() for part in factor.values()]
+        deviations = [part.ravel() for factor in self.deviations().values() for part in factor.values()]
         # T determines a Gaussian's mean fully, and a share almost: the remaining variance is independent per entry.
-        np.fill_diagonal(matrix, np.concatenate(found) ** 2)
+        np.fill_diagonal(matrix, np.concatenate(deviations) ** 2)
         return matrix
 
     @cached_property

@@ -44,13 +44,16 @@ class Matches:
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in fields))
 
     @classmethod
-    def of(cls, found: Alignment, coupled: CoupledSet, overlaps: Sequence[Array], truths: Sequence[Array]) -> "Matches":
+    def of(
+        cls, alignment: Alignment, coupled: CoupledSet, overlaps: Sequence[Array], truths: Sequence[Array]
+    ) -> "Matches":
         """`truths[i]` is (components, true components): the data of each component of site i by true component."""
-        evidence, alone = reading.observations(found, coupled), reading.alone(found, coupled)
-        slots = [own[coupled] for own in found.assignments]
-        right, nowhere = judged(slots, truths, found.structure.components(coupled))
-        kept = np.concatenate([(own >= LEAST_EVIDENCE) & ~by for own, by in zip(evidence, alone, strict=True)])
-        margins, losses = ([own[coupled] for own in each] for each in (reading.margins(found), reading.losses(found)))
+        evidence, alone = reading.observations(alignment, coupled), reading.alone(alignment, coupled)
+        slots = [assignment[coupled] for assignment in alignment.assignments]
+        right, nowhere = judged(slots, truths, alignment.structure.components(coupled))
+        kept = np.concatenate([(counts >= LEAST_EVIDENCE) & ~by for counts, by in zip(evidence, alone, strict=True)])
+        margins = [site[coupled] for site in reading.margins(alignment)]
+        losses = [site[coupled] for site in reading.losses(alignment)]
         columns = (margins, evidence, losses, overlaps, right, nowhere)
         return cls(*(np.concatenate(column)[kept].astype(np.float64) for column in columns))
 
@@ -63,15 +66,15 @@ def judged(slots: Sequence[Any], truths: Sequence[Array], count: int) -> tuple[l
     other slot's overlap is larger by more than a tenth. True components that cannot be separated are mixed everywhere
     in the same proportions; that is not a wrong match.
     """
-    held = np.zeros((len(slots), count, truths[0].shape[1]))
-    for site, (own, truth) in enumerate(zip(slots, truths, strict=True)):
-        np.add.at(held[site], own, truth)
+    evidence = np.zeros((len(slots), count, truths[0].shape[1]))
+    for site, (site_slots, truth) in enumerate(zip(slots, truths, strict=True)):
+        np.add.at(evidence[site], site_slots, truth)
     right, nowhere = [], []
-    for site, (own, truth) in enumerate(zip(slots, truths, strict=True)):
-        others = shares_of(held.sum(axis=0) - held[site])
+    for site, (site_slots, truth) in enumerate(zip(slots, truths, strict=True)):
+        others = shares_of(evidence.sum(axis=0) - evidence[site])
         common = np.minimum(shares_of(truth)[:, None, :], others).sum(axis=-1)
-        here, most = common[np.arange(len(own)), own], common.max(axis=1)
-        right.append(((here > HALF) & (here >= most - TENTH)).astype(np.float64))
+        with_slot, most = common[np.arange(len(site_slots)), site_slots], common.max(axis=1)
+        right.append(((with_slot > HALF) & (with_slot >= most - TENTH)).astype(np.float64))
         nowhere.append((most <= HALF).astype(np.float64))
     return right, nowhere
 
@@ -81,18 +84,18 @@ def shares_of(amounts: Array) -> Array:
     return np.asarray(amounts / np.maximum(amounts.sum(axis=-1, keepdims=True), 1e-300))
 
 
-def in_common(model: Model, own: Posterior, other: Posterior, data: Any) -> Array:
+def in_common(model: Model, posterior: Posterior, other: Posterior, data: Any) -> Array:
     """(site's components, other components): the data that each pair shares, Σ_n r_nk ρ_ns."""
-    mine, theirs = model_of(model, own), model_of(model, other)
-    found, count = np.zeros((1, 1)), model.count(data)
+    model_here, model_there = model_of(model, posterior), model_of(model, other)
+    shared, count = np.zeros((1, 1)), model.count(data)
     for first in range(0, count, BLOCK):
         part = model.taken(data, np.arange(first, min(first + BLOCK, count)))
-        shares, weights = mine.responsibilities(own, part)
-        found = found + (weights[:, None] * shares).T @ theirs.responsibilities(other, part)[0]
-    return np.asarray(found)
+        shares, weights = model_here.responsibilities(posterior, part)
+        shared = shared + (weights[:, None] * shares).T @ model_there.responsibilities(other, part)[0]
+    return np.asarray(shared)
 
 
-def overlap(model: Model, found: Alignment, site: int, data: Any) -> Array:
+def overlap(model: Model, alignment: Alignment, site: int, data: Any) -> Array:
     """For each component of a site: the share of its data that the merge of all others assigns to the same slot.
 
         Σ_n r_nk ρ_ns / Σ_n r_nk,   r from the site's own posterior, ρ from the others' merge, s the slot of k
@@ -102,7 +105,7 @@ def overlap(model: Model, found: Alignment, site: int, data: Any) -> Array:
 
     Args:
         model: the model that was fitted.
-        found: the alignment of all sites.
+        alignment: the alignment of all sites.
         site: the index of the site's posterior in it.
         data: the site's data.
 
@@ -113,20 +116,20 @@ def overlap(model: Model, found: Alignment, site: int, data: Any) -> Array:
     >>> db.checking.overlap(model, found, 0, shards[0]).round(2)
     array([1., 1.])
     """
-    if not 0 <= site < len(found.posteriors):
-        raise StructureMismatch(f"There are posteriors 0 to {len(found.posteriors) - 1}; {site!r} is none of them.")
-    return own_overlap(model, found, site, data, found.without(site))
+    if not 0 <= site < len(alignment.posteriors):
+        raise StructureMismatch(f"There are posteriors 0 to {len(alignment.posteriors) - 1}; {site!r} is none of them.")
+    return own_overlap(model, alignment, site, data, alignment.without(site))
 
 
-def overlaps_of(model: Model, found: Alignment, shards: Sequence[Any]) -> list[Array]:
+def overlaps_of(model: Model, alignment: Alignment, shards: Sequence[Any]) -> list[Array]:
     """The overlaps of all sites."""
-    merged = found.merged()
-    others = (without(merged, found.in_slots(site)) for site in range(len(shards)))
-    return [own_overlap(model, found, site, shards[site], other) for site, other in enumerate(others)]
+    merged = alignment.merged()
+    others = (without(merged, alignment.in_slots(site)) for site in range(len(shards)))
+    return [own_overlap(model, alignment, site, shards[site], other) for site, other in enumerate(others)]
 
 
-def own_overlap(model: Model, found: Alignment, site: int, data: Any, others: Posterior) -> Array:
-    (coupled,) = found.structure.symmetry
-    slots = found.assignments[site][coupled]
-    common = shares_of(in_common(model, found.posteriors[site], others, data))
+def own_overlap(model: Model, alignment: Alignment, site: int, data: Any, others: Posterior) -> Array:
+    (coupled,) = alignment.structure.symmetry
+    slots = alignment.assignments[site][coupled]
+    common = shares_of(in_common(model, alignment.posteriors[site], others, data))
     return np.asarray(common[np.arange(len(slots)), slots])

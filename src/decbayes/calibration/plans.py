@@ -48,8 +48,8 @@ class PlanReport:
             "at_once": [trial.covered_at_once for trial in self.trials],
             "calibrated": [trial.covered_calibrated for trial in self.trials],
         }
-        for kind, found in tables.items():
-            put(self, kind, {n: mean_and_error([table[n] for table in found if n in table]) for n in names})
+        for kind, values in tables.items():
+            put(self, kind, {n: mean_and_error([table[n] for table in values if n in table]) for n in names})
         sums = {n: np.sum([t.ranks[n] for t in self.trials if n in t.ranks], axis=0).tolist() for n in names}
         put(self, "ranks", sums)
         put(
@@ -66,14 +66,14 @@ class PlanReport:
 
     def reliability(self, bars: int = 5) -> list[tuple[float, float, int]]:
         """For each range of predicted probabilities: predicted and true share of right matches, and their number."""
-        found = self.matches()
-        if len(found) < 2 * bars:
+        matches = self.matches()
+        if len(matches) < 2 * bars:
             return []
-        said = curves_of(found, found.margins).probabilities(
-            found.margins, found.evidence, found.losses, np.full(len(found), np.nan)
+        predicted = curves_of(matches, matches.margins).probabilities(
+            matches.margins, matches.evidence, matches.losses, np.full(len(matches), np.nan)
         )
-        order = np.array_split(np.argsort(said, kind="stable"), bars)
-        return [(float(said[part].mean()), float(found.right[part].mean()), len(part)) for part in order]
+        order = np.array_split(np.argsort(predicted, kind="stable"), bars)
+        return [(float(predicted[part].mean()), float(matches.right[part].mean()), len(part)) for part in order]
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
@@ -110,20 +110,20 @@ def try_plan(
     check_plan(plan)
     numbers = range(len(done), data_sets)
     tasks = (delayed(trial)(plan, np.random.default_rng([seed, number])) for number in numbers)
-    found = list(done[:data_sets])
-    for each in Parallel(n_jobs=jobs(), prefer="threads", return_as="generator")(tasks):
-        found.append(each)
+    trials = list(done[:data_sets])
+    for finished in Parallel(n_jobs=jobs(), prefer="threads", return_as="generator")(tasks):
+        trials.append(finished)
         if progress is not None:
-            progress(each)
-    return PlanReport(tuple(found), plan.level)
+            progress(finished)
+    return PlanReport(tuple(trials), plan.level)
 
 
 def advice(plan: Plan, report: PlanReport) -> str:
     """What to do, in a sentence or two."""
     where = f"{plan.sites} site{'s' * (plan.sites > 1)} of {plan.observations} observations"
-    said = [each for each in (about_intervals(plan, report), about_matches(report), about_scores(plan, report)) if each]
-    if said:
-        return f"With {where}: " + " ".join(said)
+    remarks = [about_intervals(plan, report), about_matches(report), about_scores(plan, report)]
+    if any(remarks):
+        return f"With {where}: " + " ".join(filter(None, remarks))
     doubt = max((2.0 * error for _, error in report.coverage.values()), default=0.0)
     if doubt > TOO_NARROW:
         return f"With {where} nothing is wrong that so few data sets could show; simulate more (--data-sets)."

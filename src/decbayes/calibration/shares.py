@@ -32,9 +32,9 @@ class TopicShares:
     def of(cls, model: LatentDirichletAllocation, data: Any, posterior: Posterior) -> "TopicShares":
         """The sums of one site's documents."""
         lengths = model.units(data)
-        own = lengths[:, None] * model.assign(posterior, data)
-        squares, products = np.sum(own**2, axis=0), np.sum(own * lengths[:, None], axis=0)
-        return cls(own.sum(axis=0), squares, products, float(lengths.sum()), float(np.sum(lengths**2)))
+        words = lengths[:, None] * model.assign(posterior, data)
+        squares, products = np.sum(words**2, axis=0), np.sum(words * lengths[:, None], axis=0)
+        return cls(words.sum(axis=0), squares, products, float(lengths.sum()), float(np.sum(lengths**2)))
 
     def __add__(self, other: "TopicShares") -> "TopicShares":
         return TopicShares(

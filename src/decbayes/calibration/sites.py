@@ -79,8 +79,8 @@ def informations(model: Model, shards: Iterable[Any], posterior: Posterior) -> l
     """Each site's information, in parallel as set by `joblib.parallel_config`."""
     from joblib import Parallel, delayed
 
-    each = (delayed(Information.of)(model, shard, posterior) for shard in shards)
-    return list(Parallel(n_jobs=jobs(), prefer="threads")(each))
+    tasks = (delayed(Information.of)(model, shard, posterior) for shard in shards)
+    return list(Parallel(n_jobs=jobs(), prefer="threads")(tasks))
 
 
 def total(parts: Sequence[Information]) -> Information:

@@ -99,18 +99,18 @@ def trial(plan: Plan, rng: np.random.Generator) -> Trial:
     parameters = drawn_parameters(source, rng)
     shards = [model.draw(parameters, plan.observations, rng, **plan.drawing)[0] for _ in range(plan.sites)]
     posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
-    found = align(posteriors)
+    alignment = align(posteriors)
     merged = (
-        found.merged() if not plan.rounds else refine(model, shards, posteriors, rounds=plan.rounds, rng=rng).merged
+        alignment.merged() if not plan.rounds else refine(model, shards, posteriors, rounds=plan.rounds, rng=rng).merged
     )
     batch = model.fit(model.joined(shards), rng=rng).posterior
     ranks, at_once = ranked(merged, parameters, rng), ranked(batch, parameters, rng)
     return Trial(
-        {name: np.bincount(own * BARS // (DRAWS + 1), minlength=BARS).tolist() for name, own in ranks.items()},
+        {name: np.bincount(rank * BARS // (DRAWS + 1), minlength=BARS).tolist() for name, rank in ranks.items()},
         covered_by(ranks, plan.level),
         covered_by(at_once, plan.level),
         score_of(plan, parameters, batch, merged, rng),
-        matches_of(plan, found, shards, parameters, rng),
+        matches_of(plan, alignment, shards, parameters, rng),
         calibrated_coverage(plan, shards, merged, parameters),
     )
 
@@ -122,33 +122,35 @@ def calibrated_coverage(
     if plan.model.calibrated_by != "linear response":
         return {}
     try:
-        found = by_response(merged, [Information.of(plan.model, shard, merged) for shard in shards])
+        calibrated = by_response(merged, [Information.of(plan.model, shard, merged) for shard in shards])
     except NotCalibrated:
         return {}
-    order, held = beside(found, parameters), {}
-    for name, family in found.structure.families.items():
+    order, coverage = beside(calibrated, parameters), {}
+    for name, family in calibrated.structure.families.items():
         for part, values in family.quantities(parameters[name]).items():
-            lower, upper = (placed(found, name, bound, order) for bound in found.interval(name, plan.level, part))
+            lower, upper = (
+                placed(calibrated, name, bound, order) for bound in calibrated.interval(name, plan.level, part)
+            )
             inside = (lower <= values) & (values <= upper)
             if likely(family, values).any():
-                held[label_of(name, part)] = float(np.mean(inside[likely(family, values)]))
-    return held
+                coverage[label_of(name, part)] = float(np.mean(inside[likely(family, values)]))
+    return coverage
 
 
 def covered_by(ranks: Mapping[str, Indices], level: float) -> dict[str, float]:
     """The share of true values within the interval of this level, given their ranks."""
     low, high = (DRAWS + 1) * (1.0 - level) / 2.0, (DRAWS + 1) * (1.0 + level) / 2.0
-    return {name: float(np.mean((own >= low) & (own < high))) for name, own in ranks.items() if len(own)}
+    return {name: float(np.mean((rank >= low) & (rank < high))) for name, rank in ranks.items() if len(rank)}
 
 
 def score_of(
     plan: Plan, parameters: dict[str, Any], batch: Posterior, merged: Posterior, rng: np.random.Generator
 ) -> float:
     """The lead of a fit of all data on new data."""
-    data, held = plan.model.draw(parameters, TESTED, rng, **plan.drawing)[0], None
+    data, held_out = plan.model.draw(parameters, TESTED, rng, **plan.drawing)[0], None
     if plan.model.in_parts:
-        data, held = hold_out(data, share=0.5, rng=rng)
-    return plan.model.score(batch, data, held) - plan.model.score(merged, data, held)
+        data, held_out = hold_out(data, share=0.5, rng=rng)
+    return plan.model.score(batch, data, held_out) - plan.model.score(merged, data, held_out)
 
 
 def ranked(posterior: Posterior, parameters: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Indices]:
@@ -160,8 +162,8 @@ def ranked(posterior: Posterior, parameters: Mapping[str, Any], rng: np.random.G
             family.quantities(family.sample(posterior.natural[name], DRAWS, rng)),
         )
         for part, values in truth.items():
-            own = (np.stack([placed(posterior, name, each, order) for each in drawn[part]]) < values).sum(axis=0)
-            ranks[label_of(name, part)] = np.ravel(own[likely(family, values)]).astype(np.intp)
+            below = (np.stack([placed(posterior, name, draw, order) for draw in drawn[part]]) < values).sum(axis=0)
+            ranks[label_of(name, part)] = np.ravel(below[likely(family, values)]).astype(np.intp)
     return ranks
 
 
@@ -189,8 +191,8 @@ def beside(posterior: Posterior, parameters: Mapping[str, Any]) -> Indices:
         return np.zeros(0, dtype=np.intp)
     (coupled,) = structure.symmetry
     families = {name: structure.families[name] for name in coupled.factors}
-    told = [name for name, family in families.items() if not (family.over_components or family.two_sided)]
-    scores = [likelihood(posterior, name, parameters[name]) for name in told]
+    names = [name for name, family in families.items() if not (family.over_components or family.two_sided)]
+    scores = [likelihood(posterior, name, parameters[name]) for name in names]
     return np.asarray(linear_sum_assignment(np.sum(scores, axis=0), maximize=True)[1])
 
 
@@ -204,15 +206,18 @@ def likelihood(posterior: Posterior, name: str, value: Any) -> Array:
 
 
 def matches_of(
-    plan: Plan, found: Alignment, shards: Sequence[Any], parameters: Mapping[str, Any], rng: np.random.Generator
+    plan: Plan, alignment: Alignment, shards: Sequence[Any], parameters: Mapping[str, Any], rng: np.random.Generator
 ) -> dict[str, list[float]]:
     """The matches of the one-shot merge, with the truth about each; none if the truth is unknown."""
     truth = known_posterior(plan, parameters, rng)
     if truth is None or len(shards) < 2:
         return {name: [] for name in ("margins", "evidence", "losses", "overlaps", "right", "nowhere")}
-    (coupled,) = found.structure.symmetry
-    truths = [in_common(plan.model, own, truth, shard) for own, shard in zip(found.posteriors, shards, strict=True)]
-    matches = Matches.of(found, coupled, overlaps_of(plan.model, found, shards), truths)
+    (coupled,) = alignment.structure.symmetry
+    truths = [
+        in_common(plan.model, posterior, truth, shard)
+        for posterior, shard in zip(alignment.posteriors, shards, strict=True)
+    ]
+    matches = Matches.of(alignment, coupled, overlaps_of(plan.model, alignment, shards), truths)
     return {name: values.tolist() for name, values in asdict(matches).items()}
 
 

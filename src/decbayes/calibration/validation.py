@@ -245,20 +245,20 @@ def validate(
         zero = np.zeros(len(given) + 1)
         columns = np.outer(zero[:0], zero)
     else:
-        data, held = to_predict(model, data, seed=seed)
-        scores = [model_of(model, posterior).log_predictive(posterior, data, held) for posterior in given.values()]
-        columns = np.column_stack([model.units(data, held), *scores])
+        data, held_out = to_predict(model, data, seed=seed)
+        scores = [model_of(model, posterior).log_predictive(posterior, data, held_out) for posterior in given.values()]
+        columns = np.column_stack([model.units(data, held_out), *scores])
     return Scores(
         names,
         tuple(posterior.digest for posterior in given.values()),
         count,
         columns.sum(axis=0),
         columns.T @ columns,
-        *told_per(model),
+        *unit_and_rule(model),
     )
 
 
-def told_per(model: Model) -> tuple[str, Rule]:
+def unit_and_rule(model: Model) -> tuple[str, Rule]:
     """The unit of a model's scores (observations or parts of them), and the rule of their choice."""
     if not model.in_parts:
         return model.unit, "best"
@@ -269,7 +269,7 @@ def model_of(model: Model, posterior: Posterior) -> Model:
     """The model with as many components as the posterior, which a merge may have changed."""
     if posterior.structure == model.structure or model.auto:
         return model
-    found = model_for(posterior.structure)
-    if type(found) is not type(model):
-        raise StructureMismatch(f"The posterior belongs to {type(found).__name__}, not to {type(model).__name__}.")
-    return found
+    fitted = model_for(posterior.structure)
+    if type(fitted) is not type(model):
+        raise StructureMismatch(f"The posterior belongs to {type(fitted).__name__}, not to {type(model).__name__}.")
+    return fitted

@@ -113,7 +113,7 @@ class Dirichlet(DirichletRows):
     def observations(self, prior: Array, rows: Rows) -> Array:
         return checked_sparse(rows).sums
 
-    def told(self, rows: Rows) -> Array:
+    def effective_freedom(self, rows: Rows) -> Array:
         """The number of words that occur, less one."""
         sparse = checked_sparse(rows)
         seen = np.concatenate([[0.0], np.cumsum(np.minimum(sparse.data, 1.0))])

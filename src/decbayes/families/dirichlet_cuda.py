@@ -52,17 +52,17 @@ class GpuDirichletTotals:
         self._added_sums[slots] = 0.0
 
     def add(self, rows: Rows, slots: Indices, components: Indices, sign: float = 1.0) -> None:
-        there = self._sent(rows)
+        sent = self._sent(rows)
         numbers = self._numbers(slots), self._numbers(components)
         self._launch(
-            "add_rows", len(slots), *numbers, *there.places, there.data, np.float64(sign), self._columns, self._added
+            "add_rows", len(slots), *numbers, *sent.places, sent.data, np.float64(sign), self._columns, self._added
         )
         placed = components >= 0
         self._added_sums[slots[placed]] += sign * checked_sparse(rows).sums[components[placed]]
 
     def update(self, slots: Indices) -> None:
-        held = self._start, self._added, self._alpha, self._table, self._outside
-        self._launch("tabulate", len(slots), self._numbers(slots), self._columns, *held)
+        tables = self._start, self._added, self._alpha, self._table, self._outside
+        self._launch("tabulate", len(slots), self._numbers(slots), self._columns, *tables)
 
     def move(self, rows: Rows, slots: Indices, before: Indices, after: Indices) -> None:
         self.add(rows, slots, before, -1.0)
@@ -70,18 +70,18 @@ class GpuDirichletTotals:
         self.update(slots)
 
     def gains(self, rows: Rows, slots: Indices, held: Indices) -> Array:
-        xp, there = self._xp, self._sent(rows)
-        places, own = self._numbers(slots), self._numbers(held)
-        components, longest = len(there.starts), np.int32(there.longest)
-        kept, wrong = xp.empty((len(slots), there.longest, 2)), xp.empty(len(slots), dtype=np.int32)
+        xp, sent = self._xp, self._sent(rows)
+        places, current = self._numbers(slots), self._numbers(held)
+        components, longest = len(sent.starts), np.int32(sent.longest)
+        kept, wrong = xp.empty((len(slots), sent.longest, 2)), xp.empty(len(slots), dtype=np.int32)
         now, gains = (self._alpha, self._table), xp.empty((len(slots), components))
         self._launch(
             "take_out",
             len(slots),
             places,
-            own,
-            *there.places,
-            there.data,
+            current,
+            *sent.places,
+            sent.data,
             self._columns,
             longest,
             self._start,
@@ -96,16 +96,16 @@ class GpuDirichletTotals:
             len(slots) * components,
             places,
             np.int32(components),
-            *there.places,
-            there.data,
-            there.sums,
+            *sent.places,
+            sent.data,
+            sent.sums,
             xp.asarray(self._totals_without(rows, slots, held)),
             self._columns,
             *now,
             wrong,
             gains,
         )
-        self._launch("put_back", len(slots), places, own, *there.places, self._columns, longest, kept, *now)
+        self._launch("put_back", len(slots), places, current, *sent.places, self._columns, longest, kept, *now)
         return np.asarray(self._device.to_host(gains))
 
     def objective(self) -> float:
@@ -115,8 +115,8 @@ class GpuDirichletTotals:
 
     def _totals_without(self, rows: Rows, slots: Indices, held: Indices) -> Array:
         """The sums of the slots without the rows that the site holds."""
-        own = np.where(held >= 0, checked_sparse(rows).sums[np.maximum(held, 0)], 0.0)
-        return self._start_sums[slots] + (self._added_sums[slots] - own)
+        held_sums = np.where(held >= 0, checked_sparse(rows).sums[np.maximum(held, 0)], 0.0)
+        return self._start_sums[slots] + (self._added_sums[slots] - held_sums)
 
     @property
     def _columns(self) -> np.int32:

@@ -40,12 +40,12 @@ class DirichletGroups:
         gains = np.zeros((len(chosen), len(self.counts)))
         held_now = self.counts, self.table, self.totals
 
-        def some(part: slice) -> None:
-            own = chosen[part], held[part], needed[part]
-            group_gains(*sparse.parts, sparse.sums, *own, *held_now, gains[part])
+        def gains_of(part: slice) -> None:
+            selected = chosen[part], held[part], needed[part]
+            group_gains(*sparse.parts, sparse.sums, *selected, *held_now, gains[part])
 
         entries = int((sparse.stops[chosen] - sparse.starts[chosen]).sum())
-        split_among_threads(some, len(chosen), cost=entries * len(self.counts))
+        split_among_threads(gains_of, len(chosen), cost=entries * len(self.counts))
         return gains
 
     def move(self, rows: Rows, component: int, before: int, after: int, evidence: float) -> None:
@@ -107,8 +107,8 @@ class DirichletJoins:
         from decbayes.kernels.groups import joined_row
 
         first, second = (slice(self.starts[group], self.stops[group]) for group in (kept, absorbed))
-        own = self.indices[first], self.data[first]
-        columns, data, known = joined_row(*own, self.indices[second], self.data[second], self.width)
+        first_row = self.indices[first], self.data[first]
+        columns, data, known = joined_row(*first_row, self.indices[second], self.data[second], self.width)
         self._reserve(len(columns))
         end = self.used + len(columns)
         for store, row in ((self.indices, columns), (self.data, data), (self.known, known)):

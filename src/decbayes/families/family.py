@@ -261,9 +261,9 @@ class Family(ABC):
         maximum exists even if the likelihood alone has none. Zero without evidence.
         """
         peaks = np.zeros(len(contribution))
-        (told,) = np.nonzero(evidence > 0.0)
-        cone = contribution[told] + evidence[told, None] * base
-        peaks[told] = self.defined_terms(self.apex(len(base)) + SHARP * cone, -np.inf) / SHARP
+        (filled,) = np.nonzero(evidence > 0.0)
+        cone = contribution[filled] + evidence[filled, None] * base
+        peaks[filled] = self.defined_terms(self.apex(len(base)) + SHARP * cone, -np.inf) / SHARP
         return np.where(np.isfinite(peaks), peaks, -IMPOSSIBLE * np.abs(evidence))
 
     def observations(self, prior: Array, rows: Rows) -> Array:
@@ -275,7 +275,7 @@ class Family(ABC):
         """The number of free parameters of θ, per row."""
         return np.full(len(contribution), float(self.dimension(contribution.shape[1])))
 
-    def told(self, rows: Rows) -> Array:
+    def effective_freedom(self, rows: Rows) -> Array:
         """The number of parameters that each row's data determine."""
         return self.freedom(rows.written_out())
 
@@ -306,9 +306,9 @@ class Family(ABC):
         rows = [self._row_gains(start[k : k + block], added) for k in range(0, len(start), block)]
         return np.concatenate(rows)
 
-    def _row_gains(self, rest: Array, own: Array) -> Array:
-        sums = (rest[:, None, :] + own[None, :, :]).reshape(-1, own.shape[1])
-        return self.defined_terms(sums, np.nan).reshape(len(rest), len(own)) - self._row_constants(rest)[:, None]
+    def _row_gains(self, rest: Array, added: Array) -> Array:
+        sums = (rest[:, None, :] + added[None, :, :]).reshape(-1, added.shape[1])
+        return self.defined_terms(sums, np.nan).reshape(len(rest), len(added)) - self._row_constants(rest)[:, None]
 
     def _row_constants(self, rest: Array) -> Array:
         """The terms of each row of `rest`; outside the domain any constant will do."""

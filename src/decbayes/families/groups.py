@@ -88,9 +88,9 @@ class PlainGroups:
         return self.known
 
     def gains(self, rows: Rows, chosen: Indices, held: Indices, evidence: Array, needed: Mask) -> Array:
-        own = rows.written_out()[chosen]
+        contributions = rows.written_out()[chosen]
         sign = np.where(held[:, None] == np.arange(len(self.added)), -1.0, 1.0)
-        after = self.added + sign[..., None] * own[:, None, :]
+        after = self.added + sign[..., None] * contributions[:, None, :]
         observations = self.evidence + sign * evidence[chosen, None]
         peaks = self._peak(after.reshape(-1, after.shape[-1]), observations.ravel())
         return np.asarray(sign * (peaks.reshape(sign.shape) - self.known))

@@ -91,7 +91,7 @@ Orders = Sequence[Indices] | None
 
 def stacked(contributions: Sequence[Contribution], orders: Orders) -> Array:
     """(sites, K, d)."""
-    together = np.array([dense(each) for each in contributions])
+    together = np.array([dense(contribution) for contribution in contributions])
     return together if orders is None else np.take_along_axis(together, np.array(orders)[:, :, None], axis=1)
 
 
@@ -99,21 +99,21 @@ def row_informations(family: "Family", prior: Array, contributions: Array) -> Ar
     """KL(q_λ ‖ q_λ0) = Σ_k A_k(λ0) − A_k(λ) − ⟨λ0_k − λ_k, ∇A_k(λ)⟩, for independent row terms."""
     natural = prior + contributions
     inside = family.contains_rows(by_row(natural)).reshape(natural.shape[:2]).all(axis=1)
-    there = natural[inside]
-    after = family.row_terms(by_row(there)).reshape(there.shape[:2])
-    slope = family.mean(by_row(there)).reshape(there.shape)
-    told = np.zeros(len(natural))
-    told[inside] = (family.row_terms(prior) - after - ((prior - there) * slope).sum(axis=2)).sum(axis=1)
-    return told
+    valid = natural[inside]
+    after = family.row_terms(by_row(valid)).reshape(valid.shape[:2])
+    slope = family.mean(by_row(valid)).reshape(valid.shape)
+    information = np.zeros(len(natural))
+    information[inside] = (family.row_terms(prior) - after - ((prior - valid) * slope).sum(axis=2)).sum(axis=1)
+    return information
 
 
 def singly(family: "Family", prior: Array, contributions: Sequence[Contribution], orders: Orders) -> Array:
     """The same, one site after another."""
     pairs = zip(contributions, [None] * len(contributions) if orders is None else orders, strict=True)
-    sites = [family.rows(each, order) for each, order in pairs]
+    sites = [family.rows(contribution, order) for contribution, order in pairs]
     inside = [bool(family.contains_sum(prior, rows).all()) for rows in sites]
     defined = zip(sites, inside, strict=True)
-    return np.array([family.information(prior, rows) if there else 0.0 for rows, there in defined])
+    return np.array([family.information(prior, rows) if inside_domain else 0.0 for rows, inside_domain in defined])
 
 
 def weight_informations(prior: Array, contributions: Array) -> Array:
@@ -121,12 +121,12 @@ def weight_informations(prior: Array, contributions: Array) -> Array:
     before = prior[:, 0] + 1.0
     alpha = before + contributions[:, :, 0]
     inside = (alpha > 0.0).all(axis=1)
-    there = alpha[inside]
-    sums = there.sum(axis=1)
-    heights = gammaln(before).sum() - gammaln(before.sum()) - gammaln(there).sum(axis=1) + gammaln(sums)
-    told = np.zeros(len(alpha))
-    told[inside] = heights - ((before - there) * (digamma(there) - digamma(sums)[:, None])).sum(axis=1)
-    return told
+    valid = alpha[inside]
+    sums = valid.sum(axis=1)
+    heights = gammaln(before).sum() - gammaln(before.sum()) - gammaln(valid).sum(axis=1) + gammaln(sums)
+    information = np.zeros(len(alpha))
+    information[inside] = heights - ((before - valid) * (digamma(valid) - digamma(sums)[:, None])).sum(axis=1)
+    return information
 
 
 def by_row(natural: Array) -> Array:

@@ -113,10 +113,10 @@ class DirichletTotals:
         sums = self.start_sums, self.added_sums
         slots_now = self.start, self.added, self.alpha, self.table, *sums, self.outside
 
-        def some(part: slice) -> None:
+        def gains_of(part: slice) -> None:
             place_gains(*slots_now, *sparse.parts, sparse.sums, slots[part], held[part], gain[part], defined[part])
 
-        split_among_threads(some, len(slots), cost=len(slots) * len(sparse.data))
+        split_among_threads(gains_of, len(slots), cost=len(slots) * len(sparse.data))
         gain[~defined] = np.nan
         return gain
 

@@ -87,34 +87,34 @@ def shift(before: Posterior, after: Posterior) -> float:
 
 
 def fresh_round(
-    update: Update, shards: Sequence[Any], own: list[Posterior], rng: np.random.Generator | None
+    update: Update, shards: Sequence[Any], contributions: list[Posterior], rng: np.random.Generator | None
 ) -> list[Posterior]:
     """Each site fits alone from one start: labels are common, and each site's own optimum is dropped."""
-    fits = update.model.fit_many(shards, starts=[product(own)] * len(own), rng=rng)
+    fits = update.model.fit_many(shards, starts=[product(contributions)] * len(contributions), rng=rng)
     return [fit.posterior for fit in fits]
 
 
 def sequential_round(
-    update: Update, shards: Sequence[Any], own: list[Posterior], rng: np.random.Generator | None
+    update: Update, shards: Sequence[Any], contributions: list[Posterior], rng: np.random.Generator | None
 ) -> list[Posterior]:
-    current = list(own)
+    current = list(contributions)
     for site, shard in enumerate(shards):
         current[site] = update.relearn(shard, current[site], product(current), rng=rng)
     return current
 
 
 def parallel_round(
-    update: Update, shards: Sequence[Any], own: list[Posterior], rng: np.random.Generator | None
+    update: Update, shards: Sequence[Any], contributions: list[Posterior], rng: np.random.Generator | None
 ) -> list[Posterior]:
-    return update.relearn_all(shards, own, product(own), rng=rng)
+    return update.relearn_all(shards, contributions, product(contributions), rng=rng)
 
 
 def asynchronous_round(
-    update: Update, shards: Sequence[Any], own: list[Posterior], rng: np.random.Generator | None
+    update: Update, shards: Sequence[Any], contributions: list[Posterior], rng: np.random.Generator | None
 ) -> list[Posterior]:
     """Sites in random order, each with a view of the others that is up to one round old."""
-    random, history = generator(rng), [list(own)]
-    for site in random.permutation(len(own)):
+    random, history = generator(rng), [list(contributions)]
+    for site in random.permutation(len(contributions)):
         view = list(history[random.integers(len(history))])
         current = list(history[-1])
         view[site] = current[site]

@@ -104,15 +104,15 @@ def capped(
     if not halves:
         return kept
     candidates = [{name: np.minimum(shares, cap) for name, shares in kept.items()} for cap in CAPS]
-    told = KEEP * CAPS
+    log_weights = KEEP * CAPS
     for fitted, predicted in (zip(*halves, strict=True), zip(*(pair[::-1] for pair in halves), strict=True)):
-        learned = [Day(model, weighted(current, each), fitted, rng, solver).whole() for each in candidates]
-        told = told + predictions(model, learned, predicted)
-    weights = softmax(told)
-    return {name: weights @ np.array([each[name] for each in candidates]) for name in kept}
+        learned = [Day(model, weighted(current, candidate), fitted, rng, solver).whole() for candidate in candidates]
+        log_weights = log_weights + predictions(model, learned, predicted)
+    weights = softmax(log_weights)
+    return {name: weights @ np.array([candidate[name] for candidate in candidates]) for name in kept}
 
 
 def predictions(model: Model, posteriors: Sequence[Posterior], shards: Sequence[Any]) -> Array:
     """The log predictive density of the data under each posterior."""
     parts = [to_predict(model, shard) for shard in shards]
-    return np.array([sum(model.log_predictive(each, *part).sum() for part in parts) for each in posteriors])
+    return np.array([sum(model.log_predictive(posterior, *part).sum() for part in parts) for posterior in posteriors])

@@ -60,10 +60,10 @@ class Extrapolation:
         """Each site's mix of its contributions after the rounds; None if a site, or all but one, would be invalid."""
         after = [sites for _, sites in self.rounds]
         try:
-            sites = [mix(own, weights) for own in zip(*after, strict=True)]
+            sites = [mix(site, weights) for site in zip(*after, strict=True)]
             merged = product(sites)
-            for own in sites:
-                without(merged, own)
+            for site in sites:
+                without(merged, site)
         except InvalidPosterior:
             return None
         return sites
@@ -77,11 +77,11 @@ def steps(before: Posterior, after: Posterior) -> tuple[Array, Array]:
     return np.concatenate(natural), np.concatenate(mean)
 
 
-def mix(own: Sequence[Posterior], weights: Array) -> Posterior:
+def mix(posteriors: Sequence[Posterior], weights: Array) -> Posterior:
     """Σ w c of some contributions of one site."""
-    structure = own[0].structure
+    structure = posteriors[0].structure
     parts = {
-        name: sum(weight * posterior.contribution[name] for weight, posterior in zip(weights, own, strict=True))
+        name: sum(weight * posterior.contribution[name] for weight, posterior in zip(weights, posteriors, strict=True))
         for name in structure.families
     }
     return Posterior(structure, parts)

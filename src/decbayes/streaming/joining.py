@@ -17,7 +17,7 @@ import numpy as np
 from decbayes.families.matrices import Indices
 from decbayes.merging import product
 from decbayes.merging.base.components import bases
-from decbayes.merging.base.lineage import held_by
+from decbayes.merging.base.lineage import as_components
 from decbayes.merging.base.products import AssignedSums
 from decbayes.merging.grouping.search import Search
 from decbayes.models.core.model import Model
@@ -31,29 +31,29 @@ Target = int | Literal["auto"]
 
 
 def narrowed(
-    model: Model, shards: Sequence[Any], own: list[Posterior], target: Target, rng: np.random.Generator | None
+    model: Model, shards: Sequence[Any], contributions: list[Posterior], target: Target, rng: np.random.Generator | None
 ) -> list[Posterior]:
     """The sites' contributions in fewer slots: a given number, or the one with the best summed bound."""
-    known = bound(model, shards, product(own), rng)
-    while (count := slots_of(own[0])) > (1 if target == "auto" else target):
-        proposals = list(proposed(own))
-        bounds = [bound(model, shards, product(each), rng) for each in proposals]
+    known = bound(model, shards, product(contributions), rng)
+    while (count := slots_of(contributions[0])) > (1 if target == "auto" else target):
+        proposals = list(proposed(contributions))
+        bounds = [bound(model, shards, product(proposal), rng) for proposal in proposals]
         # All K! orders of the components are equivalent, which adds log K! (see `models.number`).
         if target == "auto" and max(bounds) - known <= log(count):
             break
         best = int(np.argmax(bounds))
-        own, known = proposals[best], bounds[best]
-    return own
+        contributions, known = proposals[best], bounds[best]
+    return contributions
 
 
 def bound(model: Model, shards: Sequence[Any], merged: Posterior, rng: np.random.Generator | None) -> float:
     """The bound of all sites' data at this posterior, less its divergence from the prior."""
     families, prior = merged.structure.families, merged.structure.prior
     learned = sum(family.kl(merged.natural[name], prior[name]) for name, family in families.items())
-    return sum(told(model, shard, merged, rng) for shard in shards) - learned
+    return sum(site_bound(model, shard, merged, rng) for shard in shards) - learned
 
 
-def told(model: Model, shard: Any, merged: Posterior, rng: np.random.Generator | None) -> float:
+def site_bound(model: Model, shard: Any, merged: Posterior, rng: np.random.Generator | None) -> float:
     """L_i: the bound of one site's data with the merged posterior as its prior, before any update."""
     once = replace(sized(model, merged), ascent=replace(model.ascent, passes=1, restarts=0, warm_up=0))
     return float(once.fit(shard, prior=merged, start=merged, rng=rng).bound[0])
@@ -66,15 +66,15 @@ def sized(model: Model, posterior: Posterior) -> Model:
     return replace(model_for(posterior.structure), ascent=model.ascent)
 
 
-def proposed(own: Sequence[Posterior]) -> Iterator[list[Posterior]]:
+def proposed(contributions: Sequence[Posterior]) -> Iterator[list[Posterior]]:
     """The contributions with two slots joined, for the pairs with the smallest loss."""
-    components = held_by(product(own))
+    components = as_components(product(contributions))
     count = len(components)
     base = bases(components.factors, float(components.evidence.sum()), count)
     losses = Search(components, np.arange(count), base, count).join_losses()
     first, second = np.triu_indices(count, 1)
     for pair in np.argsort(losses[first, second], kind="stable")[:PROPOSED]:
-        yield [joined(posterior, int(first[pair]), int(second[pair])) for posterior in own]
+        yield [joined(posterior, int(first[pair]), int(second[pair])) for posterior in contributions]
 
 
 def joined(posterior: Posterior, kept: int, absorbed: int) -> Posterior:

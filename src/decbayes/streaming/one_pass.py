@@ -161,9 +161,9 @@ class Seen:
         """New components for the points that wait."""
         if not self._waiting:
             return
-        own = self._model.fit(np.array(self._waiting), rng=self._rng).posterior.natural
-        opened = len(own["weights"])
-        self._natural = {name: np.concatenate([rows, own[name]]) for name, rows in self._natural.items()}
+        opened_natural = self._model.fit(np.array(self._waiting), rng=self._rng).posterior.natural
+        opened = len(opened_natural["weights"])
+        self._natural = {name: np.concatenate([rows, opened_natural[name]]) for name, rows in self._natural.items()}
         self._shared = np.pad(self._shared, (0, opened))
         self._marked = np.append(self._marked, np.full(opened, -np.inf))
         self._waiting = []

@@ -124,21 +124,21 @@ def refine(
     check_target(components, fitted)
     ends, update = Ends(rounds, tolerance, most), Update(model, damping=damping)
 
-    def course(update: Update, own: list[Posterior], *, afresh: bool = False) -> Course:
+    def course(update: Update, contributions: list[Posterior], *, afresh: bool = False) -> Course:
         memory = Extrapolation(extrapolate) if extrapolate else None
-        return Course(update, data, own, schedule, random, afresh, memory)
+        return Course(update, data, contributions, schedule, random, afresh, memory)
 
     fits = [fitted, *([fit.posterior for fit in model.fit_many(data, rng=random)] for _ in range(restarts))]
-    starts = [begun_at(each, one) for each in fits for one in several(solver)]
-    trials = [course(update, own, afresh=fresh) for own, fresh in product(starts, several(afresh))]
-    found = refined(most_promising(trials, ends).until(ends), ends)
+    starts = [begun_at(posteriors, one) for posteriors in fits for one in several(solver)]
+    trials = [course(update, start, afresh=fresh) for start, fresh in product(starts, several(afresh))]
+    refinement = refined(most_promising(trials, ends).until(ends), ends)
     while components is not None:
-        own = narrowed(model, data, list(found.posteriors), components, random)
-        if slots_of(own[0]) == slots_of(found.posteriors[0]):
+        joined = narrowed(model, data, list(refinement.posteriors), components, random)
+        if slots_of(joined[0]) == slots_of(refinement.posteriors[0]):
             break
-        update = Update(sized(model, own[0]), damping=damping)
-        found = found.followed_by(refined(course(update, own).until(ends), ends))
-    return found
+        update = Update(sized(model, joined[0]), damping=damping)
+        refinement = refinement.followed_by(refined(course(update, joined).until(ends), ends))
+    return refinement
 
 
 def several(given: Any) -> Sequence[Any]:

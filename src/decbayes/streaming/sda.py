@@ -98,7 +98,7 @@ def merge_batches(
     """
     random = given_generator(rng)
     fitted = [[model.fit(batch, rng=random).posterior for batch in batches] for batches in shards]
-    sites = [merge(own, solver=solver) for own in fitted if own]
+    sites = [merge(posteriors, solver=solver) for posteriors in fitted if posteriors]
     return merge(sites, solver=solver)
 
 

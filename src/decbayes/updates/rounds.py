@@ -44,7 +44,9 @@ class Sent:
         try:
             holds, sites = (tuple(note.get(name, ())) for name in ("holds", "sites"))
             number = note.get("round", 0)
-            proper = all(isinstance(each, str) and len(each) == len(posterior.digest) for each in (*holds, *sites))
+            proper = all(
+                isinstance(digest, str) and len(digest) == len(posterior.digest) for digest in (*holds, *sites)
+            )
             proper = proper and type(number) is int and number >= 0 and (number > 0) == bool(sites)
             if not proper or len(holds) + len(sites) > LONGEST_NOTE or len(set(sites)) < len(sites):
                 raise ValueError
@@ -54,8 +56,8 @@ class Sent:
 
     def note(self) -> dict[str, Any]:
         """The note for the file of a posterior; none for a first fit."""
-        told = {"holds": list(self.holds), "round": self.round, "sites": list(self.sites)}
-        return {name: value for name, value in told.items() if value}
+        note = {"holds": list(self.holds), "round": self.round, "sites": list(self.sites)}
+        return {name: value for name, value in note.items() if value}
 
     @property
     def site(self) -> str:
@@ -69,7 +71,9 @@ class Sent:
 
 def check_once(sent: Mapping[str, Sent]) -> None:
     """Refuse posteriors that hold the same data, naming their files."""
-    if sum(len(each.data) for each in sent.values()) == len(frozenset().union(*(each.data for each in sent.values()))):
+    if sum(len(posterior.data) for posterior in sent.values()) == len(
+        frozenset().union(*(posterior.data for posterior in sent.values()))
+    ):
         return
     for (one, first), (other, second) in combinations(sent.items(), 2):
         if first.data & second.data:
@@ -83,22 +87,22 @@ def check_round(sent: Mapping[str, Sent]) -> None:
     """Refuse posteriors unless all belong to one round of one exchange, one per site."""
     check_once(sent)
     (name, first), *others = sent.items()
-    for other, each in others:
-        if each.round != first.round:
+    for other, posterior in others:
+        if posterior.round != first.round:
             raise StructureMismatch(
-                f"{other} is of round {each.round}, {name} of round {first.round}. Wait until all sites have sent "
-                f"round {max(each.round, first.round)}, and use those files only."
+                f"{other} is of round {posterior.round}, {name} of round {first.round}. Wait until all sites have sent "
+                f"round {max(posterior.round, first.round)}, and use those files only."
             )
-        if each.sites != first.sites:
+        if posterior.sites != first.sites:
             raise StructureMismatch(
                 f"{other} and {name} are rounds of different exchanges: they began with other posteriors. All sites "
                 "begin with the same first posteriors and options."
             )
-    missing = set(first.sites) - {each.site for each in sent.values()}
+    missing = set(first.sites) - {posterior.site for posterior in sent.values()}
     if missing:
         raise StructureMismatch(
             f"{len(missing)} of {len(first.sites)} sites are missing. All must send round {first.round}; without them, "
-            "begin again with the first posteriors of those who are there."
+            "start again with the first posteriors of the remaining sites."
         )
 
 
@@ -114,7 +118,7 @@ class Round:
     def of(cls, sent: Mapping[str, Sent], components: Number = None) -> "Round":
         """Align first posteriors, with the same bits at every site; those of a round are aligned already."""
         check_round(sent)
-        posteriors = [each.posterior for each in sent.values()]
+        posteriors = [posterior.posterior for posterior in sent.values()]
         begun = next(iter(sent.values())).round > 0
         return cls(sent, tuple(posteriors if begun else align(posteriors, components=components).relabelled()))
 
@@ -142,21 +146,21 @@ class Round:
         When all sites have done this, the bits are those of a round of `refine(schedule="parallel")`.
         """
         model = self.model if ascent is None else replace(self.model, ascent=ascent)
-        name, own = next(iter(self.sent.items()))
+        name, latest = next(iter(self.sent.items()))
         check_data(model, data, self.slots[0], name)
         update = Update(model, damping=damping)
         learned = update.relearn(data, self.slots[0], self.merged, rng=rng, progress=progress)
-        sites = own.sites or tuple(sorted(each.site for each in self.sent.values()))
-        return Sent(learned, (*own.holds, own.posterior.digest), own.round + 1, sites)
+        sites = latest.sites or tuple(sorted(other.site for other in self.sent.values()))
+        return Sent(learned, (*latest.holds, latest.posterior.digest), latest.round + 1, sites)
 
     def after(self, sent: Sent) -> Posterior:
         """The merge after this site has sent this contribution."""
         return product([sent.posterior, *self.slots[1:]])
 
 
-def check_data(model: Model, data: Any, own: Posterior, name: str) -> None:
+def check_data(model: Model, data: Any, posterior: Posterior, name: str) -> None:
     """Refuse data that the site's posterior was not fitted to, as far as its numbers show."""
-    tally = model.tally(own)
+    tally = model.tally(posterior)
     units, observations = float(np.sum(model.units(data))), float(model.count(data))
     contradiction = None if tally is None else tally.contradiction(units, observations)
     if contradiction is not None:
@@ -168,6 +172,6 @@ def check_data(model: Model, data: Any, own: Posterior, name: str) -> None:
 
 def together(sent: Mapping[str, Sent]) -> Posterior | None:
     """The merge of a whole round, which needs no alignment; None for first posteriors."""
-    if not any(each.round for each in sent.values()):
+    if not any(posterior.round for posterior in sent.values()):
         return None
     return Round.of(sent).merged

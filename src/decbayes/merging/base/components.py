@@ -40,10 +40,10 @@ class Components:
     def __len__(self) -> int:
         return len(self.evidence)
 
-    def told(self) -> Array:
+    def effective_freedom(self) -> Array:
         """The number of parameters that each component's data determine."""
         pairs = zip(self.factors, self.rows, strict=True)
-        return np.asarray(np.sum([factor.family.told(rows) for factor, rows in pairs], axis=0))
+        return np.asarray(np.sum([factor.family.effective_freedom(rows) for factor, rows in pairs], axis=0))
 
     @cached_property
     def order(self) -> Indices:

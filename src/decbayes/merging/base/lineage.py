@@ -123,7 +123,7 @@ def follow(previous: Posterior, merged: Posterior) -> Lineage:
     """
     check_kind(Posterior, previous=previous, merged=merged)
     check_followed(previous.structure, merged.structure)
-    before, after = held_by(previous), held_by(merged)
+    before, after = as_components(previous), as_components(merged)
     names, apart = ids_of(previous), distances(before, after)
     kept = matched(apart, before.evidence, after.evidence)
     nearest_before, nearest_after = apart.argmin(axis=0), apart.argmin(axis=1)
@@ -158,7 +158,7 @@ def check_followed(previous: Structure, merged: Structure) -> None:
         )
 
 
-def held_by(posterior: Posterior) -> Components:
+def as_components(posterior: Posterior) -> Components:
     (coupled,) = posterior.structure.symmetry
     problem = coupled_problem((posterior,), coupled, posterior.structure)
     return Components.of(problem.factors, problem.contents)

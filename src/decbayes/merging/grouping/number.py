@@ -144,7 +144,7 @@ def crowding(members: ArrayLike, parameters: ArrayLike) -> Array:
 
 def sampling_noise(components: Components) -> float:
     """Half the (median) number of parameters that a component's data determine: the least cost of a join."""
-    return float(np.median(0.5 * np.maximum(components.told(), 1.0)))
+    return float(np.median(0.5 * np.maximum(components.effective_freedom(), 1.0)))
 
 
 def measured_noise(search: Search, members: Indices, least: float) -> tuple[float, bool]:

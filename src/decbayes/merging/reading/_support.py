@@ -106,6 +106,6 @@ def thin(alignment: Alignment, coupled: CoupledSet) -> float | None:
     problem = alignment.problem(coupled)
     components = Components.of(problem.factors, [*problem.contents])
     known = components.evidence >= LEAST_EVIDENCE
-    ratios = components.evidence[known] / np.maximum(components.told()[known], 1.0)
+    ratios = components.evidence[known] / np.maximum(components.effective_freedom()[known], 1.0)
     median = float(np.median(ratios)) if len(ratios) and len(alignment.posteriors) > 1 else np.inf
     return median if median < LEAST_PER_PARAMETER else None

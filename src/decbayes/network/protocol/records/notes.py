@@ -109,7 +109,7 @@ def information_from(at: str, parts: Mapping[str, Any], charter: Charter) -> "In
 
 
 def scores_from(at: str, parts: Mapping[str, Any], model: Model) -> "Scores | None":
-    from decbayes.calibration.validation import LEAST_HELD_BACK, Scores, told_per
+    from decbayes.calibration.validation import LEAST_HELD_BACK, Scores, unit_and_rule
 
     if "scores" not in parts:
         return None
@@ -119,7 +119,7 @@ def scores_from(at: str, parts: Mapping[str, Any], model: Model) -> "Scores | No
     sums, products = count[1 : 1 + side], count[1 + side :].reshape(side, side)
     if not sums[0] >= 1.0:
         raise InvalidFile("the note's scores are of nothing.")
-    return Scores(SCORED, (at, "", ""), int(count[0]), sums, products, *told_per(model))
+    return Scores(SCORED, (at, "", ""), int(count[0]), sums, products, *unit_and_rule(model))
 
 
 def note_of(charter: Charter, merged: "Merged", origin: AgentId, data: Any, held: Any) -> Note:
