@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 
 TYPE_CHECKING = False  # as `typing` has it, which would take longer to import than all of this
 
@@ -16,12 +15,9 @@ def main() -> "NoReturn":
     """The `decbayes` command."""
     # An exception in the middle of an import would be shown with its traceback, or taken for a missing library.
     before = signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
-    from decbayes.cli import load_command
     from decbayes.cli import main as run
 
-    load_command(sys.argv[1:])
-    signal.signal(signal.SIGINT, before)
-    run()
+    run(loaded=lambda: signal.signal(signal.SIGINT, before))
 
 
 if __name__ == "__main__":

@@ -3,9 +3,8 @@
 It is loaded when it is called. Its help is here because `decbayes --help` loads none of them.
 """
 
-import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 from inspect import cleandoc
 from itertools import count
@@ -15,7 +14,6 @@ from cyclopts import App, Group, Parameter
 
 import decbayes
 from decbayes.cli.shared.running import run, shown_default
-from decbayes.extras import EXTENSIONS
 
 app = App(
     name="decbayes",
@@ -288,24 +286,26 @@ command(
 app.register_install_completion_command()
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """The `decbayes` command."""
+def main(arguments: Sequence[str] | None = None, *, loaded: Callable[[], object] = lambda: None) -> NoReturn:
+    """The `decbayes` command; calls `loaded` when all that it needs is imported."""
     words = sys.argv[1:] if arguments is None else arguments
     if not words:
         print(TO_BEGIN)
         sys.exit(0)
-    load_command(words)
-    run(app, words, name="decbayes")
+
+    def prepare() -> None:
+        load_command(words[0])
+        loaded()
+
+    run(app, words, name="decbayes", prepare=prepare)
 
 
-def load_command(words: Sequence[str]) -> None:
-    """Import the command that the first word names; if there is none of that name, those of other packages."""
-    if not words:
-        return
-    if words[0] not in [*app]:
+def load_command(name: str) -> None:
+    """Import a command; if there is none of that name, those of other packages."""
+    if name not in [*app]:
         add_further_commands()
-    elif EXTENSIONS not in os.environ:  # which register models that commands must find
-        _ = app[words[0]]
+    else:
+        _ = app[name]
 
 
 def add_further_commands() -> None:

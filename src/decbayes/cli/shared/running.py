@@ -3,7 +3,7 @@
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 from typing import Any, NoReturn
 
@@ -26,13 +26,17 @@ STANDARD_INPUT, STANDARD_OUTPUT = "/dev/stdin", "/dev/stdout"  # by these names 
 ALIASES: dict[str, str] = {}
 
 
-def run(app: App, arguments: Sequence[str], *, name: str) -> NoReturn:
-    """Run one command: exit status 0 if all went well, 1 for an error in one line, 2 for wrong arguments."""
+def run(app: App, arguments: Sequence[str], *, name: str, prepare: Callable[[], None] = lambda: None) -> NoReturn:
+    """Run one command: exit status 0 if all went well, 1 for an error in one line, 2 for wrong arguments.
+
+    `prepare` is called first, once the user's own modules are imported.
+    """
     debug = "--debug" in arguments
     ALIASES.clear()
     print_anything()
     try:
         load_extensions()
+        prepare()
         ended = app(
             named_streams([word for word in arguments if word != "--debug"]),
             result_action="return_value",
