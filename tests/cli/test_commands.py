@@ -96,6 +96,7 @@ def test_a_merge_that_forces_unlike_things_together_says_so(run, sites):
     ("options", "message"),
     [
         ("--naive --explain", "--naive makes no alignment"),
+        ("--robust --naive", "--robust does not go with --naive"),
         ("--restarts 3", "--restarts is for --solver matching"),
         ("--since nothing.posterior", "nothing.posterior"),
         ("--components some", "--components"),
@@ -152,6 +153,28 @@ def test_the_naive_merge_adds_components_as_they_are_labelled(run, sites):
     assert run("merge a.posterior b.posterior --naive -o n.posterior")[0] == 0
     loaded = [db.load(sites / f"{name}.posterior") for name in "ab"]
     assert db.load(sites / "n.posterior") == db.merging.product(loaded)
+
+
+def test_a_robust_merge_names_who_does_not_count_and_why(run, tmp_path, rng):
+    for name in "abcde":
+        unit = 100.0 if name == "c" else 1.0
+        rows = unit * (rng.permutation([[-6.0], [6.0]] * 30) + rng.normal(size=(60, 1)))
+        (tmp_path / f"{name}.csv").write_text("\n".join(["x", *map(str, rows[:, 0])]), encoding="utf-8")
+        assert run(f"fit mixture {name}.csv --components 2 --prior-variance 50 -o {name}.posterior")[0] == 0
+    (tmp_path / "copy.posterior").write_bytes((tmp_path / "a.posterior").read_bytes())
+    files = " ".join(f"{name}.posterior" for name in ("a", "b", "c", "d", "e", "copy"))
+    status, shown, said = run(f"merge {files} --robust --explain -o m.posterior")
+    assert status == 0
+    assert "c disagrees clearly with most sites in 100% of its evidence, which hardly counts" in said
+    assert "copy repeats a and is not counted again" in said
+    assert "counted twice" not in said
+    assert " e " in shown
+    held = [db.load(tmp_path / f"{name}.posterior") for name in "abde"]
+    np.testing.assert_allclose(
+        np.sort(db.load(tmp_path / "m.posterior").mean("components").mean[:, 0]),
+        np.sort(db.merge(held).mean("components").mean[:, 0]),
+        atol=0.05,
+    )
 
 
 def test_topics_of_texts(run, tmp_path, rng):

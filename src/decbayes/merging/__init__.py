@@ -26,7 +26,7 @@ from decbayes.merging.reading import (
     thin,
     upper_bound,
 )
-from decbayes.merging.robust import Robust, RobustMerge, robust_merge
+from decbayes.merging.robust import Robust, RobustMerge, Standing, robust_merge
 
 __all__ = [
     "Alignment",
@@ -40,6 +40,7 @@ __all__ = [
     "Robust",
     "RobustMerge",
     "Shared",
+    "Standing",
     "Symmetrized",
     "Tree",
     "align",

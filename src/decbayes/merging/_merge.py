@@ -8,8 +8,7 @@ from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.coupled import as_sequence
 from decbayes.merging.base.problem import OnMatch, Solver
 from decbayes.merging.base.products import Assignment, assigned_product, check_assignments
-from decbayes.merging.robust.robust import as_robust, robust_merge
-from decbayes.merging.robust.weights import Robust
+from decbayes.merging.robust import Robust, robust_merge
 from decbayes.posterior import Posterior
 from decbayes.symmetry import CoupledSet
 
@@ -39,8 +38,8 @@ def merge(
         since: an earlier merge whose components keep their ids and numbers (see `follow`). None of its evidence is
             added. The new merge has at least as many slots.
         progress: called without arguments from time to time while the solver works, possibly from several threads.
-        robust: True, or a `Robust` rule, so that a minority of faulty sites has little influence. All posteriors then
-            have the same number of components.
+        robust: True, or a `Robust` rule, so that sites which clearly disagree with most others hardly count (see
+            `robust_merge`, which names them).
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -52,11 +51,10 @@ def merge(
     True
     """
     if robust:
-        if components is not None or since is not None:
-            raise StructureMismatch(
-                "A robust merge has as many slots as the posteriors have components, and follows no earlier one."
-            )
-        return robust_merge(posteriors, as_robust(robust), solver=solver, progress=progress).posterior
+        if since is not None:
+            raise StructureMismatch("A robust merge follows no earlier one. Leave out `since`, or `robust`.")
+        rule = robust if isinstance(robust, Robust) else None
+        return robust_merge(posteriors, rule, components=components, solver=solver, progress=progress).posterior
     return aligned(posteriors, components, solver, since, progress)[0].merged()
 
 

@@ -13,7 +13,7 @@ from decbayes.views.text import counted, listed, number
 MOST_NAMED = 5  # sites that stand out
 ASK = (
     "It may be right, or have seen something else: ask how its data were collected. "
-    "db.merging.robust_merge limits the influence of any one site."
+    "A robust merge (--robust) hardly counts sites that clearly disagree with most others."
 )
 CHECKED = (
     "copies of one posterior, sites without data, sites that are much larger than the others or disagree with them, "

@@ -100,14 +100,15 @@ def read_sent(paths: list[Path], *, any_prior: bool = False) -> dict[str, Sent]:
     return {f"{path}{mark}": each for path, mark, each in zip(paths, again, read, strict=True)}
 
 
-def read_once(paths: list[Path], *, any_prior: bool = False) -> dict[str, Sent]:
+def read_once(paths: list[Path], *, any_prior: bool = False, copies_count: bool = True) -> dict[str, Sent]:
     """All posteriors; one that does not fit the first is refused by name, and so are the same data twice."""
     if not paths:
         raise NothingToMerge("Give the posterior files to merge.")
     sent = read_sent(paths, any_prior=any_prior)
     different = {each.posterior.digest: name for name, each in sent.items()}
     check_once({name: each for name, each in sent.items() if different[each.posterior.digest] == name})
-    warn_of_copies(paths, [each.posterior for each in sent.values()])
+    if copies_count:
+        warn_of_copies(paths, [each.posterior for each in sent.values()])
     return sent
 
 

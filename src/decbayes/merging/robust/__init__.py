@@ -1,10 +1,10 @@
-"""A merge on which a minority of faulty sites has little influence."""
+"""A merge that names sites which clearly disagree with most others, and hardly moves with them."""
 
-from decbayes.merging.robust.robust import RobustMerge, robust_merge
-from decbayes.merging.robust.weights import Robust
+from decbayes.merging.robust.robust import Robust, RobustMerge, Standing, robust_merge
 
 __all__ = [
     "Robust",
     "RobustMerge",
+    "Standing",
     "robust_merge",
 ]

@@ -1,135 +1,216 @@
-"""Which components get a slot when there are too few for all that sites claim: those that most sites know."""
+"""What each component counts for in its slot, and who is given a slot: what most sites know."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decbayes.families import Array
-from decbayes.merging.alignment import Alignment
-from decbayes.merging.base.components import groups_of
-from decbayes.merging.base.products import weighted_rows
-from decbayes.merging.robust.weights import LITTLE, Group, Robust
-from decbayes.posterior import Posterior
+from decbayes.families.matrices import Indices
+from decbayes.merging.robust.votes import LITTLE, Group, Sums, in_common, weights_of, xlogx
 
-Mask = NDArray[np.bool_]
-"""Sites × components."""
+# How often weights follow from what the others, so weighted, have in a slot.
+ROUNDS = 5
+# Sites that must share something for a slot beside those that there are.
+BORN = 2.0
+# Rounds of exchanges in an election, and what a vote more is at least.
+EXCHANGES, MORE = 3, 1e-9
+# Steps in which a component of counts is explained as a mixture of slots.
+STEPS = 8
+# Pseudo-counts of a slot, and the share of a mixture that other slots begin with.
+FEW, ELSEWHERE = 0.01, 0.1
+# Scales that are tried for a site above the cap with which everybody agrees.
+SCALES = 12
 
 
 @dataclass(frozen=True)
-class Settling:
-    """Alignments in turn with the weights that follow from them."""
+class Settled:
+    """The components of a group in slots: what each counts for there, and by how much it disagrees."""
 
-    posteriors: Sequence[Posterior]
-    rule: Robust
-    align: Callable[[Sequence[Posterior]], Alignment]
+    group: Group
+    slots: int
+    labels: Indices
+    weights: Array
+    lost: Array
+    tolerance: Array
 
-    def best(self) -> "Reached":
-        """Slots are given up for as long as more components are heard without them.
+    @property
+    def votes(self) -> Array:
+        """(sites, slots): what is heard of each site's vote; it has one per slot."""
+        heard = np.zeros((self.group.sites, self.slots))
+        np.maximum.at(heard, (self.group.site, self.labels), self.group.votes * self.weights)
+        return heard
 
-        An invented component takes a slot that two true ones then have to share, and both are hardly heard there.
-        Without it they are. What was in that slot goes elsewhere, and counts for little where it does not belong.
-        """
-        best = self.settled(self.posteriors, ())
-        while (better := self._better(best)) is not None:
-            best = better
-        return best.lenient(self.rule)
+    def others(self) -> Sums:
+        """For each component, what all other components have in its slot, as they are weighted."""
+        totals, evidence = self.group.sums(self.labels, self.weights, self.slots)
+        pairs = zip(totals, self.group.rows, strict=True)
+        rest = [total[self.labels] - self.weights[:, None] * rows for total, rows in pairs]
+        return rest, evidence[self.labels] - self.weights * self.group.evidence
 
-    def settled(self, bent: Sequence[Posterior], silenced: Sequence[Mask]) -> "Reached":
-        """What is reached from an alignment of posteriors some of whose components count for less."""
-        reached = self._reached(bent)
-        for _ in range(1, self.rule.rounds):
-            # The weights follow from the alignment: if that is the same again, so is all that comes after it.
-            before, reached = reached, self._reached(reached.bent)
-            if reached.same_slots(before):
+    def weighed(self, others: Sums) -> "Settled":
+        """With the weights that follow from how far each component agrees with those others."""
+        group = self.group
+        lost = group.losses((group.rows, group.evidence), others, group.alone)
+        return self.losing(lost, group.tolerance(in_common(group.evidence, others[1])))
+
+    def losing(self, lost: Array, tolerance: Array) -> "Settled":
+        return replace(self, weights=weights_of(lost, tolerance), lost=lost, tolerance=tolerance)
+
+
+def settled(group: Group, labels: Indices, slots: int) -> Settled:
+    """Weights of components in given slots, each of which begins at the component that most sites agree with."""
+    chosen = middles(group, labels, slots)
+    begun = Settled(group, slots, labels, *(np.ones(len(labels)) for _ in range(3)))
+    centres = [np.where(chosen[labels, None] < 0, 0.0, rows[chosen[labels]]) for rows in group.rows]
+    reached = begun.weighed((centres, np.where(chosen[labels] < 0, 0.0, group.evidence[chosen[labels]])))
+    for _ in range(1, ROUNDS):
+        reached = reached.weighed(reached.others())
+    return reached
+
+
+def middles(group: Group, labels: Indices, slots: int) -> Indices:
+    """For each slot the component in it that most sites there agree with; −1 where nobody knows any."""
+    chosen = np.full(slots, -1, dtype=np.intp)
+    for slot in range(slots):
+        inside = np.flatnonzero(labels == slot)
+        candidates = inside[group.known[inside]]
+        if len(candidates):
+            heard = support(group, inside, group.agreement.weights[np.ix_(inside, candidates)])
+            chosen[slot] = candidates[np.argmax(heard)]
+    return chosen
+
+
+def support(group: Group, components: Indices, agreeing: Array) -> Array:
+    """The votes of all sites for each candidate (column): one vote per site, that of its most agreeing component."""
+    votes = np.zeros((group.sites, agreeing.shape[1]))
+    np.maximum.at(votes, group.site[components], group.votes[components, None] * agreeing)
+    return np.asarray(votes.sum(axis=0))
+
+
+def elected(group: Group, slots: int, spare: int) -> Indices:
+    """The components that most sites agree with, one for each slot: one after the other, then by exchanges.
+
+    Of the spare slots those are taken that at least two sites need.
+    """
+    everybody, candidates = np.arange(len(group.site)), np.flatnonzero(group.known)
+    weights = group.agreement.weights[:, candidates]
+
+    def gains(chosen: list[int]) -> Array:
+        best = weights[:, chosen].max(axis=1, initial=0.0)
+        return support(group, everybody, np.maximum(weights - best[:, None], 0.0))
+
+    chosen: list[int] = []
+    for turn in range(min(slots + spare, len(candidates))):
+        gain = gains(chosen)
+        if turn >= slots and gain.max() < BORN:
+            break
+        chosen.append(int(np.argmax(gain)))
+    for _ in range(EXCHANGES):
+        before = [*chosen]
+        for place, now in enumerate(before):
+            gain = gains(chosen[:place] + chosen[place + 1 :])
+            if gain.max() > gain[now] + MORE:
+                chosen[place] = int(np.argmax(gain))
+        if chosen == before:
+            break
+    return candidates[chosen]
+
+
+def gathered(group: Group, chosen: Indices) -> Settled:
+    """Every component with the elected one that it agrees with most; then weights, and components follow them."""
+    slots, everybody = len(chosen), np.arange(len(group.site))
+    labels = group.agreement.weights[:, chosen].argmax(axis=1)
+    totals: Sums = [rows[chosen] for rows in group.rows], group.evidence[chosen]
+    reached = Settled(group, slots, labels, *(np.zeros(len(labels)) for _ in range(3)))
+    for _ in range(ROUNDS):
+        all_lost, shared = np.zeros((len(labels), slots)), np.zeros((len(labels), slots))
+        for slot in range(slots):
+            here = reached.weights * (reached.labels == slot)
+            rest = [total[slot] - here[:, None] * rows for total, rows in zip(totals[0], group.rows, strict=True)]
+            left = totals[1][slot] - here * group.evidence
+            all_lost[:, slot] = group.losses((group.rows, group.evidence), (rest, left), group.alone)
+            shared[:, slot] = in_common(group.evidence, left)
+        labels = all_lost.argmin(axis=1)
+        tolerance = group.tolerance(shared[everybody, labels])
+        reached = replace(reached, labels=labels).losing(all_lost[everybody, labels], tolerance)
+        totals = group.sums(labels, reached.weights, slots)
+    return reached
+
+
+def lenient(reached: Settled) -> Settled:
+    """What a site has in a slot may be one thing in parts: then each part counts if all of it together agrees."""
+    group, slots = reached.group, reached.slots
+    key = group.site * slots + reached.labels
+    own, mine = (group.sums(key, weights, group.sites * slots) for weights in (np.ones(len(key)), reached.weights))
+    totals = group.sums(reached.labels, reached.weights, slots)
+    rest = [np.tile(total, (group.sites, 1)) - part for total, part in zip(totals[0], mine[0], strict=True)]
+    left = np.tile(totals[1], group.sites) - mine[1]
+    lost = group.losses(own, (rest, left))
+    together = weights_of(lost[key], group.tolerance(in_common(own[1], left)[key]))
+    in_parts = np.bincount(key)[key] > 1
+    return replace(reached, weights=np.where(in_parts, np.maximum(reached.weights, together), reached.weights))
+
+
+def as_mixtures(reached: Settled) -> Settled:
+    """Counts of a component may be those of several slots, as the merge divides them: then it agrees with all these.
+
+    What slots hold is said by components that agree with one of them as a whole.
+    """
+    group = reached.group
+    (totals,), _ = group.sums(reached.labels, reached.weights, reached.slots)
+    lost = np.concatenate([mixture_losses(reached, totals, site) for site in range(group.sites)])
+    return reached.losing(lost, group.tolerance(group.evidence))
+
+
+def mixture_losses(reached: Settled, totals: Array, site: int) -> Array:
+    """D of each of a site's components and the best mixture of what the other sites have in slots."""
+    group = reached.group
+    own = np.flatnonzero(group.site == site)
+    counts, labels = group.rows[0][own], reached.labels[own]
+    rest = totals.copy()
+    np.subtract.at(rest, labels, reached.weights[own, None] * counts)
+    rest = np.maximum(rest, 0.0)
+    size = rest.sum(axis=1)
+    profiles = (rest + FEW) / (size + FEW * rest.shape[1])[:, None]
+    shares = np.where(size > LITTLE, ELSEWHERE / reached.slots + (1.0 - ELSEWHERE) * np.eye(reached.slots)[labels], 0.0)
+    shares = np.maximum(shares, 1e-9)
+    for _ in range(STEPS):
+        shares *= (counts / (shares @ profiles)) @ profiles.T
+        shares = np.maximum(shares, 1e-9)
+        shares /= shares.sum(axis=1, keepdims=True)
+    lost = group.alone[own].copy()
+    expected = np.zeros_like(counts)
+    predicted = shares @ profiles
+    received = np.empty_like(shares)
+    # Slot by slot: what it receives changes it, which costs what was there before.
+    for slot in range(reached.slots):
+        part = counts * shares[:, slot, None] * profiles[slot] / predicted
+        received[:, slot] = part.sum(axis=1)
+        after = (rest[slot] + part) / np.maximum(size[slot] + received[:, slot, None], LITTLE)
+        expected += received[:, slot, None] * after
+        before = xlogx(rest[slot]).sum() - xlogx(size[slot])
+        lost += before - (rest[slot] * np.log(np.maximum(after, 1e-300))).sum(axis=1)
+    expected /= np.maximum(received.sum(axis=1, keepdims=True), LITTLE)
+    return np.asarray(np.maximum(lost - (counts * np.log(np.maximum(expected, 1e-300))).sum(axis=1), 0.0))
+
+
+def uncapped(reached: Settled) -> Array:
+    """For each site, how much of its evidence counts: all that agrees with the others, of those above the cap.
+
+    A large site is heard with what agrees with everybody else everywhere, the same in all slots.
+    """
+    group, scale = reached.group, reached.group.scale.copy()
+    for site in np.flatnonzero(scale < 1.0).tolist():
+        known = np.flatnonzero((group.site == site) & group.known)
+        if not len(known) or (reached.weights[known] < 1.0).any():
+            continue
+        own = group.site == site
+        totals, evidence = group.sums(reached.labels, reached.weights * ~own, reached.slots)
+        slots = reached.labels[known]
+        others = [total[slots] for total in totals], evidence[slots]
+        for larger in np.geomspace(1.0, scale[site], SCALES) / scale[site]:
+            mine = [larger * rows[known] for rows in group.rows], larger * group.evidence[known]
+            if (group.losses(mine, others) <= group.tolerance(in_common(mine[1], others[1]), known)).all():
+                scale[site] *= larger
                 break
-        return replace(reached, silenced=tuple(silenced) or reached.silenced)
-
-    def _reached(self, bent: Sequence[Posterior]) -> "Reached":
-        return Reached.of(self.align(bent), self.posteriors, self.rule)
-
-    def _better(self, best: "Reached") -> "Reached | None":
-        """What is reached without one of the slots in which few are heard; None if no more are heard then."""
-        heard = best.heard()
-        for slot in np.argsort(heard, kind="stable"):
-            if heard[slot] >= best.unheard:
-                return None
-            without = self.settled(*best.without(int(slot)))
-            if without.unheard < best.unheard - LITTLE:
-                return without
-        return None
-
-
-@dataclass(frozen=True)
-class Reached:
-    """Components in slots, and what each of them counts for there, group after group of factors."""
-
-    alignment: Alignment
-    posteriors: Sequence[Posterior]
-    groups: "tuple[Group, ...]"
-    weights: tuple[Array, ...]
-    silenced: tuple[Mask, ...]
-    """Which components were in slots that were given up."""
-
-    @classmethod
-    def of(cls, alignment: Alignment, posteriors: Sequence[Posterior], rule: Robust) -> "Reached":
-        groups = tuple(Group.of(alignment, posteriors, names) for names in groups_of(alignment.structure))
-        nobody = tuple(np.zeros(group.slots.shape, dtype=np.bool_) for group in groups)
-        return cls(alignment, posteriors, groups, tuple(group.weights(rule) for group in groups), nobody)
-
-    def same_slots(self, other: "Reached") -> bool:
-        pairs = zip(self.groups, other.groups, strict=True)
-        return all(np.array_equal(own.slots, theirs.slots) for own, theirs in pairs)
-
-    def lenient(self, rule: Robust) -> "Reached":
-        """The same, where components of a site that share a slot are heard if they agree with the others together.
-
-        A site may have found one thing in two parts.
-        """
-        pairs = zip(self.groups, self.weights, strict=True)
-        return replace(self, weights=tuple(group.lenient(weights, rule) for group, weights in pairs))
-
-    @property
-    def bent(self) -> list[Posterior]:
-        """The posteriors, with each component counting for its weight."""
-        return self._weighted(self.weights)
-
-    def merged(self) -> Posterior:
-        # What slots receive was summed of other posteriors.
-        divisions = {each: replace(part, received=None) for each, part in self.alignment.divisions.items()}
-        return replace(self.alignment, posteriors=self.bent, divisions=divisions).merged()
-
-    @property
-    def unheard(self) -> float:
-        """How many components that their sites know are not counted."""
-        return float(
-            sum((group.votes * (1.0 - weights)).sum() for group, weights in zip(self.groups, self.weights, strict=True))
-        )
-
-    def heard(self) -> Array:
-        """How many components that their sites know are counted in each slot."""
-        return np.concatenate(
-            [group.in_slots(group.votes * weights) for group, weights in zip(self.groups, self.weights, strict=True)]
-        )
-
-    def without(self, slot: int) -> tuple[list[Posterior], list[Mask]]:
-        """The posteriors when what is in that slot, and what was given up before, hardly counts; and which that is."""
-        silenced, begin = [], 0
-        for group, before in zip(self.groups, self.silenced, strict=True):
-            silenced.append(before | (group.slots == slot - begin))
-            begin += group.count
-        return self._weighted([np.where(each, LITTLE, 1.0) for each in silenced]), silenced
-
-    def by_slot(self) -> Array:
-        """(sites, slots): what counts of all that a site has put there; 1 where that is nothing."""
-        return np.concatenate(
-            [group.averaged(weights) for group, weights in zip(self.groups, self.weights, strict=True)], axis=1
-        )
-
-    def _weighted(self, weights: Sequence[Array]) -> list[Posterior]:
-        parts = [dict(posterior.contribution) for posterior in self.posteriors]
-        for group, all_weights in zip(self.groups, weights, strict=True):
-            for part, own in zip(parts, group.by_label(all_weights), strict=True):
-                part |= {name: weighted_rows(part[name], own) for name in group.names}
-        return [Posterior(posterior.structure, part) for posterior, part in zip(self.posteriors, parts, strict=True)]
+    return scale

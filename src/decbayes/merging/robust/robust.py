@@ -1,37 +1,100 @@
-"""A merge on which a minority of faulty sites has little influence, whatever they send.
+"""A merge that names sites which clearly disagree with most others, and hardly moves with them.
 
-Four bounds, in this order. Copies of one posterior count once. No site counts for more than `cap` times the middle one.
-A component that disagrees with the others of its slot by d nats counts for min(1, patience / d); for counts of words
-the patience grows with how much components disagree usually. And a component that few sites know takes no slot away
-from those that more sites know (`settling.py`).
+In this order: copies count once. No site votes with more than `cap` times the median site's evidence. A component that
+disagrees with the others of its slot by more than chance, or than is usual, counts for less, and for nothing if it is
+far more (`votes.py`). Each slot begins at the component that most sites agree with; what few sites claim takes no slot
+from what more sites know (`_slots.py`). A site that shares nothing with anybody is left out if the others are heard
+better without it.
 
-The price is small where all are honest. It cannot help against what more sites claim than deny, or against moving a
-little only. Nobody is dropped: each site's weight in each slot is told.
+If more honest sites know a component than faulty ones contradict it, sites that disagree clearly are named and hardly
+move it.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import gammainc
 
 from decbayes.families import Array
-from decbayes.merging.aligning import aligned
+from decbayes.merging.aligning import Number
+from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.canonical import canonical_order
-from decbayes.merging.base.components import group_evidence, groups_of
 from decbayes.merging.base.coupled import as_sequence
 from decbayes.merging.base.problem import OnMatch, Solver
-from decbayes.merging.base.products import scaled
-from decbayes.merging.robust._slots import Settling
-from decbayes.merging.robust.weights import Robust
+from decbayes.merging.robust._ballot import FLAGGED, Ballot, Outcome
+from decbayes.merging.robust.votes import Group
 from decbayes.posterior import Posterior
 
-# Posteriors that differ by less, relative to their size, are copies of one another.
-SAME = 1e-9
+# Sites are copies if chance would hardly make them so alike, and the usual two sites are so many times less alike.
+CHANCE, LESS_ALIKE = 1e-6, 100.0
+# A site is flagged, too, if nobody else confirms more of its evidence.
+ALONE = 0.5
+# Who is right can be told from so many sites on.
+FEWEST = 3
 
 
-def as_robust(robust: Robust | bool) -> Robust:
-    """The rule itself, or the usual one for True."""
-    return robust if isinstance(robust, Robust) else Robust()
+@dataclass(frozen=True)
+class Robust:
+    """How a robust merge counts: `db.merge(posteriors, robust=db.merging.Robust(cap=2.0))`.
+
+    Attributes:
+        cap: the most evidence with which a site votes, in units of the median site's.
+        spare: whether there may be further slots, up to twice as many, for what at least two sites have found and no
+            other slot holds.
+
+    >>> db.merging.Robust(cap=2.0)
+    Robust(cap=2.0, spare=True)
+    """
+
+    cap: float = 1.5
+    spare: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.cap >= 1.0:
+            raise ValueError("A robust merge needs a cap of at least 1.")
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What became of one site in a robust merge.
+
+    Attributes:
+        counts: the share of its evidence that counts.
+        against: the share that clearly disagrees with what more sites say.
+        alone: the share that no other site confirms.
+        copy_of: the site that it repeats, or None.
+        left_out: whether it was left out, since it shares nothing with anybody.
+
+    >>> standing = db.merging.Standing(counts=0.4, against=0.6)
+    >>> standing.flagged, standing.reason()
+    (True, 'disagrees clearly with most sites in 60% of its evidence, which hardly counts')
+    """
+
+    counts: float = 1.0
+    against: float = 0.0
+    alone: float = 0.0
+    copy_of: int | None = None
+    left_out: bool = False
+
+    @property
+    def flagged(self) -> bool:
+        """Whether somebody should look at the site."""
+        return self.copy_of is not None or self.left_out or self.against > FLAGGED or self.alone > ALONE
+
+    def reason(self, names: Sequence[str] | None = None) -> str:
+        """Why the site counts for less or should be looked at, in a few words; empty if neither."""
+        if self.copy_of is not None:
+            return f"repeats {names[self.copy_of] if names else f'site {self.copy_of}'} and is not counted again"
+        if self.left_out:
+            return "was left out: most of what it found is unknown to most sites"
+        if self.against > FLAGGED:
+            return f"disagrees clearly with most sites in {self.against:.0%} of its evidence, which hardly counts"
+        if self.alone > ALONE:
+            return f"is the only one to have found {self.alone:.0%} of what it reports"
+        if self.counts < 0.995:
+            return f"counts for {self.counts:.0%} of its evidence"
+        return ""
 
 
 @dataclass(frozen=True)
@@ -41,29 +104,52 @@ class RobustMerge:
     Attributes:
         posterior: the merged posterior.
         weights: sites × slots, how much of each site's evidence counts there, from 0 to 1.
+        sites: what became of each site.
+        alignment: the alignment of the sites that were merged, as they count.
+        merged: the numbers of these sites.
+        spare: how many slots there are beside those asked for.
 
     >>> model = db.GaussianMean(variance=1.0, prior_variance=100.0)
     >>> sites = [model.fit(np.full((20, 1), mean)).posterior for mean in (0.0, 0.1, -0.1, 0.05, 6.0)]
-    >>> db.merging.robust_merge(sites).weights.shape
+    >>> merge = db.merging.robust_merge(sites)
+    >>> merge.weights.shape
     (5, 1)
+    >>> merge.reasons()
+    {4: 'disagrees clearly with most sites in 100% of its evidence, which hardly counts'}
     """
 
     posterior: Posterior
     weights: Array
+    sites: tuple[Standing, ...]
+    alignment: Alignment
+    merged: tuple[int, ...]
+    spare: int = 0
+
+    def reasons(self, names: Sequence[str] | None = None) -> dict[int, str]:
+        """Why sites were left out, count for less or should be looked at; the others are not in it."""
+        told = {site: standing.reason(names) for site, standing in enumerate(self.sites)}
+        return {site: reason for site, reason in told.items() if reason}
 
 
 def robust_merge(
     posteriors: Iterable[Posterior],
     robust: Robust | None = None,
     *,
+    components: Number = None,
     solver: Solver | str | None = None,
     progress: OnMatch | None = None,
 ) -> RobustMerge:
-    """Merge with bounded influence of every site, and see how much of each site was used, slot by slot.
+    """Merge so that sites which clearly disagree with most others hardly count, and see which these are.
+
+    If more honest sites know a component than faulty ones contradict it, sites that disagree clearly are named and
+    hardly move it. Nothing can be told from fewer than three sites, about what one site alone has found, or about
+    differences that chance makes, too.
 
     Args:
-        posteriors: one per site, of one structure, numbers of components included.
-        robust: how much one site may move the merge. Default: `Robust()`.
+        posteriors: one per site, of one structure; numbers of components may differ.
+        robust: the cap, and whether there are spare slots. Default: `Robust()`.
+        components: the number of slots, without any spare ones, or "auto" to find it. Default: the largest number of
+            components of a posterior, and spare ones where two sites or more need them.
         solver: how to align, an object of `db.solvers` or its name.
         progress: called without arguments whenever one more site was matched.
 
@@ -77,36 +163,56 @@ def robust_merge(
     """
     rule, given = robust or Robust(), as_sequence(posteriors)
     # In canonical order, so that the result is a function of the set.
-    order, _ = canonical_order(given, strictly=True)
-    ordered = [given[site] for site in order]
-    scales = first_of_copies(ordered) * capped(np.array([evidence_of(posterior) for posterior in ordered]), rule.cap)
-    bounded = [scaled(posterior, scale) for posterior, scale in zip(ordered, scales, strict=True)]
-    reached = Settling(bounded, rule, lambda bent: aligned(bent, solver=solver, progress=progress)[0]).best()
-    return RobustMerge(reached.merged(), (scales[:, None] * reached.by_slot())[np.argsort(order)])
+    order, readings = canonical_order(given)
+    held, sets = [given[site] for site in order], [readings[site].components for site in order]
+    ballot = Ballot(held, sets, rule.cap, rule.spare and components is None, True, components, solver, progress)
+    repeated = copies(ballot.groups)
+    counted = [place for place in range(len(order)) if place not in repeated]
+    speaking = sum(readings[order[place]].rank[0] < 0.0 for place in counted)
+    ballot = (
+        ballot if speaking >= FEWEST and not repeated else replace(ballot.among(counted), judging=speaking >= FEWEST)
+    )
+    outcome = ballot.decided()
+    return told(outcome, [counted[place] for place in outcome.sites], repeated, order)
 
 
-def evidence_of(posterior: Posterior) -> float:
-    """How many observations a posterior stands for, all groups of factors together."""
-    return float(sum(group_evidence(posterior, names).sum() for names in groups_of(posterior.structure)))
+def copies(groups: Sequence[Group]) -> dict[int, int]:
+    """Sites that repeat an earlier one, exactly or nearly, whatever their labels and their amounts of evidence."""
+    sites = groups[0].sites
+    lost, parameters = np.zeros((sites, sites)), np.zeros((sites, sites))
+    for group in groups:
+        nearest = nearest_losses(group)
+        for site in range(sites):
+            own = (group.site == site) & group.known
+            lost[site] += nearest[own].sum(axis=0)
+            parameters[site] += group.parameters[own].sum()
+    later, earlier = np.tril_indices(sites, -1)
+    told = parameters.max(axis=1) > 0.0
+    pairs = [(i, j) for i, j in zip(later.tolist(), earlier.tolist(), strict=True) if told[i] and told[j]]
+    usual = float(np.median([lost[pair] for pair in pairs])) if pairs else 0.0
+    found: dict[int, int] = {}
+    for one, other in pairs:
+        unlikely = gammainc(0.5 * parameters[one, other], lost[one, other]) < CHANCE
+        if one not in found and unlikely and lost[one, other] * LESS_ALIKE <= usual:
+            found[one] = found.get(other, other)
+    return found
 
 
-def capped(evidence: Array, cap: float) -> Array:
-    """By how much each site's evidence is scaled down, so that it is at most `cap` times the middle site's."""
-    most = cap * np.median(evidence[evidence > 0]) if (evidence > 0).any() else 0.0
-    return np.minimum(1.0, np.divide(most, evidence, out=np.ones(len(evidence)), where=evidence > most))
+def nearest_losses(group: Group) -> Array:
+    """(components, sites): what each component loses beside that of a site which it agrees with most."""
+    lost = np.full((len(group.site), group.sites), np.inf)
+    for site in range(group.sites):
+        lost[:, site] = group.agreement.lost[:, group.site == site].min(axis=1, initial=np.inf)
+    return lost
 
 
-def first_of_copies(posteriors: Sequence[Posterior]) -> Array:
-    """1 for every posterior, 0 for those that are copies of an earlier one, whatever their labels."""
-    profiles = [profile(posterior) for posterior in posteriors]
-    first = np.ones(len(profiles))
-    for later in range(1, len(profiles)):
-        size = SAME * np.linalg.norm(profiles[later])
-        copies = (np.linalg.norm(profiles[later] - before) <= size for before in profiles[:later])
-        first[later] = 0.0 if size > 0 and any(copies) else 1.0
-    return first
-
-
-def profile(posterior: Posterior) -> Array:
-    """A posterior without its labels: the sums of each factor's columns."""
-    return np.concatenate([np.ravel(part.sum(axis=0)) for _, part in sorted(posterior.contribution.items())])
+def told(outcome: Outcome, merged: Sequence[int], repeated: dict[int, int], order: Sequence[int]) -> RobustMerge:
+    """The outcome in the caller's order; `merged` are the places of the outcome's sites in the canonical order."""
+    standings = {order[place]: Standing(*shares) for place, shares in zip(merged, outcome.standings(), strict=True)}
+    standings |= {order[one]: Standing(0.0, copy_of=order[other]) for one, other in repeated.items()}
+    sites = tuple(standings.get(site, Standing(0.0, left_out=True)) for site in range(len(order)))
+    by_slot = outcome.by_slot()
+    weights = np.zeros((len(order), by_slot.shape[1]))
+    numbers = tuple(order[place] for place in merged)
+    weights[[*numbers]] = by_slot
+    return RobustMerge(outcome.alignment.merged(), weights, sites, outcome.alignment, numbers, outcome.spare)

@@ -1,7 +1,7 @@
 """`decbayes merge`: posteriors of many sites into one."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,12 +16,12 @@ from decbayes.cli.shared.posterior_files import found_by, read_once
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import check_received_files, merged_manifest, rules_said
 from decbayes.cli.shared.streams import json_option, print_json
-from decbayes.cli.shared.terminal import many, messages, plain
+from decbayes.cli.shared.terminal import aligning, many, messages, plain
 from decbayes.cli.shared.terminal import output as results
 from decbayes.cli.shared.topic_priors import AS_FITTED, TopicPriors
 from decbayes.cli.shared.topic_quality import quality_of, remarks_on
 from decbayes.files import save
-from decbayes.merging import Alignment, Confidence, product, remarks, tree
+from decbayes.merging import Alignment, Confidence, RobustMerge, product, remarks, robust_merge, tree
 from decbayes.merging.alignment import MOST_LOOKED_AT
 from decbayes.merging.base.agreement import same_columns
 from decbayes.merging.base.problem import Solver
@@ -62,6 +62,14 @@ class Aligning:
     naive: Annotated[bool, Parameter(negative="", help="Add components as they are labelled, without alignment.")] = (
         False
     )
+    robust: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            help="Count copies once, and sites that clearly disagree with most others hardly or not at all. Says which "
+            "sites these are, and why.",
+        ),
+    ] = False
 
     @property
     def solving(self) -> Solver | None:
@@ -71,6 +79,10 @@ class Aligning:
         """Refuse options that make no sense together, before anything is read."""
         if self.naive and (telling.asked or self.since or self.components):
             raise WrongArgument("--naive makes no alignment, which the other options need. Leave --naive out.")
+        if self.robust and (self.naive or self.since or telling.confidence or telling.overlap):
+            raise WrongArgument(
+                "--robust does not go with --naive, --since, --confidence or --overlap. Leave these out."
+            )
         if self.restarts is not None and self.solver != "matching":
             raise WrongArgument("--restarts is for --solver matching.")
         number_of(self.components)
@@ -176,7 +188,7 @@ def merge(
     telling.check(posteriors)
     options.check(telling)
     work_on(device)
-    sent = read_once(posteriors, any_prior=bool(priors.given))
+    sent = read_once(posteriors, any_prior=bool(priors.given), copies_count=not options.robust)
     check_received_files(posteriors, [site.posterior for site in sent.values()], rules_said(rules))
 
     def keep(merged: Posterior, **note: Any) -> None:
@@ -192,11 +204,36 @@ def merge(
         keep(product(read))
         messages().print(f"{output}: {len(read)} posteriors, not aligned")
         return
+    names = [path.name.removesuffix(".posterior") for path in posteriors]
+    if options.robust:
+        robust = robustly_merged(read, options)
+        keep(robust.posterior, **found_by(robust.alignment, [names[site] for site in robust.merged]))
+        tell_robust(robust, names, output, options, telling)
+        return
     reported, alignment = telling.reported(read), aligned(read, options.components, options.since, options.solving)
-    names, merged = [path.name.removesuffix(".posterior") for path in posteriors], alignment.merged()
+    merged = alignment.merged()
     keep(merged, **found_by(alignment, names))
     telling.tell(alignment, merged, names, reported, options.solving)
     print_outcome(alignment, output)
+
+
+def robustly_merged(posteriors: list[Posterior], options: Aligning) -> RobustMerge:
+    with aligning(len(posteriors)) as progress:
+        return robust_merge(
+            posteriors, components=number_of(options.components), solver=options.solving, progress=progress
+        )
+
+
+def tell_robust(robust: RobustMerge, names: list[str], output: Path, options: Aligning, telling: Telling) -> None:
+    """Say who was left out or hardly counts; what is explained and drawn are the sites that count."""
+    counted = [names[site] for site in robust.merged]
+    replace(telling, confidence=False).tell(robust.alignment, robust.posterior, counted, None, options.solving)
+    print_outcome(robust.alignment, output)
+    if robust.spare:
+        further = many(robust.spare, "further component")
+        messages().print(f"{further} for what some sites share and no other component holds")
+    for site, reason in robust.reasons(names).items():
+        messages().print(plain(f"{names[site]} {reason}"))
 
 
 def merged_round(sent: Mapping[str, Sent], with_options: bool) -> Posterior | None:

@@ -1,5 +1,6 @@
 """How much of all evidence one member may count for."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -8,11 +9,11 @@ import numpy as np
 from decbayes.devices import everywhere_alike
 from decbayes.errors import DecbayesError
 from decbayes.families import Array
-from decbayes.merging import Alignment, Influence, align, reading, robust_merge
+from decbayes.merging import Alignment, Influence, Robust, align, reading, robust_merge
 from decbayes.merging.base.lineage import ids_of
 from decbayes.merging.base.products import scaled
 from decbayes.network.protocol.group.charter import Charter
-from decbayes.network.protocol.group.keys import AgentId
+from decbayes.network.protocol.group.keys import AgentId, short
 from decbayes.network.protocol.records.record import Record
 from decbayes.posterior import Posterior
 
@@ -57,11 +58,18 @@ class Merged:
     observations: int
     set_hash: str
     alignment: Alignment | None = field(default=None, repr=False, compare=False)
+    reasons: Mapping[int, str] = field(default_factory=dict, repr=False, compare=False)
+    """Why entries hardly count in a robust merge."""
 
     @cached_property
     def influence(self) -> Influence | None:
         """How much each of the entries has to do with the merge, and who disagrees with all others."""
         return None if self.alignment is None else reading.influence(self.alignment)
+
+    def flags(self, site: int) -> tuple[str, ...]:
+        """What stands out about one of the entries."""
+        influence = () if self.influence is None else self.influence.flags(site)
+        return *influence, *([self.reasons[site]] if site in self.reasons else [])
 
     def names(self, origin: AgentId) -> tuple[str, ...]:
         """What the merge calls the components of a member's newest version; nothing if it is not in it."""
@@ -84,8 +92,13 @@ def merge_records(charter: Charter, records: list[Record], set_hash: str) -> Mer
     held = [scaled(evidence(record), float(scale)) for record, scale in zip(records, scales, strict=True)]
     slots = charter.rules.components
     alignment = align(held, components=None if slots == "model" else slots)
-    posterior = robust_merge(held).posterior if charter.rules.robust else alignment.merged()
-    return Merged(posterior, entries, observations, set_hash, alignment)
+    if not charter.rules.robust:
+        return Merged(alignment.merged(), entries, observations, set_hash, alignment)
+    # As many slots as the model has components, which members' next fits need.
+    robust = robust_merge(held, Robust(spare=False))
+    told = robust.reasons([short(record.origin) for record in records])
+    reasons = {site: reason for site, reason in told.items() if robust.sites[site].flagged}
+    return Merged(robust.posterior, entries, observations, set_hash, alignment, reasons)
 
 
 def entries_of(records: list[Record]) -> tuple[Entry, ...]:

@@ -103,7 +103,7 @@ def part_in(merged: Merged, record: Record) -> dict[str, Any]:
         "share": round(float(influence.share[site]), 4),
         "log_bayes_factor": round(float(influence.log_bayes_factor[site].sum()), 2),
         "apart": round(float(influence.apart[site]), 4),
-        "flags": list(influence.flags(site)),
+        "flags": list(merged.flags(site)),
     }
 
 

@@ -1,0 +1,279 @@
+"""Alignments in turn with the weights that follow from them, while more votes are heard."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from decbayes.families import Array, Contribution, Family, dense
+from decbayes.families.matrices import Indices
+from decbayes.merging.aligning import Number, aligned
+from decbayes.merging.alignment import Alignment
+from decbayes.merging.base.components import groups_of
+from decbayes.merging.base.problem import OnMatch, Solver
+from decbayes.merging.base.products import weighted_rows
+from decbayes.merging.robust._slots import Settled, as_mixtures, elected, gathered, lenient, settled, uncapped
+from decbayes.merging.robust.votes import LITTLE, Group
+from decbayes.posterior import Posterior
+from decbayes.symmetry import CoupledSet, Permutation, identity
+
+# Votes that are not heard from which on another alignment is looked for, and votes that it must hear more.
+UNHEARD, BETTER = 1.0, 0.5
+# A component that counts for less disagrees clearly: by more than twice what is tolerated.
+CLEARLY = 0.25
+# The share of its evidence that must disagree clearly for a site to be flagged.
+FLAGGED = 0.1
+# A site that shares less of its evidence with others is a stranger.
+SHARED = 0.5
+# Weights are rounded to so many digits, since logarithms differ in their last bits between processors.
+DIGITS = 6
+
+Sites = NDArray[np.bool_]
+"""Some of the sites."""
+
+
+@dataclass(frozen=True)
+class Ballot:
+    """Sites in canonical order, and how they are merged."""
+
+    posteriors: Sequence[Posterior]
+    sets: Sequence[Mapping[CoupledSet, Permutation]]
+    """For each site, the components of each coupled set in canonical order."""
+    cap: float
+    spare: bool
+    judging: bool
+    """Whether there are enough sites to tell who is right; else all count in full."""
+    components: Number = None
+    solver: Solver | str | None = None
+    progress: OnMatch | None = field(default=None, repr=False)
+
+    def among(self, sites: Sequence[int]) -> "Ballot":
+        """Among some of the sites."""
+        return replace(
+            self, posteriors=[self.posteriors[site] for site in sites], sets=[self.sets[site] for site in sites]
+        )
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        structure = self.posteriors[0].structure
+        coupled = {tuple(each.factors): each for each in structure.symmetry}
+        return tuple(self._group(names, coupled.get(names)) for names in groups_of(structure))
+
+    def _group(self, names: tuple[str, ...], coupled: CoupledSet | None) -> Group:
+        rows = identity(len(self.posteriors[0].structure.prior[names[0]]))
+        order = [rows if coupled is None else own[coupled] for own in self.sets]
+        return Group.of(self.posteriors, names, coupled, order, self.cap if self.judging else np.inf)
+
+    def decided(self) -> "Outcome":
+        """The best alignment; without the strangers if they take slots that others need, or further ones."""
+        best, everybody = self.best(), tuple(range(len(self.posteriors)))
+        strangers = best.strangers
+        if not self.judging or not strangers.any() or 2 * strangers.sum() >= len(everybody):
+            return Outcome(self, best, everybody)
+        kept = np.flatnonzero(~strangers)
+        rest = self.among(kept.tolist())
+        without = rest.best()
+        if without.spare >= best.spare and without.heard.sum() <= best.heard[kept].sum() + BETTER:
+            return Outcome(self, best, everybody)
+        return Outcome(rest, without, tuple(kept.tolist()))
+
+    def best(self) -> "Reached":
+        """Slots for what most sites know, if more votes are heard so."""
+        first = self._reached(self._aligned([group.scale[group.site] for group in self.groups], self.components))
+        if not self.judging:
+            return first.unanimous()
+        free = [group for group in self.groups if group.coupled is not None]
+        if not free or sum(group.votes.sum() for group in free) - first.heard.sum() <= UNHEARD:
+            return first
+        return self._elected(first)
+
+    def _elected(self, first: "Reached") -> "Reached":
+        structure, wide = first.alignment.structure, self.components
+        parts: list[Settled] = []
+        for group in self.groups:
+            if group.coupled is None:
+                parts.append(replace(first.parts[len(parts)], weights=np.ones(len(group.site))))
+                continue
+            slots = structure.components(group.coupled)
+            chosen = elected(group, slots, slots if self.spare and structure.resizable else 0)
+            wide = len(chosen) if len(chosen) > slots else wide
+            parts.append(gathered(group, chosen))
+        if Reached(first.alignment, tuple(parts)).heard.sum() <= first.heard.sum() + BETTER:
+            return first
+        loud = [part.group.scale[part.group.site] * np.where(part.weights < 0.5, LITTLE, 1.0) for part in parts]
+        second = self._reached(self._aligned(loud, wide))
+        if second.heard.sum() <= first.heard.sum() + BETTER:
+            return first
+        return replace(second, spare=sum(part.slots for part in second.parts) - sum(part.slots for part in first.parts))
+
+    def _aligned(self, weights: Sequence[Array], components: Number) -> Alignment:
+        return aligned(self.weighted(weights, weights), components, self.solver, None, self.progress)[0]
+
+    def _reached(self, alignment: Alignment) -> "Reached":
+        return Reached(alignment, tuple(settled(group, *slots_in(alignment, group)) for group in self.groups))
+
+    def weighted(self, weights: Sequence[Array], shares: Sequence[Array]) -> list[Posterior]:
+        """The posteriors with each component weighted; what says how frequent components are, by its share."""
+        found = []
+        for site, posterior in enumerate(self.posteriors):
+            parts = dict(posterior.contribution)
+            for group, *amounts in zip(self.groups, weights, shares, strict=True):
+                own, share = (by_label(amount[group.site == site], group.order[site]) for amount in amounts)
+                for name in group.names:
+                    family = posterior.structure.families[name]
+                    parts[name] = weighted_part(family, parts[name], share if family.over_components else own)
+            found.append(Posterior(posterior.structure, parts, posterior.ids))
+        return found
+
+
+@dataclass(frozen=True)
+class Reached:
+    """An alignment, and what each component counts for in it, group after group of factors."""
+
+    alignment: Alignment
+    parts: tuple[Settled, ...]
+    spare: int = 0
+
+    @property
+    def heard(self) -> Array:
+        """For each site, how many of its votes for components are heard."""
+        free = [part.votes.sum(axis=1) for part in self.parts if part.group.coupled is not None]
+        return np.sum(free, axis=0) if free else np.zeros(self.parts[0].group.sites)
+
+    @property
+    def strangers(self) -> Sites:
+        """The sites most of whose evidence is in slots that the party of most sites does not know."""
+        strange = np.zeros(self.parts[0].group.sites, dtype=np.bool_)
+        for part in self.parts:
+            if part.group.coupled is not None:
+                strange |= ~main_party(part)
+        return strange
+
+    def unanimous(self) -> "Reached":
+        """With all components counted."""
+        return replace(self, parts=tuple(replace(part, weights=np.ones(len(part.labels))) for part in self.parts))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a robust merge comes to: who takes part, and what each component counts for."""
+
+    ballot: Ballot
+    reached: Reached
+    sites: tuple[int, ...]
+
+    @cached_property
+    def parts(self) -> tuple[Settled, ...]:
+        """With components that are mixtures of slots, or parts of one thing, counted as what they are together."""
+        return tuple(map(final, self.reached.parts)) if self.ballot.judging else self.reached.parts
+
+    @cached_property
+    def shares(self) -> list[Array]:
+        """What each component counts for in how frequent components are: at most what it votes with.
+
+        Nothing, if its site disagrees clearly somewhere: without that component the others would be too frequent.
+        """
+        found = []
+        for part in self.parts:
+            scale = np.where(against(part) > FLAGGED, 0.0, part.group.scale)
+            found.append(rounded(scale[part.group.site] * part.weights))
+        return found
+
+    @cached_property
+    def weights(self) -> list[Array]:
+        """The same, of all evidence that others agree with."""
+        return [rounded(uncapped(part)[part.group.site] * part.weights) for part in self.parts]
+
+    @property
+    def spare(self) -> int:
+        return self.reached.spare
+
+    @cached_property
+    def alignment(self) -> Alignment:
+        """The alignment, with posteriors as they count."""
+        found = self.reached.alignment
+        if all((own == 1.0).all() for own in (*self.weights, *self.shares)):
+            return found
+        divisions = {coupled: replace(division, received=None) for coupled, division in found.divisions.items()}
+        return replace(found, posteriors=self.ballot.weighted(self.weights, self.shares), divisions=divisions)
+
+    def standings(self) -> list[tuple[float, float, float]]:
+        """For each site, the shares of its evidence that count, that clearly disagree, and that are its alone."""
+        counts, contradicted, alone = [], [], []
+        for part, weights in zip(self.parts, self.weights, strict=True):
+            heard = part.votes > 0.5
+            confirmed = (heard.sum(axis=0) - heard)[part.group.site, part.labels] > 0
+            counts.append(of_sites(part.group, weights, nothing=1.0))
+            contradicted.append(against(part))
+            unconfirmed = (part.weights > 0.5) & ~confirmed & (part.group.coupled is not None)
+            alone.append(of_sites(part.group, unconfirmed))
+        shares = np.mean(counts, axis=0), np.max(contradicted, axis=0), np.max(alone, axis=0)
+        return [(float(own[0]), float(own[1]), float(own[2])) for own in zip(*shares, strict=True)]
+
+    def by_slot(self) -> Array:
+        """Sites × slots, group after group: how much of the evidence that a site has there counts."""
+        found = []
+        for part, weights in zip(self.parts, self.weights, strict=True):
+            key = part.group.site * part.slots + part.labels
+            size = part.group.sites * part.slots
+            total, counted = (np.bincount(key, own * part.group.evidence, size) for own in (np.ones(len(key)), weights))
+            found.append(np.divide(counted, total, out=np.ones(size), where=total > 0.0).reshape(-1, part.slots))
+        return np.concatenate(found, axis=1)
+
+
+def main_party(part: Settled) -> Sites:
+    """The sites that share most of their evidence with others of the party that has grown from the best known slot."""
+    known = part.votes > 0.5
+    party, before = known[:, known.sum(axis=0).argmax()], -1
+    while party.sum() > before:
+        before = int(party.sum())
+        others = known[party].sum(axis=0) - (known & party[:, None])
+        close = of_sites(part.group, others[part.group.site, part.labels] > 0, nothing=1.0) > SHARED
+        party = party | close
+    return np.asarray(close)
+
+
+def final(part: Settled) -> Settled:
+    if part.group.coupled is None:
+        return part
+    return as_mixtures(part) if part.group.counted and len(part.group.rows) == 1 else lenient(part)
+
+
+def slots_in(alignment: Alignment, group: Group) -> tuple[Indices, int]:
+    """The slot of each component of a group, and how many slots there are."""
+    if group.coupled is None:
+        return group.row, len(alignment.structure.prior[group.names[0]])
+    pairs = zip(alignment.slots(group.coupled), group.order, strict=True)
+    return np.concatenate([slots[own] for slots, own in pairs]), alignment.structure.components(group.coupled)
+
+
+def against(part: Settled) -> Array:
+    """The share of each site's evidence that clearly disagrees with the others."""
+    return of_sites(part.group, part.weights < CLEARLY)
+
+
+def of_sites(group: Group, amounts: ArrayLike, nothing: float = 0.0) -> Array:
+    """The mean of amounts over each site's evidence."""
+    total = np.bincount(group.site, group.evidence, group.sites)
+    found = np.bincount(group.site, group.evidence * np.asarray(amounts), group.sites)
+    return np.asarray(np.divide(found, total, out=np.full(group.sites, nothing), where=total > 0.0))
+
+
+def by_label(amounts: Array, order: Indices) -> Array:
+    """Amounts of components in canonical order, in the order of their labels."""
+    labelled = np.empty_like(amounts)
+    labelled[order] = amounts
+    return labelled
+
+
+def rounded(weights: Array) -> Array:
+    return np.round(weights, DIGITS)
+
+
+def weighted_part(family: Family, part: Contribution, weights: Array) -> Contribution:
+    """A contribution with each component weighted; a transition as the less of the two that it is between."""
+    if family.two_sided:
+        return dense(part) * np.minimum(weights[:, None], weights)
+    return part if (weights == 1.0).all() else weighted_rows(part, weights)

@@ -1,0 +1,290 @@
+"""By how many nats components disagree, how much of that is chance, and what each of them counts for.
+
+    D(c, r) = F(c) + F(r) − F(c + r),   F(c) = sup_θ ⟨c, T(θ)⟩
+
+is what the data of c and r lose if one parameter must do for both. If they are of one thing, chance makes ½χ²_p of it,
+p the number of parameters. A Bayes factor would add Occam's bonus for fewer parameters, which lets several deviations
+pass.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, diags_array, vstack
+from scipy.special import gammaincinv
+
+from decbayes.families import Array
+from decbayes.families.family import IMPOSSIBLE
+from decbayes.families.matrices import Indices
+from decbayes.merging.base.components import observed
+from decbayes.merging.base.problem import Factor
+from decbayes.posterior import Posterior
+from decbayes.symmetry import CoupledSet
+
+# Deviations of chance that are tolerated, and times the usual loss per observation.
+DEVIATIONS, USUAL = 2.5, 2.5
+# Of all comparisons these are taken for usual that lose least: faulty sites are fewer than the rest.
+QUARTER = 0.25
+# Beyond so many times the tolerance a component counts for nothing: where variances are unknown, losses grow slowly.
+GONE = 3.0
+# A site knows a component that holds so much of its evidence, or this part of what its components have on average.
+KNOWN, AVERAGE = 0.05, 0.25
+# Evidence that is none.
+LITTLE = 1e-6
+# Columns of counts that are compared one by one; all others, which are rarer, are one.
+COLUMNS = 400
+# A factor that claims so many times the observations that its component has is believed: it then has them.
+CLAIMED = 2.0
+# The prior's weight beside that of an observation, at most.
+LIGHT = 0.05
+# Numbers in the rows that are compared at the same time (8 MiB).
+BLOCK = 1 << 20
+
+Sums = tuple[Sequence[Array], Array]
+"""Rows of each factor, and their evidence."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The components of all sites in one group of factors as one list, each at the evidence with which it votes."""
+
+    names: tuple[str, ...]
+    coupled: CoupledSet | None
+    factors: tuple[Factor, ...] = field(repr=False)
+    order: tuple[Indices, ...]
+    """For each site, its components in an order that does not depend on labels; the list is in it."""
+    scale: Array
+    """For each site, by how much its evidence is scaled down."""
+    rows: tuple[Array, ...]
+    evidence: Array
+    base: tuple[Array, ...]
+    counted: bool
+    """Whether rows are counts of words or the like."""
+
+    @classmethod
+    def of(
+        cls,
+        posteriors: Sequence[Posterior],
+        names: tuple[str, ...],
+        coupled: CoupledSet | None,
+        order: Sequence[Indices],
+        cap: float,
+    ) -> "Group":
+        structure = posteriors[0].structure
+        factors = {name: Factor(structure.families[name], structure.prior[name]) for name in names}
+        told = [name for name in names if not factors[name].family.over_components] or [*names]
+        sizes = [len(own) for own in order]
+        pairs = zip(posteriors, order, strict=True)
+        contents = [{name: factors[name].family.rows(p.contribution[name], own) for name in names} for p, own in pairs]
+        known = [name for name in names if not factors[name].family.follows] or [*names]
+        evidence = observed([(factors[name], [rows[name] for rows in contents]) for name in known])
+        for name in told:
+            rows = [own[name] for own in contents]
+            evidence = claimed(evidence, observed([(factors[name], rows)]))
+        scale = capped(np.add.reduceat(evidence, np.cumsum([0, *sizes[:-1]])), cap)
+        each = np.repeat(scale, sizes)
+        counted = all(factors[name].family.countable for name in told)
+        matrices = []
+        for name in told:
+            if counted:
+                parts = [csr_array(p.contribution[name])[own] for p, own in zip(posteriors, order, strict=True)]
+                matrices.append(frequent(csr_array(diags_array(each) @ vstack(parts))))
+            else:
+                matrices.append(each[:, None] * np.concatenate([own[name].written_out() for own in contents]))
+        total = float((each * evidence).sum())
+        judged = tuple(factors[name] for name in told)
+        base = tuple(brought_along(factor, total) for factor in judged)
+        return cls(names, coupled, judged, tuple(order), scale, tuple(matrices), each * evidence, base, counted)
+
+    @property
+    def sites(self) -> int:
+        return len(self.order)
+
+    @cached_property
+    def site(self) -> Indices:
+        return np.repeat(np.arange(self.sites), [len(own) for own in self.order])
+
+    @cached_property
+    def row(self) -> Indices:
+        """The row that each component is in at its own site: its slot, where there is no choice of slots."""
+        return np.concatenate(self.order)
+
+    @cached_property
+    def parameters(self) -> Array:
+        """How many parameters each component's own data can tell apart."""
+        if self.counted:
+            found = np.sum([np.minimum(rows, 1.0).sum(axis=1) - 1.0 for rows in self.rows], axis=0)
+        else:
+            pairs = zip(self.factors, self.rows, strict=True)
+            found = np.sum([factor.family.freedom(rows) for factor, rows in pairs], axis=0)
+        return np.asarray(np.maximum(found, 1.0))
+
+    @cached_property
+    def votes(self) -> Array:
+        """1 for a component that its site knows well, less for one that hardly has evidence."""
+        own = np.bincount(self.site, self.evidence, self.sites)
+        count = np.bincount(self.site, minlength=self.sites)
+        enough = np.maximum(own * np.minimum(KNOWN, AVERAGE / count), LITTLE)
+        return np.asarray(np.minimum(self.evidence / enough[self.site], 1.0))
+
+    @cached_property
+    def known(self) -> NDArray[np.bool_]:
+        return np.asarray(self.votes > 0.5)
+
+    @cached_property
+    def alone(self) -> Array:
+        return self.information(self.rows, self.evidence)
+
+    def information(self, rows: Sequence[Array], evidence: Array) -> Array:
+        """F of each row."""
+        if self.counted:
+            return np.asarray(np.sum([xlogx(part).sum(axis=-1) - xlogx(part.sum(axis=-1)) for part in rows], axis=0))
+        parts = zip(self.factors, rows, self.base, strict=True)
+        return np.asarray(np.sum([factor.family.peak(part, evidence, base) for factor, part, base in parts], axis=0))
+
+    def losses(self, own: Sums, others: Sums, alone: Array | None = None, rest: Array | None = None) -> Array:
+        """D of each row and another; none where the other says nothing, infinite where a row alone is improper.
+
+        `alone` and `rest` are the information of both, where it is known.
+        """
+        (rows, evidence), (more, further) = own, others
+        alone = self.information(rows, evidence) if alone is None else alone
+        rest = self.information(more, further) if rest is None else rest
+        together = self.information([a + b for a, b in zip(rows, more, strict=True)], evidence + further)
+        lost = np.where(further > LITTLE, np.maximum(alone + rest - together, 0.0), 0.0)
+        return np.where(alone < -0.5 * IMPOSSIBLE * np.maximum(evidence, LITTLE), np.inf, lost)
+
+    def tolerance(self, shared: Array, chosen: Indices | slice = slice(None)) -> Array:
+        """Nats that components may lose beside others with which they have so much evidence in common."""
+        return tolerated(self.parameters[chosen], shared, self.agreement.usual)
+
+    def sums(self, labels: Indices, weights: Array, slots: int) -> Sums:
+        """What slots hold of the components, weighted."""
+        totals = [np.zeros((slots, rows.shape[1])) for rows in self.rows]
+        for total, rows in zip(totals, self.rows, strict=True):
+            np.add.at(total, labels, weights[:, None] * rows)
+        return totals, np.bincount(labels, weights * self.evidence, slots).astype(np.float64)
+
+    @cached_property
+    def agreement(self) -> "Agreement":
+        return Agreement.among(self)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far each component agrees with each one that some site knows."""
+
+    lost: Array
+    """Components × components; infinite where they are not compared."""
+    weights: Array
+    """What each component (row) would count for, if each other (column) were right."""
+    usual: float
+    """Nats per observation by which components usually differ."""
+
+    @classmethod
+    def among(cls, group: Group) -> "Agreement":
+        # Whoever is compared with speaks with the middle evidence at least, or little would contradict it.
+        middle = float(np.median(group.evidence[group.known])) if group.known.any() else 0.0
+        louder = np.maximum(middle / np.maximum(group.evidence, LITTLE), 1.0)
+        loud = [louder[:, None] * rows for rows in group.rows], louder * group.evidence
+        rest = group.information(*loud)
+        lost, shared = (np.full((len(group.site),) * 2, fill) for fill in (np.inf, 0.0))
+        for own, others in comparisons(group):
+            first, second = (pair.ravel() for pair in np.meshgrid(own, others, indexing="ij"))
+            mine = [rows[first] for rows in group.rows], group.evidence[first]
+            more = [rows[second] for rows in loud[0]], loud[1][second]
+            lost[first, second] = group.losses(mine, more, group.alone[first], rest[second])
+            shared[first, second] = in_common(mine[1], more[1])
+        usual = usual_loss(group, lost, shared)
+        fewer = np.minimum(group.parameters[:, None], group.parameters)
+        return cls(lost, weights_of(lost, tolerated(fewer, shared, usual)), usual)
+
+
+def comparisons(group: Group) -> list[tuple[Indices, Indices]]:
+    """Components, and known ones with which they are compared, some at a time: any, or those of the same row."""
+    found = []
+    for row in [None] if group.coupled else np.unique(group.row).tolist():
+        here = np.flatnonzero(group.row == row) if row is not None else np.arange(len(group.site))
+        known = here[group.known[here]]
+        at_once = max(1, BLOCK // max(1, len(here) * max(rows.shape[1] for rows in group.rows)))
+        found += [(here, known[first : first + at_once]) for first in range(0, len(known), at_once)]
+    return found
+
+
+def usual_loss(group: Group, lost: Array, shared: Array) -> float:
+    """Nats per observation by which components of different sites differ, a quarter of them by less.
+
+    Which components belong together is not known yet, so those are compared that are nearest to each other; where there
+    is no choice of slots, sites are, by as much as they differ by more than chance.
+    """
+    other = group.known[:, None] & group.known & (group.site[:, None] != group.site) & np.isfinite(lost)
+    if group.coupled is not None:
+        rates = np.where(other, lost / np.maximum(shared, LITTLE), np.inf).min(axis=1, initial=np.inf)
+        rates = rates[np.isfinite(rates)]
+        return float(np.quantile(rates, QUARTER)) if len(rates) else 0.0
+    by_chance = gammaincinv(0.5 * group.parameters, QUARTER)[:, None]
+    excess = np.where(other, (lost - by_chance) / np.maximum(shared, LITTLE), np.nan)[other.any(axis=1)]
+    if not len(excess):
+        return 0.0
+    # Two sites differ by twice as much as one site and the mean of many.
+    within = float((tolerated(group.parameters, 0.0, 0.0) / by_chance[:, 0]).min()) / (2.0 * USUAL)
+    return max(0.0, within * float(np.median(np.nanquantile(excess, QUARTER, axis=1))))
+
+
+def tolerated(parameters: Array, shared: ArrayLike, usual: float) -> Array:
+    """What chance makes of one thing and some deviations of it, or some times what is usual, if that is more.
+
+    Sites differ by more than chance in counts of words, say: by so much per observation that both sides have.
+    """
+    chance = 0.5 * parameters + DEVIATIONS * np.sqrt(0.5 * parameters)
+    return np.asarray(np.maximum(chance, USUAL * usual * np.asarray(shared)))
+
+
+def weights_of(lost: Array, tolerance: Array) -> Array:
+    """1 up to the tolerance t, (t / D)² beyond, and 0 from 3 t on."""
+    weights = np.minimum(1.0, tolerance / np.maximum(lost, LITTLE)) ** 2
+    return np.where(lost > GONE * tolerance, 0.0, weights)
+
+
+def in_common(first: Array, second: Array) -> Array:
+    """The evidence on which a comparison rests: half the harmonic mean."""
+    return np.asarray(first * second / np.maximum(first + second, LITTLE))
+
+
+def brought_along(factor: Factor, evidence: float) -> Array:
+    """What each observation brings of the prior, so that there is a maximum: little of a prior that weighs much."""
+    prior, family = factor.prior.mean(axis=0, keepdims=True), factor.family
+    whole = prior - family.apex(prior.shape[1])
+    weight = max(float(family.observations(prior, family.rows(whole))[0]), LITTLE)
+    return np.asarray(min(len(factor.prior) / max(evidence, 1.0), LIGHT / weight) * whole[0])
+
+
+def claimed(evidence: Array, claims: Array) -> Array:
+    """The evidence, or what a factor claims in units of the usual claim, if that is far more."""
+    both = (evidence > LITTLE) & (claims > 0.0)
+    if not both.any():
+        return evidence
+    counts = claims / np.median(claims[both] / evidence[both])
+    return np.where(counts > CLAIMED * evidence, counts, evidence)
+
+
+def capped(evidence: Array, cap: float) -> Array:
+    """By how much each site's evidence is scaled down, so that it is at most `cap` times the median site's."""
+    most = cap * np.median(evidence[evidence > 0.0]) if (evidence > 0.0).any() else 0.0
+    return np.asarray(np.divide(most, evidence, out=np.ones(len(evidence)), where=evidence > most))
+
+
+def frequent(counts: csr_array) -> Array:
+    """The most frequent columns, and all others as one."""
+    if counts.shape[1] <= COLUMNS:
+        return np.asarray(np.maximum(counts.toarray(), 0.0))
+    order = np.argsort(-counts.sum(axis=0), kind="stable")
+    rest = counts[:, order[COLUMNS:]].sum(axis=1)
+    return np.asarray(np.maximum(np.column_stack([counts[:, order[:COLUMNS]].toarray(), rest]), 0.0))
+
+
+def xlogx(values: Array) -> Array:
+    return np.asarray(values * np.log(np.maximum(values, 1e-300)))

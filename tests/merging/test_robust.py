@@ -1,0 +1,367 @@
+"""A robust merge: who is named, how little a few faulty sites move, and that it is a function of the set alone."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import decbayes as db
+from decbayes.errors import StructureMismatch
+from decbayes.merging import Robust, Standing, robust_merge
+from decbayes.posterior import Posterior
+
+CENTRES = np.array([[-9.0, 0.0], [0.0, 9.0], [9.0, 0.0]])
+KNOWN = db.GaussianMixture(3, 2, variance=1.0, prior_variance=100.0)
+DIAGONAL = db.GaussianMixture(3, 2, covariance="diagonal")
+MEAN = db.GaussianMean(variance=2.0, prior_variance=9.0, dimension=1)
+WORDS = 40
+TOPICS = db.LatentDirichletAllocation(3, tuple(map(str, range(WORDS))), ascent=db.Ascent(passes=60, tolerance=1e-4))
+
+
+def points(rng, count=60, shares=(1 / 3, 1 / 3, 1 / 3)):
+    labels = rng.choice(3, size=count, p=shares)
+    return CENTRES[labels] + rng.normal(size=(count, 2)), labels
+
+
+def fitted(model, shards, rng):
+    return [model.fit(shard, rng=rng).posterior for shard in shards]
+
+
+def means(posterior):
+    """Of components, in the order of the true centres."""
+    found = posterior.mean("components")
+    found = getattr(found, "mean", None) if hasattr(found, "precision") else found
+    return np.array([found[np.argmin(np.sum((found - centre) ** 2, axis=1))] for centre in CENTRES])
+
+
+def moved(merged, honest):
+    """How far the worst mean is from that of the honest sites' merge, in deviations: 10 sites have 200 points each."""
+    return np.linalg.norm(means(merged) - means(honest), axis=1).max() * np.sqrt(200)
+
+
+def flagged(merge):
+    return [site for site, standing in enumerate(merge.sites) if standing.flagged]
+
+
+def times(posterior, factor):
+    return Posterior(posterior.structure, {name: factor * part for name, part in posterior.contribution.items()})
+
+
+def counted_topics(rng, topics, documents=40):
+    mixes = rng.dirichlet(np.full(3, 0.3), size=documents)
+    return csr_array(rng.poisson(50 * mixes @ topics))
+
+
+def told(value, count):
+    """What a site says of so many observations that all have this value."""
+    return MEAN.fit(np.full((count, 1), value)).posterior
+
+
+@pytest.fixture(scope="module")
+def honest():
+    """Ten sites with the same three clusters, by known and unknown variances, and their shards."""
+    rng = np.random.default_rng(1)
+    shards = [points(rng) for _ in range(10)]
+    return {model: fitted(model, [shard for shard, _ in shards], rng) for model in (KNOWN, DIAGONAL)}, shards
+
+
+@pytest.mark.parametrize("model", [KNOWN, DIAGONAL])
+@pytest.mark.parametrize("unit", [10.0, 100.0])
+@pytest.mark.parametrize("faulty", [1, 3])
+def test_sites_in_other_units_are_named_and_move_nothing(honest, rng, model, unit, faulty):
+    posteriors, shards = honest[0][model], honest[1]
+    wrong = fitted(model, [unit * shard for shard, _ in shards[:faulty]], rng)
+    merged = robust_merge([*wrong, *posteriors[faulty:]])
+    assert flagged(merged) == list(range(faulty))
+    assert moved(merged.posterior, db.merge(posteriors[faulty:])) < 1.0
+    assert merged.posterior.structure.components(model.structure.symmetry[0]) == 3
+
+
+@pytest.mark.parametrize("model", [KNOWN, DIAGONAL])
+def test_sites_with_random_components_are_named_and_move_nothing(honest, model):
+    rng, posteriors, shards = np.random.default_rng(2), honest[0][model], honest[1]
+    random = [rng.uniform(-20, 20, size=(3, 2))[labels] + rng.normal(size=(60, 2)) for _, labels in shards[:3]]
+    merged = robust_merge([*fitted(model, random, rng), *posteriors[3:]])
+    assert flagged(merged) == [0, 1, 2]
+    assert moved(merged.posterior, db.merge(posteriors[3:])) < 1.0
+
+
+@pytest.mark.parametrize("factor", [1.0, 5.0, 1e9])
+def test_displaced_components_with_inflated_evidence_are_named_and_hardly_move_the_merge(honest, rng, factor):
+    posteriors, shards = honest[0][KNOWN], honest[1]
+    ways = np.array([[4.0, 0.0], [0.0, 4.0], [-4.0, 0.0]])
+    displaced = [shard + way * (labels == 0)[:, None] for way, (shard, labels) in zip(ways, shards[:3], strict=True)]
+    liars = [times(liar, factor) for liar in fitted(KNOWN, displaced, rng)]
+    merged = robust_merge([*liars, *posteriors[3:]])
+    assert flagged(merged) == [0, 1, 2]
+    assert moved(merged.posterior, db.merge(posteriors[3:])) < 1.5
+    assert moved(db.merge([*liars, *posteriors[3:]]), db.merge(posteriors[3:])) > 5.0
+
+
+def test_evidence_that_hides_from_the_weights_is_capped(honest):
+    """The means claim a million times the observations that the weights have, and are three site deviations away."""
+    posteriors = honest[0][KNOWN]
+    liar = dict(posteriors[0].contribution)
+    liar["components"] = 1e6 * liar["components"]
+    liar["components"][:, :2] += 3.0 / np.sqrt(20.0) * -2.0 * liar["components"][:, 2:]
+    merged = robust_merge([Posterior(KNOWN.structure, liar), *posteriors[1:]])
+    assert moved(merged.posterior, db.merge(posteriors[1:])) < 1.0
+
+
+def test_copies_count_once_whatever_their_labels_and_evidence(honest):
+    posteriors = honest[0][KNOWN]
+    copies = [posteriors[0], relabelled(posteriors[1]), times(posteriors[2], 0.9)]
+    merged = robust_merge([*posteriors, *copies])
+    assert merged.posterior == robust_merge(posteriors).posterior
+    assert [merged.sites[site].copy_of for site in (10, 11, 12)] == [0, 1, 2]
+    assert not any(standing.flagged for standing in merged.sites[:10])
+
+
+def test_a_lie_that_three_sites_share_takes_no_slot_from_what_more_sites_know(honest, rng):
+    posteriors, shards = honest[0][KNOWN], honest[1]
+    lies = [
+        np.where((labels == 0)[:, None], 30.0 + rng.normal(size=shard.shape), shard) for shard, labels in shards[:3]
+    ]
+    held = [*fitted(KNOWN, lies, rng), *posteriors[3:]]
+    spare, strict = robust_merge(held), robust_merge(held, Robust(spare=False))
+    for merged, slots in ((spare, 4), (strict, 3)):
+        assert len(merged.posterior.mean("components")) == slots
+        assert moved(merged.posterior, db.merge(posteriors[3:])) < 1.5
+    assert flagged(strict) == [0, 1, 2]
+    assert moved(db.merge(held), db.merge(posteriors[3:])) > 10.0
+
+
+@pytest.mark.parametrize("faulty", [1, 3])
+def test_unlike_sites_keep_what_more_of_them_know(faulty):
+    """Each of ten has two of three clusters; some put one of theirs elsewhere."""
+    rng, shards = np.random.default_rng(faulty), []
+    for site in range(10):
+        shares = np.roll([0.5, 0.5, 0.0], site)
+        shard, labels = points(rng, shares=shares)
+        if site < faulty:
+            shard[labels == site] = rng.uniform(25, 40, size=2) + rng.normal(size=((labels == site).sum(), 2))
+        shards.append(shard)
+    held = fitted(KNOWN, shards, rng)
+    merged = robust_merge(held)
+    assert flagged(merged) == list(range(faulty))
+    assert np.abs(means(merged.posterior) - CENTRES).max() < 0.7 < 3 < np.abs(means(db.merge(held)) - CENTRES).max()
+
+
+def test_what_more_sites_know_wins_however_little_of_their_data_it_is(rng):
+    shards = [points(rng, 100, [0.6, 0.3, 0.1]) for _ in range(10)]
+    for shard, labels in shards[:3]:
+        shard[labels == 0] = 40.0 + rng.normal(size=((labels == 0).sum(), 2))
+    merged = robust_merge(fitted(KNOWN, [shard for shard, _ in shards], rng), Robust(spare=False))
+    assert np.abs(means(merged.posterior) - CENTRES).max() < 0.7
+
+
+def test_most_sites_are_believed_even_if_the_others_have_more_evidence():
+    few, many = [told(6.0 + 0.05 * site, 90) for site in range(9)], [told(0.05 * site, 60) for site in range(11)]
+    merged = robust_merge([*few, *many])
+    assert abs(merged.posterior.mean("mean").item() - 0.25) < 0.1
+    assert merged.weights[:9].max() == 0.0 < 0.9 < merged.weights[9:].min()
+    assert flagged(merged) == list(range(9))
+
+
+@pytest.mark.parametrize(("away", "least", "most"), [(0.5, 1.0, 1.0), (1.2, 0.1, 0.99), (3.0, 0.0, 0.0)])
+def test_the_weight_follows_from_the_nats_lost_by_joining(away, least, most):
+    """½ P Q / (P + Q) d² for means with precisions P and Q: 1 up to t = ½ + 2.5 √½, then (t / D)², 0 beyond 3 t."""
+    values = [0.0, 0.01, -0.01, 0.02, -0.02]
+    merged = robust_merge([told(value, 20) for value in (*values, away)])
+    lost = 0.5 * 10.0 * 50.0 / 60.0 * away**2
+    tolerance = 0.5 + 2.5 * np.sqrt(0.5)
+    expected = 0.0 if lost > 3.0 * tolerance else min(1.0, tolerance / lost) ** 2
+    np.testing.assert_allclose(merged.weights[:, 0], [1, 1, 1, 1, 1, expected], rtol=0.01)
+    assert least <= merged.weights[5, 0] <= most
+
+
+def test_sites_that_all_differ_by_more_than_chance_are_not_flagged_for_it():
+    """Means that vary between sites by five times what sampling makes, as regressions of many hospitals do."""
+    rng = np.random.default_rng(5)
+    model = db.GaussianMean(variance=1.0, prior_variance=100.0, dimension=6)
+    sites = [model.fit(rng.normal(size=6) + 0.2 * rng.normal(size=(25, 6))).posterior for _ in range(20)]
+    assert flagged(robust_merge(sites)) == []
+    far = model.fit(8.0 + 0.2 * rng.normal(size=(25, 6))).posterior
+    assert flagged(robust_merge([*sites, far])) == [20]
+
+
+def test_a_large_site_with_which_all_agree_counts_in_full_and_another_one_does_not(honest, rng):
+    posteriors = honest[0][KNOWN]
+    for shift, low, high in ((0.0, 0.9, 1.0), (3.0, 0.0, 0.05)):
+        (large,) = fitted(KNOWN, [points(rng, 600)[0] + shift], rng)
+        assert low <= robust_merge([*posteriors, large]).sites[10].counts <= high
+
+
+def test_a_cluster_that_one_site_has_found_in_two_parts_counts_in_full(rng):
+    wide = CENTRES[[0]] + rng.normal(size=(300, 2)) * [1.5, 1.0]
+    posteriors = [*fitted(KNOWN, [points(rng)[0] for _ in range(5)], rng), KNOWN.fit(wide, rng=rng).posterior]
+    parts = db.merging.fillings(db.align(posteriors), KNOWN.structure.symmetry[0])[5]
+    merged = robust_merge(posteriors, Robust(cap=100.0))
+    slot = int(np.argmin(np.abs(merged.posterior.mean("components") - CENTRES[0]).sum(axis=1)))
+    assert max(map(len, parts)) > 1
+    assert merged.weights[5, slot] > 0.9
+
+
+def test_topics_of_faulty_sites_are_named_and_hardly_move_those_of_unequal_sites(rng):
+    topics = rng.dirichlet(np.full(WORDS, 0.1), size=3)
+    sizes = [120, 15, 40, 40, 40, 40, 40]
+    posteriors = [TOPICS.fit(counted_topics(rng, topics, size), rng=rng).posterior for size in sizes]
+    liar = TOPICS.fit(counted_topics(rng, rng.dirichlet(np.full(WORDS, 0.1), size=3)), rng=rng).posterior
+    merged = robust_merge([liar, *posteriors])
+
+    def distance(posterior):
+        found = posterior.mean("topics")
+        return max(np.abs(found - topic).sum(axis=1).min() for topic in topics)
+
+    assert flagged(merged) == [0]
+    assert distance(merged.posterior) < distance(db.merge(posteriors)) + 0.05 < distance(db.merge([liar, *posteriors]))
+
+
+def test_a_topic_that_mixes_two_slots_counts(rng):
+    """A small site that cannot tell two topics apart disagrees with each, and agrees with both together."""
+    topics = rng.dirichlet(np.full(WORDS, 0.1), size=3)
+    posteriors = [TOPICS.fit(counted_topics(rng, topics), rng=rng).posterior for _ in range(5)]
+    counts = np.zeros((3, WORDS))
+    counts[0], counts[1] = 400 * topics[2], 400 * (topics[0] + topics[1]) / 2
+    mixed = Posterior(TOPICS.structure, {"topics": csr_array(counts)})
+    assert robust_merge([*posteriors, mixed]).sites[5].counts > 0.95
+
+
+def of_regression(rng, count=8, faulty=0):
+    frames = []
+    for site in range(count):
+        a, b = rng.normal(size=(2, 80))
+        frames.append({"a": a * (10.0 if site < faulty else 1.0), "b": b, "y": a - b + rng.normal(size=80)})
+    model = db.LinearRegression.from_frame(frames[-1], "y ~ a + b")
+    return [model.fit(model.points(frame)).posterior for frame in frames]
+
+
+def test_regressions_in_other_units_are_named_and_hardly_count(rng):
+    posteriors = of_regression(rng, faulty=2)
+    merged = robust_merge(posteriors)
+    assert flagged(merged) == [0, 1]
+    assert merged.posterior == db.merge(posteriors[2:])
+
+
+def simulated(model, rng, size, count=6):
+    """Sites with data of one truth, and one, the first, with data of another."""
+    data, other = (db.simulate(model, number, rng=rng).data for number in (count * size, size))
+    return fitted(model, [other, *(data[site * size : (site + 1) * size] for site in range(count))], rng)
+
+
+STATES = db.HiddenMarkov(
+    states=2, columns={"a": db.columns.Gaussian(5, 2), "b": db.columns.Categorical(3)}, ascent=db.Ascent(passes=50)
+)
+FEATURES = db.LatentFeatures(2, 4, variance=0.05, ascent=db.Ascent(passes=50))
+
+
+@pytest.fixture(scope="module")
+def kinds():
+    """Sites of several kinds of models, two of them faulty where that is little work."""
+    rng = np.random.default_rng(4)
+    wide = db.GaussianMixture(6, 2, variance=1.0, prior_variance=100.0)
+    shards = [points(rng, 90)[0] * [2.0, 1.0] + 20.0 * (site < 2) for site in range(8)]
+    topics = rng.dirichlet(np.full(WORDS, 0.1), size=3)
+    answers = rng.beta(0.3, 0.3, size=(2, 8))[rng.integers(2, size=300)] > rng.random((300, 8))
+    return {
+        "clusters in parts": fitted(wide, shards, rng),
+        "unknown variances": fitted(DIAGONAL, shards, rng),
+        "classes": fitted(db.BernoulliMixture(2, 8), np.split(answers.astype(float), 6), rng),
+        "topics": fitted(TOPICS, [counted_topics(rng, topics) for _ in range(5)], rng),
+        "regression": of_regression(rng, faulty=1),
+        "states": simulated(STATES, rng, 3),
+        "features": simulated(FEATURES, rng, 40),
+    }
+
+
+KINDS = ["clusters in parts", "unknown variances", "classes", "topics", "regression", "states", "features"]
+
+
+@pytest.fixture(params=KINDS)
+def sites(request, kinds):
+    return kinds[request.param]
+
+
+def test_the_order_of_sites_changes_no_bit(sites):
+    merged, others = robust_merge(sites), robust_merge(sites[::-1])
+    assert others.posterior.digest == merged.posterior.digest
+    np.testing.assert_array_equal(others.weights[::-1], merged.weights)
+    assert others.sites[::-1] == merged.sites
+
+
+def test_labels_change_no_bit(sites):
+    merged, others = robust_merge(sites), robust_merge([relabelled(own) for own in sites])
+    for name, family in merged.posterior.structure.families.items():
+        if not family.over_components:
+            one, two = (sorted(map(tuple, each.posterior.natural[name])) for each in (merged, others))
+            assert one == two
+    assert others.sites == merged.sites
+
+
+def relabelled(posterior):
+    """The same with the components of each coupled set in reverse order."""
+    coupled = {name for each in posterior.structure.symmetry for name in each.factors}
+    parts = dict(posterior.contribution)
+    for name in coupled:
+        both = posterior.structure.families[name].two_sided
+        parts[name] = parts[name][::-1, ::-1] if both else parts[name][::-1]
+    return Posterior(posterior.structure, parts)
+
+
+def test_where_all_agree_a_robust_merge_is_the_plain_one(rng):
+    shards = [points(rng, 60)[0] for _ in range(4)]
+    posteriors = fitted(KNOWN, shards, rng)
+    assert robust_merge(posteriors).posterior == db.merge(posteriors)
+    assert robust_merge(posteriors).reasons() == {}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_of_one_or_two_sites_nobody_can_say_who_is_right(honest, rng, count):
+    posteriors = [*honest[0][KNOWN][:1], *fitted(KNOWN, [10.0 * points(rng, 600)[0]], rng)][:count]
+    merged = robust_merge(posteriors)
+    assert merged.posterior == db.merge(posteriors)
+    np.testing.assert_array_equal(merged.weights, 1.0)
+
+
+@pytest.mark.parametrize("kind", ["states", "features"])
+def test_other_states_and_features_are_named(kinds, kind):
+    assert robust_merge(kinds[kind]).sites[0].flagged
+
+
+def test_sites_without_data_change_nothing(honest):
+    posteriors = honest[0][KNOWN][:4]
+    merged = robust_merge(posteriors)
+    among = robust_merge([*posteriors, *[Posterior.of_prior(KNOWN.structure)] * 5])
+    np.testing.assert_allclose(means(among.posterior), means(merged.posterior), rtol=0, atol=1e-9)
+    np.testing.assert_array_equal(among.weights[4:], 1.0)
+    assert flagged(among) == []
+
+
+def test_sites_may_have_different_numbers_of_components(honest, rng):
+    wide = db.GaussianMixture(5, 2, variance=1.0, prior_variance=100.0)
+    posteriors = [*fitted(wide, [points(rng)[0]], rng), *honest[0][KNOWN]]
+    merged = robust_merge(posteriors)
+    assert len(merged.posterior.mean("components")) == 5
+    assert len(robust_merge(posteriors, components=3).posterior.mean("components")) == 3
+    assert np.abs(means(merged.posterior) - CENTRES).max() < 0.4
+
+
+def test_reasons_are_told_in_plain_words(honest, rng):
+    posteriors, shards = honest[0][KNOWN], honest[1]
+    (stranger,) = fitted(KNOWN, [100.0 * shards[0][0]], rng)
+    merged = robust_merge([stranger, *posteriors[1:], posteriors[1]])
+    told = merged.reasons([*"abcdefghijk"])
+    assert told[0] == "disagrees clearly with most sites in 100% of its evidence, which hardly counts"
+    assert told[10] == "repeats b and is not counted again"
+    assert {*merged.merged} == {*range(10)}
+    assert Standing(left_out=True).reason() == "was left out: most of what it found is unknown to most sites"
+    assert Standing(alone=0.7).reason() == "is the only one to have found 70% of what it reports"
+    assert Standing(counts=0.4).reason() == "counts for 40% of its evidence"
+    assert not Standing(counts=0.4).flagged
+
+
+def test_a_robust_merge_says_what_it_cannot_do(honest):
+    posteriors = honest[0][KNOWN]
+    with pytest.raises(StructureMismatch, match="follows no earlier one"):
+        db.merge(posteriors, since=posteriors[0], robust=True)
+    with pytest.raises(ValueError, match="cap"):
+        Robust(cap=0.5)
