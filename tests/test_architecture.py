@@ -51,7 +51,19 @@ ALLOWED = {
     "calibration": FOUNDATION | {"files", "merging", "models", "streaming", "tensors", "updates"},
     "disclosure": FOUNDATION | {"columns", "decbayes", "extras", "files", "merging", "models"},
     "network": FOUNDATION
-    | {"calibration", "devices", "extras", "files", "inputs", "merging", "models", "page", "tensors", "updates"},
+    | {
+        "calibration",
+        "devices",
+        "disclosure",
+        "extras",
+        "files",
+        "inputs",
+        "merging",
+        "models",
+        "page",
+        "tensors",
+        "updates",
+    },
     "interop": FOUNDATION | {"columns", "extras", "files", "merging", "models"},
     "sklearn": FOUNDATION | {"columns", "extras", "merging", "models", "streaming", "updates"},
     "views": FOUNDATION | {"columns", "merging", "models"},
@@ -102,10 +114,10 @@ ROOMS = {
 # What one room of a part needs of the other parts, where that is less than the part may.
 OUTSIDE = {
     "network.protocol.limits": set(),
-    "network.protocol.group": {"errors", "files", "models", "posterior", "structure", "updates"},
+    "network.protocol.group": {"disclosure", "errors", "files", "models", "posterior", "structure", "updates"},
     "network.protocol.records": ALLOWED["network"] - {"extras", "inputs", "page", "updates"},
     "network.protocol.effects": set(),
-    "network.protocol.site": {"devices", "errors", "inputs", "merging", "models", "posterior"},
+    "network.protocol.site": {"devices", "disclosure", "errors", "inputs", "merging", "models", "posterior"},
     "network.protocol.talk": {"errors"},
     "network.protocol": {"errors"},
     "network.simulation": {"errors", "families", "models", "posterior"},

@@ -56,6 +56,35 @@ def test_a_group_is_founded_grows_and_shows_one_fingerprint(command, tmp_path):
     assert (tmp_path / "a.key").stat().st_mode & 0o077 == 0, "nobody else may read a key"
 
 
+def test_a_new_charter_has_the_usual_rules_unless_told_otherwise(command, tmp_path, monkeypatch):
+    monkeypatch.delenv("DECBAYES_RULES", raising=False)
+    monkeypatch.chdir(tmp_path)
+    member = f"a={key(command, 'a.key')}"
+
+    def new(name, *words):
+        status, out, error = command(
+            "charter", "new", name, "--group", "g", "--model", "GaussianMean", "--member", member, *words
+        )
+        assert status == 0, error
+        return Charter.load(name), out
+
+    usual, out = new("usual.toml")
+    assert usual.disclosure == db.disclosure.Rules()
+    assert "least_cell 5" in out
+    none, out = new("none.toml", "--rules", "none", "--rule", "least_observations=3")
+    assert (none.disclosure, none.least_observations) == (None, 3)
+    assert "for public or made-up data" in out
+    (tmp_path / "strict.rules").write_text("least_cell = 10\n")
+    strict, out = new("strict.toml", "--rules", "strict.rules", "--rule", "approval=true", "--rule", "share=0.5")
+    assert strict.disclosure == db.disclosure.Rules(least_cell=10, approval=True)
+    assert strict.rules.share == 0.5
+    assert "approval" in out
+    words = ("charter", "new", "x.toml", "--group", "g", "--model", "GaussianMean", "--member", member)
+    for wrong in ("least_cell=0", "nothing=1", "least_cell=30"):
+        status, _, error = command(*words, "--rule", wrong)
+        assert (status, "rules: " in error) == (1, True)
+
+
 def test_a_charter_reads_the_same_vocabulary_as_a_fit(command, tmp_path):
     """A byte-order mark, blank lines and blanks at the ends of lines are no words."""
     words = tmp_path / "words.txt"

@@ -8,7 +8,7 @@ from groups import gaussian_charter, identities
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decbayes import Posterior
+from decbayes import Posterior, disclosure
 from decbayes.errors import DecbayesError, InvalidCharter, InvalidKey
 from decbayes.network import Charter, Identity, Limits, Rules, agent_id
 
@@ -31,7 +31,8 @@ def mixture_charter(**changes) -> Charter:
 
 def test_a_charter_comes_back_from_its_file(tmp_path):
     numbers = [mixture_charter(rules=Rules(components=number)) for number in (5, "auto")]
-    for charter in (gaussian_charter(MEMBERS), mixture_charter(), *numbers):
+    strict = mixture_charter(disclosure=disclosure.Rules(least_cell=10, approval=True))
+    for charter in (gaussian_charter(MEMBERS), mixture_charter(), *numbers, strict):
         charter.save(tmp_path / "charter.toml")
         back = Charter.load(tmp_path / "charter.toml")
         assert back == charter
@@ -63,10 +64,31 @@ def test_any_name_is_written_so_that_it_is_read_back_or_refused(name):
         {"rules": Rules(share=0.5)},
         {"rules": Rules(components=2)},
         {"secret": b"t" * 32},
+        {"disclosure": disclosure.Rules()},
     ],
 )
 def test_every_difference_changes_the_fingerprint(changes):
     assert mixture_charter(**changes).fingerprint != mixture_charter().fingerprint
+
+
+def test_disclosure_rules_are_agreed_on_and_those_without_keep_their_fingerprint():
+    usual, stricter = (mixture_charter(disclosure=disclosure.Rules(least_cell=cell)) for cell in (5, 6))
+    assert usual.fingerprint != stricter.fingerprint
+    assert gaussian_charter(MEMBERS[:2]).fingerprint.startswith("a8c1ebbdaa74aa71"), "as before there were any"
+
+
+def test_how_many_observations_are_needed_is_said_once(tmp_path):
+    assert mixture_charter(rules=Rules(least_observations=7)).least_observations == 7
+    charter = mixture_charter(disclosure=disclosure.Rules(least_observations=30))
+    assert charter.least_observations == 30
+    assert charter.to_toml().count("least_observations") == 1
+    with pytest.raises(InvalidCharter, match="is one of them"):
+        mixture_charter(rules=Rules(least_observations=7), disclosure=disclosure.Rules())
+    path = tmp_path / "charter.toml"
+    for wrong in ("least_cell = 0", "least = 5", "approval = 1"):
+        path.write_text(mixture_charter().to_toml() + f"[disclosure]\n{wrong}\n", encoding="utf-8")
+        with pytest.raises(InvalidCharter, match="disclosure"):
+            Charter.load(path)
 
 
 def test_the_fingerprint_does_not_depend_on_the_order_of_writing():

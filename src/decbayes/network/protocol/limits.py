@@ -73,13 +73,14 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """By which rules members count.
 
     `agreement`: a member is removed, or its key replaced, when more than this share of the charter's members has signed
-    it. `least_observations`: evidence of fewer is neither published nor accepted. `share`: no member counts for more
-    than this share of all evidence; what it has beyond is scaled down. `compare`: data sets of at least so many
-    observations carry a mark, by which members notice that two of them hold the same data. `robust`: members
-    that clearly disagree with most others hardly count, at a small price where there are none. `components`: how many
-    slots the merge has that members read: as many as the model has components, another number, or "auto" to find it.
-    `validation`: this share of each data set is kept out of the fit, so that its holder can score posteriors with it.
-    `intervals`: members say beside their evidence how it depends on the merge, so that its intervals can be calibrated.
+    it. `least_observations`: evidence of fewer is neither published nor accepted; where a charter has disclosure rules,
+    they say it. `share`: no member counts for more than this share of all evidence; what it has beyond is scaled down.
+    `compare`: data sets of at least so many observations carry a mark, by which members notice that two of them hold
+    the same data. `robust`: members that clearly disagree with most others hardly count, at a small price where there
+    are none. `components`: how many slots the merge has that members read: as many as the model has components, another
+    number, or "auto" to find it. `validation`: this share of each data set is kept out of the fit, so that its holder
+    can score posteriors with it. `intervals`: members say beside their evidence how it depends on the merge, so that
+    its intervals can be calibrated.
     """
 
     agreement: Annotated[float, Meta(ge=0.5, lt=1.0)] = 0.5

@@ -2,15 +2,17 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from cyclopts import App, Parameter
 
+from decbayes.cli.shared.sharing import rules_named
 from decbayes.cli.shared.streams import json_option, print_fields
-from decbayes.errors import InvalidCharter, StoreFailed
+from decbayes.disclosure import Rules as DisclosureRules
+from decbayes.errors import InvalidCharter, InvalidRules, StoreFailed
 from decbayes.extras import require_extra
 from decbayes.inputs.documents import Vocabulary, read_vocabulary
 from decbayes.models.core.registry import MODELS
@@ -23,7 +25,9 @@ app = App(name="charter", help="Write, extend or show a charter, which states wh
 
 File = Annotated[Path, Parameter(help="The charter's file.")]
 Members = Annotated[tuple[str, ...], Parameter(name="--member", help="NAME=PUBLIC_KEY, once per member.")]
-Json = Annotated[bool, json_option("charter", "group", "model", "settings", "members", "prior", "fingerprint")]
+Json = Annotated[
+    bool, json_option("charter", "group", "model", "settings", "members", "prior", "disclosure", "fingerprint")
+]
 
 
 @app.command
@@ -38,7 +42,19 @@ def new(
     limits: Annotated[
         tuple[str, ...], Parameter(name="--limit", help="NAME=VALUE, a limit on what members may send.")
     ] = (),
-    rules: Annotated[tuple[str, ...], Parameter(name="--rule", help="NAME=VALUE, a rule on how members count.")] = (),
+    rules: Annotated[
+        tuple[str, ...],
+        Parameter(name="--rule", help="NAME=VALUE, a rule on how members count, or on what may leave their sites."),
+    ] = (),
+    disclosure: Annotated[
+        str | None,
+        Parameter(
+            name="--rules",
+            help="What may leave the members' sites: a TOML file of disclosure rules; or 'none' for public or made-up "
+            "data. Default: DECBAYES_RULES, or the usual rules.",
+            show_default=False,
+        ),
+    ] = None,
     vocabulary: Annotated[Path | None, Parameter(help="The words of a topic model, one per line.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -57,13 +73,15 @@ def new(
     refuse_existing(file)
     words, recipe = read_vocabulary(vocabulary) if vocabulary is not None else Vocabulary(())
     made = {"recipe": str(recipe)} if str(recipe) else {}
+    counting, leaving = both_rules(values(rules), rules_named(disclosure))
     charter = Charter(
         group=group,
         model_name=model,
         settings={**values(settings), **made},
         members=keys(members),
         limits=limits_from(values(limits)),
-        rules=rules_from(values(rules)),
+        rules=counting,
+        disclosure=leaving,
         vocabulary=words,
     )
     charter.save(file)
@@ -152,17 +170,28 @@ def refuse_existing(file: Path) -> None:
 
 
 def print_charter(charter: "Charter", as_json: bool) -> None:
-    fields = {
+    rules = charter.disclosure
+    shown = {
         "group": charter.group,
         "model": charter.model_name,
         "settings": dict(charter.settings),
         "members": list(charter.members),
         "prior": [] if charter.epoch is None else list(charter.epoch.counted),
+        "disclosure": None if rules is None else rules.plain(),
         "fingerprint": charter.short_fingerprint,
     }
-    if not as_json and fields["prior"]:
-        fields["prior"] = f"earlier data of {', '.join(fields['prior'])}"
-    print_fields(fields, as_json=as_json)
+    if not as_json:
+        shown["prior"] = f"earlier data of {', '.join(shown['prior'])}" if shown["prior"] else []
+        shown["disclosure"] = rules_in_words(rules)
+    print_fields(shown, as_json=as_json)
+
+
+def rules_in_words(rules: DisclosureRules | None) -> str:
+    """What may leave members' sites, in one line."""
+    if rules is None:
+        return "no rules: for public or made-up data"
+    kept = {name: value for name, value in rules.plain().items() if name != "approval"}
+    return ", ".join(f"{name} {value:g}" for name, value in kept.items()) + (", approval" if rules.approval else "")
 
 
 def keys(pairs: Sequence[str]) -> dict[str, bytes]:
@@ -206,3 +235,16 @@ def rules_from(given: dict[str, Any]) -> Rules:
         return msgspec.convert(given, Rules)
     except msgspec.ValidationError as error:
         raise InvalidCharter(f"rules: {error}. There are {', '.join(Rules.__struct_fields__)}.") from None
+
+
+def both_rules(given: dict[str, Any], base: DisclosureRules | None) -> tuple[Rules, DisclosureRules | None]:
+    """How members count, and what may leave their sites, from rules by name."""
+    if base is None:
+        return rules_from(given), None
+    names = {field.name for field in fields(DisclosureRules)}
+    leaving = {name: value for name, value in given.items() if name in names}
+    try:
+        disclosure = DisclosureRules.of(base.plain() | leaving)
+    except InvalidRules as error:
+        raise InvalidCharter(f"rules: {error}") from None
+    return rules_from({name: value for name, value in given.items() if name not in names}), disclosure

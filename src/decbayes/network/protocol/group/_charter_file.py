@@ -50,6 +50,7 @@ class CharterTables(msgspec.Struct, forbid_unknown_fields=True):
     members: dict[str, str]
     limits: Limits = Limits()
     rules: Rules = Rules()
+    disclosure: dict[str, Any] | None = None
     vocabulary: VocabularyTable | None = None
     epoch: EpochTable | None = None
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from decbayes.errors import DecbayesError, InvalidCharter
+from decbayes.disclosure import Rules as DisclosureRules
+from decbayes.errors import DecbayesError, InvalidCharter, InvalidRules
 from decbayes.files import to_bytes, write_whole
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import MODELS
@@ -40,7 +41,8 @@ class Charter:
     """Group, model, members and limits. Two agents understand each other if their charters have one fingerprint.
 
     The group's `id` is drawn once and stays when members are added, so that earlier records remain valid. So is its
-    `secret`, under which members compare marks of their data: the charter is for members' eyes only.
+    `secret`, under which members compare marks of their data: the charter is for members' eyes only. `disclosure` is
+    what may leave a member's site; None for public data.
     """
 
     group: str
@@ -52,6 +54,7 @@ class Charter:
     vocabulary: tuple[str, ...] = ()
     epoch: Epoch | None = None
     rules: Rules = field(default_factory=Rules)
+    disclosure: DisclosureRules | None = None
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(SECRET_BYTES), repr=False)
 
     def __post_init__(self) -> None:
@@ -79,6 +82,11 @@ class Charter:
     def update(self) -> Update:
         """What every member does with its data."""
         return Update(self.model, self.epoch)
+
+    @property
+    def least_observations(self) -> int:
+        """The fewest observations of a record, and by which two versions may differ."""
+        return self.rules.least_observations if self.disclosure is None else self.disclosure.least_observations
 
     @property
     def structure(self) -> Structure:
@@ -113,6 +121,7 @@ class Charter:
             "model": [self.model_name, dict(self.settings)],
             "rules": msgspec.to_builtins(self.rules),
             "secret": hashlib.sha256(self.secret).hexdigest(),
+            **({} if self.disclosure is None else {"disclosure": self.disclosure.plain()}),
         }
         return hashlib.sha256(canonical_json(content)).hexdigest()
 
@@ -152,6 +161,10 @@ class Charter:
             "rules": msgspec.to_builtins(self.rules),
             "members": {name: public.hex() for name, public in self.members.items()},
         }
+        if self.disclosure is not None:
+            # There it says how many observations are needed.
+            tables["rules"] = {name: rule for name, rule in tables["rules"].items() if name != "least_observations"}
+            tables["disclosure"] = self.disclosure.plain()
         if self.vocabulary:
             named = {} if vocabulary_file is None else {"file": vocabulary_file}
             tables["vocabulary"] = {"digest": words_digest(self.vocabulary), **named}
@@ -195,6 +208,7 @@ class Charter:
             members={name: member_key(name, key) for name, key in content.members.items()},
             limits=content.limits,
             rules=content.rules,
+            disclosure=None if content.disclosure is None else disclosure_rules(content.disclosure),
             vocabulary=words,
             epoch=epoch,
             secret=group_secret(content.group.secret),
@@ -226,6 +240,8 @@ def check(charter: Charter) -> None:
         raise InvalidCharter("The epoch's prior counts shards of somebody who is not a member.")
     if charter.rules.components != "model":
         check_components(charter)
+    if charter.disclosure is not None and charter.rules.least_observations > 1:
+        raise InvalidCharter("Where there are disclosure rules, least_observations is one of them: [disclosure].")
     if any("\n" in word for word in charter.vocabulary):
         raise InvalidCharter("The vocabulary holds words with line breaks; its file has one word a line.")
     for text in (charter.group, charter.id, *charter.members):
@@ -244,6 +260,13 @@ def check_components(charter: Charter) -> None:
         why = "after the first epoch the prior has told the model's components apart"
     if why:
         raise InvalidCharter(f'rules.components must be "model" here: {why}.')
+
+
+def disclosure_rules(values: Mapping[str, Any]) -> DisclosureRules:
+    try:
+        return DisclosureRules.of(values)
+    except InvalidRules as error:
+        raise InvalidCharter(f"[disclosure]: {error}") from None
 
 
 def group_secret(text: str) -> bytes:

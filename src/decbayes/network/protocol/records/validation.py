@@ -206,16 +206,16 @@ def check_domain(parts: Mapping[str, Contribution], charter: Charter) -> None:
 
 def check_evidence(header: Header, seat: AgentId, charter: Charter) -> None:
     """Refuse a header that claims more than the charter allows, or less."""
-    limits, rules = charter.limits, charter.rules
+    limits, fewest = charter.limits, charter.least_observations
     if len(header.shards) > limits.shards or len(header.marks) > len(header.shards):
         raise Refused("evidence", f"{len(header.shards):,} shards and {len(header.marks):,} marks.")
     if not header.shards and (header.observations or header.units or header.marks):
         raise Refused("evidence", "observations of no shards.")
-    if header.shards and not rules.least_observations <= header.observations <= limits.observations:
+    if header.shards and not fewest <= header.observations <= limits.observations:
         raise Refused(
             "evidence",
-            f"{header.observations:,} observations; the charter has a least of {rules.least_observations:,} and a most "
-            f"of {limits.observations:,}.",
+            f"{header.observations:,} observations; the charter has a least of {fewest:,} and a most of "
+            f"{limits.observations:,}.",
         )
     least, most = charter.model.units_of_one(limits.units)
     if not least * header.observations <= header.units <= most * header.observations:

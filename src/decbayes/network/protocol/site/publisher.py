@@ -162,7 +162,7 @@ class Publisher:
 
     def _too_few(self) -> int:
         """How many observations are to be held back: a version that differs by few would give them away."""
-        own, published, least = self.stand.evidence, self.published.evidence, self._charter.rules.least_observations
+        own, published, least = self.stand.evidence, self.published.evidence, self._charter.least_observations
         added = own.observations - published.observations if own.shards > published.shards else own.observations
         return added if 0 < added < least and own.shards != published.shards else 0
 
@@ -176,7 +176,7 @@ class Publisher:
         elif max(self._highest, self._pool.version(key)) + self._step > HIGHEST_VERSION:
             why = "there are no higher versions; this agent needs a new key"
         elif too_few := self._too_few():
-            least = self._charter.rules.least_observations
+            least = self._charter.least_observations
             return Report("held_back", {"observations": too_few, "least": least})
         return Report("not_published", {"why": why}) if why else None
 
