@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import decbayes as db
 
 CENTRES, FAN_IN = np.array([-3.0, 0.0, 4.0]), 32
-MODEL = db.GaussianMixture(components=3, variance=0.25, prior_variance=10.0, ascent=db.Ascent(restarts=0))
+MODEL = db.GaussianMixture(components=3, dimension=1, variance=0.25, prior_variance=10.0, ascent=db.Ascent(restarts=0))
 
 
 def written(folder, shards):

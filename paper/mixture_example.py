@@ -24,7 +24,9 @@ DATA = 19
 COMPONENTS = ("1", "2", "3")
 
 # Mean-field fits of three points have several optima; restarts by bound are cheap at this size.
-MODEL = GaussianMixture(components=3, variance=VARIANCE, prior_mean=0.0, prior_variance=2.0, weight_prior=1.0)
+MODEL = GaussianMixture(
+    components=3, dimension=1, variance=VARIANCE, prior_mean=0.0, prior_variance=2.0, weight_prior=1.0
+)
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ COUNTS = {
 @pytest.mark.parametrize("name", COUNTS)
 @pytest.mark.parametrize("wrong", [0, -1, True, 1.5, "3", np.array([2, 3])], ids=repr)
 def test_whole_numbers_are_whole(name, wrong):
-    too_small = name not in ("passes", "restarts", "draws") or not np.array_equal(wrong, 0)
+    too_small = name not in ("passes", "restarts", "draws", "dimension") or not np.array_equal(wrong, 0)
     with pytest.raises(ValueError, match=f"{name} must be an integer of at least"):
         COUNTS[name](wrong if too_small else -1)
 
@@ -186,7 +186,7 @@ def test_whole_numbers_are_whole(name, wrong):
 @pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan, np.inf, "1", 1j, [1.0, 2.0], np.ma.masked], ids=repr)
 def test_positive_settings_are_positive_numbers(wrong):
     for build in (
-        lambda: db.GaussianMean(variance=wrong),
+        lambda: db.GaussianMean(variance=wrong, dimension=1),
         lambda: db.GaussianMixture(2, 2, variance=wrong),
         lambda: db.LatentFeatures(2, 2, variance=wrong),
         lambda: db.LatentFeatures(2, 2, inclusion_prior=(1.0, wrong)),

@@ -38,7 +38,7 @@ def test_where_a_few_draws_have_all_of_the_weight_the_shape_is_infinite(tail):
 
 
 def two_clusters(place, rng, count=300):
-    model = db.GaussianMixture(2, variance=0.25, prior_variance=4.0)
+    model = db.GaussianMixture(2, dimension=1, variance=0.25, prior_variance=4.0)
     points = rng.normal(np.array([-place, place])[rng.integers(2, size=(count, 1))], 0.5)
     return model, points, model.fit(points, rng=rng).posterior
 
@@ -83,7 +83,7 @@ def test_the_shape_grows_as_clusters_overlap_and_adds_up_over_sites(rng):
 
 
 def test_an_exact_posterior_is_said_to_be(rng):
-    model = db.GaussianMixture(1, variance=1.0)
+    model = db.GaussianMixture(1, dimension=1, variance=1.0)
     points = rng.normal(size=(30, 1))
     assert "exact" in str(db.checking.diagnose(model, [points], model.fit(points, rng=rng).posterior))
 

@@ -15,7 +15,7 @@ from decbayes.files import from_bytes, to_bytes
 from decbayes.tensors import write_arrays
 
 TOPICS = db.LatentDirichletAllocation(2, tuple("abcdef"), 0.3, 0.5, ascent=db.Ascent(passes=400, tolerance=1e-7))
-MEAN = db.GaussianMean(variance=1.0, prior_variance=1e6)
+MEAN = db.GaussianMean(variance=1.0, prior_variance=1e6, dimension=1)
 
 
 def documents(rng, count):
@@ -80,7 +80,7 @@ def test_where_a_model_has_no_formula_many_parameters_are_refused_in_one_line(rn
 
 @pytest.mark.filterwarnings("ignore:The merge is not refined")
 def test_like_sites_seem_to_differ_by_mean_field_and_not_once_calibrated():
-    model = db.GaussianMixture(2, variance=0.25, prior_variance=4.0)
+    model = db.GaussianMixture(2, dimension=1, variance=0.25, prior_variance=4.0)
     found = {"mean field": [], "calibrated": []}
     for seed in range(16):
         rng = np.random.default_rng(seed)
@@ -98,7 +98,7 @@ def test_like_sites_seem_to_differ_by_mean_field_and_not_once_calibrated():
 
 
 def test_sites_are_compared_by_their_own_merge_only(rng):
-    model = db.GaussianMixture(2, variance=0.25, prior_variance=4.0)
+    model = db.GaussianMixture(2, dimension=1, variance=0.25, prior_variance=4.0)
     posteriors = [model.fit(rng.normal(size=(30, 1)), rng=rng).posterior for _ in range(3)]
     with pytest.raises(StructureMismatch, match="not the merge of these"):
         db.merging.heterogeneity(db.align(posteriors), posteriors[0])
@@ -114,7 +114,7 @@ def test_a_jackknife_of_equal_sites_is_the_spread_of_their_means(rng):
 
 
 def test_sites_too_small_to_fit_alone_are_found_out(rng):
-    model = db.GaussianMixture(2, variance=0.25, prior_variance=4.0)
+    model = db.GaussianMixture(2, dimension=1, variance=0.25, prior_variance=4.0)
     points = rng.normal(np.array([-0.7, 0.7])[rng.integers(2, size=(200, 1))], 0.5)
     for sites, thin in ((2, False), (25, True), (1, False)):
         found = db.align([model.fit(part, rng=rng).posterior for part in np.array_split(points, sites)])

@@ -125,7 +125,7 @@ def test_advice_names_what_is_wrong():
 
 def test_calibrated_intervals_of_a_plan_are_wider(rng):
     """Two clusters that overlap: the truth is drawn from a posterior that knows where they are."""
-    model = db.GaussianMixture(2, variance=0.25, prior_variance=4.0, ascent=db.Ascent(restarts=1))
+    model = db.GaussianMixture(2, dimension=1, variance=0.25, prior_variance=4.0, ascent=db.Ascent(restarts=1))
     points = rng.normal(np.array([-0.7, 0.7])[rng.integers(2, size=(4000, 1))], 0.5)
     plan = db.checking.Plan(model, sites=2, observations=100, truth=model.fit(points, rng=rng).posterior)
     report = db.checking.try_plan(plan, data_sets=12)

@@ -44,7 +44,9 @@ def key(command, path):
 def test_a_group_is_founded_grows_and_shows_one_fingerprint(command, tmp_path):
     file, members = tmp_path / "group.toml", [key(command, tmp_path / f"{name}.key") for name in "abc"]
     found = ("charter", "new", file, "--group", "points", "--model", "GaussianMixture", "--set", "components=3")
-    status, out, _ = command(*found, "--set", "variance=0.5", "--limit", "members=9", "--member", f"a={members[0]}")
+    status, out, _ = command(
+        *found, "--set", "variance=0.5", "--set", "dimension=1", "--limit", "members=9", "--member", f"a={members[0]}"
+    )
     assert status == 0
     charter = Charter.load(file)
     assert charter.short_fingerprint in out

@@ -79,7 +79,7 @@ def outcomes(lines, folder):
 def folder(tmp_path_factory):
     """With a posterior, and a file that claims to be Parquet."""
     made = tmp_path_factory.mktemp("without-extras")
-    db.save(db.Posterior.of_prior(db.GaussianMixture(2, variance=1.0).structure), made / "a.posterior")
+    db.save(db.Posterior.of_prior(db.GaussianMixture(2, dimension=1, variance=1.0).structure), made / "a.posterior")
     (made / "a.parquet").write_text("PAR1", encoding="utf-8")
     return made
 

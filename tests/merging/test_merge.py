@@ -155,7 +155,7 @@ def test_factors_without_symmetry_merge_as_they_are(rng):
 
 def test_the_conjugate_gaussian_equals_batch():
     """Figure 1: μ = 1, σ² = 1, prior N(0, 2), ten agents with ten points each."""
-    model = db.GaussianMean(variance=1.0, prior_mean=0.0, prior_variance=2.0)
+    model = db.GaussianMean(variance=1.0, prior_mean=0.0, prior_variance=2.0, dimension=1)
     points = np.random.default_rng(1).normal(1.0, 1.0, size=(10, 10))
     merged = db.merge([model.fit(shard).posterior for shard in points])
     precision = 1 / 2 + 100 / 1
@@ -167,7 +167,9 @@ def test_the_conjugate_gaussian_equals_batch():
 
 def test_the_mixture_of_the_paper_is_merged_almost_as_well_as_fitted():
     """Section 2.2 and 3.1: ten agents with three points each, against one that has all thirty."""
-    model = db.GaussianMixture(3, variance=0.09, prior_mean=0.0, prior_variance=2.0, weight_prior=1.0, ascent=QUICK)
+    model = db.GaussianMixture(
+        3, dimension=1, variance=0.09, prior_mean=0.0, prior_variance=2.0, weight_prior=1.0, ascent=QUICK
+    )
     scores = {"batch": [], "amps": [], "naive": []}
     for seed in range(12):
         rng = np.random.default_rng(seed)
@@ -308,7 +310,7 @@ class TestPadding:
 
         The default solver needs no slot to spare: what a site has split, it puts together again.
         """
-        model = db.GaussianMixture(components=3, variance=0.09, prior_variance=2.0, ascent=QUICK)
+        model = db.GaussianMixture(components=3, dimension=1, variance=0.09, prior_variance=2.0, ascent=QUICK)
         losses = {3: [], 4: [], "grouped": []}
         for seed in range(4, 16):
             rng = np.random.default_rng(seed)
@@ -439,7 +441,7 @@ class TestBadInput:
         ("other", "reason"),
         [
             (single("Beta", 3, 2), "factor"),
-            (db.GaussianMixture(components=3, variance=0.1).structure, "factor"),
+            (db.GaussianMixture(components=3, dimension=1, variance=0.1).structure, "factor"),
         ],
     )
     def test_other_structures_are_refused(self, other, reason, rng):
@@ -447,7 +449,7 @@ class TestBadInput:
             db.merge([draw(mixture(3), rng), draw(other, rng)])
 
     def test_different_known_variances_are_refused(self, rng):
-        first, second = (db.GaussianMixture(components=2, variance=v) for v in (0.09, 1.0))
+        first, second = (db.GaussianMixture(components=2, dimension=1, variance=v) for v in (0.09, 1.0))
         posteriors = [model.fit([0.0, 1.0], rng=rng).posterior for model in (first, second)]
         with pytest.raises(StructureMismatch, match=r"variance is 0.09 in one and 1.0"):
             db.merge(posteriors)

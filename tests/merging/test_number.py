@@ -33,7 +33,7 @@ def test_topics_are_counted_though_no_site_has_all_of_them(true, rng):
 
 @pytest.mark.parametrize("true", [1, 3, 5])
 def test_clusters_are_counted_though_sites_have_cut_some_in_two(true, rng):
-    model, sites = db.GaussianMixture(1, variance=0.09, prior_variance=200.0), []
+    model, sites = db.GaussianMixture(1, dimension=1, variance=0.09, prior_variance=200.0), []
     prior = model.structure.prior
     structure = mixture(1).with_prior({"means": prior["components"], "weights": prior["weights"]})
     for _ in range(8):

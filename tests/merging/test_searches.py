@@ -236,7 +236,7 @@ class TestEscapes:
 
 def clusters(rng, centres):
     """Six sites of forty points for each centre; who belongs together is known to the search."""
-    model, structure = db.GaussianMixture(1, variance=0.09, prior_variance=2.0), mixture(len(centres))
+    model, structure = db.GaussianMixture(1, dimension=1, variance=0.09, prior_variance=2.0), mixture(len(centres))
     points = [rng.normal(centre, 0.3, size=(6, 40)) for centre in centres]
     sites = [model.fit(shard, rng=rng).posterior for each in points for shard in each]
     parts = [{"means": site.contribution["components"], "weights": site.contribution["weights"]} for site in sites]

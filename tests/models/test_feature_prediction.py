@@ -80,7 +80,7 @@ def test_prediction_with_many_features_is_close_to_the_sum_over_all_assignments(
 
 def test_rows_without_a_held_out_component_have_no_say():
     rng = np.random.default_rng(0)
-    model = db.LatentFeatures()
+    model = db.LatentFeatures(dimension=10)
     posterior = posterior_of(model, rng, spread=0.01)
     observed, held = parts(rng.normal(size=(6, 10)), rng, 1)
     held[3:] = np.nan
@@ -100,7 +100,7 @@ def test_components_that_nobody_saw_are_predicted_from_the_prior_alone():
 def test_transform_finds_the_assignments_even_with_unseen_components():
     rng = np.random.default_rng(0)
     data, truth, assignments = synthetic(0, observations=200)
-    model = db.LatentFeatures()
+    model = db.LatentFeatures(dimension=10)
     natural = {
         "features": IsotropicGaussian().natural(mean=truth, variance=1e-4),
         "inclusion": Beta().natural(alpha=np.full(5, 50.0), beta=np.full(5, 50.0)),
@@ -123,6 +123,6 @@ def test_transform_finds_the_assignments_even_with_unseen_components():
     ],
 )
 def test_parts_that_do_not_fit_are_refused(observed, held, says):
-    model = db.LatentFeatures()
+    model = db.LatentFeatures(dimension=10)
     with pytest.raises(InvalidData, match=says):
         model.log_predictive(db.Posterior.of_prior(model.structure), observed, held)

@@ -8,7 +8,7 @@ import decbayes as db
 from decbayes.errors import InvalidData, StructureMismatch
 from decbayes.families import IsotropicGaussian
 
-MODEL = db.LatentFeatures()
+MODEL = db.LatentFeatures(dimension=10)
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +169,7 @@ def test_a_start_counts_in_full_where_few_observations_span_little():
     """The start's feature is like the data but for a huge component that no observation has: none has the feature."""
     data = np.zeros((3, 10))
     data[:, 0] = 1.0
-    model = db.LatentFeatures(features=1)
+    model = db.LatentFeatures(features=1, dimension=10)
     start = np.zeros((1, 10))
     start[0, [0, 9]] = 1.0, 100.0
     natural = {
@@ -225,7 +225,7 @@ def test_bad_observations_are_refused(data, says):
 
 
 def test_a_posterior_of_another_model_is_refused(fitted):
-    other = db.Posterior.of_prior(db.LatentFeatures(variance=0.05).structure)
+    other = db.Posterior.of_prior(db.LatentFeatures(dimension=10, variance=0.05).structure)
     for keyword in ("prior", "start"):
         with pytest.raises(StructureMismatch):
             MODEL.fit(fitted[0], rng=np.random.default_rng(0), **{keyword: other})
@@ -237,7 +237,7 @@ def test_a_posterior_of_another_model_is_refused(fitted):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"features": 0}, {"dimension": 0}, {"variance": 0.0}, {"prior_variance": -1.0}, {"inclusion_prior": (1.0, 0.0)}],
+    [{"features": 0}, {"dimension": -1}, {"variance": 0.0}, {"prior_variance": -1.0}, {"inclusion_prior": (1.0, 0.0)}],
 )
 def test_impossible_settings_are_refused(wrong):
     with pytest.raises(ValueError, match="must be"):

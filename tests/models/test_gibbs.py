@@ -9,7 +9,7 @@ from scipy.special import gammaln, logsumexp
 import decbayes as db
 
 POINTS = np.array([-0.4, 0.1, 0.5, 2.0])
-MODEL = db.GaussianMixture(components=2, variance=0.25, prior_variance=2.0, weight_prior=1.5)
+MODEL = db.GaussianMixture(components=2, dimension=1, variance=0.25, prior_variance=2.0, weight_prior=1.5)
 
 
 def log_joint(allocation):
@@ -54,7 +54,7 @@ def test_draws_have_the_moments_of_the_true_posterior(relabel, rng):
 
 def test_relabelling_moves_visit_all_labellings_and_their_absence_sticks(rng):
     """Figure 3: well separated clusters; a plain chain keeps its labels, a relabelling one has no preference."""
-    model = db.GaussianMixture(components=3, variance=0.01, prior_variance=4.0)
+    model = db.GaussianMixture(components=3, dimension=1, variance=0.01, prior_variance=4.0)
     points = np.repeat([-2.0, 0.0, 2.0], 10) + rng.normal(0, 0.1, 30)
     free, stuck = (
         np.argsort(
@@ -78,4 +78,4 @@ def test_draws_are_shaped_as_posterior_samples(rng):
 
 def test_only_known_variances_are_sampled(rng):
     with pytest.raises(ValueError, match="known variance"):
-        db.checking.gibbs(db.GaussianMixture(components=2, covariance="full"), [0.0], rng=rng, draws=1)
+        db.checking.gibbs(db.GaussianMixture(components=2, dimension=1, covariance="full"), [0.0], rng=rng, draws=1)

@@ -126,7 +126,7 @@ def test_points_that_saw_nothing_change_nothing(rng, monkeypatch):
 def test_a_sample_of_points_is_some_of_them_each_once(rng, monkeypatch):
     monkeypatch.setattr(points, "BLOCK", 16)
     values = np.arange(100.0)[:, None]
-    blocks = point_pass.PointBlocks(db.GaussianMixture(2, variance=1.0).emissions, values)
+    blocks = point_pass.PointBlocks(db.GaussianMixture(2, dimension=1, variance=1.0).emissions, values)
     np.testing.assert_array_equal(blocks.sample(100, rng), values)
     counts = np.zeros(100)
     for _ in range(200):

@@ -9,7 +9,7 @@ from decbayes.errors import InvalidData
 
 
 def test_posterior_evidence_and_prediction_are_exact(rng):
-    model = db.GaussianMean(variance=0.5, prior_mean=1.0, prior_variance=2.0)
+    model = db.GaussianMean(variance=0.5, prior_mean=1.0, prior_variance=2.0, dimension=1)
     points = rng.normal(size=6)
     fit = model.fit(points)
     precision = 1 / 2.0 + 6 / 0.5

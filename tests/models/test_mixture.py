@@ -107,7 +107,7 @@ def test_the_predictive_density_is_the_mean_over_parameters(kind, rng):
 
 
 def test_responsibilities_follow_the_clusters(rng):
-    model = db.GaussianMixture(components=2, variance=0.1, prior_variance=25.0)
+    model = db.GaussianMixture(components=2, dimension=1, variance=0.1, prior_variance=25.0)
     points = np.concatenate([rng.normal(-3, 0.3, 20), rng.normal(3, 0.3, 20)])
     responsibilities = model.assign(model.fit(points, rng=rng).posterior, points)
     np.testing.assert_allclose(responsibilities.sum(axis=1), 1.0)
@@ -166,7 +166,7 @@ def test_both_starts_work_and_restarts_keep_the_best_bound(rng):
 
 def test_progress_is_reported_pass_by_pass(rng):
     seen = []
-    model = db.GaussianMixture(components=2, variance=0.3, ascent=db.Ascent(restarts=2))
+    model = db.GaussianMixture(components=2, dimension=1, variance=0.3, ascent=db.Ascent(restarts=2))
     fit = model.fit(clusters(rng, 30, 1), rng=rng, progress=seen.append)
     assert {report.restart for report in seen} == {0, 1, 2}
     assert max(report.bound for report in seen) == fit.bound[-1]
@@ -177,7 +177,9 @@ def test_an_interrupted_fit_keeps_its_best_state(rng):
         if report.number == 3 and report.restart == 1:
             raise KeyboardInterrupt
 
-    model = db.GaussianMixture(components=3, variance=0.3, ascent=db.Ascent(restarts=5, tolerance=0.0, passes=5))
+    model = db.GaussianMixture(
+        components=3, dimension=1, variance=0.3, ascent=db.Ascent(restarts=5, tolerance=0.0, passes=5)
+    )
     with pytest.raises(db.extending.FitInterrupted) as caught:
         model.fit(clusters(rng, 50, 1), rng=rng, progress=stop)
     fit = caught.value.fit
@@ -187,7 +189,7 @@ def test_an_interrupted_fit_keeps_its_best_state(rng):
 
 
 def test_an_interruption_between_restarts_loses_nothing(rng, monkeypatch):
-    model = db.GaussianMixture(components=3, variance=0.3)
+    model = db.GaussianMixture(components=3, dimension=1, variance=0.3)
     begin, made = db.GaussianMixture._begin, []
 
     def interrupted(*arguments):
@@ -204,8 +206,8 @@ def test_an_interruption_between_restarts_loses_nothing(rng, monkeypatch):
 
 @pytest.mark.parametrize("one", [1, np.float64(1.0), np.float32(1.0), np.int64(1)])
 def test_equal_settings_agree_however_they_are_written(one):
-    written = db.GaussianMixture(components=2, variance=one, prior_variance=one, weight_prior=one)
-    assert written.structure == db.GaussianMixture(components=2, variance=1.0).structure
+    written = db.GaussianMixture(components=2, dimension=1, variance=one, prior_variance=one, weight_prior=one)
+    assert written.structure == db.GaussianMixture(components=2, dimension=1, variance=1.0).structure
 
 
 class TestBadInput:
@@ -249,7 +251,7 @@ class TestBadInput:
             db.GaussianMixture(**{"components": 2, **settings})
 
     def test_a_posterior_of_another_model(self, rng):
-        model, other = (db.GaussianMixture(components=k, variance=1.0) for k in (2, 3))
+        model, other = (db.GaussianMixture(components=k, dimension=1, variance=1.0) for k in (2, 3))
         posterior = other.fit([0.0, 1.0], rng=rng).posterior
         for call in (
             lambda: model.log_predictive(posterior, [0.0]),

@@ -133,4 +133,4 @@ def test_what_topics_alone_say():
     assert quality.telling[2][:2] == ("f", "g"), "the word that all topics have tells nothing"
     assert quality.words[2][0] == "a"
     with pytest.raises(InvalidData, match="Only topics have words"):
-        db.texts.Quality(db.Posterior.of_prior(db.GaussianMean().structure))
+        db.texts.Quality(db.Posterior.of_prior(db.GaussianMean(dimension=1).structure))

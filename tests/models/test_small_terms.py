@@ -140,7 +140,7 @@ def test_centres_are_spread_out_and_never_chosen_twice(rng):
 
 
 def test_few_points_start_from_random_responsibilities_and_many_from_centres(rng):
-    model = db.GaussianMixture(3, variance=0.01, prior_variance=9.0, ascent=db.Ascent(passes=0))
+    model = db.GaussianMixture(3, dimension=1, variance=0.01, prior_variance=9.0, ascent=db.Ascent(passes=0))
     few, many = (
         model.fit(rng.normal(size=count), rng=rng).posterior.contribution["weights"].ravel() for count in (29, 30)
     )
@@ -181,7 +181,7 @@ def test_a_fit_of_no_passes_is_where_it_was_told_to_start(topics, rng):
     start = topics.fit(counts, rng=rng, prior=prior).posterior
     begun = replace(topics, ascent=still).fit(counts, rng=rng, prior=prior, start=start).posterior
     np.testing.assert_allclose(begun.natural["topics"], start.natural["topics"], atol=1e-5)
-    mixture, points = db.GaussianMixture(2, variance=1.0), rng.normal(size=40)
+    mixture, points = db.GaussianMixture(2, dimension=1, variance=1.0), rng.normal(size=40)
     start = mixture.fit(points, rng=rng).posterior
     begun = replace(mixture, ascent=still).fit(points, rng=rng, start=start).posterior
     np.testing.assert_allclose(begun.natural["components"], start.natural["components"])

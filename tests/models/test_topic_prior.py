@@ -136,6 +136,6 @@ def test_an_interrupted_fit_leaves_topics_to_go_on_from(rng):
 
 @pytest.mark.parametrize("role", ["prior", "start"])
 def test_a_prior_or_a_start_of_another_model_is_refused(role, rng):
-    other = db.Posterior.of_prior(db.GaussianMean().structure)
+    other = db.Posterior.of_prior(db.GaussianMean(dimension=1).structure)
     with pytest.raises(StructureMismatch, match=f"A {role} of GaussianMean has no topic prior"):
         model().fit(documents(rng), rng=rng, **{role: other})

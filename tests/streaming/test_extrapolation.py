@@ -62,7 +62,7 @@ def test_a_lower_bound_or_an_impossible_site_keeps_what_the_round_has_found(rng)
 
 
 def overlapping(rng):
-    model = db.GaussianMixture(2, variance=1.0, prior_variance=9.0, ascent=db.Ascent(tolerance=1e-8))
+    model = db.GaussianMixture(2, dimension=1, variance=1.0, prior_variance=9.0, ascent=db.Ascent(tolerance=1e-8))
     shards = [rng.normal(rng.choice([-0.8, 0.8], size=40), 1.0) for _ in range(5)]
     return model, shards, [model.fit(shard, rng=rng).posterior for shard in shards]
 

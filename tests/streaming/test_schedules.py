@@ -24,7 +24,7 @@ class Watched(db.GaussianMixture):
 
 def watched(passes=2):
     """Few passes, so that each round changes something."""
-    return Watched(3, variance=0.5, prior_variance=9.0, ascent=db.Ascent(passes=passes))
+    return Watched(3, 1, variance=0.5, prior_variance=9.0, ascent=db.Ascent(passes=passes))
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_data_on_top_of_earlier_data_starts_from_it(shards, rng):
 @pytest.mark.parametrize("seen", [(0, 1), (0, 2), (1, 2), (2, 1)])
 def test_an_epochs_contributions_go_where_the_prior_has_their_like(seen, rng):
     """Two sites that each see one cluster: only the prior tells which slots these belong to."""
-    model = db.GaussianMixture(3, variance=0.5, prior_variance=9.0)
+    model = db.GaussianMixture(3, dimension=1, variance=0.5, prior_variance=9.0)
     first = rng.normal(np.repeat(CENTRES, 30), 0.5)
     later = [rng.normal(CENTRES[cluster], 0.5, size=30) for cluster in seen]
     *_, last = db.streams.epochs(model, [[first], later], rng=rng)
@@ -160,7 +160,7 @@ def test_a_shift_is_measured_in_standard_deviations(rng):
     """A mean that moves by half its deviation, of two natural parameters: √(0.5² / 2)."""
     from decbayes.streaming.course import shift
 
-    structure = db.GaussianMean(prior_variance=1e6).structure
+    structure = db.GaussianMean(prior_variance=1e6, dimension=1).structure
     family = db.families.IsotropicGaussian()
     before, after = (
         db.Posterior.from_natural(structure, {"mean": family.natural(mean=[[m]], variance=0.04)}) for m in (1.0, 1.1)
@@ -172,7 +172,7 @@ def test_a_shift_is_measured_in_standard_deviations(rng):
 def test_refinement_begins_with_the_merge_whatever_the_labels():
     """Each site has labels of its own: added up as they are, two clusters would become one in the middle."""
     rng = np.random.default_rng(0)
-    model = db.GaussianMixture(components=2, variance=0.09, prior_variance=20.0)
+    model = db.GaussianMixture(components=2, dimension=1, variance=0.09, prior_variance=20.0)
     shards = [rng.normal(np.repeat([-4.0, 4.0], 10), 0.3) for _ in range(2)]
     first, second = (model.fit(shard, rng=rng).posterior for shard in shards)
     means = [posterior.mean("components")[:, 0] for posterior in (first, second)]

@@ -9,7 +9,7 @@ import decbayes as db
 from decbayes.errors import StructureMismatch
 from decbayes.updates import without
 
-MEAN = db.GaussianMean(variance=0.7, prior_mean=0.5, prior_variance=3.0)
+MEAN = db.GaussianMean(variance=0.7, prior_mean=0.5, prior_variance=3.0, dimension=1)
 MIXTURE = db.GaussianMixture(components=3, dimension=2, variance=0.25, prior_variance=9.0)
 
 
@@ -94,7 +94,7 @@ class TestMixture:
     def test_refinement_repairs_what_one_shot_merging_could_not(self, rng):
         """Sites that each see two of three clusters, four points a site."""
         centres = np.array([-3.0, 0.0, 3.0])
-        model = db.GaussianMixture(components=3, variance=0.25, prior_variance=9.0)
+        model = db.GaussianMixture(components=3, dimension=1, variance=0.25, prior_variance=9.0)
         shards = [rng.normal(centres[np.array([i, i, j, j])], 0.5) for i in range(3) for j in range(3) if i != j] * 2
         held_out = rng.normal(np.repeat(centres, 200), 0.5)
         posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]

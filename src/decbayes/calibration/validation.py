@@ -267,6 +267,7 @@ def unit_and_rule(model: Model) -> tuple[str, Rule]:
 
 def model_of(model: Model, posterior: Posterior) -> Model:
     """The model with as many components as the posterior, which a merge may have changed."""
+    model = model.for_posterior(posterior)
     if posterior.structure == model.structure or model.auto:
         return model
     fitted = model_for(posterior.structure)

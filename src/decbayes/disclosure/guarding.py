@@ -77,7 +77,8 @@ def guarded(
 
 def of_number(model: Model, posterior: Posterior) -> Model:
     """The model with as many components as the posterior has."""
-    return model if model.structure == posterior.structure else model_for(posterior.structure)
+    known = model.for_posterior(posterior)
+    return known if known.structure == posterior.structure else model_for(posterior.structure)
 
 
 def minus(posterior: Posterior, before: Posterior) -> Posterior:

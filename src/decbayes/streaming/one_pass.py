@@ -65,8 +65,11 @@ def sequential(
     check_positive(concentration=concentration)
     if not isinstance(model, Mixture) or not model.auto:
         raise ValueError('sequential finds how many components there are; give it a mixture with components="auto".')
-    first, seen = First(model, random), None if start is None else Seen(model, start, concentration, random)
+    model = model if start is None else model.for_posterior(start)
+    first, seen = None, None if start is None else Seen(model, start, concentration, random)
     for chunk in chunks:
+        model = model.for_data(chunk)
+        first = First(model, random) if first is None else first
         points = as_points(chunk, model.dimension)
         if seen is None:
             points = first.add(points)

@@ -122,6 +122,7 @@ def refine(
     if schedule not in ROUNDS:
         raise ValueError(f"schedule is one of {', '.join(ROUNDS)}, not {schedule!r}.")
     check_target(components, fitted)
+    model = model.for_posterior(fitted[0]) if fitted else model
     ends, update = Ends(rounds, tolerance, most), Update(model, damping=damping)
 
     def course(update: Update, contributions: list[Posterior], *, afresh: bool = False) -> Course:

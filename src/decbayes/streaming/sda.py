@@ -39,10 +39,10 @@ def sda_bayes(
     >>> posterior == model.fit(np.concatenate([batch for site in batches for batch in site])).posterior
     True
     """
-    random = given_generator(rng)
-    update = Update(numbered(model))
+    random, waiting = given_generator(rng), [list(batches) for batches in shards]
+    first = next((batch for batches in waiting for batch in batches), None)
+    update = Update(numbered(model if first is None else model.for_data(first)))
     shared = update.nothing
-    waiting = [list(batches) for batches in shards]
 
     def added(batch: Any, earlier: Posterior) -> Posterior:
         return without(update.learn(batch, earlier, rng=random), earlier)
@@ -131,9 +131,13 @@ def epochs(
     >>> [posterior.mean("mean").item() for posterior in db.streams.epochs(model, days, rng=np.random.default_rng(0))]
     [0.0, 0.66...]
     """
-    forgets, random = checked_forgetting(forgetting), given_generator(rng)
-    current = Posterior.of_prior(numbered(model).structure) if start is None else start
-    check_structure(current, model.structure, "start")
+    forgets, random, known = checked_forgetting(forgetting), given_generator(rng), numbered(model)
+    current = start
     for shards in stream:
-        current = after_epoch(model, current, shards, random, solver, forgets) if len(shards) else current
+        if current is None:
+            known = known.for_data(shards[0]) if len(shards) else known
+            current = Posterior.of_prior(known.structure)
+        known = known.for_posterior(current)
+        check_structure(current, known.structure, "start")
+        current = after_epoch(known, current, shards, random, solver, forgets) if len(shards) else current
         yield current

@@ -13,13 +13,19 @@ from decbayes.posterior import Posterior
 State = TypeVar("State")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Fit:
     """A local posterior, the variational bound after each pass, and whether it had stopped rising."""
 
     posterior: Posterior
     bound: tuple[float, ...]
     converged: bool
+
+    def __repr__(self) -> str:
+        ending = "converged" if self.converged else "not converged"
+        passes = "1 pass" if len(self.bound) == 1 else f"{len(self.bound)} passes"
+        height = f", bound {self.bound[-1]:.6g}" if self.bound else ""
+        return f"Fit({ending} after {passes}{height})"
 
 
 @dataclass(frozen=True)

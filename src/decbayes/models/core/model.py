@@ -90,6 +90,14 @@ class Model(Settings):
     joins: ClassVar[bool] = True
     """Whether a component that few observations have may be joined to another; else it is left out of what is sent."""
 
+    def for_data(self, data: Any) -> Self:
+        """This model, with whatever it leaves open taken from the data, such as the number of columns."""
+        return self
+
+    def for_posterior(self, posterior: Posterior) -> Self:
+        """The same, taken from a posterior."""
+        return self
+
     @abstractmethod
     def fit(
         self,
@@ -172,9 +180,8 @@ class Model(Settings):
     ) -> tuple[Self, Any]:
         """The model of a file's observations, and these."""
         table = read_points(path, split_names(columns))
-        found: dict[str, Any] = {"columns": table.columns, "dimension": table.values.shape[1]}
-        wanted = {name: value for name, value in found.items() if name in cls.__dataclass_fields__}
-        return cls(**settings, **wanted), table.values
+        names: dict[str, Any] = {"columns": table.columns} if "columns" in cls.__dataclass_fields__ else {}
+        return cls(**settings, **names).for_data(table.values), table.values
 
     @classmethod
     def without_data(

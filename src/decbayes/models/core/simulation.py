@@ -27,6 +27,7 @@ def simulate(model: Model, size: int, *, rng: Seed, posterior: Posterior | None 
     `options` are the model's own, such as the `length` of documents and of sequences.
     """
     check_whole(0, size=size)
+    model = model if posterior is None else model.for_posterior(posterior)
     source = posterior or Posterior.of_prior(model.structure)
     check_structure(source, model.structure, "posterior")
     random = generator(rng)

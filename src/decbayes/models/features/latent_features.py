@@ -11,8 +11,9 @@ import numpy as np
 from decbayes.arguments import Above, Seed, check_positive, check_whole, generator
 from decbayes.families import Array, Beta, IsotropicGaussian, dense
 from decbayes.models.core.ascent import Ascent, Climb, Fit, OnPass, announce, best_climb, climb, fit_of
+from decbayes.models.core.dimensions import OfPoints, completed
 from decbayes.models.core.information import Tally, feature_information
-from decbayes.models.core.model import Model, Row
+from decbayes.models.core.model import Row
 from decbayes.models.core.points import as_numbers, as_points, check_fit, check_held, check_rounding, check_structure
 from decbayes.models.core.transforms import Transform
 from decbayes.models.features._moves import exchangeable, repaired, starts
@@ -24,7 +25,7 @@ from decbayes.symmetry import CoupledSet
 
 
 @dataclass(frozen=True)
-class LatentFeatures(Model):
+class LatentFeatures(OfPoints):
     """y ~ N(Σ_k z_k μ_k, variance · I) with z_k ~ Bernoulli(π_k), π_k ~ Beta, μ_k ~ N(0, prior_variance · I).
 
     Observations are vectors of `dimension` numbers, or arrays (images) of as many.
@@ -34,7 +35,7 @@ class LatentFeatures(Model):
     """
 
     features: Annotated[int, "Number of features.", Above(0)] = 5
-    dimension: int = 10
+    dimension: int = 0
     variance: Annotated[float, "The known variance of the noise.", Above(0)] = 0.04
     prior_variance: Annotated[float, "The prior variance of a feature.", Above(0)] = 1.0
     inclusion_prior: tuple[float, float] = (1.0, 1.0)
@@ -49,7 +50,8 @@ class LatentFeatures(Model):
     joins: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_whole(1, features=self.features, dimension=self.dimension)
+        check_whole(1, features=self.features)
+        check_whole(0, dimension=self.dimension)
         check_positive(variance=self.variance, prior_variance=self.prior_variance)
         if not isinstance(self.inclusion_prior, Sequence | np.ndarray) or len(self.inclusion_prior) != 2:
             raise ValueError(f"inclusion_prior must be the two parameters of a Beta, not {self.inclusion_prior!r}.")
@@ -57,7 +59,7 @@ class LatentFeatures(Model):
 
     def agreement(self) -> Structure:
         alpha, beta = (np.full(self.features, value) for value in self.inclusion_prior)
-        origin = np.zeros((self.features, self.dimension))
+        origin = np.zeros((self.features, self.known_dimension()))
         return Structure(
             families={"features": IsotropicGaussian(), "inclusion": Beta()},
             prior={
@@ -77,6 +79,7 @@ class LatentFeatures(Model):
         prior = {"prior_variance": float(features["variance"][0]), "inclusion_prior": pair}
         return {**super().settings_of(structure), **shared, **prior}
 
+    @completed
     def fit(
         self,
         data: Any,
@@ -104,6 +107,7 @@ class LatentFeatures(Model):
             reached = self._climb(problem, iter([self._believing(problem, start, span)]), 0, progress)
         return fit_of(reached, partial(self._posterior, span))
 
+    @completed
     def assign(self, posterior: Posterior, data: Any) -> Array:
         """(N, K): the probability that each observation has each feature. Components that are NaN count as unseen."""
         check_structure(posterior, self.structure, "posterior")
@@ -113,6 +117,7 @@ class LatentFeatures(Model):
         """The features of an observation are no shares of it."""
         return super().transform(posterior)._replace(shares=False)
 
+    @completed
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
         """Per observation the log density of the values held out, given the others of the same vector.
 
@@ -129,6 +134,7 @@ class LatentFeatures(Model):
         check_held(observed, hidden)
         return held_log_densities(believed, observed, hidden)
 
+    @completed
     def contributed(self, posterior: Posterior, data: Any) -> Posterior:
         """A fit would solve for all features at once; here each is given the others as the posterior has them."""
         points, shares = self._shares(posterior, data)
@@ -139,6 +145,7 @@ class LatentFeatures(Model):
         added = {"features": np.hstack([shift, -0.5 * had / self.variance]), "inclusion": np.hstack([had, missed])}
         return Posterior(self.structure, added)
 
+    @completed
     def information(self, posterior: Posterior, data: Any) -> Array:
         points, shares = self._shares(posterior, data)
         return feature_information(self.structure, points, self.variance, posterior.mean("features"), shares)

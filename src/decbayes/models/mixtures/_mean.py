@@ -9,8 +9,9 @@ import numpy as np
 from decbayes.arguments import Above, Seed, as_shape, check_positive, check_whole, given_generator
 from decbayes.families import Array, IsotropicGaussian, dense
 from decbayes.models.core.ascent import Fit, OnPass, Pass
+from decbayes.models.core.dimensions import OfPoints, completed
 from decbayes.models.core.information import Tally
-from decbayes.models.core.model import Model, Row
+from decbayes.models.core.model import Row
 from decbayes.models.core.points import as_points, check_held, check_structure
 from decbayes.models.likelihoods.likelihood import KnownVariance, counts_of, largest_contribution
 from decbayes.posterior import Posterior
@@ -18,24 +19,24 @@ from decbayes.structure import Structure
 
 
 @dataclass(frozen=True)
-class GaussianMean(Model):
+class GaussianMean(OfPoints):
     """x ~ N(μ, variance · I) with μ ~ N(prior_mean, prior_variance · I)."""
 
     variance: Annotated[float, "The known variance of the points.", Above(0)] = 1.0
     prior_mean: Annotated[Any, "The prior mean, in every dimension."] = 0.0
     prior_variance: Annotated[float, "The prior variance of the mean.", Above(0)] = 1.0
-    dimension: int = 1
+    dimension: int = 0
 
     about: ClassVar[str] = "The mean of points with known variance; merges are exact."
     command: ClassVar[str] = "mean"
     example: ClassVar[str] = "heights.csv --variance 50 --prior-mean 170"
 
     def __post_init__(self) -> None:
-        check_whole(1, dimension=self.dimension)
+        check_whole(0, dimension=self.dimension)
         check_positive(variance=self.variance, prior_variance=self.prior_variance)
 
     def agreement(self) -> Structure:
-        mean = as_shape("prior_mean", self.prior_mean, (1, self.dimension))
+        mean = as_shape("prior_mean", self.prior_mean, (1, self.known_dimension()))
         return Structure(
             families={"mean": IsotropicGaussian()},
             prior={"mean": IsotropicGaussian().natural(mean=mean, variance=self.prior_variance)},
@@ -49,6 +50,7 @@ class GaussianMean(Model):
         shared = {"prior_mean": mean, "prior_variance": variance, "dimension": len(mean)}
         return {**super().settings_of(structure), **shared}
 
+    @completed
     def fit(
         self,
         data: Any,
@@ -71,6 +73,7 @@ class GaussianMean(Model):
             progress(Pass(0, 1, bound))
         return Fit(Posterior.from_natural(self.structure, {"mean": after}), (bound,), True)
 
+    @completed
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
         """log p(x | posterior) per observation, the mean integrated out; with `held`, that of the values held out."""
         check_structure(posterior, self.structure, "posterior")
@@ -80,6 +83,7 @@ class GaussianMean(Model):
         # Dimensions are independent: what is observed of the same point says nothing about the rest.
         return self._likelihood.log_predictive(posterior.natural["mean"], points)[:, 0]
 
+    @completed
     def assign(self, posterior: Posterior, data: Any) -> Array:
         """There is one component, and it accounts for everything."""
         check_structure(posterior, self.structure, "posterior")
@@ -99,6 +103,7 @@ class GaussianMean(Model):
         prior = posterior.parameters("mean")
         return [{"component": 0, "mean": prior["mean"][0], "standard deviation": np.sqrt(prior["variance"])}]
 
+    @completed
     def tally(self, posterior: Posterior) -> Tally:
         counts = counts_of(self._likelihood, dense(posterior.contribution["mean"]), self.dimension)[:, 0]
         return Tally(counts, counts)

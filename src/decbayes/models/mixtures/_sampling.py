@@ -29,11 +29,12 @@ def gibbs(
     """
     check_whole(0, draws=draws, burn_in=burn_in)
     check_whole(1, thinning=thinning)
-    if not isinstance(model, GaussianMixture) or not isinstance(model.likelihood, KnownVariance):
+    if not isinstance(model, GaussianMixture) or model.variance is None:
         raise ValueError("The Gibbs sampler is for mixtures of known variance: give the model a `variance`.")
     check_whole(1, components=model.components)
-    points = as_points(data, model.dimension)
-    chain = Chain(model.structure.prior["weights"], model.structure.prior["components"], model.likelihood)
+    likelihood, model = KnownVariance(float(model.variance)), model.for_data(data)
+    points, prior = as_points(data, model.dimension), model.structure.prior
+    chain = Chain(prior["weights"], prior["components"], likelihood)
     random = generator(rng)
     weights, means = chain.first(random)
     drawn: list[tuple[Array, Array]] = []

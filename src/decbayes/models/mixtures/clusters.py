@@ -15,6 +15,7 @@ from decbayes.errors import InvalidData
 from decbayes.families import Array, Weights, dense
 from decbayes.models.core.ascent import Ascent, Fit, Keep, OnPass, Watch, as_arrays, fit_best, fit_of, inside
 from decbayes.models.core.component_search import Search, check_number, known_number
+from decbayes.models.core.dimensions import completed
 from decbayes.models.core.information import Tally, mixture_information
 from decbayes.models.core.model import Model, Row
 from decbayes.models.core.points import Points, check_fit, check_held, check_structure, in_blocks, open_points
@@ -95,6 +96,7 @@ class Clusters(Model):
         weight = float(Weights().parameters(prior)["alpha"][0])
         return {**super().settings_of(structure), "components": len(prior), "weight_prior": weight}
 
+    @completed
     def fit(
         self,
         data: Any,
@@ -135,6 +137,7 @@ class Clusters(Model):
             keep=Keep(dict, as_arrays),
         )
 
+    @completed
     def from_assignments(self, data: Any, assignments: Any) -> Posterior:
         """The posterior of observations whose components are known: their numbers, or shares as `assign` gives them.
 
@@ -146,11 +149,13 @@ class Clusters(Model):
         before = Posterior.of_prior(self.structure).natural
         return Posterior.from_natural(self.structure, plus(emissions, before, shares.T @ emissions.features(points)))
 
+    @completed
     def assign(self, posterior: Posterior, data: Any) -> Array:
         """(N, K): the probability that each observation belongs to each component."""
         check_structure(posterior, self.structure_for(posterior), "posterior")
         return np.concatenate([self._assign(posterior, some) for some in in_blocks(self._open(data))])
 
+    @completed
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
         """log p(x | posterior) per observation, all parameters integrated out.
 
@@ -165,6 +170,7 @@ class Clusters(Model):
         together = np.where(np.isnan(hidden), points, hidden)
         return self._log_density(posterior, together) - self._log_density(posterior, points)
 
+    @completed
     def information(self, posterior: Posterior, data: Any) -> Array:
         check_structure(posterior, self.structure_for(posterior), "posterior")
         blocks = PointBlocks(self.emissions, self._open(data))
@@ -172,6 +178,7 @@ class Clusters(Model):
         statistics = columns_of(posterior.structure, blocks.emissions)
         return mixture_information(posterior.structure, blocks.features(), slopes, statistics)
 
+    @completed
     def units(self, data: Any, held: Any = None) -> Array:
         """Observations of which every value is missing say nothing, and do not count."""
         if held is not None:
@@ -182,12 +189,14 @@ class Clusters(Model):
     def units_of_one(self, most: int) -> tuple[int, int]:
         return (0, 1) if self.emissions.may_miss else (1, 1)
 
+    @completed
     def tally(self, posterior: Posterior) -> Tally:
         return self.emissions.tally(dense(posterior.contribution["weights"])[:, 0], posterior.contribution)
 
     def largest_contribution(self, value: float) -> Mapping[str, Array]:
         return self.emissions.largest_contribution(value)
 
+    @completed
     def log_likelihoods(self, parameters: Mapping[str, Any], data: Any) -> Array:
         """log p(x_n, k | θ) = t(x_n) · T(θ_k): priors are conjugate, so contributions tell the likelihood."""
         blocks = PointBlocks(self.emissions, self._open(data))
@@ -206,6 +215,7 @@ class Clusters(Model):
         components = draw_categories(np.tile(parameters["weights"], (size, 1)), rng)
         return self.emissions.draw(parameters, components, rng), components
 
+    @completed
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
         """Each component's weight and profile."""
         profile = self.profile(posterior)

@@ -14,6 +14,7 @@ from decbayes.columns import Column, Gaussian, YesNo
 from decbayes.families import Array
 from decbayes.inputs.large import read_points
 from decbayes.inputs.tables import Report
+from decbayes.models.core.dimensions import OfPoints
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import ignore, split_names, without_rare_values
 from decbayes.models.core.points import as_points
@@ -27,14 +28,16 @@ from decbayes.structure import Structure
 
 
 @dataclass(frozen=True)
-class Mixture(Clusters):
+class Mixture(Clusters, OfPoints):  # in this order: `Clusters` has an `ascent` of its own
     """x ~ Σ_k π_k p(x | θ_k), with a Dirichlet prior on π and a conjugate prior on each θ_k.
 
     A mixture of your own has a `likelihood` and a `component_prior`; the rest comes from here. All its fields, and
     those of its likelihood, are part of what sites agree on.
+
+    `dimension` is the number of columns; if it is not given, a fit takes that of its data. `columns` are their names.
     """
 
-    dimension: int = 1
+    dimension: int = 0
     columns: Sequence[str] = field(default=(), kw_only=True)
 
     column: ClassVar[Column] = Gaussian()
@@ -42,8 +45,9 @@ class Mixture(Clusters):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole(1, dimension=self.dimension)
+        check_whole(0, dimension=self.dimension)
         object.__setattr__(self, "columns", names_of(columns=self.columns))
+        object.__setattr__(self, "dimension", self.dimension or len(self.columns))
         if len(self.columns) not in (0, self.dimension):
             raise ValueError(f"{len(self.columns)} column names for {self.dimension} dimensions.")
 
@@ -58,7 +62,7 @@ class Mixture(Clusters):
 
     @cached_property
     def emissions(self) -> Emissions:
-        places, labels = tuple(range(self.dimension)), tuple(self.columns)
+        places, labels = tuple(range(self.known_dimension())), tuple(self.columns)
         return Emissions((Part("components", self.likelihood, self.component_prior(), places, labels),))
 
     def points(self, data: Any, *, unseen: bool = False) -> Array:
@@ -161,11 +165,12 @@ class CategoricalMixture(Mixture):
     from_data: ClassVar[frozenset[str]] = frozenset({"dimension", "columns", "categories"})
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "dimension", self.dimension or np.size(self.categories) * np.ndim(self.categories))
         super().__post_init__()
         check_positive(prior=self.prior)
-        given = np.broadcast_to(np.asarray(self.categories), (self.dimension,)).tolist()
+        given = np.broadcast_to(np.asarray(self.categories), (self.dimension or 1,)).tolist()
         check_whole(1, **{f"categories[{place}]": size for place, size in enumerate(given)})
-        object.__setattr__(self, "categories", tuple(given))
+        object.__setattr__(self, "categories", tuple(given) if self.dimension else given[0])
 
     @property
     def likelihood(self) -> Categories:

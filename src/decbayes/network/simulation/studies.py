@@ -59,7 +59,7 @@ class OneMean:
     agreement = "the posterior of all counted data at once, to 1e-9"
 
     def charter(self, keys: Sequence[Identity]) -> Charter:
-        settings = {"variance": 0.5, "prior_mean": 1.0, "prior_variance": 10.0}
+        settings = {"variance": 0.5, "prior_mean": 1.0, "prior_variance": 10.0, "dimension": 1}
         return Charter(model_name="GaussianMean", settings=settings, rules=Rules(intervals=True), **group(keys))
 
     def shard(self, rng: np.random.Generator) -> Array:

@@ -64,7 +64,8 @@ def new(
 
     ```sh
     key=$(decbayes keygen a.key)
-    decbayes charter new group.toml --group g --model GaussianMean --member a=$key
+    decbayes charter new group.toml --group g --model GaussianMean \\
+        --set dimension=1 --member a=$key
     ```
     """
     require_extra("net", task="decbayes charter")

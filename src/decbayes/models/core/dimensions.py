@@ -1,0 +1,66 @@
+"""Models of points that may leave their number of columns open until they see data, or a posterior."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import wraps
+from math import prod
+from typing import Any, Self, TypeVar, cast
+
+from decbayes.errors import InvalidData, InvalidStructure
+from decbayes.inputs.chunks import is_chunked
+from decbayes.models.core.model import Model
+from decbayes.models.core.points import as_numbers
+from decbayes.posterior import Posterior
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+class OfPoints(Model):
+    """A model of points in R^D. Where `dimension` is 0 it is open: that of the data, or of the posterior."""
+
+    dimension: int
+
+    def for_data(self, data: Any) -> Self:
+        return self if self.dimension else self._of(dimension_of(self.opened(data)))
+
+    def for_posterior(self, posterior: Posterior) -> Self:
+        return self if self.dimension else self._of(self.settings_of(posterior.structure)["dimension"])
+
+    def known_dimension(self) -> int:
+        """The number of columns; an error while it is open."""
+        if not self.dimension:
+            raise InvalidStructure(
+                f"This {type(self).__name__} does not know yet how many columns the data have. Give `dimension`, or "
+                "take `model.for_data(data)`."
+            )
+        return self.dimension
+
+    def _of(self, dimension: int) -> Self:
+        settings: dict[str, Any] = {"dimension": dimension}
+        return replace(self, **settings)
+
+
+def completed(method: Method) -> Method:
+    """A method of data, or of a posterior, is called on the model that these complete."""
+
+    @wraps(method)
+    def called(model: Model, *given: Any, **options: Any) -> Any:
+        posteriors = (value for value in (*given, *options.values()) if isinstance(value, Posterior))
+        if (posterior := next(posteriors, None)) is not None:
+            return method(model.for_posterior(posterior), *given, **options)
+        data = given[0] if given else options.get("data")
+        return method(model if data is None else model.for_data(data), *given, **options)
+
+    return cast(Method, called)
+
+
+def dimension_of(data: Any) -> int:
+    """How many columns points have; a vector is points of one dimension, an image has one column per pixel."""
+    if isinstance(data, Iterator):
+        raise InvalidData("An iterator can be read only once, and does not say how many columns it has. Use Chunks.")
+    if is_chunked(data):
+        return dimension_of(next(iter(data), ()))
+    shape: tuple[int, ...] = data.shape if hasattr(data, "shape") else as_numbers(data).shape
+    if not shape or shape == (0,):
+        raise InvalidData("No observation says how many columns there are: give the model its `dimension`.")
+    return prod(shape[1:])
