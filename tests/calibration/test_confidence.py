@@ -49,7 +49,7 @@ def test_overlap_is_the_share_of_a_components_data_that_the_others_give_to_its_s
     np.testing.assert_allclose(shares, expected, rtol=1e-6)
     np.testing.assert_allclose(overlaps_of(MODEL, found, shards)[1], shares, rtol=1e-9)
     assert shares.min() > 0.9
-    with pytest.raises(StructureMismatch, match="posteriors 0 to 2"):
+    with pytest.raises(StructureMismatch, match="site must be from 0 to 2"):
         db.checking.overlap(MODEL, found, 3, shards[0])
 
 
@@ -104,7 +104,7 @@ def test_confidence_is_that_of_each_match_and_none_of_what_is_alone(fitted, rng)
 
 def test_overlaps_that_make_no_sense_are_refused(fitted):
     found, _, _ = fitted
-    with pytest.raises(StructureMismatch, match="3 posteriors and overlaps of 2"):
+    with pytest.raises(StructureMismatch, match="3 posteriors but overlaps of 2"):
         db.merging.confidence(found, KNOWN, [None, None])
     with pytest.raises(StructureMismatch, match="posterior 1 must be 3 shares"):
         db.merging.confidence(found, KNOWN, [None, [0.1, 0.2, 1.7], None])
@@ -240,7 +240,7 @@ def test_where_nothing_can_be_simulated_it_says_so(fitted, rng):
         found.structure.families, found.structure.prior, found.structure.symmetry, model={"name": "Unheard"}
     )
     strange = [db.Posterior(structure, dict(each.contribution)) for each in found.posteriors]
-    with pytest.raises(NotCalibrated, match="no way to simulate"):
+    with pytest.raises(NotCalibrated, match="cannot be simulated"):
         db.checking.reliability(db.align(strange))
     states = db.HiddenMarkov(2, columns={"x": db.columns.Gaussian(0.0, 1.0)}, ascent=db.Ascent(restarts=0, passes=5))
     walks = [states.fit([shard[:20]], rng=rng).posterior for shard in shards]

@@ -267,7 +267,7 @@ def test_information_of_another_posterior_or_of_nobody_is_refused(rng):
         here + there
     with pytest.raises(NotCalibrated, match="belongs to another posterior"):
         calibrated(posterior, [there])
-    with pytest.raises(NotCalibrated, match="no site"):
+    with pytest.raises(NotCalibrated, match="no information to add up"):
         calibrated(posterior, [])
     for content in (b"", b"nonsense", model.fit(data, rng=rng).posterior.digest.encode()):
         with pytest.raises(InvalidFile):

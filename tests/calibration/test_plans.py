@@ -156,7 +156,7 @@ def test_plans_that_make_no_sense_are_refused(change):
 
 
 def test_what_cannot_be_simulated_is_said_before_the_work():
-    with pytest.raises(NotCalibrated, match="no way to simulate"):
+    with pytest.raises(NotCalibrated, match="cannot be simulated"):
         db.checking.try_plan(replace(EXACT, drawing={"length": 20.0}), data_sets=1)
 
 

@@ -57,5 +57,5 @@ def test_what_cannot_be_checked_is_refused(rng):
     posterior = MODEL.fit(np.zeros(3), rng=rng).posterior
     with pytest.raises(InvalidData, match="no observations"):
         db.checking.predictive_check(MODEL, posterior, np.zeros((0, 1)))
-    with pytest.raises(NotCalibrated, match="no way to draw"):
+    with pytest.raises(NotCalibrated, match="Replicas cannot be drawn"):
         db.checking.predictive_check(MODEL, posterior, np.zeros(3), length=5)

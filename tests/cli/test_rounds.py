@@ -159,7 +159,7 @@ def test_notes_that_make_no_sense_are_refused(note, tmp_path):
     posterior = db.Posterior.of_prior(db.GaussianMean(dimension=1).structure)
     db.save(posterior, tmp_path / "a.posterior", note=note)
     assert db.load(tmp_path / "a.posterior") == posterior
-    with pytest.raises(InvalidFile, match="makes no sense"):
+    with pytest.raises(InvalidFile, match="note on data and rounds"):
         Sent.of(posterior, load_note(tmp_path / "a.posterior"))
 
 

@@ -69,7 +69,7 @@ class TestTree:
         assert tree.cut(7).merged().untouched(COUPLED).sum() == 3
 
     def test_needs_components_that_share_a_prior(self):
-        with pytest.raises(StructureMismatch, match="no one set"):
+        with pytest.raises(StructureMismatch, match="needs one set of components"):
             db.merging.tree([db.Posterior.of_prior(everything())])
 
 

@@ -315,5 +315,5 @@ def test_a_sampler_needs_the_number(rng):
 
 @pytest.mark.parametrize("call", [db.streams.epochs, db.streams.sda_bayes], ids=["epochs", "sda_bayes"])
 def test_what_adds_to_the_same_components_needs_their_number(call, rng):
-    with pytest.raises(ValueError, match="must say how many components"):
+    with pytest.raises(ValueError, match="needs a fixed number of components"):
         list(call(mixture("auto"), [[np.zeros((3, 2))]], rng=rng))

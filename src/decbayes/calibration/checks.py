@@ -136,7 +136,7 @@ class PredictiveCheck:
         if not isinstance(other, PredictiveCheck):
             return NotImplemented
         if (self.posterior, len(self.scores)) != (other.posterior, len(other.scores)):
-            raise StructureMismatch("These checks are of other posteriors or have other replicas: they do not add up.")
+            raise StructureMismatch("These checks belong to different posteriors or replicas: they do not add up.")
         return PredictiveCheck(self.posterior, self.scores + other.scores, self.units + other.units)
 
     def __radd__(self, other: Any) -> "PredictiveCheck":
@@ -188,7 +188,7 @@ def predictive_check(
         try:
             made, _ = known.draw(parameters, count, np.random.default_rng([seed, replica, 1 + site]), **options)
         except (NotImplementedError, TypeError) as error:
-            raise NotCalibrated(f"There is no way to draw replicas: {error}") from None
+            raise NotCalibrated(f"Replicas cannot be drawn: {error}") from None
         sums.append(summed(known, posterior, made))
     scores, units = np.transpose(sums)
     return PredictiveCheck(posterior.digest, scores, units)

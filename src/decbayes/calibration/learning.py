@@ -70,7 +70,7 @@ class Setting:
         try:
             known = model_for(structure)
         except StructureMismatch as error:
-            raise NotCalibrated(f"There is no way to simulate: {error}") from None
+            raise NotCalibrated(f"These sites cannot be simulated: {error}") from None
         few = replace(known.ascent, restarts=min(known.ascent.restarts, RESTARTS))
         return replace(known, ascent=self.ascent or few)
 
@@ -143,9 +143,9 @@ def learned(remembered: Remembered) -> Reliability:
 def check_setting(setting: Setting) -> None:
     structure = setting.alignment.structure
     if len(structure.symmetry) != 1 or not structure.resizable:
-        raise NotCalibrated("Matches are calibrated where one set of components with a common prior is aligned.")
+        raise NotCalibrated("Matches can be calibrated only for one set of components with a common prior.")
     if any(structure.families[name].two_sided for name in setting.coupled.factors):
-        raise NotCalibrated("Matches of states are not calibrated: how sites' transitions differ is not simulated.")
+        raise NotCalibrated("Matches of states cannot be calibrated: differences in transitions are not simulated.")
     if len(setting.alignment.posteriors) < 2:
         raise NotCalibrated("One posterior alone has no matches.")
 
@@ -228,7 +228,7 @@ def simulated_shard(setting: Setting, parameters: dict[str, Any], evidence: Arra
     try:
         data, _ = model.draw(parameters, max(1, round(size / setting.length if in_words else size)), rng, **options)
     except (NotImplementedError, TypeError) as error:
-        raise NotCalibrated(f"There is no way to simulate: {error}") from None
+        raise NotCalibrated(f"These sites cannot be simulated: {error}") from None
     return data
 
 

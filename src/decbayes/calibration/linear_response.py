@@ -32,9 +32,7 @@ class LinearResponse:
 
     def __init__(self, posterior: Posterior, information: Information) -> None:
         if information.at != posterior.digest:
-            raise NotCalibrated(
-                "The sites' information belongs to another posterior: each computes it at the merged one."
-            )
+            raise NotCalibrated("The sites' information belongs to another posterior: compute it at the merged one.")
         self.posterior, self.families = posterior, posterior.structure.families
         self._variances = [family.covariance(posterior.natural[name]) for name, family in self.families.items()]
         roots, self._inverses = zip(*map(finite_root, self._variances), strict=True)
@@ -102,7 +100,7 @@ class LinearResponse:
 
 def finite(product: Array) -> Array:
     if not np.isfinite(product).all():
-        raise NotCalibrated("What the sites say of their data is too large to be computed with.")
+        raise NotCalibrated("The sites' information is too large to compute with.")
     return product
 
 

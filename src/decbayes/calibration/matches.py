@@ -117,7 +117,7 @@ def overlap(model: Model, alignment: Alignment, site: int, data: Any) -> Array:
     array([1., 1.])
     """
     if not 0 <= site < len(alignment.posteriors):
-        raise StructureMismatch(f"There are posteriors 0 to {len(alignment.posteriors) - 1}; {site!r} is none of them.")
+        raise StructureMismatch(f"site must be from 0 to {len(alignment.posteriors) - 1}, not {site!r}.")
     return own_overlap(model, alignment, site, data, alignment.without(site))
 
 

@@ -51,7 +51,9 @@ class Information:
 
     def __add__(self, other: "Information") -> "Information":
         if self.at != other.at or self.matrix.shape != other.matrix.shape:
-            raise NotCalibrated("Sites have computed their information at different posteriors; merge first, then ask.")
+            raise NotCalibrated(
+                "The sites' information belongs to different posteriors: compute it at one merged posterior."
+            )
         added = self.contribution + other.contribution, self.matrix + other.matrix
         return Information(self.at, self.sites + other.sites, *added)
 
@@ -86,7 +88,7 @@ def informations(model: Model, shards: Iterable[Any], posterior: Posterior) -> l
 def total(parts: Sequence[Information]) -> Information:
     """The information of all sites."""
     if not parts:
-        raise NotCalibrated("There is no site whose information could be added up.")
+        raise NotCalibrated("There is no information to add up: give that of at least one site.")
     whole = parts[0]
     for part in parts[1:]:
         whole = whole + part

@@ -64,7 +64,7 @@ class Plan:
         check_whole(0, rounds=self.rounds)
         check_level(self.level)
         if self.model.auto:
-            raise ValueError(f"A plan says how many {self.model.number} there are; 'auto' does not.")
+            raise ValueError(f"A plan needs a fixed number of {self.model.number}, not 'auto'.")
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def check_plan(plan: Plan) -> None:
     try:
         plan.model.draw(parameters, 1, np.random.default_rng(0), **plan.drawing)
     except (NotImplementedError, TypeError) as error:
-        raise NotCalibrated(f"There is no way to simulate this plan: {error}") from None
+        raise NotCalibrated(f"This plan cannot be simulated: {error}") from None
 
 
 def trial(plan: Plan, rng: np.random.Generator) -> Trial:

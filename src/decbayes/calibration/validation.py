@@ -85,7 +85,7 @@ class Scores:
         if not isinstance(other, Scores):
             return NotImplemented
         if (self.names, self.unit, self.rule) != (other.names, other.unit, other.rule):
-            raise StructureMismatch("These are scores of other posteriors or of another model: they do not add up.")
+            raise StructureMismatch("These scores belong to different posteriors or models: they do not add up.")
         same = [mine if mine == their else "" for mine, their in zip(self.digests, other.digests, strict=True)]
         return Scores(
             self.names,
@@ -145,8 +145,8 @@ class Scores:
         if not all(self.digests):
             unlike = self.names[self.digests.index("")]
             raise StructureMismatch(
-                f"The sites have scored different posteriors under the name {unlike!r}, so that none can be chosen. "
-                "Have all of them score the same ones."
+                f"The sites have scored different posteriors under the name {unlike!r}, so none can be chosen. "
+                "All sites must score the same ones."
             )
         wanted = rule or self.rule
         if wanted not in ("best", "smallest"):
@@ -202,7 +202,7 @@ def checked(content: Any) -> Scores:
     fits = sums.shape == (size,) and products.shape == (size, size) and len(digests) == len(names)
     number, texts = content["observations"], (*digests, content["unit"], content["rule"])
     if not (1 < size <= MOST_CANDIDATES and named and len(set(names)) == len(names) and fits):
-        raise ValueError("names and numbers do not fit each other")
+        raise ValueError("names and numbers do not match")
     if not (np.isfinite(sums).all() and np.isfinite(products).all()):
         raise ValueError("it holds NaN or infinite values")
     if not (isinstance(number, int) and 0 <= number <= MOST_OBSERVATIONS and all(isinstance(t, str) for t in texts)):

@@ -190,7 +190,7 @@ class Weights(Family):
 
     def dimension(self, width: int) -> int:
         if width != 1:
-            raise ValueError(f"Weights have one column, the coordinate of each component; here are {width}.")
+            raise ValueError(f"Weights have one column, the coordinate of each component; got {width}.")
         return 1
 
     def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:

@@ -55,7 +55,7 @@ class Bernoulli(Family):
 
     def dimension(self, width: int) -> int:
         if width != 1:
-            raise ValueError(f"Bernoulli has one column, the log-odds; here are {width}.")
+            raise ValueError(f"Bernoulli has one column, the log-odds; got {width}.")
         return 1
 
     def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:

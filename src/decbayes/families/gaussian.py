@@ -72,7 +72,7 @@ class IsotropicGaussian(Family):
 
     def dimension(self, width: int) -> int:
         if width < 2:
-            raise ValueError(f"An isotropic Gaussian over R^D has D + 1 columns, at least 2; here are {width}.")
+            raise ValueError(f"An isotropic Gaussian over R^D has D + 1 columns, at least 2; got {width}.")
         return width - 1
 
     def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:
@@ -215,7 +215,7 @@ class FullGaussian(Family):
     def dimension(self, width: int) -> int:
         side = square_side(width, extra=0)
         if side < 1:
-            raise ValueError(f"A full Gaussian over R^D has D + D² columns; {width} is no such number.")
+            raise ValueError(f"A full Gaussian over R^D has D + D² columns; got {width}.")
         return side
 
     def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:

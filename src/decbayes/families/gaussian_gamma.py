@@ -111,7 +111,7 @@ class GaussianGamma(Family):
     def dimension(self, width: int) -> int:
         side = square_side(width, extra=2)
         if side < 1:
-            raise ValueError(f"Gaussian-Gamma over R^D has D² + D + 2 columns; {width} is no such number.")
+            raise ValueError(f"Gaussian-Gamma over R^D has D² + D + 2 columns; got {width}.")
         return side
 
     def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:

@@ -102,7 +102,7 @@ class IsotropicNormalGamma(Family):
 
     def dimension(self, width: int) -> int:
         if width < 4:
-            raise ValueError(f"An isotropic Normal-Gamma over R^D has D + 3 columns, at least 4; here are {width}.")
+            raise ValueError(f"An isotropic Normal-Gamma over R^D has D + 3 columns, at least 4; got {width}.")
         return width - 3
 
     def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:

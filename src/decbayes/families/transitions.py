@@ -38,7 +38,7 @@ class Dirichlets(DirichletRows):
     def laid_out(self, layout: str) -> "Dirichlets":
         runs = [run.partition("*")[::2] for run in layout.split(",")]
         if not all(part.isascii() and part.isdigit() for size, times in runs for part in (size, times or "1")):
-            raise ValueError(f"{layout!r} are no sizes of groups of columns")
+            raise ValueError(f"{layout!r} is not a list of group sizes")
         times = [int(times or 1) for _, times in runs]
         if sum(times) > MOST_GROUPS:
             raise ValueError(f"{sum(times):,} groups of columns are more than the {MOST_GROUPS:,} that are read")
@@ -84,7 +84,7 @@ class Dirichlets(DirichletRows):
 
     def dimension(self, width: int) -> int:
         if width != sum(self.sizes):
-            raise ValueError(f"{self.name} has {sum(self.sizes)} columns; here are {width}.")
+            raise ValueError(f"{self.name} has {sum(self.sizes)} columns; got {width}.")
         return width
 
     def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:

@@ -108,7 +108,7 @@ def tree(posteriors: Iterable[Posterior]) -> Tree:
     structure = merged_structure(sequence, readings, order, None, None)
     if not structure.resizable:
         raise StructureMismatch(
-            f"{structure} has no one set of components that share a prior, so that a tree cannot be cut anywhere."
+            f"A tree needs one set of components that share a prior, which {structure} does not have."
         )
     (coupled,) = structure.symmetry
     orders = [readings[site].components[coupled] for site in order]

@@ -170,4 +170,6 @@ def check_target(components: Any, posteriors: Sequence[Posterior]) -> None:
         check_whole(1, components=components)
     structure = posteriors[0].structure if posteriors else None
     if structure is not None and (not structure.resizable or any(f.two_sided for f in structure.families.values())):
-        raise StructureMismatch("Slots can be joined where components share a prior and are no states of a sequence.")
+        raise StructureMismatch(
+            "Slots can be joined only if components share a prior and are not states of a sequence."
+        )

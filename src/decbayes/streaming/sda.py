@@ -66,12 +66,12 @@ def numbered(model: Model) -> Model:
     """The model; refused if its number of components or its prior is open."""
     if model.undecided and not model.auto:
         raise ValueError(
-            f"Every step here adds to the same prior, so the model must say its {model.undecided}. "
+            f"Every step here adds to the same prior, so the model needs a fixed {model.undecided}. "
             "A first fit with 'learn' finds it; `model_for(posterior.structure)` has it."
         )
     if model.auto:
         raise ValueError(
-            f"Every step here adds to the same components, so the model must say how many {model.number} there are. "
+            f"Every step here adds to the same components, so the model needs a fixed number of {model.number}. "
             "A first fit with 'auto' finds their number; `model_for(posterior.structure)` has it."
         )
     return model

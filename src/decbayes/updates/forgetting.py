@@ -57,7 +57,9 @@ def forget(posterior: Posterior, forgetting: Forgetting, *, new: Posterior | Non
     check_kind(Posterior, new=new)
     assert new is not None
     if new.structure.description() != posterior.structure.description():
-        raise StructureMismatch(f"The new data belong to {new.structure}, what was known to {posterior.structure}.")
+        raise StructureMismatch(
+            f"The new data belong to {new.structure}, the earlier posterior to {posterior.structure}."
+        )
     return weighted(posterior, learned_shares(posterior, new))
 
 

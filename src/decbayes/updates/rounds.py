@@ -51,7 +51,7 @@ class Sent:
             if not proper or len(holds) + len(sites) > LONGEST_NOTE or len(set(sites)) < len(sites):
                 raise ValueError
         except (TypeError, ValueError):
-            raise InvalidFile("What the file says of its data and its round makes no sense.") from None
+            raise InvalidFile("The note on data and rounds in this file is invalid.") from None
         return cls(posterior, holds, number, sites)
 
     def note(self) -> dict[str, Any]:

@@ -57,9 +57,7 @@ class Update:
 
     def __post_init__(self) -> None:
         if not is_number(self.damping) or not 0.0 < self.damping <= 1.0:
-            raise ValueError(
-                f"damping is the part of the way that an update goes, above 0 and up to 1; not {self.damping!r}."
-            )
+            raise ValueError(f"damping must be above 0 and at most 1, not {self.damping!r}.")
 
     @cached_property
     def nothing(self) -> Posterior:

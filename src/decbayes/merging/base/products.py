@@ -77,7 +77,7 @@ class AssignedSums:
 
 def filled_by(slots: Assignment, count: int) -> Permutation:
     if not distinct(slots):
-        raise StructureMismatch("Several components of one posterior share a slot; `assignments` says which.")
+        raise StructureMismatch("Several components of one posterior share a slot; see `assignments`.")
     filled = np.full(count, -1, dtype=np.intp)
     filled[slots] = np.arange(len(slots))
     return filled

@@ -93,8 +93,7 @@ class Symmetrized:
             )
         if any(structure.families[name].two_sided for name in coupled.factors):
             raise TooManyRelabellings(
-                "With transitions among components the density is a sum over all relabellings that no short cut has. "
-                "Samples can be drawn."
+                "With transitions among components, the density has no efficient formula. Samples can be drawn."
             )
         scores: Any = 0.0
         constant = -lgamma(components + 1)

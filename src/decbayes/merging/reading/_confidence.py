@@ -166,7 +166,7 @@ def checked_overlaps(overlaps: Sequence[Any] | None, sizes: Sequence[int]) -> li
         return [np.full(size, np.nan) for size in sizes]
     if len(overlaps) != len(sizes):
         raise StructureMismatch(
-            f"There are {len(sizes)} posteriors and overlaps of {len(overlaps)}; None is for unknown."
+            f"There are {len(sizes)} posteriors but overlaps of {len(overlaps)}; give None if unknown."
         )
     return [own_overlaps(site, given, size) for site, (given, size) in enumerate(zip(overlaps, sizes, strict=True))]
 
