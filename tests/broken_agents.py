@@ -61,7 +61,7 @@ def nobody_relays(patch):
 def a_shard_counts_twice(patch):
     def learn_again(self, data, *, shard=None, rng):
         self._shards[shard] = data
-        return learn(self.charter, self.own, shard, data, rng)
+        return learn(self.charter, self.evidence, shard, data, rng)
 
     patch.setattr(Agent, "learn", learn_again)
 

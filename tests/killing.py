@@ -28,7 +28,7 @@ def write(path: Path, acknowledge: int) -> None:
     persist_first(agent, agent.on_bytes("peer", digest(agent.pool.root, CHARTER)), store)
     points = np.ones((1, DIMENSION))
     while True:
-        shard = f"shard {len(agent.own.shards)}"
+        shard = f"shard {len(agent.evidence.shards)}"
         persist_first(agent, agent.observe(points, shard=shard, rng=agent.rng), store)
         os.write(acknowledge, agent.version.to_bytes(8, "little"))
 

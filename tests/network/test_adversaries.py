@@ -199,7 +199,7 @@ def test_an_observation_on_a_full_disk_is_published_when_there_is_room(ordered, 
     assert owner.tick() == []
     (effect,) = owner.tick()
     agent.on_persisted(effect.item)
-    assert agent.own.observations == 5
+    assert agent.evidence.observations == 5
     assert orders.answer_to(store.path, number, timeout=0) == "observed 5"
     assert told == ["store_failed", "ordered"]
 

@@ -42,7 +42,7 @@ def mixture_group(rng, components="model") -> Simulation:
 
 def test_the_group_merges_what_merge_merges(rng):
     simulation = mixture_group(rng)
-    local = [site.agent.own.posterior for site in simulation.sites]
+    local = [site.agent.evidence.posterior for site in simulation.sites]
     for site in simulation.sites:
         assert site.agent.posterior() == db.merge(local)
 
@@ -50,7 +50,7 @@ def test_the_group_merges_what_merge_merges(rng):
 @pytest.mark.parametrize(("asked", "filled"), [("auto", 3), (2, 2), (5, 5)])
 def test_a_group_may_read_another_number_of_components_than_it_fits(asked, filled, rng):
     simulation = mixture_group(rng, asked)
-    local = [site.agent.own.posterior for site in simulation.sites]
+    local = [site.agent.evidence.posterior for site in simulation.sites]
     merged = simulation.sites[0].agent.posterior()
     assert len(merged.natural["components"]) == filled
     assert merged == db.merge(local, components=asked)
@@ -77,7 +77,7 @@ def test_components_keep_their_names_as_data_come_in_and_all_agents_agree_on_the
     assert len(set(called[-1])) == 3
     assert called[1] == called[2] == called[3]
     simulation.perform(simulation.sites[0], simulation.sites[0].agent.refine(rng=rng))
-    assert sorted(simulation.sites[0].agent.own.posterior.ids) == sorted(called[-1])
+    assert sorted(simulation.sites[0].agent.evidence.posterior.ids) == sorted(called[-1])
 
 
 def test_refining_over_the_network_leads_to_a_fixed_point_of_batch_inference(rng):
@@ -123,10 +123,10 @@ def test_several_shards_of_one_site_are_fitted_on_top_of_each_other(rng):
     for part in np.split(data, 3):
         agent.observe(part, rng=rng)
     batch = charter.model.fit(data, rng=rng).posterior
-    np.testing.assert_allclose(agent.own.posterior.natural["mean"], batch.natural["mean"], rtol=0, atol=1e-12)
-    assert agent.own.observations == 9
+    np.testing.assert_allclose(agent.evidence.posterior.natural["mean"], batch.natural["mean"], rtol=0, atol=1e-12)
+    assert agent.evidence.observations == 9
     agent.observe(np.split(data, 3)[1], rng=rng)
-    assert agent.own.observations == 9
+    assert agent.evidence.observations == 9
 
 
 @pytest.mark.parametrize("name", [shard_id, mark])
@@ -156,7 +156,7 @@ def test_a_fit_that_was_overtaken_is_not_published(rng):
     agent.observe([2.0], shard="quick", rng=rng)
     (report,) = agent.publish(slow)
     assert report == Report("not_published", report.fields)
-    assert agent.own.shards == {"quick"}
+    assert agent.evidence.shards == {"quick"}
 
 
 class Writes:
@@ -208,10 +208,10 @@ def test_an_old_copy_of_the_disk_does_not_make_an_agent_contradict_itself(rng):
     assert old.waiting, "it has not heard anybody yet"
     left = persist_first(old, old.on_record("peer", agent.pool.records[agent.id].content), Writes())
     assert old.version > agent.version
-    assert old.own.shards == {"a", "c"}, "the two cannot be taken apart, and 'a' must not count twice"
+    assert old.evidence.shards == {"a", "c"}, "the two cannot be taken apart, and 'a' must not count twice"
     assert [r.fields["observe_again"] for r in left if isinstance(r, Report) and r.event == "remembered"] == [["b"]]
     old.observe([2.0], shard="b", rng=rng)
-    assert old.own.observations == 3
+    assert old.evidence.observations == 3
 
 
 def test_large_records_travel_in_messages_of_their_own(rng):

@@ -70,7 +70,7 @@ def test_an_agent_continues_where_it_was(path, rng):
             persist_first(agent, agent.observe([1.0, 2.0], shard="a", rng=rng), store)
             versions.append(agent.version)
     assert versions == sorted(set(versions))
-    assert agent.own.shards == {"a", "b", "c"}
+    assert agent.evidence.shards == {"a", "b", "c"}
     assert agent.merged().observations == 6
 
 
@@ -236,14 +236,14 @@ def check_full_disk(store: SqliteStore, charter, rng, free) -> None:
     assert agent.trouble
     assert agent.version == stuck
     assert agent.on_bytes("peer", digest(b"\0" * 32, agent.charter)), "it still answers"
-    assert agent.merged().observations == len(agent.own.shards) - 1
+    assert agent.merged().observations == len(agent.evidence.shards) - 1
     free()
     persist_first(agent, agent.on_tick(), store)
     assert agent.trouble is None
     assert not agent.waiting
     assert agent.version > stuck
     restarted = Agent(charter, MEMBERS[0], rng=rng, saved=store.load())
-    assert restarted.own.shards == agent.own.shards
+    assert restarted.evidence.shards == agent.evidence.shards
 
 
 def test_a_full_file_system_stops_publishing_until_there_is_room(tmp_path, rng):

@@ -87,13 +87,13 @@ def solver_named(name: str | None, restarts: int | None) -> Solver | None:
 
 def overlaps_from(paths: Sequence[Path], posteriors: Sequence[Posterior]) -> list[Any]:
     """What the files say of each posterior; None of those that no file is about."""
-    found: dict[str, Any] = dict(map(read_overlaps, paths))
-    unknown = found.keys() - {posterior.digest for posterior in posteriors}
+    by_digest: dict[str, Any] = dict(map(read_overlaps, paths))
+    unknown = by_digest.keys() - {posterior.digest for posterior in posteriors}
     if unknown:
         raise StructureMismatch(
             f"{len(unknown)} of the files of overlaps are about a posterior that is not merged here."
         )
-    return [found.get(posterior.digest) for posterior in posteriors]
+    return [by_digest.get(posterior.digest) for posterior in posteriors]
 
 
 def read_overlaps(path: Path) -> tuple[str, Any]:

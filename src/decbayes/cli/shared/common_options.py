@@ -30,12 +30,12 @@ Device = Annotated[DeviceName | None, Parameter(help="Where to work: cpu, cuda (
 
 def available(device: DeviceName) -> DeviceName:
     """What "auto" means here; where there is no GPU, a line says so."""
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
-        found = device_for(device)
-    for warning in told:
+        gpu = device_for(device)
+    for warning in raised:
         messages().print(str(warning.message))
-    return "cpu" if found is None else "cuda"
+    return "cpu" if gpu is None else "cuda"
 
 
 def work_on(device: DeviceName | None) -> None:
@@ -88,7 +88,7 @@ def linger(show: Callable[[], None], console: Console) -> None:
         pressed.join(1.0)
 
 
-def told(hint: Any, *, negative: str | None = None) -> Parameter:
+def explained(hint: Any, *, negative: str | None = None) -> Parameter:
     """An option that says of itself what the model's own option says."""
     return Parameter(help=get_args(hint)[1], negative=negative)
 
@@ -108,16 +108,16 @@ class Reading:
     """How files are read. All but the columns are about texts."""
 
     columns: Columns = ""
-    format: Annotated[str, told(texts.Format)] = ""
-    encoding: Annotated[str, told(texts.Encoding)] = "utf-8"
-    whole: Annotated[bool, told(texts.Whole, negative="")] = False
-    strict: Annotated[bool, told(texts.Strict, negative="")] = False
-    tokenizer: Annotated[str, told(texts.TokenizerName)] = ""
+    format: Annotated[str, explained(texts.Format)] = ""
+    encoding: Annotated[str, explained(texts.Encoding)] = "utf-8"
+    whole: Annotated[bool, explained(texts.Whole, negative="")] = False
+    strict: Annotated[bool, explained(texts.Strict, negative="")] = False
+    tokenizer: Annotated[str, explained(texts.TokenizerName)] = ""
 
     def options(self, kind: type[Model]) -> dict[str, Any]:
         """What was said, as a model's `read` takes it; refused if it is about texts and the model is not."""
-        usual, said = asdict(Reading()), asdict(self)
-        given = {name: value for name, value in said.items() if value != usual[name]}
+        usual, values = asdict(Reading()), asdict(self)
+        given = {name: value for name, value in values.items() if value != usual[name]}
         unknown = sorted(given.keys() - kind.sources)
         if unknown:
             raise InvalidData(f"--{unknown[0]} is about texts, and {kind.__name__} has none.")

@@ -109,11 +109,15 @@ def field_settings(kind: type[Model]) -> list[Setting]:
 def keyword_settings(function: Callable[..., Any]) -> list[Setting]:
     """What a function takes by name."""
     hints = get_type_hints(function, include_extras=True)
-    named = [each for each in inspect.signature(function).parameters.values() if each.kind is KEYWORD]
+    named = [parameter for parameter in inspect.signature(function).parameters.values() if parameter.kind is KEYWORD]
     return [
-        Setting(each.name, hints[each.name], MISSING if each.default is each.empty else each.default)
-        for each in named
-        if each.name not in NOT_OPTIONS
+        Setting(
+            parameter.name,
+            hints[parameter.name],
+            MISSING if parameter.default is parameter.empty else parameter.default,
+        )
+        for parameter in named
+        if parameter.name not in NOT_OPTIONS
     ]
 
 

@@ -22,10 +22,11 @@ MOST_NAMED = 10
 KEY = "found by"
 
 
-def found_by(found: Alignment, names: Sequence[str]) -> dict[str, Any]:
+def found_by(alignment: Alignment, names: Sequence[str]) -> dict[str, Any]:
     """For the note of a merged file: for each coupled set and slot how many sites have it, and the largest by name."""
     slots = [
-        [supporters(column, names) for column in reading.support(found, each).T] for each in found.structure.symmetry
+        [supporters(column, names) for column in reading.support(alignment, coupled).T]
+        for coupled in alignment.structure.symmetry
     ]
     return {KEY: {"sites": len(names), "slots": slots}}
 
@@ -44,11 +45,11 @@ def support_tables(posterior: Posterior, note: Mapping[str, Any]) -> list[Table]
     """One table per coupled set; none where the file does not say it, or says something else than `merge` writes."""
     symmetry = posterior.structure.symmetry
     try:
-        told, tables = note[KEY], []
-        for coupled, slots in zip(symmetry, told["slots"], strict=True):
+        support, tables = note[KEY], []
+        for coupled, slots in zip(symmetry, support["slots"], strict=True):
             if len(slots) != posterior.structure.components(coupled):
                 return []
-            tables.append(support_table(posterior.ids, int(told["sites"]), slots))
+            tables.append(support_table(posterior.ids, int(support["sites"]), slots))
     except (LookupError, TypeError, ValueError, OverflowError):
         return []
     return tables
@@ -58,16 +59,16 @@ def support_table(ids: Sequence[str], sites: int, slots: Sequence[Any]) -> Table
     called = [[plain(name)] for name in ids] or [[] for _ in slots]
     table = Table("slot", *(["id"] if ids else []), "sites", "observations", "found by", box=None)
     table.title = "which sites have it"
-    for slot, (name, own) in enumerate(zip(called, slots, strict=True)):
-        count = f"{int(own['sites']):,} of {sites:,}"
-        table.add_row(str(slot), *name, count, f"{int(own['observations']):,}", named(own))
+    for slot, (name, supporting) in enumerate(zip(called, slots, strict=True)):
+        count = f"{int(supporting['sites']):,} of {sites:,}"
+        table.add_row(str(slot), *name, count, f"{int(supporting['observations']):,}", named(supporting))
     return table
 
 
-def named(own: Mapping[str, Any]) -> str:
+def named(supporting: Mapping[str, Any]) -> str:
     """The sites with the most, and how many more there are."""
-    parts = [f"{plain(str(name))} {int(count):,}" for name, count in own["most"]]
-    more = int(own["sites"]) - len(parts)
+    parts = [f"{plain(str(name))} {int(count):,}" for name, count in supporting["most"]]
+    more = int(supporting["sites"]) - len(parts)
     return ", ".join(parts) + (f" and {more:,} more" if more > 0 else "") or "–"
 
 
@@ -89,7 +90,7 @@ def read_sent(paths: list[Path], *, any_prior: bool = False) -> dict[str, Sent]:
     """All files by name; one that does not fit the first is refused. Numbers of components may differ."""
     with progress_bar() as bar:
         read = [sent_in(path) for path in bar.track(paths, description="reading")]
-    ordered = [posterior.structure for posterior in same_columns([each.posterior for each in read])]
+    ordered = [posterior.structure for posterior in same_columns([site.posterior for site in read])]
     for path, structure in zip(paths, ordered, strict=True) if not any_prior else ():
         first = ordered[0]
         if structure != first and not alike(structure, first):
@@ -97,7 +98,7 @@ def read_sent(paths: list[Path], *, any_prior: bool = False) -> dict[str, Sent]:
             remedy = remedies(first, structure, paths[0])
             raise StructureMismatch(f"{path} does not fit {paths[0]}: {reason} {remedy}")
     again = [" (again)" * paths[:place].count(path) for place, path in enumerate(paths)]
-    return {f"{path}{mark}": each for path, mark, each in zip(paths, again, read, strict=True)}
+    return {f"{path}{mark}": site for path, mark, site in zip(paths, again, read, strict=True)}
 
 
 def read_once(paths: list[Path], *, any_prior: bool = False, copies_count: bool = True) -> dict[str, Sent]:
@@ -105,16 +106,16 @@ def read_once(paths: list[Path], *, any_prior: bool = False, copies_count: bool 
     if not paths:
         raise NothingToMerge("Give the posterior files to merge.")
     sent = read_sent(paths, any_prior=any_prior)
-    different = {each.posterior.digest: name for name, each in sent.items()}
-    check_once({name: each for name, each in sent.items() if different[each.posterior.digest] == name})
+    different = {site.posterior.digest: name for name, site in sent.items()}
+    check_once({name: site for name, site in sent.items() if different[site.posterior.digest] == name})
     if copies_count:
-        warn_of_copies(paths, [each.posterior for each in sent.values()])
+        warn_of_copies(paths, [site.posterior for site in sent.values()])
     return sent
 
 
 def read_all(paths: list[Path]) -> list[Posterior]:
     """The same, with their columns in one order."""
-    return list(same_columns([each.posterior for each in read_once(paths).values()]))
+    return list(same_columns([site.posterior for site in read_once(paths).values()]))
 
 
 def warn_of_copies(paths: list[Path], read: list[Posterior]) -> None:

@@ -73,12 +73,12 @@ class Unfinished:
 
     def save(self, output: Path, command: str) -> None:
         save(self.posterior, output)
-        said = {"command": command, "posterior": self.posterior.digest, "passes": self.passes, "starts": self.starts}
+        note = {"command": command, "posterior": self.posterior.digest, "passes": self.passes, "starts": self.starts}
         folder, made = folder_of(output), output.with_name(f"{output.name}.unfinished.part")
         shutil.rmtree(made, ignore_errors=True)
         made.mkdir()
-        said["paused"] = None if self.paused is None else written(self.paused, made, "state")
-        (made / NOTE).write_text(json.dumps(said), encoding="utf-8")
+        note["paused"] = None if self.paused is None else written(self.paused, made, "state")
+        (made / NOTE).write_text(json.dumps(note), encoding="utf-8")
         forget(output)
         if folder.is_file():
             folder.unlink()
@@ -131,8 +131,8 @@ def open_array(path: Path) -> Any:
 def named(kind: type[Model], data: Sequence[Path], options: Mapping[str, Any]) -> str:
     """A name for a command: the same options and files that have not been written since."""
     files = [[str(path.resolve()), *state_of(path)] for path in data]
-    said = [kind.__name__, files, sorted(map(repr, options.items()))]
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+    parts = [kind.__name__, files, sorted(map(repr, options.items()))]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def state_of(path: Path) -> list[int]:
@@ -158,10 +158,10 @@ def fit_on(model: Model, observations: Any, left: Unfinished | None, seed: int, 
     del where["start"]
     others = replace(model, ascent=replace(ascent, restarts=further - 1))
     try:
-        found = others.fit(observations, rng=np.random.default_rng([seed, left.starts]), progress=report, **where)
+        further_fit = others.fit(observations, rng=np.random.default_rng([seed, left.starts]), progress=report, **where)
     except FitInterrupted as interruption:
         raise FitInterrupted(better(best, interruption.fit)) from None
-    return better(best, found)
+    return better(best, further_fit)
 
 
 def better(first: Fit, second: Fit) -> Fit:

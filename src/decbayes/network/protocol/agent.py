@@ -136,11 +136,11 @@ class Agent(Member):
     def on_digest(self, peer: Peer, message: Digest) -> list[Effect]:
         """A neighbour's hash of everything: if it equals ours, it knows no version of ours that we do not."""
         changed = self._gossip.hear(peer, message)
-        told: list[Effect] = [self._compare_charters(peer, message)] if changed else []
+        reports: list[Effect] = [self._compare_charters(peer, message)] if changed else []
         if message.root == self.pool.root:
-            return told + self._heard()
+            return reports + self._heard()
         everything = self._gossip.list_all(peer)
-        return told + ([everything] if self._bodies.spend(peer, len(everything.message)) else [])
+        return reports + ([everything] if self._bodies.spend(peer, len(everything.message)) else [])
 
     def on_listing(self, peer: Peer, message: Listing) -> list[Effect]:
         """What a neighbour holds: pull what we lack, tell what it lacks."""
@@ -201,8 +201,8 @@ class Agent(Member):
             return []
         self._gossip.news.add(self.id)
         header = published.header
-        told = {"shards": len(header.shards), "observations": header.observations, "votes": len(header.votes)}
-        report = Report("published", {"version": published.version, **told})
+        details = {"shards": len(header.shards), "observations": header.observations, "votes": len(header.votes)}
+        report = Report("published", {"version": published.version, **details})
         return [report, *self._gossip.tell_news(), *self._publisher.publish()]
 
     def on_persist_failed(self, item: Record | Proof, why: str) -> list[Effect]:
@@ -237,8 +237,8 @@ class Agent(Member):
 
     def _compare_charters(self, peer: Peer, message: Digest) -> Report:
         same = message.charter.hex() == self.charter.fingerprint
-        told = {"charter": abbreviated(message.charter.hex()), "software": message.software}
-        return Report("linked" if same else "other_charter", {"peer": peer, **told})
+        details = {"charter": abbreviated(message.charter.hex()), "software": message.software}
+        return Report("linked" if same else "other_charter", {"peer": peer, **details})
 
     def _report_overdue(self) -> list[Effect]:
         """A transport may discard what is far too long before anybody can refuse it: then it is seen here."""
@@ -253,8 +253,8 @@ class Agent(Member):
 
 
 def accepted(record: Record, peer: Peer) -> Report:
-    told = {"peer": peer, "version": record.version, "observations": record.header.observations}
-    return Report("accepted", {"origin": record.origin.hex(), **told})
+    details = {"peer": peer, "version": record.version, "observations": record.header.observations}
+    return Report("accepted", {"origin": record.origin.hex(), **details})
 
 
 def overdue(entry: Entry, why: str) -> Report:

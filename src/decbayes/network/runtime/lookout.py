@@ -83,10 +83,10 @@ class Lookout:
 
     def _report_flags(self, described: dict[str, Any]) -> None:
         """Say what stands out, once for each time that it changes: nobody is dropped for it."""
-        flags = {name: tuple(told["flags"]) for name, told in described["members"].items() if told.get("flags")}
+        flags = {name: tuple(member["flags"]) for name, member in described["members"].items() if member.get("flags")}
         for name, texts in flags.items() - self._flags.items():
-            told = described["members"][name]
-            self._log("flagged", member=name, share=told["share"], apart=told["apart"], why="; ".join(texts))
+            member = described["members"][name]
+            self._log("flagged", member=name, share=member["share"], apart=member["apart"], why="; ".join(texts))
         self._flags = flags
         same = {tuple(names) for names in described["same_data"]}
         for names in same - self._same_data:

@@ -56,11 +56,11 @@ class Owner:
         effects = [effect for call in late for effect in call()]
         self._write_answers()
         try:
-            found = orders.waiting(self._store)
+            waiting = orders.waiting(self._store)
         except StoreFailed as error:
             self._complain(error)
             return effects
-        for number, order in found:
+        for number, order in waiting:
             if number not in self._begun:
                 self._begun.add(number)
                 effects += self._begin(number, order)
@@ -77,7 +77,7 @@ class Owner:
         """Publish what was found, or look for it again if the agent's own evidence has changed meanwhile."""
         learned = outcome.learned
         try:
-            if learned is not None and learned.replaces != self._agent.own.shards:
+            if learned is not None and learned.replaces != self._agent.evidence.shards:
                 self._fits.submit(partial(self._run, number, job))
                 return []
             effects = self._publish(outcome)
@@ -178,9 +178,9 @@ class Owner:
     def _replace(self, path: str, by: str | None) -> Outcome:
         read = self._agent.charter.model.read
         old = self._agent.shard_id(read(Path(path)))
-        if old not in self._agent.own.shards:
+        if old not in self._agent.evidence.shards:
             raise InvalidData(f"{path} is not in this agent's evidence: nothing is withdrawn.")
-        kept = self._agent.own.shards - {old}
+        kept = self._agent.evidence.shards - {old}
         added: tuple[tuple[str, str], ...] = ()
         if by is not None:
             added = ((by, self._agent.hold(read(Path(by)))),)

@@ -53,15 +53,15 @@ class CharterFile:
             return False
         self._seen = now
         try:
-            found = Charter.load(self.path)
-            check_renewal(self.charter, found, self._own)
+            renewed = Charter.load(self.path)
+            check_renewal(self.charter, renewed, self._own)
         except (DecbayesError, OSError) as error:
             log("not_adopted", why=str(error))
             return False
-        if found.fingerprint == self.charter.fingerprint:
+        if renewed.fingerprint == self.charter.fingerprint:
             return False
-        log("adopted", charter=found.short_fingerprint, instead_of=self.charter.short_fingerprint)
-        self.charter = found
+        log("adopted", charter=renewed.short_fingerprint, instead_of=self.charter.short_fingerprint)
+        self.charter = renewed
         return True
 
 
@@ -78,9 +78,9 @@ class KeyFile:
         if now == self._seen or now is None:
             return False
         try:
-            found = Identity.load(self.path)
-            if found.id != self.identity.id:
-                check_key(found, self.identity, roster)
+            renewed = Identity.load(self.path)
+            if renewed.id != self.identity.id:
+                check_key(renewed, self.identity, roster)
         except (DecbayesError, OSError) as error:
             # It is looked at again: the votes may still be on their way.
             if str(error) != self._told:
@@ -88,10 +88,10 @@ class KeyFile:
             self._told = str(error)
             return False
         self._seen, self._told = now, ""
-        before, self.identity = self.identity, found
-        if before.id != found.id:
-            log("adopted", key=short(found.id), instead_of=short(before.id))
-        return before.id != found.id
+        before, self.identity = self.identity, renewed
+        if before.id != renewed.id:
+            log("adopted", key=short(renewed.id), instead_of=short(before.id))
+        return before.id != renewed.id
 
 
 def check_key(after: Identity, before: Identity, roster: Roster) -> None:
@@ -101,17 +101,17 @@ def check_key(after: Identity, before: Identity, roster: Roster) -> None:
         raise InvalidKey("Not enough members have signed the new key yet (`decbayes tell rekey`); the old one is used.")
 
 
-def check_renewal(before: Charter, after: Charter, own: AgentId) -> None:
+def check_renewal(before: Charter, after: Charter, member: AgentId) -> None:
     if after.id != before.id or after.model.structure.fingerprint != before.model.structure.fingerprint:
         raise InvalidCharter("It is of another group or model, and the agent goes on with the old one.")
-    if own in before.keys and own not in after.keys:
+    if member in before.keys and member not in after.keys:
         raise InvalidCharter("This agent is not a member in it, and goes on with the old one.")
 
 
 def stamp(path: Path) -> tuple[int, int] | None:
     """When a file was written last, and how long it is; None if there is none just now."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size

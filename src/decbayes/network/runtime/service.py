@@ -156,11 +156,11 @@ class Service:
     def _show_status(self) -> None:
         if self.agent.ticks % ORDER_TICKS or (self._metrics is None and self._watcher is None):
             return
-        told = status_of(self.agent, self.transport.address) | about_members(self.agent.pool, self._lookout.merged)
+        status = status_of(self.agent, self.transport.address) | about_members(self.agent.pool, self._lookout.merged)
         if self._metrics is not None:
-            self._metrics.status = told
+            self._metrics.status = status
         if self._watcher is not None:
-            self._watcher.look(self.agent, told)
+            self._watcher.look(self.agent, status)
             if self._watcher.lost():
                 self.log("page_lost", why="its process has ended; the agent goes on without")
 
@@ -186,7 +186,7 @@ class Service:
     def _publish(self, job: Fit, learned: Learned, done: Event) -> list[Effect]:
         """Publish what was learned, or fit again if the agent's own evidence has changed meanwhile."""
         effects: list[Effect] = []
-        if learned.replaces != self.agent.own.shards and not self.agent.retracted:
+        if learned.replaces != self.agent.evidence.shards and not self.agent.retracted:
             self._fit(job)
         else:
             effects = self.agent.publish(learned)

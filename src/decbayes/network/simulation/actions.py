@@ -35,13 +35,13 @@ def observe(history: "History", site: Site) -> None:
 
 def refine(history: "History", site: Site) -> None:
     # A traitor that has been reminded of what it invented has no data for it.
-    if site.agent is not None and site.agent.own.shards <= site.shards.keys():
+    if site.agent is not None and site.agent.evidence.shards <= site.shards.keys():
         history.simulation.perform(site, site.agent.refine(rng=history.rng))
 
 
 def look(history: "History", site: Site) -> None:
     """A site says what it sees of the merge, which may be another by the time that it is heard."""
-    if site.agent is not None and site.agent.own.shards <= site.shards.keys():
+    if site.agent is not None and site.agent.evidence.shards <= site.shards.keys():
         history.simulation.perform(site, site.agent.attach(site.agent.look()))
 
 
@@ -53,7 +53,12 @@ def retract(history: "History", site: Site) -> None:
 def withdraw(history: "History", site: Site) -> None:
     """A site takes one of its shards back."""
     names = sorted(site.shards)
-    if site.agent is not None and site.agent.own.shards == site.shards.keys() and names and not site.agent.retracted:
+    if (
+        site.agent is not None
+        and site.agent.evidence.shards == site.shards.keys()
+        and names
+        and not site.agent.retracted
+    ):
         name = names[int(history.rng.integers(len(names)))]
         site.withdrawn[name] = site.shards.pop(name)
         history.simulation.withdraw(site)
@@ -132,12 +137,12 @@ def forge(history: "History", site: Site) -> None:
 
 def tamper(history: "History", site: Site) -> None:
     """A version that its origin has not signed arrives at somebody who has not heard of it, or of its number, yet."""
-    own, running = site.disk.newest(), history.simulation.running
-    unaware = [other for other in running if own is not None and not knows(other, own)]
-    if own is not None and unaware:
-        signature = bytes(byte ^ 1 for byte in own.signed.signature)
-        header = replace(own.header, version=own.version + int(history.rng.integers(2)))
-        forged = Record(SignedHeader(header, signature), own.body, own.posterior)
+    newest, running = site.disk.newest(), history.simulation.running
+    unaware = [other for other in running if newest is not None and not knows(other, newest)]
+    if newest is not None and unaware:
+        signature = bytes(byte ^ 1 for byte in newest.signed.signature)
+        header = replace(newest.header, version=newest.version + int(history.rng.integers(2)))
+        forged = Record(SignedHeader(header, signature), newest.body, newest.posterior)
         message = batches([forged], [], history.simulation.charter)[0]
         history.simulation.inject(unaware[int(history.rng.integers(len(unaware)))], message)
 
@@ -153,13 +158,15 @@ def betray(history: "History", site: Site) -> None:
     Where it can, to somebody who has not heard of the first; then nobody but all of them together can know.
     """
     simulation, traitor = history.simulation, history.simulation.sites[0]
-    own = traitor.disk.newest()
-    if own is None or own.posterior is None:
+    newest = traitor.disk.newest()
+    if newest is None or newest.posterior is None:
         return
-    unaware = [s for s in simulation.running if s.agent is not None and s.agent.pool.version(own.origin) < own.version]
+    unaware = [
+        s for s in simulation.running if s.agent is not None and s.agent.pool.version(newest.origin) < newest.version
+    ]
     listeners = unaware or simulation.running
     if listeners and (unaware or history.rng.random() < 0.1):
-        record = another_record(simulation, traitor, own)
+        record = another_record(simulation, traitor, newest)
         simulation.ledger.betray(record)
         message = batches([record], [], simulation.charter)[0]
         simulation.inject(listeners[int(history.rng.integers(len(listeners)))], message)
@@ -168,34 +175,34 @@ def betray(history: "History", site: Site) -> None:
 def exaggerate(history: "History", site: Site) -> None:
     """A liar signs a version that holds a thousand times what it states, and tells it to somebody."""
     simulation, liar = history.simulation, history.simulation.sites[0]
-    own = liar.disk.newest()
-    if own is None or own.posterior is None or not simulation.running:
+    newest = liar.disk.newest()
+    if newest is None or newest.posterior is None or not simulation.running:
         return
-    contribution = own.posterior.contribution
-    inflated = Posterior(own.posterior.structure, {name: 1000 * dense(part) for name, part in contribution.items()})
-    simulation.ledger.traitors.add(own.origin)
+    contribution = newest.posterior.contribution
+    inflated = Posterior(newest.posterior.structure, {name: 1000 * dense(part) for name, part in contribution.items()})
+    simulation.ledger.traitors.add(newest.origin)
     lie = sign_record(
         simulation.charter,
         liar.identity,
-        own.version + int(history.rng.integers(1, 1 << 40)),
+        newest.version + int(history.rng.integers(1, 1 << 40)),
         posterior=inflated,
-        shards=frozenset(own.header.shards),
-        observations=own.header.observations,
+        shards=frozenset(newest.header.shards),
+        observations=newest.header.observations,
     )
     listeners = simulation.running
     message = batches([lie], [], simulation.charter)[0]
     simulation.inject(listeners[int(history.rng.integers(len(listeners)))], message)
 
 
-def another_record(simulation: Simulation, traitor: Site, own: Record) -> Record:
+def another_record(simulation: Simulation, traitor: Site, original: Record) -> Record:
     """A record with the version of one there is, and another content."""
     return sign_record(
         simulation.charter,
         traitor.identity,
-        own.version,
-        posterior=own.posterior,
-        shards=frozenset({*own.header.shards, "invented"}),
-        observations=own.header.observations,
+        original.version,
+        posterior=original.posterior,
+        shards=frozenset({*original.header.shards, "invented"}),
+        observations=original.header.observations,
     )
 
 

@@ -184,8 +184,8 @@ def wants_removed(site: "Site", subject: "Site", pool: Pool) -> bool:
     """Whether a site votes for the removal; after its key was replaced, what it said under the old one stands."""
     if site.identity is site.first:
         return site.votes.get(subject.seat) == b""
-    said = pool.records.get(site.seat)
-    return said is not None and (subject.seat, b"") in said.header.votes
+    last = pool.records.get(site.seat)
+    return last is not None and (subject.seat, b"") in last.header.votes
 
 
 def counted_shards(counted: dict[AgentId, Record], everybody: Sequence["Site"]) -> list[Any]:

@@ -97,7 +97,10 @@ class Simulation:
         assert agent is not None
         for name, data in site.shards.items():
             self.perform(site, agent.observe(data, shard=name, rng=self.rng))
-        if not agent.own.shards <= site.shards.keys() and agent.own.shards & site.shards.keys() == site.shards.keys():
+        if (
+            not agent.evidence.shards <= site.shards.keys()
+            and agent.evidence.shards & site.shards.keys() == site.shards.keys()
+        ):
             self.withdraw(site)
         for subject in {*agent.votes, *site.votes}:
             self.perform(site, agent.vote(subject, site.votes.get(subject)))

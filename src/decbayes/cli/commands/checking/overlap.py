@@ -20,7 +20,7 @@ from decbayes.models.core.registry import model_for
 
 def overlap(
     data: Annotated[Path, Parameter(help="This site's data, in any format that `decbayes fit` reads.")],
-    own: Annotated[Path, Parameter(help="This site's posterior.")],
+    site_posterior: Annotated[Path, Parameter(help="This site's posterior.")],
     others: Annotated[list[Path], Parameter(negative="", help="The posteriors of all other sites.")],
     /,
     *,
@@ -33,15 +33,15 @@ def overlap(
     """Write one number per component: the share of its data that the other sites' merge gives to its slot."""
     from decbayes.calibration import overlap as computed
 
-    check_output(output, data, own, *others, text=True, as_json=as_json)
+    check_output(output, data, site_posterior, *others, text=True, as_json=as_json)
     if not others:
         raise StructureMismatch("Name the posteriors of the other sites after this site's own.")
-    read = same_columns([load(path) for path in (own, *others)])
+    read = same_columns([load(path) for path in (site_posterior, *others)])
     model = model_for(read[0].structure)
     observations = model.read(the_data(model, [data]), columns=columns, report=messages().print)
     with messages().status("comparing"):
         shares = computed(model, align(read), 0, observations)
-    content = {"format": OVERLAPS, "posterior": read[0].digest, "overlaps": [round(float(each), 4) for each in shares]}
+    content = {"format": OVERLAPS, "posterior": read[0].digest, "overlaps": [round(float(x), 4) for x in shares]}
     write_text(output, json.dumps(content))
     shown = ", ".join(f"{k}: {share:.0%}" for k, share in enumerate(shares))
     messages().print(f"{output}: {shown}")

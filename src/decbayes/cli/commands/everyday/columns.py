@@ -45,7 +45,8 @@ def columns(
         text = ",\n ".join(json.dumps(row, ensure_ascii=False) for row in as_lists(agreed))
         write_text(output_file, f"[{text}]\n")
     if as_json:
-        print_json(*({"column": name, "kind": held.kind, "details": held.details()} for name, held in agreed.items()))
+        rows = [{"column": name, "kind": column.kind, "details": column.details()} for name, column in agreed.items()]
+        print_json(*rows)
     elif output_file != STANDARD_OUTPUT:
         table = Table("column", "kind", "details", box=None)
         for name, column in agreed.items():

@@ -52,10 +52,10 @@ def scorer(charter: "Charter", shards: Sequence[Any], path: Path | None, seed: i
         if path is not None:
             raise WrongArgument(f"{path} holds too few observations to tell their score; give {LEAST:.0f} or more.")
         return None
-    held = None
+    held_out = None
     if model.in_parts:
-        observations, held = hold_out(observations, share=0.1, rng=np.random.default_rng(seed))
-    return lambda posterior: model_for(posterior.structure).score(posterior, observations, held)
+        observations, held_out = hold_out(observations, share=0.1, rng=np.random.default_rng(seed))
+    return lambda posterior: model_for(posterior.structure).score(posterior, observations, held_out)
 
 
 def agent(
@@ -189,9 +189,9 @@ def watching(address: "PageAddress", score: "Score | None") -> "Watcher":
 
 def observed_data(charter: "Charter", store: "SqliteStore", named: Sequence[Path]) -> list[Any]:
     """The data that its owner added in earlier starts; a file that is gone still counts."""
-    from decbayes.network.runtime.store.orders import told
+    from decbayes.network.runtime.store.orders import observed_files
 
-    paths = [Path(path) for path in told(store)]
+    paths = [Path(path) for path in observed_files(store)]
     there = [path for path in paths if path.exists() and path not in named]
     return [charter.model.read(path, report=messages().print) for path in there]
 

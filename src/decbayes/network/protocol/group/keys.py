@@ -44,8 +44,8 @@ class Identity:
 
     def __post_init__(self) -> None:
         if not self.secret:
-            own = self.private.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
-            object.__setattr__(self, "secret", keyed(own, b"decbayes site secret"))
+            seed = self.private.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
+            object.__setattr__(self, "secret", keyed(seed, b"decbayes site secret"))
 
     @classmethod
     def generate(cls, *, after: "Identity | None" = None) -> "Identity":
@@ -67,8 +67,8 @@ class Identity:
             raise InvalidKey(f"{path} is not a private key, as `decbayes keygen` makes them (PEM).") from None
         if not isinstance(private, Ed25519PrivateKey):
             raise InvalidKey(f"{path} holds another kind of key; `decbayes keygen` makes Ed25519 keys.")
-        found = SECRET.search(content)
-        return cls(private, b"" if found is None else base64.b64decode(found[1]))
+        secret = SECRET.search(content)
+        return cls(private, b"" if secret is None else base64.b64decode(secret[1]))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the key, readable by its owner only; an existing file is never overwritten."""

@@ -55,11 +55,11 @@ class Roster:
         key = self.replaced.get(self.seat(origin))
         return self.seat(origin) if key is None else agent_id(key)
 
-    def counts(self, origin: AgentId, heard: Container[AgentId]) -> bool:
+    def counts(self, origin: AgentId, known: Container[AgentId]) -> bool:
         """Whether a record under that key counts: it is a member's, and none under the member's newer key was heard."""
         newest = self.newest(origin)
         kept = origin in self.keys and self.seat(origin) not in self.removed
-        return kept and (origin == newest or newest not in heard)
+        return kept and (origin == newest or newest not in known)
 
 
 Vote = tuple[AgentId, bytes]

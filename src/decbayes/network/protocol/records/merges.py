@@ -89,16 +89,16 @@ def merge_records(charter: Charter, records: list[Record], set_hash: str) -> Mer
     if not records:
         return Merged(Posterior.of_prior(charter.structure), entries, observations, set_hash)
     scales = within_share(np.array([record.header.units for record in records], dtype=float), charter.rules.share)
-    held = [scaled(evidence(record), float(scale)) for record, scale in zip(records, scales, strict=True)]
+    contributions = [scaled(evidence(record), float(scale)) for record, scale in zip(records, scales, strict=True)]
     slots = charter.rules.components
-    alignment = align(held, components=None if slots == "model" else slots)
+    alignment = align(contributions, components=None if slots == "model" else slots)
     if not charter.rules.robust:
         return Merged(alignment.merged(), entries, observations, set_hash, alignment)
     # As many slots as the model has components, which members' next fits need.
-    robust = robust_merge(held, Robust(spare=False))
-    told = robust.reasons([short(record.origin) for record in records])
-    reasons = {site: reason for site, reason in told.items() if robust.sites[site].flagged}
-    return Merged(robust.posterior, entries, observations, set_hash, alignment, reasons)
+    robust = robust_merge(contributions, Robust(spare=False))
+    reasons = robust.reasons([short(record.origin) for record in records])
+    flagged = {site: reason for site, reason in reasons.items() if robust.sites[site].flagged}
+    return Merged(robust.posterior, entries, observations, set_hash, alignment, flagged)
 
 
 def entries_of(records: list[Record]) -> tuple[Entry, ...]:

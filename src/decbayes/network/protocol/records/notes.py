@@ -122,14 +122,14 @@ def scores_from(at: str, parts: Mapping[str, Any], model: Model) -> "Scores | No
     return Scores(SCORED, (at, "", ""), int(count[0]), sums, products, *unit_and_rule(model))
 
 
-def note_of(charter: Charter, merged: "Merged", origin: AgentId, data: Any, held: Any) -> Note:
+def note_of(charter: Charter, merged: "Merged", origin: AgentId, data: Any, held_back: Any) -> Note:
     """What a member's data, and what it has held back of them, say of the merge."""
     posterior, site = merged.posterior, [entry[0] for entry in merged.entries].index(origin)
     information = own_information(charter, posterior, data) if charter.rules.intervals else None
     try:
         overlaps, scores = (
             own_overlaps(charter.model, merged, site, data),
-            own_scores(charter.model, merged, site, held),
+            own_scores(charter.model, merged, site, held_back),
         )
     except InvalidPosterior:
         # Without this member's contribution the merge is no posterior, so that there is nothing to compare with.
@@ -147,8 +147,8 @@ def own_information(charter: Charter, posterior: Posterior, data: Any) -> "Infor
     model = model_of(charter.model, posterior)
     try:
         size = size_of(posterior.structure)
-        told = model.count(data) >= size and fits(size, charter)
-        return Information.of(model, data, posterior) if told else None
+        enough = model.count(data) >= size and fits(size, charter)
+        return Information.of(model, data, posterior) if enough else None
     except NotCalibrated:
         return None
 
@@ -180,14 +180,14 @@ def own_overlaps(model: Model, merged: "Merged", site: int, data: Any) -> Array:
     return np.clip(overlap(model, alignment, site, data), 0.0, 1.0)
 
 
-def own_scores(model: Model, merged: "Merged", site: int, held: Any) -> "Scores | None":
+def own_scores(model: Model, merged: "Merged", site: int, held_back: Any) -> "Scores | None":
     from decbayes.calibration.validation import LEAST_HELD_BACK, validate
 
     alignment = merged.alignment
-    if held is None or alignment is None or model.count(held) < LEAST_HELD_BACK:
+    if held_back is None or alignment is None or model.count(held_back) < LEAST_HELD_BACK:
         return None
     posteriors: Sequence[Posterior] = (merged.posterior, alignment.without(site), alignment.posteriors[site])
-    return validate(model, dict(zip(SCORED, posteriors, strict=True)), held)
+    return validate(model, dict(zip(SCORED, posteriors, strict=True)), held_back)
 
 
 @dataclass(frozen=True)
@@ -225,15 +225,15 @@ def intervals(
 ) -> tuple[Posterior, str]:
     """The posterior, calibrated if that is possible, and why it is not."""
     size = sum(prior.size for prior in posterior.structure.prior.values())
-    said = [note.information for note in notes.values() if note.information is not None]
+    published = [note.information for note in notes.values() if note.information is not None]
     # A member may say something of another size: then it has not said what this merge needs.
-    parts = [information for information in said if len(information.contribution) == size]
+    parts = [information for information in published if len(information.contribution) == size]
     why = obstacle(charter)
     if not why and len(notes) < len(records):
         why = f"{len(records) - len(notes)} of {len(records)} members have not looked at this merge yet"
     if not why and len(parts) < len(records):
         why = f"{len(records) - len(parts)} of {len(records)} members have too few observations to say what it needs"
-        why += ", or say it of another number of parameters" if len(said) > len(parts) else ""
+        why += ", or say it of another number of parameters" if len(published) > len(parts) else ""
     if why or not parts:
         return posterior, why or "there is nothing in it"
     from decbayes.calibration.intervals import by_response

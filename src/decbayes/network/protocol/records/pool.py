@@ -204,8 +204,8 @@ class Pool:
     def evidence(self) -> bytes:
         """One hash of all that counts in a merge: votes and notes do not change it."""
         if self._evidence is None:
-            told = [(origin.hex(), *rest) for origin, *rest in (record.evidence for record in self.counted())]
-            self._evidence = hashlib.sha256(repr(told).encode()).digest()
+            counted = [(origin.hex(), *rest) for origin, *rest in (record.evidence for record in self.counted())]
+            self._evidence = hashlib.sha256(repr(counted).encode()).digest()
         return self._evidence
 
     def same_data(self) -> list[tuple[AgentId, ...]]:
@@ -231,28 +231,28 @@ class Pool:
 
     def _join(self, record: Record) -> Change:
         """The higher version; of one version the two lowest digests."""
-        held = self.records.get(record.origin)
-        if held is not None and record.version < held.version:
+        known = self.records.get(record.origin)
+        if known is not None and record.version < known.version:
             return Change.STALE
-        if held is not None and record.digest == held.digest:
+        if known is not None and record.digest == known.digest:
             return Change.KNOWN
-        if held is not None and record.version == held.version:
-            lower, higher = sorted((held, record), key=lambda each: each.digest)
+        if known is not None and record.version == known.version:
+            lower, higher = sorted((known, record), key=lambda item: item.digest)
             self.records[record.origin] = lower
             self._join_rival(higher.signed)
-            self._changed(held, lower)
+            self._changed(known, lower)
             return Change.EQUIVOCATION
         self.records[record.origin] = record
         self.rivals.pop(record.origin, None)
-        self._changed(held, record)
+        self._changed(known, record)
         return Change.NEWER
 
     def _join_rival(self, rival: SignedHeader) -> None:
-        held = self.records[rival.origin]
-        if rival.version != held.version or rival.digest == held.digest:
+        known = self.records[rival.origin]
+        if rival.version != known.version or rival.digest == known.digest:
             return
         other = self.rivals.get(rival.origin)
-        self.rivals[rival.origin] = rival if other is None else min(rival, other, key=lambda each: each.digest)
+        self.rivals[rival.origin] = rival if other is None else min(rival, other, key=lambda header: header.digest)
 
     def _changed(self, before: Record | None, after: Record | None) -> None:
         """Count the votes anew if they have changed."""

@@ -153,8 +153,8 @@ class Record:
     @property
     def evidence(self) -> tuple[AgentId, str, int, int]:
         """All in it that a merge depends on: the same for versions that differ in votes or notes."""
-        held = "" if self.posterior is None else self.posterior.digest
-        return self.origin, held, self.header.observations, self.header.units
+        digest = "" if self.posterior is None else self.posterior.digest
+        return self.origin, digest, self.header.observations, self.header.units
 
     @cached_property
     def content(self) -> bytes:

@@ -62,35 +62,37 @@ def nothing(charter: Charter) -> Evidence:
 
 
 def learn(
-    charter: Charter, own: Evidence, shard: str, data: Any, rng: np.random.Generator, ids: tuple[str, ...] = ()
+    charter: Charter, evidence: Evidence, shard: str, data: Any, rng: np.random.Generator, ids: tuple[str, ...] = ()
 ) -> Learned:
     """Fit a new shard on top of the agent's own earlier ones, whose components the merge knows by these ids."""
-    posterior = replace(charter.update.learn(fitted(charter, data), own.posterior, rng=rng), ids=ids)
-    return Learned(enlarged(charter, own, shard, data, posterior), own.shards)
+    posterior = replace(charter.update.learn(fitted(charter, data), evidence.posterior, rng=rng), ids=ids)
+    return Learned(enlarged(charter, evidence, shard, data, posterior), evidence.shards)
 
 
 def relearn(
-    charter: Charter, own: Evidence, shards: Shards, others: Sequence[Posterior], rng: np.random.Generator
+    charter: Charter, evidence: Evidence, shards: Shards, others: Sequence[Posterior], rng: np.random.Generator
 ) -> Learned:
     """Fit all own shards again, with everybody else's evidence as their prior."""
-    data = charter.model.joined([fitted(charter, shard) for shard in at_hand(shards, own.shards)])
+    data = charter.model.joined([fitted(charter, shard) for shard in at_hand(shards, evidence.shards)])
     with everywhere_alike():  # ids follow from it
-        alignment = align([own.posterior, *others])
+        alignment = align([evidence.posterior, *others])
         merged = with_ids(alignment.merged())
     posterior = charter.update.relearn(data, alignment.relabelled()[0], merged, rng=rng)
-    return Learned(replace(own, posterior=replace(posterior, ids=merged.ids)), own.shards)
+    return Learned(replace(evidence, posterior=replace(posterior, ids=merged.ids)), evidence.shards)
 
 
-def noted(charter: Charter, own: Evidence, shards: Shards, merged: "Merged", origin: AgentId) -> Note | None:
+def noted(charter: Charter, evidence: Evidence, shards: Shards, merged: "Merged", origin: AgentId) -> Note | None:
     """What own data say of a merge; None if own evidence is not in it."""
     if not any(entry[0] == origin for entry in merged.entries):
         return None
-    parts = [divided(charter, shard) for shard in at_hand(shards, own.shards)]
-    held = charter.model.joined([held for _, held in parts]) if charter.rules.validation else None
-    return note_of(charter, merged, origin, charter.model.joined([data for data, _ in parts]), held)
+    parts = [divided(charter, shard) for shard in at_hand(shards, evidence.shards)]
+    held_back = charter.model.joined([held_back for _, held_back in parts]) if charter.rules.validation else None
+    return note_of(charter, merged, origin, charter.model.joined([data for data, _ in parts]), held_back)
 
 
-def correct(charter: Charter, own: Evidence, shards: Shards, kept: frozenset[str], rng: np.random.Generator) -> Learned:
+def correct(
+    charter: Charter, before: Evidence, shards: Shards, kept: frozenset[str], rng: np.random.Generator
+) -> Learned:
     """Fit some shards from the start, in the place of all evidence so far: what is left out leaves no trace."""
     evidence = nothing(charter)
     for name, data in zip(sorted(kept), at_hand(shards, kept), strict=True):
@@ -98,16 +100,20 @@ def correct(charter: Charter, own: Evidence, shards: Shards, kept: frozenset[str
     if kept:
         data = charter.model.joined([fitted(charter, shard) for shard in at_hand(shards, kept)])
         evidence = replace(evidence, posterior=charter.update.learn(data, charter.update.nothing, rng=rng))
-    return Learned(evidence, own.shards)
+    return Learned(evidence, before.shards)
 
 
-def enlarged(charter: Charter, own: Evidence, shard: str, data: Any, posterior: Posterior) -> Evidence:
+def enlarged(charter: Charter, before: Evidence, shard: str, data: Any, posterior: Posterior) -> Evidence:
     """The evidence with one more shard's data counted, and that posterior."""
     marks = {mark(data, charter.secret)} if charter.model.count(data) >= charter.rules.compare else set()
     counted = fitted(charter, data)
     observations, units = charter.model.count(counted), round(float(np.sum(charter.model.units(counted))))
     return Evidence(
-        posterior, own.shards | {shard}, own.observations + observations, own.units + units, own.marks | marks
+        posterior,
+        before.shards | {shard},
+        before.observations + observations,
+        before.units + units,
+        before.marks | marks,
     )
 
 
@@ -129,20 +135,20 @@ def at_hand(shards: Shards, names: frozenset[str]) -> list[Any]:
     return [shards[name] for name in sorted(names)]
 
 
-def reconcile(own: Evidence, published: Evidence) -> Evidence:
+def reconcile(learned: Evidence, published: Evidence) -> Evidence:
     """What an agent stands for when it hears of a version of its own that it has forgotten.
 
     Shards that only one of the two holds count once. Where both hold some, the larger stays: what it lacks of the
     other cannot be told apart, and counting a shard twice would be the worse error.
     """
-    if own.shards <= published.shards:
+    if learned.shards <= published.shards:
         return published
-    if published.shards and not own.shards & published.shards:
+    if published.shards and not learned.shards & published.shards:
         return Evidence(
-            merge([own.posterior, published.posterior]),
-            own.shards | published.shards,
-            own.observations + published.observations,
-            own.units + published.units,
-            own.marks | published.marks,
+            merge([learned.posterior, published.posterior]),
+            learned.shards | published.shards,
+            learned.observations + published.observations,
+            learned.units + published.units,
+            learned.marks | published.marks,
         )
-    return own
+    return learned

@@ -51,9 +51,9 @@ class Member:
         self._shards[name] = data
         if self.counts(name):
             return None
-        named = self.own.shards and self.charter.structure.resizable
+        named = self.evidence.shards and self.charter.structure.resizable
         ids = self.pool.merged().names(self.id) if named else ()
-        return learn(self.charter, self.own, name, data, rng, ids)
+        return learn(self.charter, self.evidence, name, data, rng, ids)
 
     def hold(self, data: Any) -> str:
         """Keep data at hand that does not count yet, and return its name."""
@@ -68,7 +68,7 @@ class Member:
     def counts(self, shard: str) -> bool:
         """Whether a shard of this site counts already, in its own evidence or in the epoch's prior."""
         seat = self.pool.roster.seat(self.id)
-        return shard in self.own.shards or shard in self.charter.counted.get(seat, ())
+        return shard in self.evidence.shards or shard in self.charter.counted.get(seat, ())
 
     def refine(self, *, rng: np.random.Generator) -> list[Effect]:
         """Fit all own data again with everybody else's evidence as prior, and publish what that adds instead."""
@@ -77,19 +77,19 @@ class Member:
 
     def relearn(self, *, rng: np.random.Generator) -> Learned | None:
         """The refined evidence, unpublished; None without own data, or when the charter allows no more of them."""
-        if not self.own.shards or self.refinements >= self.charter.limits.refinements:
+        if not self.evidence.shards or self.refinements >= self.charter.limits.refinements:
             return None
         self.refinements += 1
         others = [r.posterior for r in self.pool.counted() if r.origin != self.id and r.posterior is not None]
-        return relearn(self.charter, self.own, self._shards, others, rng)
+        return relearn(self.charter, self.evidence, self._shards, others, rng)
 
     def look(self) -> Look:
         """What own data say of the merge as it is now; nothing without own data, or where the charter asks for none."""
         # In a thread of its own: records come in meanwhile.
-        pool, own = self.pool.as_of_now(), self.own
-        if not self.charter.rules.notes or not own.shards:
+        pool, evidence = self.pool.as_of_now(), self.evidence
+        if not self.charter.rules.notes or not evidence.shards:
             return Look(pool.evidence, None)
-        return Look(pool.evidence, noted(self.charter, own, self._shards, pool.merged(), self.id))
+        return Look(pool.evidence, noted(self.charter, evidence, self._shards, pool.merged(), self.id))
 
     def attach(self, look: Look) -> list[Effect]:
         """Say beside own evidence what was seen of the merge, unless there is another one by now."""
@@ -102,13 +102,13 @@ class Member:
 
     def correct(self, shards: Iterable[str], *, rng: np.random.Generator) -> Learned:
         """The evidence of these shards alone, fitted from the start: others are withdrawn without a trace."""
-        return correct(self.charter, self.own, self._shards, frozenset(shards), rng)
+        return correct(self.charter, self.evidence, self._shards, frozenset(shards), rng)
 
     def publish(self, learned: Learned) -> list[Effect]:
         """Replace the agent's evidence; it goes out as soon as it may."""
         if self.retracted:
             return [Report("not_published", {"why": "this agent has retracted its evidence for good"})]
-        if learned.replaces != self.own.shards:
+        if learned.replaces != self.evidence.shards:
             return [Report("not_published", {"why": "the agent's evidence changed during the fit; fit again"})]
         self._publisher.learn(learned.evidence)
         return self._publisher.publish()
@@ -135,7 +135,7 @@ class Member:
         return self.charter.update.whole(self.pool.posterior())
 
     @property
-    def own(self) -> Evidence:
+    def evidence(self) -> Evidence:
         """What the agent's own data has to say, published or not."""
         return self._publisher.stand.evidence
 

@@ -109,9 +109,9 @@ class Publisher:
         if not self.waiting or self.stand is self._refused:
             return []
         obstacle = self._obstacle()
-        told, self._told = self._told, obstacle
+        reported, self._told = self._told, obstacle
         if obstacle is not None:
-            return [] if obstacle == told else [obstacle]
+            return [] if obstacle == reported else [obstacle]
         return self._sign_next()
 
     def persisted(self, item: Record | Proof) -> Record | None:
@@ -130,19 +130,19 @@ class Publisher:
             # What everybody else would refuse must not count here either, and the bits that they read count here too.
             record = self._verify(open_record(content, self._charter, self._pool.roster), self._charter)
         except Refused as error:
-            told: list[Effect] = [Report("not_published", {"why": f"the others would refuse it ({error})"})]
+            reports: list[Effect] = [Report("not_published", {"why": f"the others would refuse it ({error})"})]
             if self.stand.note is None:
                 self._refused = self.stand
-                return told
+                return reports
             # What is said beside the evidence must not keep it from being heard.
             self.stand = replace(self.stand, note=None)
-            return told + self._sign_next()
+            return reports + self._sign_next()
         self._pending = record, self.stand
         return [Persist(record)]
 
     def _sign(self) -> Record:
-        held = self._pool.records.get(self._identity.id)
-        self._highest = max(self._highest, 0 if held is None else held.version) + self._step
+        newest = self._pool.records.get(self._identity.id)
+        self._highest = max(self._highest, 0 if newest is None else newest.version) + self._step
         self._step = 1
         evidence = self.stand.evidence
         return sign_record(
@@ -154,7 +154,7 @@ class Publisher:
             observations=evidence.observations,
             units=evidence.units,
             marks=evidence.marks,
-            previous=NOTHING if held is None else held.digest,
+            previous=NOTHING if newest is None else newest.digest,
             votes=self.stand.votes,
             closed=self.stand.closed,
             note=self.stand.note,
@@ -162,9 +162,10 @@ class Publisher:
 
     def _too_few(self) -> int:
         """How many observations are to be held back: a version that differs by few would give them away."""
-        own, published, least = self.stand.evidence, self.published.evidence, self._charter.least_observations
-        added = own.observations - published.observations if own.shards > published.shards else own.observations
-        return added if 0 < added < least and own.shards != published.shards else 0
+        evidence, published, least = self.stand.evidence, self.published.evidence, self._charter.least_observations
+        before = published.observations if evidence.shards > published.shards else 0
+        added = evidence.observations - before
+        return added if 0 < added < least and evidence.shards != published.shards else 0
 
     def _obstacle(self) -> Report | None:
         """Why nothing can be published just now."""

@@ -38,12 +38,12 @@ def rows_of(data: Any) -> Iterator[bytes]:
     if isinstance(data, FileMatrix):
         return (row for part in data for row in sparse_rows(part))
     if are_sequences(data):
-        return (sequence_digest(each) for each in data)
+        return (sequence_digest(sequence) for sequence in data)
     return sparse_rows(data) if issparse(data) else dense_rows(data)
 
 
 def are_sequences(data: Any) -> bool:
-    return isinstance(data, list) and all(np.ndim(each) == 2 for each in data)
+    return isinstance(data, list) and all(np.ndim(sequence) == 2 for sequence in data)
 
 
 def sequence_digest(steps: Any) -> bytes:

@@ -89,8 +89,8 @@ class Inquiry:
 
 def is_merge(posterior: Posterior, charter: Charter) -> bool:
     """Whether it has the charter's structure, with another number of components where the rules allow it."""
-    agreed, found = charter.model.structure, posterior.structure
-    return found == agreed or (charter.rules.components != "model" and alike(found, agreed))
+    agreed, merged = charter.model.structure, posterior.structure
+    return merged == agreed or (charter.rules.components != "model" and alike(merged, agreed))
 
 
 def is_description(description: dict[str, Any]) -> bool:
@@ -104,33 +104,41 @@ def is_status(status: dict[str, Any]) -> bool:
     """Whether it is of the form that an agent's status has."""
     kinds = {"agent": str, "charter": str, "neighbours": list, "refused": dict, "root": str, "heard": dict}
     named = all(isinstance(status.get(name), kind) for name, kind in kinds.items())
-    spoken = named and all(isinstance(each, dict) for each in status["neighbours"])
+    spoken = named and all(isinstance(neighbour, dict) for neighbour in status["neighbours"])
     return spoken and tells_members(status) and tells_belief(status)
 
 
-def tells_members(told: dict[str, Any]) -> bool:
+def tells_members(description: dict[str, Any]) -> bool:
     """Whether what is told of members, if anything, is of the form that is printed."""
-    members, same = told.get("members", {}), told.get("same_data", [])
-    if not isinstance(members, dict) or not isinstance(same, list) or not all(isinstance(each, list) for each in same):
+    members, same = description.get("members", {}), description.get("same_data", [])
+    if (
+        not isinstance(members, dict)
+        or not isinstance(same, list)
+        or not all(isinstance(member, list) for member in same)
+    ):
         return False
     numbers = ("observations", "shards", "share", "log_bayes_factor", "apart")
     return all(
-        isinstance(each, dict)
-        and isinstance(each.get("flags", []), list)
-        and all(isinstance(each.get(name, 0), int | float) for name in numbers)
-        for each in members.values()
+        isinstance(member, dict)
+        and isinstance(member.get("flags", []), list)
+        and all(isinstance(member.get(name, 0), int | float) for name in numbers)
+        for member in members.values()
     )
 
 
-def tells_belief(told: dict[str, Any]) -> bool:
+def tells_belief(description: dict[str, Any]) -> bool:
     """Whether what is told of how far to believe the merge, if anything, is of the form that is printed."""
-    shares, scores = told.get("overlaps", {}), told.get("scores", {})
+    shares, scores = description.get("overlaps", {}), description.get("scores", {})
     if not isinstance(shares, dict) or not isinstance(scores, dict) or not all(map(is_list, shares.values())):
         return False
-    gain = told.get("gain", [])
-    whole = is_list(told.get("stale_notes", [])) and is_list(gain) and isinstance(told.get("held_back", 0), int)
-    numbers = [*scores.values(), *(gain if whole else ()), *(x for own in shares.values() for x in own)]
-    texts = [told.get("intervals", ""), told.get("per", "")]
+    gain = description.get("gain", [])
+    whole = (
+        is_list(description.get("stale_notes", []))
+        and is_list(gain)
+        and isinstance(description.get("held_back", 0), int)
+    )
+    numbers = [*scores.values(), *(gain if whole else ()), *(x for overlaps in shares.values() for x in overlaps)]
+    texts = [description.get("intervals", ""), description.get("per", "")]
     return whole and all(isinstance(x, int | float) for x in numbers) and all(isinstance(x, str) for x in texts)
 
 

@@ -154,7 +154,7 @@ def access_settings(revoked: Iterable[str]) -> dict[str, Any]:
 def tls_settings(tls: Tls | None) -> dict[str, Any]:
     if tls is None:
         return {}
-    own = {"certificate": str(tls.certificate), "private_key": str(tls.key)}
-    sides = {f"{side}_{name}": value for side in ("listen", "connect") for name, value in own.items()}
+    files = {"certificate": str(tls.certificate), "private_key": str(tls.key)}
+    sides = {f"{side}_{name}": value for side in ("listen", "connect") for name, value in files.items()}
     mutual = {"root_ca_certificate": str(tls.authority), "enable_mtls": True, "verify_name_on_connect": True}
     return {"transport/link/tls": {**mutual, **sides}}

@@ -96,9 +96,9 @@ class Question:
             raise Refused("replay", "a question that was asked before.")
 
     def answer(self, payload: bytes, description: dict[str, Any]) -> None:
-        told = self._closed(json.dumps(description).encode(), "description")
+        attachment = self._closed(json.dumps(description).encode(), "description")
         with departed(), self._query:
-            self._query.reply(self._key, self._closed(payload, "answer"), attachment=told)
+            self._query.reply(self._key, self._closed(payload, "answer"), attachment=attachment)
 
     def refuse(self, why: str) -> None:
         with departed(), self._query:
@@ -120,8 +120,8 @@ def about(question: str, token: bytes, part: str) -> str:
 
 def too_long(query: "Query") -> bool:
     """Whether it is longer than a question can be: not even a refusal of it is worth its memory."""
-    held = (query.attachment, query.payload, str(query.selector))
-    return sum(len(part) for part in held if part is not None) > QUESTION_BYTES
+    parts = (query.attachment, query.payload, str(query.selector))
+    return sum(len(part) for part in parts if part is not None) > QUESTION_BYTES
 
 
 @contextmanager

@@ -53,16 +53,21 @@ def belief_description(belief: Belief, pool: Pool) -> dict[str, Any]:
     called, scores = pool.roster.called, belief.scores
     if not pool.charter.rules.notes:
         return {}
-    told: dict[str, Any] = {
+    description: dict[str, Any] = {
         "intervals": belief.posterior.uncertainty + (f": {belief.why}" if belief.why else ""),
         "stale_notes": [called(origin) for origin in belief.stale],
-        "overlaps": {called(origin): [round(float(x), 4) for x in each] for origin, each in belief.overlaps.items()},
+        "overlaps": {
+            called(origin): [round(float(x), 4) for x in shares] for origin, shares in belief.overlaps.items()
+        },
     }
     if scores is not None:
-        told["scores"] = {str(name): round(scores.score(name), 6) for name in scores.names}
-        told["gain"] = [round(scores.score("merged") - scores.score("own"), 6), round(scores.error("merged", "own"), 6)]
-        told["held_back"], told["per"] = scores.observations, scores.unit
-    return told
+        description["scores"] = {str(name): round(scores.score(name), 6) for name in scores.names}
+        description["gain"] = [
+            round(scores.score("merged") - scores.score("own"), 6),
+            round(scores.error("merged", "own"), 6),
+        ]
+        description["held_back"], description["per"] = scores.observations, scores.unit
+    return description
 
 
 def members(pool: Pool, merged: Merged | None) -> dict[str, dict[str, Any]]:
@@ -72,11 +77,11 @@ def members(pool: Pool, merged: Merged | None) -> dict[str, dict[str, Any]]:
 
 def member(pool: Pool, seat: AgentId, merged: Merged | None) -> dict[str, Any]:
     record = pool.records.get(pool.roster.newest(seat)) or pool.records.get(seat)
-    told: dict[str, Any] = {"state": state(pool, seat, record)}
+    description: dict[str, Any] = {"state": state(pool, seat, record)}
     if record is not None:
         header = record.header
-        told |= {"version": header.version, "observations": header.observations, "shards": len(header.shards)}
-    return told | (part_in(merged, record) if merged is not None and record is not None else {})
+        description |= {"version": header.version, "observations": header.observations, "shards": len(header.shards)}
+    return description | (part_in(merged, record) if merged is not None and record is not None else {})
 
 
 def state(pool: Pool, seat: AgentId, record: Record | None) -> str:
@@ -130,16 +135,16 @@ def status_of(agent: Agent, address: Callable[[Peer], str]) -> dict[str, Any]:
 
 def neighbour_of(agent: Agent, peer: Peer, address: str) -> dict[str, Any]:
     """What is known of a neighbour: who it is, its charter and software, and whether it holds the same."""
-    said = agent.neighbours[peer]
-    told: dict[str, Any] = {"member": member_name(agent, peer), "address": address}
-    if said is None:
-        return {**told, "silent": True}
+    last = agent.neighbours[peer]
+    known: dict[str, Any] = {"member": member_name(agent, peer), "address": address}
+    if last is None:
+        return {**known, "silent": True}
     return {
-        **told,
-        "software": said.digest.software,
-        "charter": "same" if said.digest.charter.hex() == agent.charter.fingerprint else "another",
-        "behind": said.digest.root != agent.pool.root,
-        "seconds_ago": round((agent.ticks - said.tick) * TICK_SECONDS, 1),
+        **known,
+        "software": last.digest.software,
+        "charter": "same" if last.digest.charter.hex() == agent.charter.fingerprint else "another",
+        "behind": last.digest.root != agent.pool.root,
+        "seconds_ago": round((agent.ticks - last.tick) * TICK_SECONDS, 1),
     }
 
 
@@ -155,21 +160,21 @@ def about_members(pool: Pool, merged: Merged | None) -> dict[str, Any]:
     return {**members_description(pool, merged), **believed}
 
 
-def problems(told: Mapping[str, Any], charter: str) -> list[str]:
+def problems(status: Mapping[str, Any], charter: str) -> list[str]:
     """What needs a look, most serious first."""
-    neighbours, members = told.get("neighbours", []), told.get("members", {})
+    neighbours, members = status.get("neighbours", []), status.get("members", {})
     texts = {
-        "another agent runs with this agent's key": told.get("twin"),
-        f"its store fails: {told.get('trouble')}": told.get("trouble"),
-        f"its charter is another one ({told.get('charter')} instead of {charter})": told.get("charter") != charter,
+        "another agent runs with this agent's key": status.get("twin"),
+        f"its store fails: {status.get('trouble')}": status.get("trouble"),
+        f"its charter is another one ({status.get('charter')} instead of {charter})": status.get("charter") != charter,
         "no neighbour is linked": not neighbours,
-        "its own evidence is not published yet": told.get("waiting"),
+        "its own evidence is not published yet": status.get("waiting"),
     }
-    found = [text for text, holds in texts.items() if holds]
-    found += [f"{neighbour_name(n)} has another charter" for n in neighbours if n.get("charter") == "another"]
-    found += [f"{neighbour_name(n)} has not shown which member it is" for n in neighbours if n.get("member") is None]
-    found += [f"{who} {flag}" for who, member in members.items() for flag in member.get("flags", ())]
-    return found + [f"{' and '.join(map(str, names))} hold the same data set" for names in told.get("same_data", ())]
+    wrong = [text for text, holds in texts.items() if holds]
+    wrong += [f"{neighbour_name(n)} has another charter" for n in neighbours if n.get("charter") == "another"]
+    wrong += [f"{neighbour_name(n)} has not shown which member it is" for n in neighbours if n.get("member") is None]
+    wrong += [f"{who} {flag}" for who, member in members.items() for flag in member.get("flags", ())]
+    return wrong + [f"{' and '.join(map(str, names))} hold the same data set" for names in status.get("same_data", ())]
 
 
 def neighbour_name(neighbour: Mapping[str, Any]) -> str:

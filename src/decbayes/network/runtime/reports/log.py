@@ -132,5 +132,5 @@ def sentence(line: Mapping[str, Any]) -> str:
     try:
         return SENTENCES[event].format_map(line)
     except (KeyError, ValueError, TypeError):
-        told = [str(line[key]) for key in ("member", "why", "text") if line.get(key)]
-        return ": ".join([event.replace("_", " "), *told])
+        parts = [str(line[key]) for key in ("member", "why", "text") if line.get(key)]
+        return ": ".join([event.replace("_", " "), *parts])

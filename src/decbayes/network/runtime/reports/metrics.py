@@ -34,11 +34,11 @@ class Metrics:
 def handler(status: Callable[[], Status]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            told = status()
+            description = status()
             if self.path == "/metrics":
-                self._answer(200, metrics_text(told))
+                self._answer(200, metrics_text(description))
             elif self.path == "/health":
-                wrong = troubles(told)
+                wrong = troubles(description)
                 self._answer(503 if wrong else 200, (", ".join(wrong) or "well") + "\n")
             else:
                 self._answer(404, "There are /metrics and /health.\n")
@@ -76,15 +76,15 @@ def metrics_text(status: Status) -> str:
 def lines(status: Status) -> Iterator[str]:
     members = status.get("members", {})
     yield from gauge("decbayes_neighbours", "Neighbours that are linked.", [({}, len(status.get("neighbours", ())))])
-    behind = sum(bool(each.get("behind")) for each in status.get("neighbours", ()))
+    behind = sum(bool(neighbour.get("behind")) for neighbour in status.get("neighbours", ()))
     yield from gauge("decbayes_neighbours_behind", "Neighbours that hold another set.", [({}, behind)])
     for name, about in (("waiting", "Own evidence is not published."), ("twin", "Another agent has this key.")):
         yield from gauge(f"decbayes_{name}", about, [({}, int(bool(status.get(name))))])
     yield from gauge("decbayes_store_failing", "The store fails.", [({}, int(bool(status.get("trouble"))))])
     for key, about in (("observations", "What a member has published."), ("shards", "How many shards that is.")):
-        values = [({"member": name}, told[key]) for name, told in members.items() if key in told]
+        values = [({"member": name}, member[key]) for name, member in members.items() if key in member]
         yield from gauge(f"decbayes_member_{key}", about, values)
-    flags: Values = [({"member": name}, len(told.get("flags", ()))) for name, told in members.items()]
+    flags: Values = [({"member": name}, len(member.get("flags", ()))) for name, member in members.items()]
     yield from gauge("decbayes_member_flags", "What stands out about a member.", flags)
     refused: Values = [({"reason": reason}, count) for reason, count in status.get("refused", {}).items()]
     yield from gauge("decbayes_refused_total", "Messages and records that were refused.", refused, kind="counter")

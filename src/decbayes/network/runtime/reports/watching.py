@@ -60,7 +60,7 @@ class Watcher:
     def look(self, agent: Agent, status: dict[str, Any]) -> None:
         """Show the agent's status, about once a second."""
         names = {peer: agent.pool.roster.called(who) for peer, who in agent.guests.items()}
-        linked = {str(each["member"]) for each in status["neighbours"] if each["member"] is not None}
+        linked = {str(neighbour["member"]) for neighbour in status["neighbours"] if neighbour["member"] is not None}
         now = time.monotonic()
         for name in sorted(linked - self._linked):
             self.page.tell({"event": "joined", "member": name, "text": f"{name} is linked"})
@@ -79,10 +79,10 @@ class Watcher:
         """A line of the log; of neighbours that come and go `look` tells by name."""
         if line["event"] == "linked":
             return
-        told = {"event": line["event"], "member": line.get("member"), "text": sentence(line)}
+        event = {"event": line["event"], "member": line.get("member"), "text": sentence(line)}
         if line["event"] == "accepted":
-            told["through"] = self._names.get(str(line.get("peer")))
-        self.page.tell(told)
+            event["through"] = self._names.get(str(line.get("peer")))
+        self.page.tell(event)
 
     def due(self, root: bytes) -> bool:
         """Whether what is held has changed since it was last shown, and it is time to show it: then `merge` follows."""
@@ -153,8 +153,8 @@ class Showing:
         whole = charter.update.whole(posterior)
         score = None if self._score is None or not merged.entries else self._score(whole)
         known = score if score is not None and isfinite(score) else None  # JSON knows no infinity
-        told = {"observations": merged.observations, "set": merged.set_hash, "score": known}
-        self._describe = partial(self._show, model_for(whole.structure), whole, self._alignment, names, told)
+        facts = {"observations": merged.observations, "set": merged.set_hash, "score": known}
+        self._describe = partial(self._show, model_for(whole.structure), whole, self._alignment, names, facts)
         self._describe(None)
 
     @property
@@ -179,10 +179,10 @@ class Showing:
         whole: Posterior,
         alignment: Alignment | None,
         names: list[str],
-        told: dict[str, Any],
+        facts: dict[str, Any],
         reliability: Reliability | None,
     ) -> None:
-        shown = described(model, whole, alignment, names, reliability, **told)
+        shown = described(model, whole, alignment, names, reliability, **facts)
         self._page.show("details", shown.details)
         self._page.show("posterior", shown.posterior)
 
@@ -207,17 +207,19 @@ def changes(before: Posterior, alignment: Alignment) -> Iterator[tuple[str, str]
     names = [*enumerate(ids_of(before)), *enumerate(ids_of(alignment.merged()))]
     numbers = {id: number for number, id in names}
     for event in alignment.lineage.events:
-        own, other = numbers.get(event.id), numbers.get(event.other)
+        number, other = numbers.get(event.id), numbers.get(event.other)
         if event.kind in ("split", "joined"):
             how = "split off from" if event.kind == "split" else "joined"
-            yield event.kind, f"component {own} has {how} component {other} ({event.share:.0%} of it)"
+            yield event.kind, f"component {number} has {how} component {other} ({event.share:.0%} of it)"
         elif event.kind != "kept":
-            yield event.kind, f"component {own} is {'new' if event.kind == 'born' else 'gone'}"
+            yield event.kind, f"component {number} is {'new' if event.kind == 'born' else 'gone'}"
 
 
 def network_view(charter: Charter, status: Mapping[str, Any], left: Mapping[str, float]) -> dict[str, Any]:
     """The members as this agent sees them: those it is linked with, those that have left, and those it has heard of."""
-    told = {str(each["member"]): each for each in status["neighbours"] if each["member"] is not None}
+    linked = {
+        str(neighbour["member"]): neighbour for neighbour in status["neighbours"] if neighbour["member"] is not None
+    }
     me = status["agent"]
     return {
         "group": charter.group,
@@ -227,11 +229,11 @@ def network_view(charter: Charter, status: Mapping[str, Any], left: Mapping[str,
         "software": status["software"],
         "set": status["root"][:12],
         "members": [
-            {"name": name, **known, **link_of(name, me, told.get(name), left.get(name))}
+            {"name": name, **known, **link_of(name, me, linked.get(name), left.get(name))}
             for name, known in status["members"].items()
         ],
-        "links": [[me, name] for name in told],
-        "strangers": sum(each["member"] is None for each in status["neighbours"]),
+        "links": [[me, name] for name in linked],
+        "strangers": sum(neighbour["member"] is None for neighbour in status["neighbours"]),
         "problems": problems(status, charter.short_fingerprint),
         "intervals": status.get("intervals"),
     }
@@ -245,5 +247,5 @@ def link_of(name: str, me: str, neighbour: Mapping[str, Any] | None, left: float
         return {"link": "none"} if left is None else {"link": "gone", "seconds_ago": round(left, 1)}
     if neighbour.get("silent"):
         return {"link": "silent"}
-    told = {key: neighbour[key] for key in ("behind", "seconds_ago", "software", "charter")}
-    return {"link": "silent" if told["seconds_ago"] > SILENT_SECONDS else "up", **told}
+    shown = {key: neighbour[key] for key in ("behind", "seconds_ago", "software", "charter")}
+    return {"link": "silent" if shown["seconds_ago"] > SILENT_SECONDS else "up", **shown}

@@ -79,9 +79,9 @@ def waiting(store: SqliteStore) -> list[tuple[int, Order]]:
     """The orders that have not been answered, oldest first; one that cannot be read is answered at once."""
     with failures(store.path):
         rows = store.connection.execute("SELECT number, content FROM orders WHERE answer IS NULL ORDER BY number")
-        found = [(int(number), content) for number, content in rows.fetchall()]
+        unanswered = [(int(number), content) for number, content in rows.fetchall()]
     orders = []
-    for number, content in found:
+    for number, content in unanswered:
         try:
             orders.append((number, msgspec.json.decode(content, type=Order)))
         except (msgspec.MsgspecError, TypeError, ValueError):
@@ -94,7 +94,7 @@ def answer(store: SqliteStore, number: int, text: str) -> None:
         transaction.execute("UPDATE orders SET answer = ? WHERE number = ?", (text, number))
 
 
-def told(store: SqliteStore) -> dict[str, str]:
+def observed_files(store: SqliteStore) -> dict[str, str]:
     """The files that the agent was told to observe, and the names of their shards."""
     with failures(store.path):
         return dict(store.connection.execute("SELECT name, shard FROM shards ORDER BY name").fetchall())
