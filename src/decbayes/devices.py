@@ -32,6 +32,11 @@ class use_device:
 
     with db.use_device("cuda"):  # or for a while
         ...
+
+    `name` is "cpu", "cuda" or "auto".
+
+    >>> with db.use_device("cpu"):
+    ...     fit = db.GaussianMean().fit([1.0, 2.0])
     """
 
     def __init__(self, name: DeviceName) -> None:

@@ -67,6 +67,16 @@ class Posterior(Displayed):
     `ids` are names of the components that last from one merge to the next; `follow` and `merge(since=…)` give them.
     Components of a site that are parts of one thing have one id.
     `calibration` holds deviations that are better than the families' own; `calibrate` finds them.
+
+    `structure` is what all sites agree on, and `contribution` the matrix λ − λ0 of each factor.
+
+    >>> model = db.GaussianMean(variance=1.0, prior_variance=100.0)
+    >>> posterior = model.fit([1.0, 3.0]).posterior
+    >>> posterior.contribution["mean"]
+    array([[ 4., -1.]])
+    >>> posterior.mean("mean").round(2), posterior.deviation("mean").round(2)
+    (array([[1.99]]), array([[0.71]]))
+    >>> lower, upper = posterior.interval("mean", level=0.9)
     """
 
     structure: Structure

@@ -26,6 +26,22 @@ class Structure:
     `labels` names the dimensions of a factor (the words of a vocabulary, say). `sparse` lists the factors whose
     contributions are kept and sent as CSR matrices. `model` describes the likelihood (its name and known constants),
     because two sites that assumed different noise variances must not merge. Everything is part of the fingerprint.
+
+    `families` names the family of each factor, `prior` holds its natural parameters, and `symmetry` lists the factors
+    that are relabelled together.
+
+    >>> from decbayes.families import Gamma, Weights
+    >>> structure = db.extending.Structure(
+    ...     families={"weights": Weights(), "rates": Gamma()},
+    ...     prior={
+    ...         "weights": Weights().natural(alpha=np.ones(3)),
+    ...         "rates": Gamma().natural(shape=np.ones(3), rate=np.ones(3)),
+    ...     },
+    ...     symmetry=[db.extending.CoupledSet(["weights", "rates"])],
+    ...     model={"name": "mixture of Poissons"},
+    ... )
+    >>> structure.fingerprint[:12], structure.components(structure.symmetry[0])
+    ('68e75fdbba72', 3)
     """
 
     families: Mapping[str, Family]

@@ -14,7 +14,13 @@ Permutation = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class CoupledSet:
-    """The factors that one permutation relabels together, such as a mixture's means and weights."""
+    """The factors that one permutation relabels together, such as a mixture's means and weights.
+
+    `factors` are their names in the structure.
+
+    >>> db.extending.CoupledSet(["means", "weights"]).factors
+    ('means', 'weights')
+    """
 
     factors: Sequence[str]
 

@@ -20,6 +20,10 @@ class Beta(Family):
     """Independent Beta(α, β) in each of D dimensions per row.
 
     Columns: α − 1 (D), β − 1 (D). T(θ) = (log θ, log(1 − θ)). With one dimension parameters and values are (K,).
+
+    >>> family = db.families.Beta()
+    >>> family.expected(family.natural(alpha=[8.0, 1.0], beta=[2.0, 1.0]))
+    array([0.8, 0.5])
     """
 
     parameter_names = ("alpha", "beta")

@@ -87,6 +87,10 @@ class Dirichlet(DirichletRows):
     """One Dirichlet per row, over the columns.
 
     Rows are sparse in merges, so gains and information cost only the non-zero entries.
+
+    >>> family = db.families.Dirichlet()
+    >>> family.expected(family.natural(alpha=[[2.0, 1.0, 1.0]]))
+    array([[0.5 , 0.25, 0.25]])
     """
 
     exclusive = True
@@ -138,7 +142,12 @@ class Dirichlet(DirichletRows):
 
 @dataclass(frozen=True)
 class Weights(Family):
-    """One Dirichlet over the K components themselves. Column: α − 1 (one coordinate per row). T(θ) = log θ."""
+    """One Dirichlet over the K components themselves. Column: α − 1 (one coordinate per row). T(θ) = log θ.
+
+    >>> family = db.families.Weights()
+    >>> family.expected(family.natural(alpha=[3.0, 1.0]))
+    array([0.75, 0.25])
+    """
 
     parameter_names = ("alpha",)
     over_components = True
@@ -208,6 +217,10 @@ class Shares(Weights):
     """One Dirichlet over the K components, like `Weights`, but not of observations.
 
     For example the shares of topics in the prior of documents. It does not measure the evidence of a component.
+
+    >>> family = db.families.Shares()
+    >>> family.expected(family.natural(alpha=[3.0, 1.0]))
+    array([0.75, 0.25])
     """
 
     follows = True

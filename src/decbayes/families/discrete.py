@@ -13,7 +13,12 @@ from decbayes.families.matrices import Array
 
 @dataclass(frozen=True)
 class Bernoulli(Family):
-    """One coin per row. Column: its log-odds. T(z) = z."""
+    """One coin per row. Column: its log-odds. T(z) = z.
+
+    >>> family = db.families.Bernoulli()
+    >>> family.expected(family.natural(probability=[0.2, 0.9]))
+    array([0.2, 0.9])
+    """
 
     parameter_names = ("probability",)
 
@@ -64,7 +69,12 @@ class Bernoulli(Family):
 
 @dataclass(frozen=True)
 class Categorical(Family):
-    """One die per row. Columns: log-odds of its C faces, up to a constant per row. T(z) = indicator of the face."""
+    """One die per row. Columns: log-odds of its C faces, up to a constant per row. T(z) = indicator of the face.
+
+    >>> family = db.families.Categorical()
+    >>> family.expected(family.natural(probability=[[0.2, 0.3, 0.5]]))
+    array([[0.2, 0.3, 0.5]])
+    """
 
     parameter_names = ("probability",)
 

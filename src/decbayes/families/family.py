@@ -37,6 +37,13 @@ class Family(ABC):
     A(λ) is a sum of one term per row, plus possibly a term that is invariant to permutations of the rows.
     A family defines its columns, its row terms and their gradient; the rest follows. Merges use `rows`, `totals` and
     `information`: the defaults work for any family, and a family may override them with faster versions.
+
+    >>> family = db.families.Gamma()
+    >>> natural = family.natural(shape=[4.0], rate=[2.0])
+    >>> natural, family.mean(natural).round(3), family.expected(natural)
+    (array([[ 3., -2.]]), array([[0.563, 2.   ]]), array([[2.]]))
+    >>> isinstance(family, db.families.Family)
+    True
     """
 
     @property

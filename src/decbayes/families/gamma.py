@@ -15,7 +15,13 @@ from decbayes.families.registry import positive
 
 @dataclass(frozen=True)
 class Gamma(Family):
-    """Independent Gamma(a, rate b) in each of D dimensions per row. Columns: a − 1 (D), −b (D). T(x) = (log x, x)."""
+    """Independent Gamma(a, rate b) in each of D dimensions per row. Columns: a − 1 (D), −b (D). T(x) = (log x, x).
+
+    >>> family = db.families.Gamma()
+    >>> family.expected(family.natural(shape=[4.0, 9.0], rate=[2.0, 3.0]))
+    array([[2.],
+           [3.]])
+    """
 
     parameter_names = ("shape", "rate")
 

@@ -20,7 +20,12 @@ LEAST_KNOWN = 2.0
 
 @dataclass(frozen=True)
 class IsotropicGaussian(Family):
-    """N(m, σ²I) per row. Columns: η = m / σ² (D of them), ν = −1 / 2σ². T(x) = (x, |x|²)."""
+    """N(m, σ²I) per row. Columns: η = m / σ² (D of them), ν = −1 / 2σ². T(x) = (x, |x|²).
+
+    >>> family = db.families.IsotropicGaussian()
+    >>> family.expected(family.natural(mean=[[1.0, 2.0]], variance=[4.0]))
+    array([[1., 2.]])
+    """
 
     parameter_names = ("mean", "variance")
     term = "isotropic Gaussian"
@@ -98,7 +103,12 @@ class IsotropicGaussian(Family):
 
 @dataclass(frozen=True)
 class DiagonalGaussian(Family):
-    """N(m, diag(σ²)) per row. Columns: η = m / σ² (D), ν = −1 / 2σ² (D). T(x) = (x, x²)."""
+    """N(m, diag(σ²)) per row. Columns: η = m / σ² (D), ν = −1 / 2σ² (D). T(x) = (x, x²).
+
+    >>> family = db.families.DiagonalGaussian()
+    >>> family.expected(family.natural(mean=[[1.0, 2.0]], variance=[[4.0, 1.0]]))
+    array([[1., 2.]])
+    """
 
     parameter_names = ("mean", "variance")
     term = "diagonal Gaussian"
@@ -162,6 +172,10 @@ class FullGaussian(Family):
     """N(m, Σ) per row. Columns: Σ⁻¹m (D), −½Σ⁻¹ (D², row by row). T(x) = (x, xxᵀ).
 
     Only the symmetric part of the D² columns has a meaning; `natural` writes a symmetric matrix.
+
+    >>> family = db.families.FullGaussian()
+    >>> family.expected(family.natural(mean=[[1.0, 2.0]], covariance=[[[2.0, 1.0], [1.0, 2.0]]]))
+    array([[1., 2.]])
     """
 
     parameter_names = ("mean", "covariance")

@@ -23,6 +23,11 @@ class GaussianGamma(Family):
     """A vector β in R^D and one precision τ per row: τ ~ Gamma(a, rate b), β | τ ~ N(m, (τΛ)⁻¹).
 
     Columns: a − 1 + ½D, −b − ½mᵀΛm, Λm (D), −½Λ (D², row by row). T(β, τ) = (log τ, τ, τβ, τββᵀ).
+
+    >>> family = db.families.GaussianGamma()
+    >>> natural = family.natural(mean=[[1.0, 2.0]], scaled_precision=[10.0 * np.eye(2)], shape=[8.0], rate=[4.0])
+    >>> family.expected(natural)
+    MeanAndPrecision(mean=array([[1., 2.]]), precision=array([2.]))
     """
 
     parameter_names = ("mean", "scaled_precision", "shape", "rate")

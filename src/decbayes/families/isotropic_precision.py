@@ -22,6 +22,10 @@ class IsotropicNormalGamma(Family):
     """Unknown mean μ in R^D and one precision τ for all dimensions per row: τ ~ Gamma(a, rate b), μ | τ ~ N(m, I / κτ).
 
     Columns: a − 1 + ½D, −b − ½κ|m|², κm (D), −½κ. T(μ, τ) = (log τ, τ, τμ, τ|μ|²).
+
+    >>> family = db.families.IsotropicNormalGamma()
+    >>> family.expected(family.natural(mean=[[1.0, 2.0]], strength=[10.0], shape=[8.0], rate=[4.0]))
+    MeanAndPrecision(mean=array([[1., 2.]]), precision=array([2.]))
     """
 
     parameter_names = ("mean", "strength", "shape", "rate")

@@ -46,7 +46,12 @@ def is_sparse(matrix: Contribution) -> "TypeIs[SparseMatrix]":
 
 
 def dense(matrix: Contribution) -> Array:
-    """The matrix itself, or a sparse one written out."""
+    """The matrix itself, or a sparse one written out.
+
+    >>> from scipy.sparse import csr_array
+    >>> db.families.dense(csr_array([[0.0, 2.0]]))
+    array([[0., 2.]])
+    """
     return np.asarray(matrix.toarray() if is_sparse(matrix) else matrix, dtype=np.float64)
 
 

@@ -18,7 +18,12 @@ from decbayes.families.rows import Rows
 
 
 class MeanAndPrecision(NamedTuple):
-    """A Gaussian's mean and precision (one number per dimension, or a matrix)."""
+    """A Gaussian's mean and precision (one number per dimension, or a matrix).
+
+    >>> value = db.families.MeanAndPrecision(mean=np.zeros((1, 2)), precision=np.ones((1, 2)))
+    >>> db.families.NormalGamma().statistics(value).shape
+    (1, 8)
+    """
 
     mean: Array
     precision: Array
@@ -29,6 +34,10 @@ class NormalGamma(Family):
     """Unknown mean μ and precision τ in each of D dimensions per row: τ ~ Gamma(a, rate b), μ | τ ~ N(m, 1 / κτ).
 
     Columns, D each: a − ½, −b − ½κm², κm, −½κ. T(μ, τ) = (log τ, τ, τμ, τμ²).
+
+    >>> family = db.families.NormalGamma()
+    >>> family.expected(family.natural(mean=[[1.0, 2.0]], strength=[[10.0]], shape=[[8.0]], rate=[[4.0, 2.0]]))
+    MeanAndPrecision(mean=array([[1., 2.]]), precision=array([[2., 4.]]))
     """
 
     parameter_names = ("mean", "strength", "shape", "rate")
@@ -129,6 +138,12 @@ class NormalWishart(Family):
     """Unknown mean μ and precision matrix Λ per row: Λ ~ Wishart(n, V), μ | Λ ~ N(m, (κΛ)⁻¹).
 
     Columns: n − D, −½(V⁻¹ + κmmᵀ) (D², row by row), κm (D), −½κ. T(μ, Λ) = (½ log|Λ|, Λ, Λμ, μᵀΛμ).
+
+    >>> family = db.families.NormalWishart()
+    >>> natural = family.natural(mean=[[1.0, 2.0]], strength=[10.0], degrees=[5.0], inverse_scale=5.0 * np.eye(2))
+    >>> family.expected(natural)
+    MeanAndPrecision(mean=array([[1., 2.]]), precision=array([[[1., 0.],
+            [0., 1.]]]))
     """
 
     parameter_names = ("mean", "strength", "degrees", "inverse_scale")

@@ -18,6 +18,12 @@ def register(family: Family) -> None:
     """Register a family by its name, so that its posteriors can be saved and read.
 
     Readers of such a file must have registered the same family. A name belongs to one class permanently.
+
+    `family` is an object of the new class.
+
+    >>> class Concentration(db.families.Gamma):
+    ...     "A Gamma by a name of its own."
+    >>> db.families.register(Concentration())
     """
     if not isinstance(family, Family):
         raise TypeError(f"register takes a family, such as Gamma(), not {family!r}.")

@@ -21,6 +21,10 @@ class Dirichlets(DirichletRows):
     """Independent Dirichlets per row, over groups of `sizes` columns. Columns: α − 1. T(θ) = log θ.
 
     The sizes are part of the name, "Dirichlets(2,3*4)" for 2, 3, 3, 3 and 3, so a file defines how to read its rows.
+
+    >>> family = db.families.Dirichlets((2, 3))
+    >>> family.name, family.expected(family.natural(alpha=[[3.0, 1.0, 2.0, 1.0, 1.0]]))
+    ('Dirichlets(2,3)', array([[0.75, 0.25, 0.5 , 0.25, 0.25]]))
     """
 
     sizes: tuple[int, ...] = (2, 3)
@@ -122,6 +126,11 @@ class Transitions(DirichletRows):
 
     Relabelling moves rows *and* columns. A prior that treats components alike has one value on its diagonal and one
     everywhere else.
+
+    >>> family = db.families.Transitions()
+    >>> family.expected(family.natural(alpha=[[9.0, 1.0], [2.0, 8.0]]))
+    array([[0.9, 0.1],
+           [0.2, 0.8]])
     """
 
     over_components = True

@@ -47,6 +47,10 @@ class Recipe:
     `tokens` is "words", "characters" (Chinese, Japanese and Thai without a tokenizer) or a regular expression that
     matches one word; a `tokenizer`, a function or its name "module:function", takes its place. `ngrams=2` counts pairs
     of neighbouring words, too. Texts are in lower case unless `lower` is false, and in Unicode's composed form (NFC).
+
+    >>> recipe = db.texts.Recipe(ngrams=2)
+    >>> recipe.words("New York, new ideas")
+    ['new', 'york', 'new', 'ideas', 'new york', 'york new', 'new ideas']
     """
 
     tokens: str = "words"

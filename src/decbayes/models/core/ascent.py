@@ -15,7 +15,19 @@ State = TypeVar("State")
 
 @dataclass(frozen=True, repr=False)
 class Fit:
-    """A local posterior, the variational bound after each pass, and whether it had stopped rising."""
+    """A local posterior, the variational bound after each pass, and whether it had stopped rising.
+
+    Attributes:
+        posterior: what was learned.
+        bound: the variational bound after each pass.
+        converged: False if the last pass still gained more than the ascent's tolerance.
+
+    >>> fit = db.GaussianMean(variance=1.0, prior_variance=100.0).fit([2.0, 4.0])
+    >>> fit
+    Fit(converged after 1 pass, bound -5.53431)
+    >>> fit.posterior.mean("mean").round(1)
+    array([[3.]])
+    """
 
     posterior: Posterior
     bound: tuple[float, ...]
@@ -72,7 +84,16 @@ class Paused:
 
 
 class FitInterrupted(KeyboardInterrupt):
-    """Ctrl-C during a fit; `fit` is the best state reached so far, `paused` where to go on if the model can say it."""
+    """Ctrl-C during a fit; `fit` is the best state reached so far, `paused` where to go on if the model can say it.
+
+    >>> def impatient(at):
+    ...     raise KeyboardInterrupt
+    >>> try:
+    ...     db.GaussianMixture(2, variance=1.0).fit([-9.0, -8.0, 8.0, 9.0], rng=0, progress=impatient)
+    ... except db.extending.FitInterrupted as interruption:
+    ...     interruption.fit.posterior.mean("weights").round(2)
+    array([0.5, 0.5])
+    """
 
     def __init__(self, fit: Fit, paused: Paused | None = None) -> None:
         super().__init__("The fit was interrupted; its best state so far is in the exception's `fit`.")
@@ -87,6 +108,10 @@ class Ascent:
     passes are a search in which the bound may fall; the climb, and the test of whether it has ended, begin after them.
     With `batch` the search of topics learns from so many documents at a time, which finds good topics in a few passes
     over many documents, or in one. They should come in random order.
+
+    >>> quick = db.Ascent(passes=20, restarts=2)
+    >>> db.GaussianMixture(2, variance=1.0, ascent=quick).fit([-9.0, -8.0, 8.0, 9.0], rng=0)
+    Fit(converged after 3 passes, bound -56.8422)
     """
 
     passes: int = 200

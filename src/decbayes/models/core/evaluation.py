@@ -29,6 +29,15 @@ def hold_out(data: Any, *, share: float = 0.1, rng: Seed) -> tuple[Any, Any]:
     replacement; observed + held is the input. A document of fewer than two tokens is observed whole.
     A dense matrix holds vectors: the same share of each vector's components is drawn, and NaN marks in `observed` the
     components that were held out, in `held` those that were not. What is missing to begin with is in neither.
+
+    Args:
+        data: documents × words counts, or vectors.
+        share: which part of each observation is held out.
+        rng: a generator or a seed.
+
+    >>> observed, held = db.checking.hold_out(np.arange(8.0).reshape(2, 4), share=0.25, rng=0)
+    >>> np.isnan(observed).sum(axis=1), np.isfinite(held).sum(axis=1)
+    (array([1, 1]), array([1, 1]))
     """
     if not is_number(share) or not 0.0 < share < 1.0:
         raise ValueError(f"share is the part held out, between 0 and 1; not {share!r}.")
@@ -100,6 +109,16 @@ def hold_back(model: Model, data: Any, *, share: float = 0.05) -> tuple[Any, Any
     Which ones depends on how many there are, and on nothing else: whoever asks again, for the same data and share, gets
     the same parts. round(share · n) are held back, and at least one where there are two or more. Chunks are divided one
     by one.
+
+    Args:
+        model: the model that is fitted.
+        data: a site's data.
+        share: which part of the observations is held back.
+
+    >>> model = db.GaussianMean(variance=1.0)
+    >>> kept, held_back = db.checking.hold_back(model, np.arange(20.0)[:, None], share=0.1)
+    >>> len(kept), len(held_back)
+    (18, 2)
     """
     if not is_number(share) or not 0.0 <= share < 1.0:
         raise ValueError(f"share is the part of the observations to hold back, from 0 to below 1; not {share!r}.")
@@ -147,6 +166,9 @@ def relative_entropy(assignments: Any) -> float:
     """1 where every observation belongs to one component for certain, 0 where each belongs to all alike.
 
     `assignments` are shares as `assign` gives them, (N, K).
+
+    >>> db.checking.relative_entropy([[1.0, 0.0], [0.0, 1.0]]), db.checking.relative_entropy([[0.5, 0.5]])
+    (1.0, 0.0)
     """
     shares = real_array(assignments)
     if shares.ndim != 2:
@@ -159,6 +181,15 @@ def adjusted_rand(labels: Any, assignments: Any) -> float:
     """The adjusted Rand index: 1 if two groupings differ in names alone, about 0 if they have nothing in common.
 
     Each is one label per observation, or shares as `assign` gives them, of which the largest counts.
+
+    Args:
+        labels: the one grouping, such as known labels.
+        assignments: the other.
+
+    >>> db.checking.adjusted_rand(["a", "a", "b", "b"], [1, 1, 0, 0])
+    1.0
+    >>> round(db.checking.adjusted_rand(["a", "a", "b", "b"], [[0.9, 0.1], [0.2, 0.8], [0.7, 0.3], [0.1, 0.9]]), 2)
+    -0.5
     """
     first, second = groups(labels), groups(assignments)
     if len(first) != len(second):

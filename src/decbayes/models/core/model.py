@@ -47,6 +47,13 @@ class Model(Settings):
 
     `agreed` is the structure of somebody else's posterior. It takes the place of the one that the settings describe,
     and may differ from it in the prior alone.
+
+    >>> class Heights(db.GaussianMean):
+    ...     noun = "height"
+    >>> isinstance(Heights(variance=50.0, prior_mean=170.0), db.extending.Model)
+    True
+    >>> Heights(variance=50.0, prior_mean=170.0).fit([[182.0], [164.0], [175.0]]).posterior.mean("mean").round(1)
+    array([[170.2]])
     """
 
     about: ClassVar[str] = ""

@@ -89,6 +89,13 @@ def model_for(structure: Structure) -> Model:
     """The model whose structure this is, with the settings of its likelihood and exactly this prior.
 
     Settings that are not part of the structure (restarts, passes and so on) have their defaults.
+
+    `structure` is that of a posterior: `posterior.structure`.
+
+    >>> posterior = db.GaussianMixture(3, variance=0.5).fit([1.0, 2.0, 8.0, 9.0], rng=0).posterior
+    >>> model = db.model_for(posterior.structure)
+    >>> model.components, model.dimension, model.variance
+    (3, 1, 0.5)
     """
     check_kind(Structure, structure=structure)
     name = str(structure.model.get("name", ""))

@@ -25,6 +25,18 @@ def simulate(model: Model, size: int, *, rng: Seed, posterior: Posterior | None 
     """So many observations from a model: its parameters are drawn from the prior, or from a posterior of it.
 
     `options` are the model's own, such as the `length` of documents and of sequences.
+
+    Args:
+        model: the model.
+        size: how many observations.
+        rng: a generator or a seed.
+        posterior: where parameters are drawn from; default: the prior.
+        options: what drawing needs besides, such as the `length` of documents.
+
+    >>> model = db.GaussianMixture(2, 3, variance=0.1)
+    >>> drawn = db.simulate(model, 50, rng=0)
+    >>> drawn.data.shape, drawn.parameters["components"].shape, drawn.hidden.shape
+    ((50, 3), (2, 3), (50,))
     """
     check_whole(0, size=size)
     model = model if posterior is None else model.for_posterior(posterior)

@@ -104,6 +104,12 @@ def transform(posterior: Posterior, source: Any, *, skip: int = 0, **reading: An
     `source` is a file, several for topics, or data as the model takes it. `reading` says how files are read, as on the
     command line: `columns`, `format` and so on. The numbers are what the model's `assign` finds, of regressions what
     `predict` finds. So many blocks as `skip` says are read but left out: somebody has them already.
+
+    >>> model = db.GaussianMixture(2, variance=1.0, prior_variance=100.0)
+    >>> posterior = model.fit([-9.0, -8.0, 8.0, 9.0], rng=0).posterior
+    >>> (block,) = db.transform(posterior, np.array([[-8.5], [8.5]]))
+    >>> block.values.max(axis=1).round(2), len(set(block.values.argmax(axis=1)))
+    (array([1., 1.]), 2)
     """
     from decbayes.models.core.registry import model_for
 

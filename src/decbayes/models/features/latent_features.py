@@ -32,6 +32,16 @@ class LatentFeatures(OfPoints):
 
     A fit climbs from 1 + `ascent.restarts` starts, of which the first three are independent components of the data
     and the fourth is random; the best is then repaired by moves until none raises the bound.
+
+    `features` is their number; `dimension` that of the columns, by default the data's; `variance` that of the noise;
+    `prior_variance` that of a feature; `inclusion_prior` are α and β of how often a feature occurs.
+
+    >>> rng = np.random.default_rng(0)
+    >>> features = np.array([[3.0, 3.0, 0.0, 0.0], [0.0, 0.0, 3.0, 3.0]])
+    >>> points = rng.integers(2, size=(60, 2)) @ features + 0.2 * rng.normal(size=(60, 4))
+    >>> posterior = db.LatentFeatures(2, variance=0.04, prior_variance=9.0).fit(points, rng=rng).posterior
+    >>> np.abs(np.sort(posterior.mean("features")[:, 0])).round()
+    array([0., 3.])
     """
 
     features: Annotated[int, "Number of features.", Above(0)] = 5

@@ -22,7 +22,15 @@ LOG_2_PI = log(2 * pi)
 
 
 class Likelihood(Protocol):
-    """How observations depend on a component's parameters."""
+    """How observations depend on a component's parameters.
+
+    A likelihood of your own has the methods below; it need not inherit from this class.
+
+    >>> likelihood = db.GaussianMixture(2, 1, variance=1.0).likelihood
+    >>> sums = likelihood.features(np.array([[1.0], [3.0]])).sum(axis=0, keepdims=True)
+    >>> likelihood.contribution(sums)
+    array([[ 4., -1.]])
+    """
 
     @property
     def family(self) -> Family: ...

@@ -20,7 +20,15 @@ from decbayes.structure import Structure
 
 @dataclass(frozen=True)
 class GaussianMean(OfPoints):
-    """x ~ N(μ, variance · I) with μ ~ N(prior_mean, prior_variance · I)."""
+    """x ~ N(μ, variance · I) with μ ~ N(prior_mean, prior_variance · I).
+
+    `dimension` is the number of columns, by default that of the data.
+
+    >>> model = db.GaussianMean(variance=1.0, prior_variance=100.0)
+    >>> sites = [model.fit(points).posterior for points in ([1.0, 2.0], [3.0])]
+    >>> db.merge(sites).mean("mean").round(2), model.fit([1.0, 2.0, 3.0]).posterior.mean("mean").round(2)
+    (array([[1.99]]), array([[1.99]]))
+    """
 
     variance: Annotated[float, "The known variance of the points.", Above(0)] = 1.0
     prior_mean: Annotated[Any, "The prior mean, in every dimension."] = 0.0

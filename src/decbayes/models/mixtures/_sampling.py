@@ -26,6 +26,22 @@ def gibbs(
 
     With `relabel` each sweep ends with a random relabelling, a move that the true posterior accepts always; the chain
     then visits all K! labellings. Without it a chain stays in the labelling it fell into (figure 3a of the paper).
+
+    Args:
+        model: a Gaussian mixture of known variance.
+        data: the points.
+        rng: a generator or a seed.
+        draws: how many to keep.
+        burn_in: sweeps before the first.
+        thinning: sweeps per draw.
+        relabel: whether each sweep ends with a random relabelling.
+
+    >>> model = db.GaussianMixture(2, variance=1.0, prior_variance=100.0)
+    >>> draws = db.checking.gibbs(model, [-9.0, -8.0, 8.0, 9.0], rng=0, draws=100)
+    >>> draws["components"].shape
+    (100, 2, 1)
+    >>> np.sort(draws["components"][:, :, 0], axis=1).mean(axis=0).round()
+    array([-8.,  8.])
     """
     check_whole(0, draws=draws, burn_in=burn_in)
     check_whole(1, thinning=thinning)

@@ -34,6 +34,19 @@ class GaussianMixture(Mixture):
     `covariance` is "spherical" or "diagonal" (Normal-Gamma) or "full" (Normal-Wishart). The
     prior's expected precision is then 1 / `prior_scale`, with the weight of `prior_degrees` observations (its expected
     variance is larger, or infinite), and its expected mean is `prior_mean`, with the weight of `prior_strength`.
+
+    `components` is the number of clusters, or "auto"; `dimension` the number of columns, by default that of the data;
+    `columns` are their names. `weight_prior` is α of the clusters' weights.
+
+    >>> rng = np.random.default_rng(0)
+    >>> points = rng.normal([[0.0, 0.0], [5.0, 9.0]] * 50)
+    >>> model = db.GaussianMixture(2, covariance="diagonal")
+    >>> posterior = model.fit(points, rng=rng).posterior
+    >>> np.abs(np.sort(posterior.mean("components"), axis=0)).round()
+    array([[0., 0.],
+           [5., 9.]])
+    >>> posterior.mean("components", "precision").shape
+    (2, 2)
     """
 
     variance: Annotated[float | None, "Known variance of the clusters.", Above(0)] = field(default=None, kw_only=True)

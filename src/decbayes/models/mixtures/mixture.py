@@ -35,6 +35,18 @@ class Mixture(Clusters, OfPoints):  # in this order: `Clusters` has an `ascent` 
     those of its likelihood, are part of what sites agree on.
 
     `dimension` is the number of columns; if it is not given, a fit takes that of its data. `columns` are their names.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Coins(db.extending.Mixture):
+    ...     @property
+    ...     def likelihood(self):
+    ...         return db.BernoulliMixture(1).likelihood
+    ...     def component_prior(self):
+    ...         return db.families.Beta().natural(alpha=np.ones((1, self.dimension)), beta=np.ones((1, self.dimension)))
+    >>> heads = np.array([[1, 1, 1, 1], [0, 0, 0, 0]] * 20)
+    >>> np.sort(Coins(2).fit(heads, rng=0).posterior.mean("components")[:, 0]).round(1)
+    array([0., 1.])
     """
 
     dimension: int = 0
@@ -91,7 +103,17 @@ class Mixture(Clusters, OfPoints):  # in this order: `Clusters` has an `ascent` 
 
 @dataclass(frozen=True)
 class BernoulliMixture(Mixture):
-    """Each of D answers is yes with a probability of its own in each component; θ ~ Beta(prior, prior)."""
+    """Each of D answers is yes with a probability of its own in each component; θ ~ Beta(prior, prior).
+
+    `components` is the number of clusters, or "auto"; `dimension` the number of columns, by default that of the data;
+    `columns` are their names. `weight_prior` is α of the clusters' weights.
+
+    >>> answers = np.array([[1, 1, 1, 0], [1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1]] * 10)
+    >>> model = db.BernoulliMixture(2)
+    >>> posterior = model.fit(answers, rng=0).posterior
+    >>> model.assign(posterior, answers[:3]).argmax(axis=1)
+    array([1, 1, 0])
+    """
 
     prior: Annotated[float, "α of yes and of no.", Above(0)] = field(default=0.5, kw_only=True)
 
@@ -122,7 +144,16 @@ class BernoulliMixture(Mixture):
 
 @dataclass(frozen=True)
 class PoissonMixture(Mixture):
-    """Each of D counts has a rate of its own in each component; rate ~ Gamma(prior_shape, prior_rate)."""
+    """Each of D counts has a rate of its own in each component; rate ~ Gamma(prior_shape, prior_rate).
+
+    `components` is the number of clusters, or "auto"; `dimension` the number of columns, by default that of the data;
+    `columns` are their names. `weight_prior` is α of the clusters' weights.
+
+    >>> visits = np.array([[2, 30], [1, 25], [20, 3], [22, 1]] * 10)
+    >>> posterior = db.PoissonMixture(2).fit(visits, rng=0).posterior
+    >>> np.sort(posterior.mean("components")[:, 0]).round()
+    array([ 2., 21.])
+    """
 
     prior_shape: Annotated[float, "Shape of a rate's Gamma prior.", Above(0)] = field(default=0.5, kw_only=True)
     prior_rate: Annotated[float, "Rate of a rate's Gamma prior.", Above(0)] = field(default=0.1, kw_only=True)
@@ -154,6 +185,15 @@ class CategoricalMixture(Mixture):
     """Each of D columns is one of `categories`, counted from 0, with shares of its own; shares ~ Dirichlet(prior).
 
     `categories` is one number for all columns, or one per column.
+
+    `components` is the number of clusters, or "auto"; `dimension` the number of columns, by default that of the data;
+    `columns` are their names. `weight_prior` is α of the clusters' weights.
+
+    >>> answers = np.array([[0, 2], [0, 1], [1, 0], [1, 0]] * 10)
+    >>> model = db.CategoricalMixture(2, categories=[2, 3])
+    >>> posterior = model.fit(answers, rng=0).posterior
+    >>> model.assign(posterior, answers[:4]).argmax(axis=1)
+    array([1, 1, 0, 0])
     """
 
     categories: Any = field(default=2, kw_only=True)

@@ -36,6 +36,16 @@ class HiddenMarkov(Sequential):
     `transition_prior` is α of each next state, `stickiness` is added to it for staying, `start_prior` is α of each
     first state. Real columns have a variance of their own in each state. With `covariance="full"` they are correlated,
     and then missing together or not at all; with `variance` they have that known one, in their squared agreed units.
+
+    `states` is their number; `columns` says what the columns hold, and `from_frame` finds that. `sequences` names a
+    column that tells sequences apart.
+
+    >>> readings = {"speed": np.array([0.1, 0.2, 0.1, 9.8, 10.1, 9.9, 10.0, 0.2] * 4)}
+    >>> model = db.HiddenMarkov.from_frame(readings, states=2, kinds={"speed": "real"}, ascent=db.Ascent(restarts=1))
+    >>> posterior = model.fit(readings, rng=0).posterior
+    >>> (path,) = model.path(posterior, readings)
+    >>> (path[:8] == path[0]).tolist()
+    [True, True, True, False, False, False, False, True]
     """
 
     states: Annotated[int, "Number of states.", Above(0)] = 2

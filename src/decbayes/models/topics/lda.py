@@ -66,6 +66,13 @@ class LatentDirichletAllocation(Predicting):
 
     With `topics="auto"` a fit finds how many there are: births, joins and deletions that raise its bound. The posterior
     says the number, and predictions take posteriors of any number.
+
+    >>> words = ["ball", "goal", "team", "vote", "party", "law"]
+    >>> counts = np.array([[5, 4, 3, 0, 0, 0], [3, 5, 4, 0, 0, 1], [0, 0, 0, 4, 5, 3], [0, 1, 0, 5, 3, 4]] * 5)
+    >>> model = db.LatentDirichletAllocation(2, words)
+    >>> posterior = model.fit(counts, rng=0).posterior
+    >>> sorted(row["most probable words"][0] for row in model.describe(posterior, top=1))
+    ['goal', 'vote']
     """
 
     topics: Annotated[Number, "Number of topics, or 'auto' to find it.", Above(0)]

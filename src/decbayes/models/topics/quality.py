@@ -111,7 +111,16 @@ class CoOccurrence:
 
 @dataclass(frozen=True)
 class Quality:
-    """What the topics alone say; with documents, see `co_occurrence`."""
+    """What the topics alone say; with documents, see `co_occurrence`.
+
+    `top` is how many words stand for a topic.
+
+    >>> words = ["ball", "goal", "team", "vote", "party", "law"]
+    >>> counts = np.array([[5, 4, 3, 0, 0, 0], [0, 0, 0, 4, 5, 3]] * 5)
+    >>> posterior = db.LatentDirichletAllocation(2, words).fit(counts, rng=0).posterior
+    >>> db.texts.Quality(posterior, top=3).diversity
+    1.0
+    """
 
     posterior: Posterior
     top: int = 10

@@ -146,6 +146,18 @@ def with_priors(
     They may come from sites, or from other libraries, with different priors: each with 1 / its number of topics, say.
     With "learn" the topic prior is the number at which the topics of all are most probable. A `document_prior` takes
     the place of one that was given or learned; to learn it needs documents, so "learn" is for fits.
+
+    Args:
+        posteriors: those of the sites.
+        topic_prior: the new prior of words in topics; default: as it is.
+        document_prior: the new prior of topics in documents; default: as it is.
+
+    >>> counts = np.array([[5, 4, 0, 0], [0, 0, 4, 5]] * 5)
+    >>> models = [db.LatentDirichletAllocation(2, list("abcd"), topic_prior=prior) for prior in (0.1, 0.5)]
+    >>> fits = [model.fit(counts, rng=0).posterior for model in models]
+    >>> merged = db.merge(db.texts.with_priors(fits, topic_prior=0.2))
+    >>> merged.mean("topics").max(axis=1).round(2)
+    array([0.55, 0.55])
     """
     if not len(posteriors):
         raise NothingToMerge("There are no posteriors to put on common priors.")
