@@ -92,7 +92,7 @@ def test_products_of_levels_are_cells_too(run, csv):
     status, _, errors = run(
         ["fit", "linear-regression", "patients.csv", "--formula", "cost ~ disease:sex:smoker + age", "-o", "a"]
     )
-    assert (status, "combinations of levels" in errors) in ((1, True), (0, False))
+    assert (status, "combinations in 'disease:sex:smoker'" in errors) in ((1, True), (0, False))
     if status == 0:
         assert rarest_flag(*design(load("a"))) >= 5 - 1e-6
 
@@ -197,12 +197,3 @@ def test_a_regression_with_nearly_as_many_coefficients_as_rows_does_not_leave(ru
     status, _, errors = run("fit linear-regression a.csv --target y -o a")
     assert status == 1
     assert "21 coefficients of 40 rows" in errors
-
-
-def test_a_table_read_with_the_wrong_separator_is_refused(run, tmp_path):
-    (tmp_path / "a.csv").write_text("name;age\n" + "\n".join(f"Person {n};{n + 20}" for n in range(60)))
-    status, _, errors = run("columns a.csv -o a.columns")
-    assert status == 1
-    assert "';'" in errors
-    assert "Person" not in errors
-    assert not (tmp_path / "a.columns").exists()

@@ -45,6 +45,9 @@ ORDINARY = {
     "room_number": lambda rng: rng.integers(1, 9, ROWS),
     "answer": lambda rng: rng.choice(["yes", "no"], ROWS),
     "grade": lambda rng: rng.choice(["1", "2", "3"], ROWS),
+    "phone_service": lambda rng: rng.choice(["yes", "no"], ROWS),
+    "phone calls": lambda rng: rng.integers(0, 9, ROWS),
+    "no_of_children": lambda rng: rng.integers(0, 5, ROWS),
 }
 
 

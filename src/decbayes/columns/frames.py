@@ -102,15 +102,27 @@ def pooled(
     `least` has one number for all persons, and one for those of each outcome that `persons` counts.
     """
     kept, changed, remarks = dict(columns), points.copy(), []
+    minima = np.asarray(least, dtype=np.float64)
     for place, (name, column) in enumerate(columns.items()):
         try:
-            kept[name], changed[:, place], told = column.pooled(
-                points[:, place], persons, np.asarray(least, dtype=np.float64), agreed=agreed
-            )
+            numbers, told = nearly_missing(points[:, place], persons, minima, agreed=agreed)
+            if not told:
+                kept[name], numbers, told = column.pooled(numbers, persons, minima, agreed=agreed)
+            changed[:, place] = numbers
         except InvalidData as error:
             raise InvalidData(f"Column '{name}' ({column.kind}): {error}.") from None
         remarks += [f"Column '{name}': {told}."] if told else []
     return kept, changed, remarks
+
+
+def nearly_missing(numbers: Array, persons: Persons, least: Array, *, agreed: bool) -> tuple[Array, str]:
+    """A column that too few persons have a value of is one of missing values; and that it was changed."""
+    there = persons(~np.isnan(numbers))[0]
+    if not 0 < there < least[0]:
+        return numbers, ""
+    if not agreed:
+        raise InvalidData(f"fewer than {least[0]:g} rows have a value. Leave the column out")
+    return np.full_like(numbers, np.nan), f"fewer than {least[0]:g} rows have a value, and count as missing"
 
 
 def decoded(matrix: Array, columns: Columns) -> dict[str, Raw]:

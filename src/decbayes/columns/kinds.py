@@ -39,6 +39,8 @@ from decbayes.errors import InvalidData, InvalidStructure
 MOST_CATEGORIES = 1000
 # A real column with so few values, or with so large a share of one of them, is rather counts or categories.
 FEW_VALUES, LARGE_SHARE = 8, 0.25
+# The counts of three values follow from N, Σx and Σx²; those of more do not.
+SOLVABLE = 3
 
 OTHER = "other"
 """The category that takes the place of all that are too rare to show."""
@@ -124,11 +126,24 @@ class Column(ABC):
         The kind and the categories of an `agreed` column stay. InvalidData says why rare values cannot be hidden.
         """
         values, times = np.unique(numbers[~np.isnan(numbers)], return_counts=True)
-        differs = (numbers != values[times.argmax()]) & ~np.isnan(numbers) if len(values) else np.isnan(numbers)
+        if not len(values):
+            return self, numbers, ""
+        common = values[times.argmax()]
+        differs = (numbers != common) & ~np.isnan(numbers)
+        rare = rare_values(numbers, values, persons, least)
         if too_few(persons(differs)[None, :1], least[:1])[0]:
             told = f"fewer than {least[0]:g} rows differ from the most common value, and count as that"
-            return self, np.where(differs, values[times.argmax()], numbers), told
-        return self, numbers, ""
+            changed = np.where(differs, common, numbers)
+        elif rare.any():
+            told = f"{rare.sum()} of {len(values)} values are too rare and count as the nearest other"
+            kept = values[~rare] if not rare.all() else np.array([common])
+            nearest = kept[np.abs(values[:, None] - kept).argmin(axis=1)]
+            changed = np.where(
+                np.isnan(numbers), np.nan, nearest[np.searchsorted(values, np.nan_to_num(numbers, nan=common))]
+            )
+        else:
+            return self, numbers, ""
+        return self if agreed else type(self).found_in(changed), changed, told
 
     @property
     def entries(self) -> tuple[str, ...]:
@@ -224,8 +239,8 @@ class Categorical(Column):
             return self, numbers, ""
         if agreed and OTHER not in self.categories:
             raise InvalidData(
-                f"{rare.sum()} of its {len(rare)} categories have fewer than {least[0]:g} rows here, and the agreed "
-                f"categories lack '{OTHER}'. Run `decbayes columns` at all sites and join the files again"
+                f"{rare.sum()} of its {len(rare)} categories are too rare here, and the agreed categories lack "
+                f"'{OTHER}'. Add '{OTHER}' to them at all sites, in the file that `decbayes columns` wrote"
             )
         asked = int(rare.sum())
         rare[[place for place, name in enumerate(self.categories) if name == OTHER]] = True
@@ -296,18 +311,13 @@ class YesNo(Column):
         return cls()
 
     def pooled(self, numbers: Array, persons: Persons, least: Array, *, agreed: bool) -> tuple[Column, Array, str]:
-        """An answer that too few gave becomes the other one; where few of one outcome gave it, nothing hides that."""
+        """Where too few gave an answer, or too few of one outcome did, all count as the more common one."""
         having = np.array([persons(numbers == answer) for answer in (0.0, 1.0)])
-        rare = np.flatnonzero(too_few(having[:, :1], least[:1]))
-        if not len(rare):
-            if too_few(having, least).any():
-                raise InvalidData(
-                    f"an answer has fewer than {least[-1]:g} rows with one of the outcomes, so the file would single "
-                    "them out. Leave the column out"
-                )
+        if not too_few(having, least).any():
             return self, numbers, ""
-        told = f"fewer than {least[0]:g} rows are '{('no', 'yes')[rare[0]]}', and count as '{('yes', 'no')[rare[0]]}'"
-        return self, np.where(np.isnan(numbers), np.nan, 1.0 - rare[0]), told
+        common = float(having[1, 0] > having[0, 0])
+        told = f"too few rows are '{('yes', 'no')[int(common)]}', and count as '{('no', 'yes')[int(common)]}'"
+        return self, np.where(np.isnan(numbers), np.nan, common), told
 
     def made_up(self, size: int, rng: np.random.Generator) -> Array:
         return rng.integers(2, size=size).astype(np.float64)
@@ -488,6 +498,13 @@ def kind_named(name: str) -> type[Column]:
 def too_few(having: Array, least: Array) -> NDArray[np.bool_]:
     """Which of some groups of persons are too small to show; nobody at all is no group."""
     return np.asarray(((having > 0) & (having < least)).any(axis=1))
+
+
+def rare_values(numbers: Array, values: Array, persons: Persons, least: Array) -> NDArray[np.bool_]:
+    """Which of the values of a column of numbers too few persons have, if sums over rows would tell how many."""
+    if len(values) > SOLVABLE:
+        return np.zeros(len(values), dtype=np.bool_)
+    return too_few(np.array([persons(numbers == value)[:1] for value in values]), least[:1])
 
 
 def named(numbers: Array, names: Sequence[Any]) -> Raw:

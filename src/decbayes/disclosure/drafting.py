@@ -10,12 +10,13 @@ import decbayes
 from decbayes import files
 from decbayes.disclosure.guarding import guarded
 from decbayes.disclosure.manifest import KEY, Manifest, manifest_in
-from decbayes.disclosure.preparing import check_coefficients, check_size
+from decbayes.disclosure.preparing import prepared
 from decbayes.disclosure.releasing import verify
 from decbayes.disclosure.rules import Rules
 from decbayes.errors import DecbayesError, InvalidFile, NotDisclosed
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
+from decbayes.models.regressions.design import HERE, INTERCEPT
 from decbayes.posterior import Posterior
 
 USUAL = Rules()
@@ -73,8 +74,7 @@ def drafted(
     model = model_for(posterior.structure)
     rows = 0 if data is None else model.count(data)
     if rules is not None:
-        check_size(rows, model, rules)
-        check_coefficients(model, data, rules)
+        check_prepared(model, data, rules)
         safe = guarded(model, posterior, data, rules, **context)
         posterior, changed = safe.posterior, (*changed, *safe.changed)
     return posterior, Manifest(
@@ -90,10 +90,32 @@ def drafted(
     )
 
 
+def check_prepared(model: Model, data: Any, rules: Rules) -> None:
+    """Refuse data that hold values which too few have: a posterior of them tells these."""
+    try:
+        changed = prepared(model, data, rules, agreed=True).changed
+    except NotDisclosed as error:
+        raise NotDisclosed(f"{error} {PREPARE}" if "'other'" in str(error) else str(error)) from None
+    if changed:
+        raise NotDisclosed(f"{changed[0]} This posterior does not know that yet. {PREPARE}")
+
+
+PREPARE = "In Python, fit the model and the data that `db.disclosure.prepared` returns."
+
+
 def in_words(model: Model) -> str:
     """What was fitted, for people; a regression with its formula."""
-    target, terms = getattr(model, "target", ""), getattr(model, "terms", ())
-    return f"{type(model).__name__}: {target} ~ {' + '.join(terms)}" if target else type(model).__name__
+    target = getattr(model, "target", "")
+    return f"{type(model).__name__}: {formula_of(model, target)}" if target else type(model).__name__
+
+
+def formula_of(model: Any, target: str) -> str:
+    """A regression's formula, as `from_frame` takes it."""
+    varying = ["1" if name == INTERCEPT else name for name in getattr(model, "varying", ())]
+    left = [] if "1" in varying or not varying else ["0"]
+    terms = ([] if model.intercept else ["0"]) + list(model.terms)
+    grouped = [f"({' + '.join(left + varying)} | {model.by or HERE})"] if varying else []
+    return f"{target} ~ {' + '.join([*(terms or ['1']), *grouped])}"
 
 
 def today() -> str:

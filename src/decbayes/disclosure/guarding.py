@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decbayes.disclosure.rules import Rules
 from decbayes.families import Array, dense
@@ -13,7 +14,11 @@ from decbayes.merging.base.products import AssignedSums
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
+from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet
+
+# Persons that are nobody.
+NEARLY = 1e-6
 
 
 @dataclass(frozen=True)
@@ -56,23 +61,32 @@ def guarded(
     [0.0, 102.0]
     """
     model = of_number(model, posterior)
-    result, changed = posterior, []
+    # Whoever has the file of the earlier data can subtract it, so that the new ones must obey the rules alone.
+    result, changed = posterior if before is None else minus(posterior, before), []
     least = max(float(rules.least_cell), rules.rows_per_coefficient * model.terms_to_learn)
     for coupled in posterior.structure.symmetry:
-        presence = model.presence(belief or posterior, data)
-        presence = presence if before is None else presence + group_evidence(before, coupled.factors)
-        small = presence < least - 1e-6
-        if len(small) != posterior.structure.components(coupled) or not (small & (presence > 1e-6)).any():
+        presence = persons_in(model, result, coupled, belief or posterior, data)
+        small = (presence < least - NEARLY) & (presence > NEARLY)
+        if len(small) != posterior.structure.components(coupled) or not small.any():
             continue
-        result = joined(result, coupled, small) if model.joins else left_out(result, coupled, small)
+        result = joined(result, coupled, presence, least, before) if model.joins else left_out(result, coupled, small)
         verb = "join others" if model.joins else "are left out"
-        changed.append(f"{(small & (presence > 0.5)).sum()} {model.noun}s that fewer than {least:g} have {verb}.")
-    added = result if before is None else minus(result, before)
-    hidden = model.rare_hidden(added, data, rules.least_documents, frequency)
-    if hidden is not added:
-        result = hidden if before is None else plus(hidden, before)
+        changed.append(f"{small.sum()} {model.noun}s that fewer than {least:g} have {verb}.")
+    hidden = model.rare_hidden(result, data, rules.least_documents, frequency)
+    if hidden is not result:
         changed.append(f"Words that fewer than {rules.least_documents} documents have share their counts.")
-    return Guarded(result, tuple(changed))
+    if not changed:
+        return Guarded(posterior)
+    return Guarded(hidden if before is None else plus(hidden, before), tuple(changed))
+
+
+def persons_in(model: Model, added: Posterior, coupled: CoupledSet, belief: Posterior, data: Any) -> Array:
+    """How many persons each component of a file rests on: as the file says, where it counts persons."""
+    if model.joins and model.unit == "observation":
+        return group_evidence(added, coupled.factors)
+    empty = np.all([np.abs(dense(added.contribution[name])).sum(axis=1) < NEARLY for name in coupled.factors], axis=0)
+    presence = model.presence(belief, data)
+    return np.where(empty, 0.0, presence) if len(presence) == len(empty) else presence
 
 
 def of_number(model: Model, posterior: Posterior) -> Model:
@@ -92,18 +106,45 @@ def plus(posterior: Posterior, before: Posterior) -> Posterior:
     return replace(posterior, contribution=parts)
 
 
-def joined(posterior: Posterior, coupled: CoupledSet, small: Any) -> Posterior:
-    """Each small component in the slot of a larger one that it is most like; its own slot stays empty."""
-    slots = np.arange(len(small))
-    if small.all():
-        slots[:] = 0
-    else:
-        gain = likeness(posterior, coupled.factors)
-        gain[:, small] = -np.inf
-        slots[small] = gain[small].argmax(axis=1)
+def joined(
+    posterior: Posterior, coupled: CoupledSet, presence: Array, least: float, before: Posterior | None = None
+) -> Posterior:
+    """Components that too few have join the one they are most like, the smallest first, until all have enough.
+
+    The slots that they leave stay empty.
+    """
+    slots = joining(posterior, coupled.factors, presence, least, before)
     sums = AssignedSums(posterior.structure)
     sums.add(posterior, {coupled: slots, **others(posterior, coupled)})
     return replace(posterior, contribution=sums.contributions())
+
+
+def joining(
+    posterior: Posterior, factors: Sequence[str], presence: Array, least: float, before: Posterior | None
+) -> NDArray[np.intp]:
+    """The slot of each component."""
+    slots, sizes = np.arange(len(presence)), presence.copy()
+    rows = {name: dense(posterior.contribution[name]).copy() for name in compared(posterior, factors)}
+    earlier = {name: 0.0 if before is None else dense(before.contribution[name]) for name in rows}
+    while True:
+        there = sizes > NEARLY
+        small = np.flatnonzero(there & (sizes < least - NEARLY))
+        if not len(small) or there.sum() < 2:
+            return slots
+        one = small[sizes[small].argmin()]
+        gain = likeness(posterior.structure, rows, earlier, one)
+        gain[~there], gain[one] = -np.inf, -np.inf
+        other = int(gain.argmax())
+        slots[slots == one] = other
+        sizes[other], sizes[one] = sizes[other] + sizes[one], 0.0
+        for parts in rows.values():
+            parts[other], parts[one] = parts[other] + parts[one], 0.0
+
+
+def compared(posterior: Posterior, factors: Sequence[str]) -> list[str]:
+    """The factors that say how alike two components are."""
+    families = posterior.structure.families
+    return [name for name in factors if not families[name].follows and not families[name].over_components]
 
 
 def others(posterior: Posterior, coupled: CoupledSet) -> dict[CoupledSet, Any]:
@@ -112,18 +153,15 @@ def others(posterior: Posterior, coupled: CoupledSet) -> dict[CoupledSet, Any]:
     return {each: np.arange(structure.components(each)) for each in structure.symmetry if each != coupled}
 
 
-def likeness(posterior: Posterior, factors: Sequence[str]) -> Array:
-    """(K, K): how much better two components are explained as one: A(λ0 + c + d) − A(λ0 + c) − A(λ0 + d)."""
-    structure = posterior.structure
-    total = np.zeros((len(structure.prior[factors[0]]),) * 2)
-    for name in factors:
-        family, prior = structure.families[name], structure.prior[name][:1]
-        if family.follows or family.over_components:
-            continue
-        rows = dense(posterior.contribution[name])
-        alone = family.defined_terms(prior + rows)
-        pairs = np.array([family.defined_terms(prior + rows + row) for row in rows])
-        total += np.nan_to_num(pairs - alone - alone[:, None], nan=-np.inf)
+def likeness(structure: Structure, rows: dict[str, Array], earlier: dict[str, Any], one: int) -> Array:
+    """(K,): how much better each component explains its data and those of `one` than if both stay apart:
+    A(λ0 + c + d) − A(λ0 + c), where c includes what the slot holds of earlier data.
+    """
+    total = np.zeros(len(next(iter(rows.values()))))
+    for name, contributions in rows.items():
+        family, held = structure.families[name], structure.prior[name] + earlier[name] + contributions
+        gained = family.defined_terms(held + contributions[one]) - family.defined_terms(held)
+        total += np.nan_to_num(gained, nan=-np.inf)
     return total
 
 

@@ -57,13 +57,19 @@ FEW_ROWS = 10
 def why_refused(name: str, column: Column, numbers: Array) -> str:
     """Why a column may name persons, and what to do; "" if nothing suggests it. No value is quoted."""
     words = [word.lower() for word in WORDS.findall(name)]
-    if ALWAYS_TELLING & {*words, "".join(words)} or any(pair in PAIRS for pair in pairwise(words)):
-        return "its name says that it identifies persons. Leave it out"
     known = numbers[~np.isnan(numbers)]
+    telling = ALWAYS_TELLING & {*words, "".join(words)} or any(pair in PAIRS for pair in pairwise(words))
+    if telling and not counts_only(column, known):
+        return "its name says that it identifies persons. Leave it out"
     labels = [label for label in column.entries if label and label != OTHER]
     if labels:
         return labels_refused(labels, known, words)
     return numbers_refused(known, words) if not column.shares else ""
+
+
+def counts_only(column: Column, known: Array) -> bool:
+    """Whether values are yes or no, or few numbers, such as whether there is a phone and how many calls were made."""
+    return column.entries == ("",) and len(np.unique(known)) <= max(2, MOST * len(known))
 
 
 def labels_refused(labels: Sequence[str], known: Array, words: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.columns import OTHER, Column
+from decbayes.columns import OTHER, Column, Missing
 from decbayes.columns.frames import pooled
 from decbayes.disclosure.identifiers import why_refused
 from decbayes.disclosure.rules import Rules
@@ -103,10 +103,17 @@ def check_levels(name: str, column: Column, rows: int, rules: Rules) -> None:
 def pooled_columns(columns: Mapping[str, Column], points: Array, rules: Rules) -> tuple[dict[str, Column], list[str]]:
     """What a list of columns may say of them: no category that too few rows have."""
     check_columns(columns, points, rules)
-    kept, _, changed = pooled(points, columns, lambda rows: np.array([rows.sum()]), [rules.least_cell], agreed=False)
+    there = (~np.isnan(points)).sum(axis=0)
+    scarce = [name for name, rows in zip(columns, there, strict=True) if 0 < rows < rules.least_cell]
+    known = {name: column for name, column in columns.items() if name not in scarce}
+    places = [place for place, name in enumerate(columns) if name in known]
+    kept, _, changed = pooled(
+        points[:, places], known, lambda rows: np.array([rows.sum()]), [rules.least_cell], agreed=False
+    )
     for name, column in kept.items():
         check_levels(name, column, len(points), rules)
-    return kept, changed
+    changed += [f"Column '{name}': fewer than {rules.least_cell} rows have a value; it is missing." for name in scarce]
+    return {name: kept.get(name, Missing()) for name in columns}, changed
 
 
 def rows_of(model: Model, data: Any) -> Array:

@@ -251,6 +251,11 @@ def about_releases(
         yield Statement("earlier releases", f"this file was released on {last.date} by {last.approver}")
         return
     alike = [entry for entry in entries if entry.members and manifest is not None and entry.model == manifest.model]
+    rows = 0 if manifest is None else manifest.rows
+    near = [entry for entry in entries if entry not in alike and 0 < abs(entry.rows - rows) < rules.least_cell]
+    if near:
+        text = f"{len(near)} have nearly as many rows. If these are the same persons, both files show the few others"
+        yield Statement("other models", text, "look")
     if not members or not alike:
         yield Statement("earlier releases", f"{len(entries)}, the last on {last.date}; not compared with this one")
         return

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from decbayes.errors import InvalidData
 from decbayes.extras import require
-from decbayes.inputs.tables import check_unpacked, csv_rows, ending, is_number, places, reading, same_width
+from decbayes.inputs.tables import check_names, check_unpacked, csv_rows, ending, is_number, places, reading, same_width
 
 Frame = dict[str, NDArray[Any]]
 
@@ -40,26 +40,19 @@ def csv_frame(path: Path) -> Frame:
     names = [cell.strip() for cell in rows[0]]
     if all(is_number(name) for name in names):
         raise InvalidData("its first line is all numbers; a table begins with the names of its columns.")
-    if len(names) == 1 and (sign := other_separator(rows)):
+    check_names(names)
+    if len(names) == 1 and all("|" in row[0] for row in rows):
         raise InvalidData(
-            f"it has one column, and its lines hold '{sign}': write it with commas, or name it .tsv if that is a tab."
+            "it has one column, and its lines hold '|'. Separate columns with commas, semicolons or tabs."
         )
     if len(set(names)) < len(names):
         raise InvalidData("two of its columns have one name.")
-    cells = zip(*same_width(rows, len(names))[1:], strict=True)
-    return (
-        dict(zip(names, map(values_of, cells), strict=True))
-        if len(rows) > 1
-        else {name: values_of([]) for name in names}
-    )
-
-
-def other_separator(rows: Sequence[Sequence[str]]) -> str:
-    """What seems to separate columns where commas do not; "" if nothing does."""
-    for sign in (";", "\t", "|"):
-        if rows[0][0].count(sign) and all(row[0].count(sign) == rows[0][0].count(sign) for row in rows[1:20] if row):
-            return sign
-    return ""
+    if len(rows) == 1:
+        return {name: values_of([]) for name in names}
+    cells = list(zip(*same_width(rows, len(names))[1:], strict=True))
+    if sum(name in column for name, column in zip(names, cells, strict=True)) >= min(2, len(names)):
+        raise InvalidData("its first line looks like a row of data; a table begins with the names of its columns.")
+    return dict(zip(names, map(values_of, cells), strict=True))
 
 
 def values_of(cells: Sequence[str]) -> NDArray[Any]:

@@ -7,6 +7,7 @@ import bz2
 import csv
 import gzip
 import lzma
+import re
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,6 +47,18 @@ UNPACKING = {".zst": "zstd -d", ".zip": "unzip", ".tar": "tar -xf", ".tgz": "tar
 
 Report = Callable[[str], None]
 """Told what a reader did that its user should know, such as how many words were left out."""
+
+
+class LeftOut(str):
+    """A report of rows that were left out: a sentence, and how many of them why."""
+
+    rows: int
+    reason: str
+
+    def __new__(cls, text: str, rows: int, reason: str) -> "LeftOut":
+        told = super().__new__(cls, text)
+        told.rows, told.reason = rows, reason
+        return told
 
 
 @dataclass(frozen=True)
@@ -121,30 +134,50 @@ def read_csv(path: Path, columns: Sequence[str]) -> Observations:
 
 
 def csv_rows(path: Path, encoding: str = "utf-8", errors: str = "strict") -> Iterator[list[str]]:
-    """Rows that are not blank; tabs part their cells if the first line has any."""
+    """Rows that are not blank. Tabs or semicolons separate cells if the first line has these and no comma.
+
+    Spreadsheets that separate cells by semicolons write decimal commas.
+    """
     limit = csv.field_size_limit(LONGEST_CELL)
     try:
         with opened(path, encoding, errors) as file:
-            yield from filter(None, csv.reader(file, delimiter=delimiter_of(file)))
+            delimiter = delimiter_of(file)
+            rows = filter(None, csv.reader(file, delimiter=delimiter))
+            yield from (list(map(with_point, row)) for row in rows) if delimiter == ";" else rows
     finally:
         csv.field_size_limit(limit)
 
 
 def delimiter_of(file: TextIO) -> str:
-    """What parts the cells, by the first line of a file that has just been opened."""
-    delimiter = "\t" if "\t" in file.readline() else ","
+    """What separates the cells, by the first line of a file that has just been opened."""
+    first = file.readline()
     file.seek(0)
-    return delimiter
+    return "\t" if "\t" in first else ";" if ";" in first and "," not in first else ","
+
+
+def with_point(cell: str) -> str:
+    """A number with a decimal point where it has a decimal comma."""
+    return cell.replace(".", "").replace(",", ".") if DECIMAL_COMMA.fullmatch(cell.strip()) else cell
+
+
+DECIMAL_COMMA = re.compile(r"[-+]?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+")
 
 
 def named_columns(first: Sequence[str], columns: Sequence[str]) -> tuple[bool, Sequence[int], tuple[str, ...]]:
     """Whether a first line names columns, where those that are used are, and their names."""
     names = () if all(map(is_number, first)) else tuple(first)
+    check_names(names)
     kept = places(names, columns) if columns else range(len(first))
     chosen = tuple(names[place] for place in kept) if names else ()
     if any(names.count(name) > 1 for name in chosen):
         raise InvalidData("two of its columns have one name.")
     return bool(names), kept, chosen
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse a first line that holds a decimal number: it is a row of data, and nobody's data are names of columns."""
+    if any(is_number(name) and not name.strip().lstrip("+-").isdecimal() for name in names if name.lower() != "nan"):
+        raise InvalidData("its first line holds numbers: a table begins with the names of its columns.")
 
 
 def places(names: Sequence[str], columns: Sequence[str], advice: str = "") -> list[int]:

@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from decbayes.cli.shared.common_options import without_held_back
 from decbayes.cli.shared.terminal import messages, plain
 from decbayes.disclosure import Ledger, Manifest, Rules, prepared
 from decbayes.disclosure.drafting import check_received, drafted, in_words
@@ -14,6 +16,7 @@ from decbayes.disclosure.manifest import KEY, manifest_in
 from decbayes.disclosure.preparing import Prepared
 from decbayes.errors import InvalidFile, NotDisclosed
 from decbayes.files import load_note, save
+from decbayes.inputs.tables import LeftOut
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
@@ -64,11 +67,35 @@ def manifest_of(path: Path) -> Manifest | None:
         raise NotDisclosed(f"{path}: {error}") from None
 
 
-def safe_to_fit(model: Model, observations: Any, rules: Rules | None, *, agreed: bool) -> Prepared:
-    """The model and the data under the rules; what was changed is said."""
-    if rules is None:
-        return Prepared(model, observations)
-    safe = prepared(model, observations, rules, agreed=agreed)
+class Told:
+    """Prints what readers report, and keeps how many rows were left out, by reason."""
+
+    def __init__(self) -> None:
+        self.left_out: dict[str, int] = {}
+
+    def __call__(self, text: str) -> None:
+        messages().print(text)
+        if isinstance(text, LeftOut):
+            self.leave_out(text.reason, text.rows)
+
+    def leave_out(self, reason: str, rows: int) -> None:
+        self.left_out[reason] = self.left_out.get(reason, 0) + rows
+
+
+def safe_to_fit(
+    model: Model, observations: Any, rules: Rules | None, *, agreed: bool, share: float = 0.0, told: Told
+) -> Prepared:
+    """The model and the data under the rules, without the share that is held back; what was changed is said.
+
+    Columns are those of all data, so that the rules hold for these, too, and not only for what is fitted.
+    """
+    whole = Prepared(model, observations) if rules is None else prepared(model, observations, rules, agreed=agreed)
+    safe = replace(whole, data=without_held_back(whole.model, whole.data, share))
+    if share:
+        told.leave_out("held back", whole.model.count(whole.data) - whole.model.count(safe.data))
+    if share and rules is not None:
+        again = prepared(safe.model, safe.data, rules, agreed=agreed)
+        safe = replace(again, changed=tuple(dict.fromkeys((*whole.changed, *again.changed))))
     for change in safe.changed:
         messages().print(plain(change))
     return safe

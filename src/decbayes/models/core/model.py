@@ -1,7 +1,7 @@
 """What a model is: everything that streaming, the network, the command line and other libraries need of one."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from decbayes.arguments import Above, Seed, generator
 from decbayes.columns import Column
-from decbayes.errors import CannotDraw, NotCalibrated, StructureMismatch
+from decbayes.errors import CannotDraw, InvalidData, NotCalibrated, StructureMismatch
 from decbayes.families import Array
-from decbayes.inputs.chunks import check_again
+from decbayes.inputs.chunks import check_again, each_chunk, is_chunked
+from decbayes.inputs.filed import FileArray
 from decbayes.inputs.large import read_points
 from decbayes.inputs.tables import Report
 from decbayes.models.core.ascent import Ascent, Fit, OnPass
@@ -313,14 +314,40 @@ class Model(Settings):
         return {}
 
 
-def without_rare_values(points: Array, column: Column, least: int) -> tuple[Array, list[str]]:
-    """A matrix whose columns are all of one kind, without values that fewer than `least` rows have."""
+def without_rare_values(data: Any, column: Column, least: int) -> tuple[Any, list[str]]:
+    """Points whose columns are all of one kind, without values that fewer than `least` rows have.
+
+    Of data that lie in files nothing is changed: rare values in them are refused.
+    """
     from decbayes.columns.frames import pooled
 
+    if is_chunked(data) or isinstance(data, FileArray | np.memmap):
+        check_rare_values(each_chunk(data) if is_chunked(data) else (block.data for block in in_slices(data)), least)
+        return data, []
+    shape = np.shape(data)
+    points = np.asarray(data, dtype=np.float64).reshape(len(data), -1)
     columns = {str(place): column for place in range(points.shape[1])}
     _, changed, remarks = pooled(points, columns, lambda rows: np.array([rows.sum()]), [least], agreed=True)
-    told = [f"{len(remarks)} of {len(columns)} columns have values in fewer than {least} rows; the most common counts."]
-    return changed, told if remarks else []
+    if not remarks:
+        return data, []
+    told = f"{len(remarks)} of {len(columns)} columns have values in fewer than {least} rows; the most common counts."
+    return changed.reshape(shape), [told]
+
+
+def check_rare_values(blocks: Iterable[Any], least: int) -> None:
+    """Refuse data in files where fewer than `least` rows differ from the most common value of a column."""
+    common, differ = np.zeros(0), np.zeros(0)
+    for block in blocks:
+        rows = np.asarray(block, dtype=np.float64).reshape(len(block), -1)
+        if not len(common):
+            common, differ = np.median(rows, axis=0), np.zeros(rows.shape[1])
+        differ += (rows != common).sum(axis=0)
+    places = np.flatnonzero((differ > 0) & (differ < least))
+    if len(places):
+        raise InvalidData(
+            f"{len(places)} columns have fewer than {least} rows that differ from all others, the first is number "
+            f"{places[0]}. Leave these columns out."
+        )
 
 
 def split_names(text: str) -> list[str]:

@@ -4,16 +4,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
 from decbayes.arguments import Above, Seed, check_positive, check_whole, generator
+from decbayes.columns import Gaussian
 from decbayes.families import Array, Beta, IsotropicGaussian, dense
 from decbayes.models.core.ascent import Ascent, Climb, Fit, OnPass, announce, best_climb, climb, fit_of
 from decbayes.models.core.dimensions import OfPoints, completed
 from decbayes.models.core.information import Tally, feature_information
-from decbayes.models.core.model import Row
+from decbayes.models.core.model import Row, without_rare_values
 from decbayes.models.core.points import as_numbers, as_points, check_fit, check_held, check_rounding, check_structure
 from decbayes.models.core.transforms import Transform
 from decbayes.models.features._moves import exchangeable, repaired, starts
@@ -116,6 +117,11 @@ class LatentFeatures(OfPoints):
         else:
             reached = self._climb(problem, iter([self._believing(problem, start, span)]), 0, progress)
         return fit_of(reached, partial(self._posterior, span))
+
+    def pooled(self, data: Any, least: int, least_outcome: int, *, agreed: bool) -> tuple[Self, Any, list[str]]:
+        """Values that few have are replaced by the most common one; data in files that have any are refused."""
+        points, remarks = without_rare_values(data, Gaussian(), least)
+        return self, points, remarks
 
     @completed
     def assign(self, posterior: Posterior, data: Any) -> Array:

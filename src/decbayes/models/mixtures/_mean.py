@@ -2,16 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
 from decbayes.arguments import Above, Seed, as_shape, check_positive, check_whole, given_generator
+from decbayes.columns import Gaussian
 from decbayes.families import Array, IsotropicGaussian, dense
 from decbayes.models.core.ascent import Fit, OnPass, Pass
 from decbayes.models.core.dimensions import OfPoints, completed
 from decbayes.models.core.information import Tally
-from decbayes.models.core.model import Row
+from decbayes.models.core.model import Row, without_rare_values
 from decbayes.models.core.points import as_points, check_held, check_structure
 from decbayes.models.likelihoods.likelihood import KnownVariance, counts_of, largest_contribution
 from decbayes.posterior import Posterior
@@ -80,6 +81,11 @@ class GaussianMean(OfPoints):
         if progress is not None:
             progress(Pass(0, 1, bound))
         return Fit(Posterior.from_natural(self.structure, {"mean": after}), (bound,), True)
+
+    def pooled(self, data: Any, least: int, least_outcome: int, *, agreed: bool) -> tuple[Self, Any, list[str]]:
+        """Values that few have are replaced by the most common one; data in files that have any are refused."""
+        points, remarks = without_rare_values(data, Gaussian(), least)
+        return self, points, remarks
 
     @completed
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:

@@ -84,10 +84,8 @@ class Mixture(Clusters, OfPoints):  # in this order: `Clusters` has an `ascent` 
         return points
 
     def pooled(self, data: Any, least: int, least_outcome: int, *, agreed: bool) -> tuple[Self, Any, list[str]]:
-        """Values that few have are replaced by the most common one; data in files are taken as they are."""
-        if not isinstance(data, np.ndarray) or isinstance(data, np.memmap):
-            return self, data, []
-        points, remarks = without_rare_values(self.points(data), self.column, least)
+        """Values that few have are replaced by the most common one; data in files that have any are refused."""
+        points, remarks = without_rare_values(data, self.column, least)
         return self, points, remarks
 
     def unplaced(self) -> dict[str, Any]:

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from decbayes.arguments import names_of
 from decbayes.columns import Column, columns_of, plain
 from decbayes.columns.frames import coded, is_frame, known, names_in, pooled, rows_in, values_in, warn
+from decbayes.columns.kinds import SOLVABLE, Persons, too_few
 from decbayes.columns.values import is_missing, text_of
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
 from decbayes.inputs.frames import read_frame
-from decbayes.inputs.tables import Report
+from decbayes.inputs.tables import LeftOut, Report
 from decbayes.models.core.model import split_names
 from decbayes.models.core.points import as_numbers, as_points, check_held
 from decbayes.models.core.transforms import Observed
@@ -88,9 +89,9 @@ class Table:
     def pooled(self, data: Any, least: int, least_outcome: int, *, agreed: bool) -> tuple[Any, Array, list[str]]:
         """Columns and rows without levels that few have, few of one outcome included; and what was changed."""
         points, width = self.points(data), len(self.columns)
-        targets, outcome = points[:, self.target_place], self.columns[self.target]
+        targets = points[:, self.target_place]
         self.check_outcome(targets, least)
-        groups = [targets == 1.0, targets == 0.0] if outcome.flag and not outcome.entries[1:] else []
+        groups = outcome_groups(targets)
 
         def persons(rows: NDArray[np.bool_]) -> Array:
             return np.array([rows.sum(), *((rows & group).sum() for group in groups)])
@@ -102,38 +103,51 @@ class Table:
         changed = np.column_stack([np.insert(others, self.target_place, targets, axis=1), points[:, width:]])
         kept = {name: columns.get(name, column) for name, column in self.columns.items()}
         told = replace(self, columns=kept)
-        told.check_combinations(told.matrix(changed), least)
+        told.check_combinations(told.matrix(changed), persons, minima)
         return kept, told.larger_sites(changed, least), remarks
 
     def check_outcome(self, targets: Array, least: int) -> None:
         """An outcome that few rows have singles these out, whatever the predictors."""
         _, times = np.unique(targets, return_counts=True)
-        if len(times) > 1 and len(targets) - times.max() < least:
+        few = len(targets) - times.max(initial=len(targets)) if len(times) else 0
+        if 0 < few < least:
             raise InvalidData(
-                f"All but {len(targets) - times.max()} rows have the same '{self.target}'; at least {least} must "
-                "differ, or the file would single them out."
+                f"All but fewer than {least} rows have the same '{self.target}', and the file would single the others "
+                "out. Predict something that more rows differ in."
+            )
+        squares = self.columns[self.target].factor == "real" and len(times) <= SOLVABLE
+        if squares and times.min(initial=least) < least:
+            raise InvalidData(
+                f"Fewer than {least} rows have one of the {len(times)} values of '{self.target}', and the file would "
+                "tell how many. Join values."
             )
 
-    def check_combinations(self, matrix: Array, least: int) -> None:
-        """Products of categories are cells as well."""
-        ones = matrix[:, self.design.flags].sum(axis=0)
-        few = (ones > 0) & (ones < least)
-        if few.any():
-            labels = np.array(self.design.labels)[self.design.flags][few]
+    def check_combinations(self, matrix: Array, persons: Persons, least: Sequence[float]) -> None:
+        """Products of columns may single rows out although neither column does."""
+        few = []
+        for term in (term for term in self.terms if term not in self.columns):
+            numbers = matrix[:, self.design.places([term])]
+            groups = [persons(column != most_common(column)) for column in numbers.T]
+            if too_few(np.array(groups).reshape(-1, len(least)), np.asarray(least, dtype=np.float64)).any():
+                few.append(term)
+        if few:
             raise InvalidData(
-                f"{len(labels)} combinations of levels have fewer than {least} rows here, {labels[0]} for one. Leave "
-                "the product out, or join levels."
+                f"Too few rows here have some of the combinations in '{few[0]}', and the file would single them out. "
+                "Leave the product out of the formula, or join categories."
             )
 
     def larger_sites(self, points: Array, least: int) -> Array:
-        """Sites within the file with few rows count as one."""
+        """Sites within the file with few rows count as one, with as many others as it takes to have enough."""
         if not self.varying:
             return points
-        sites, place, times = np.unique(points[:, -1], return_inverse=True, return_counts=True)
-        small = times[place] < least
-        return np.column_stack(
-            [points[:, :-1], np.where(small, sites[times < least].min(initial=np.inf), points[:, -1])]
-        )
+        _, place, times = np.unique(points[:, -1], return_inverse=True, return_counts=True)
+        order = np.argsort(times, kind="stable")
+        rows_before = np.cumsum(times[order]) - times[order]
+        together = order[(times[order] < least) | ((rows_before > 0) & (rows_before < least))]
+        if not (times < least).any():
+            return points
+        joined = np.isin(place.reshape(-1), together)
+        return np.column_stack([points[:, :-1], np.where(joined, points[joined, -1].min(), points[:, -1])])
 
     def units_and_offset(self, size: float, zero: float) -> tuple[Array, Array]:
         """One unit of each coefficient, and its zero, where the target has this unit and this zero."""
@@ -227,6 +241,18 @@ class Table:
         return {name: frame[name] for name in frame if name in names or name == self.by} or frame
 
 
+def outcome_groups(targets: Array) -> list[Gaps]:
+    """Rows whose outcome is not the most common one; and of two outcomes also those with the other."""
+    others = targets != most_common(targets)
+    return [others, ~others] if len(np.unique(targets)) == 2 else [others]
+
+
+def most_common(numbers: Array) -> float:
+    """The value that most rows have, the smallest of several."""
+    values, times = np.unique(numbers, return_counts=True)
+    return float(values[times.argmax()]) if len(values) else np.nan
+
+
 def model_of_frame(
     model: Any, frame: Any, formula: str, target: str, kinds: Mapping[str, str] | None, report: Report, settings: Any
 ) -> Any:
@@ -309,7 +335,8 @@ def complete(path: Path, frame: Mapping[str, Any], report: Report) -> Observed:
     if gaps.all():
         raise InvalidData(f"{path}: every row has a missing value, and a regression needs complete rows.")
     if gaps.any():
-        report(f"{path}: {gaps.sum():,} of {len(gaps):,} rows have missing values and are left out.")
+        text = f"{path}: {gaps.sum():,} of {len(gaps):,} rows have missing values and are left out."
+        report(LeftOut(text, int(gaps.sum()), "missing values"))
     whole = {name: values[~gaps] for name, values in frame.items()}
     return Observed(whole, rows=np.flatnonzero(~gaps), size=len(gaps))
 

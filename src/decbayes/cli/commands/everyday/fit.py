@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 
 from decbayes.arguments import given
-from decbayes.cli.shared.common_options import Device, HoldBack, available, check_hold_back, without_held_back
+from decbayes.cli.shared.common_options import Device, HoldBack, available, check_hold_back
 from decbayes.cli.shared.model_options import (
     KEYWORD,
     about,
@@ -26,13 +26,22 @@ from decbayes.cli.shared.model_options import (
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import sent_in
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import RulesOption, SiteOption, rules_named, safe_to_fit, save_draft, within_agreed
+from decbayes.cli.shared.sharing import (
+    RulesOption,
+    SiteOption,
+    Told,
+    rules_named,
+    safe_to_fit,
+    save_draft,
+    within_agreed,
+)
 from decbayes.cli.shared.streams import json_option, print_json, table_file
 from decbayes.cli.shared.terminal import fitting, many, messages
 from decbayes.cli.shared.unfinished import Counted, Unfinished, fit_on, forget, named
 from decbayes.devices import DeviceName, use_device
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.files import load
+from decbayes.inputs.tables import Report
 from decbayes.models.core.ascent import FitInterrupted
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
@@ -151,11 +160,11 @@ def fit(
     options["rules"] = None if in_force is None else in_force.plain()
     command = named(kind, files, options | given(hold_back=hold_back or None, device=device))
     shared = like is not None or earlier is not None or settings.get("agreed_columns") is not None
-    model, observations = model_and_data(kind, data, like or earlier, settings)
+    told = Told()
+    model, observations = model_and_data(kind, data, like or earlier, settings, told)
     check_earlier(before, earlier, model)
-    observations = without_held_back(model, observations, hold_back)
     in_force = within_agreed(in_force, like or earlier)
-    safe = safe_to_fit(model, observations, in_force, agreed=shared)
+    safe = safe_to_fit(model, observations, in_force, agreed=shared, share=hold_back, told=told)
     observations = safe.data
     model = replace(safe.model, ascent=replace(model.ascent, **given(**search)))
     with nullcontext() if device is None else use_device(device):
@@ -164,7 +173,9 @@ def fit(
         else:
             outcome = fitted_after_forgetting(model, observations, before, forgetting, seed)
     outcome = learned(outcome, files)
-    write = partial(save_draft, site=site, changed=safe.changed, before=before and before.posterior)
+    write = partial(
+        save_draft, site=site, changed=safe.changed, left_out=told.left_out, before=before and before.posterior
+    )
     note = None if before is None else {"holds": sorted(before.data)}
     write(outcome.posterior, output, observations, in_force, note=note)
     forget(output)
@@ -254,25 +265,27 @@ def check_together(like: Path | None, earlier: Path | None, forgetting: Forgetti
         raise WrongArgument(str(error)) from None
 
 
-def model_and_data(kind: type[Model], data: Any, like: Path | None, settings: dict[str, Any]) -> tuple[Model, Any]:
+def model_and_data(
+    kind: type[Model], data: Any, like: Path | None, settings: dict[str, Any], report: Report
+) -> tuple[Model, Any]:
     """The model of another posterior or of the settings, and the file's observations."""
-    return built(kind, data, settings) if like is None else agreed(kind, data, like, settings)
+    return built(kind, data, settings, report) if like is None else agreed(kind, data, like, settings, report)
 
 
-def built(kind: type[Model], data: Any, settings: dict[str, Any]) -> tuple[Model, Any]:
+def built(kind: type[Model], data: Any, settings: dict[str, Any], report: Report) -> tuple[Model, Any]:
     """A new model and the file's observations."""
     needed = lacking(kind, settings)
     if needed:
         raise WrongArgument(f"Give {' and '.join(needed)}, or another site's posterior: --like FILE.")
     try:
-        model, observations = kind.from_file(data, report=messages().print, **settings)
+        model, observations = kind.from_file(data, report=report, **settings)
         _ = model.structure
     except (ValueError, InvalidStructure) as error:
         raise WrongArgument(str(error)) from None
     return model, observations
 
 
-def agreed(kind: type[Model], data: Any, like: Path, settings: dict[str, Any]) -> tuple[Model, Any]:
+def agreed(kind: type[Model], data: Any, like: Path, settings: dict[str, Any], report: Report) -> tuple[Model, Any]:
     """The model of another site's posterior, and the file's observations as that model needs them.
 
     How many components the site looks for is its own affair: posteriors of different numbers merge.
@@ -287,7 +300,7 @@ def agreed(kind: type[Model], data: Any, like: Path, settings: dict[str, Any]) -
         raise StructureMismatch(f"{like} is a posterior of {type(model).__name__}, not of {kind.__name__}.")
     if number is not None:
         model = model.sized(number)
-    return model, model.read(data, **sources, report=messages().print)
+    return model, model.read(data, **sources, report=report)
 
 
 def on_top(before: Sent | None) -> dict[str, Posterior]:

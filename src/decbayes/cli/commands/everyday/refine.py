@@ -16,13 +16,12 @@ from decbayes.cli.shared.common_options import (
     Reading,
     check_hold_back,
     the_data,
-    without_held_back,
     work_on,
 )
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import read_sent
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import manifest_of, rules_named, safe_to_fit, save_draft
+from decbayes.cli.shared.sharing import Told, manifest_of, rules_named, safe_to_fit, save_draft
 from decbayes.cli.shared.streams import json_option, print_json
 from decbayes.cli.shared.terminal import fitting, messages
 from decbayes.streaming.course import shift
@@ -65,11 +64,11 @@ def refine(
         raise WrongArgument("--components is for the first round; later ones have the number that was chosen then.")
     before = Round.of(sent, number_of(components))
     model = before.model
-    observations = model.read(the_data(model, data), report=messages().print, **reading.options(type(model)))
-    observations = without_held_back(model, observations, hold_back)
+    told = Told()
+    observations = model.read(the_data(model, data), report=told, **reading.options(type(model)))
     made = manifest_of(own)
     rules = rules_named(None) if made is None else made.rules
-    safe = safe_to_fit(model, observations, rules, agreed=True)
+    safe = safe_to_fit(model, observations, rules, agreed=True, share=hold_back, told=told)
     observations = safe.data
     ascent = model.ascent if passes is None else replace(model.ascent, passes=passes)
     with fitting(1, ascent.passes) as bar:
@@ -82,6 +81,7 @@ def refine(
         rules,
         site="" if made is None else made.site,
         changed=safe.changed,
+        left_out=told.left_out,
         note=refined.note(),
         belief=before.after(refined),
     )
