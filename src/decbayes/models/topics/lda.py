@@ -266,10 +266,13 @@ class LatentDirichletAllocation(Predicting):
 
         Nothing then depends on which of these words the documents have, only on how many in all.
         """
-        rare = self.documents_with(data) < least
+        documents = self.documents_with(data)
+        rare = documents < least
         topics = csr_array(posterior.contribution["topics"]).toarray()
         if not topics[:, rare].any():
             return posterior
+        # A single rare word would be hidden among itself.
+        rare[np.argsort(documents, kind="stable")[:least]] = True
         public = np.ones(len(rare)) if frequency is None else np.asarray(frequency, dtype=np.float64)
         shares = np.where(rare, np.maximum(public, 1e-12), 0.0)
         hidden = topics[:, rare].sum(axis=1, keepdims=True) * shares / max(shares.sum(), 1e-300)

@@ -1,0 +1,87 @@
+"""Laws of the disclosure rules, for every model: a model without an attack in `planted` fails the first of them."""
+
+import numpy as np
+import pytest
+from planted import ATTACKS, rows
+
+import decbayes as db
+from decbayes.disclosure import Rules, guarded, prepared
+from decbayes.files import load
+from decbayes.models.core import registry
+
+RULES = Rules()
+COUNT = 200
+
+
+def fitted(name, seed, rare=True, safe=False):
+    model, data, planted = ATTACKS[name].draw(np.random.default_rng(seed), COUNT, rare)
+    if safe:
+        ready = prepared(model, data, RULES)
+        model, data = ready.model, ready.data
+    return model, data, model.fit(data, rng=seed).posterior, planted
+
+
+def test_every_model_has_an_attack():
+    assert set(registry._shipped) == set(ATTACKS)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("name", ATTACKS)
+def test_what_is_planted_is_read_without_rules_and_not_with_them(name, seed):
+    *_, posterior, planted = fitted(name, seed)
+    assert ATTACKS[name].read(posterior) == pytest.approx(planted, rel=0.02, abs=0.02)
+    _, data, posterior, _ = fitted(name, seed, safe=True)
+    db.save(posterior, "a", data=data)
+    assert not abs(ATTACKS[name].read(load("a")) - planted) < 0.05 * planted
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_guarding_twice_changes_nothing_more(name):
+    model, data, posterior, _ = fitted(name, 0, safe=True)
+    once = guarded(model, posterior, data, RULES)
+    again = guarded(model, once.posterior, data, RULES)
+    assert again.posterior == once.posterior
+
+
+@pytest.mark.parametrize("name", sorted(set(ATTACKS) - {"LatentFeatures"}))
+def test_guarding_keeps_all_evidence(name):
+    model, data, posterior, _ = fitted(name, 0, safe=True)
+    safe = guarded(model, posterior, data, RULES).posterior
+    for factor in posterior.contribution:
+        before, after = (rows(each, factor).sum(axis=0) for each in (posterior, safe))
+        if name == "LatentDirichletAllocation" or posterior.structure.families[factor].over_components:
+            before, after = before.sum(), after.sum()
+        np.testing.assert_allclose(after, before, rtol=1e-9, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("name", ATTACKS)
+def test_where_nothing_is_rare_nothing_changes(name, seed):
+    model, data, posterior, _ = fitted(name, seed, rare=False)
+    ready = prepared(model, data, RULES)
+    assert ready.model == model
+    assert ready.changed == ()
+    assert model.fit(ready.data, rng=seed).posterior.digest == posterior.digest
+    safe = guarded(model, posterior, data, RULES)
+    assert safe.posterior.digest == posterior.digest
+    assert safe.changed == ()
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_what_was_prepared_once_is_ready(name):
+    model, data, _ = ATTACKS[name].draw(np.random.default_rng(0), COUNT, True)
+    once = prepared(model, data, RULES)
+    assert prepared(once.model, once.data, RULES).changed == ()
+    assert prepared(once.model, once.data, RULES, agreed=True).changed == ()
+
+
+def test_a_site_whose_rows_are_all_of_one_kind_can_still_take_part(rng):
+    """Every level but one is rare at this site, and all count as 'other'."""
+    columns = {"ward": db.columns.Categorical("heart", "bone", "other"), "age": db.columns.Gaussian(50, 20)}
+    table = {"ward": ["heart"] * 37 + ["bone"] * 3, "age": rng.normal(50, 20, 40)}
+    for model in (db.LatentClasses(2, columns=columns), db.LinearRegression(target="age", columns=columns)):
+        ready = prepared(model, table, RULES, agreed=True)
+        db.save(ready.model.fit(ready.data, rng=0).posterior, "a", data=ready.data)
+    alone = prepared(db.LatentClasses.from_frame(table, components=2), table, RULES)
+    assert alone.model.columns["ward"].categories == ("other",)
+    assert len(alone.model.fit(alone.data, rng=0).bound)
