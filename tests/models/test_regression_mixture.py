@@ -114,7 +114,7 @@ def test_groups_begin_with_different_rows_however_few_there_are(rng, monkeypatch
         return coefficients(emissions, natural)
 
     monkeypatch.setattr(regression_mixture, "coefficients", first)
-    after = model._begin(blocks, before, rng)
+    after = model._begin(blocks, before, "random", rng)
     np.testing.assert_allclose(begun, [[2.0, 2.0, 2.0]])  # six rows, two for each, none twice
     assert (after["weights"] - before["weights"]).sum() == pytest.approx(6.0)
     for size in (1, 2):

@@ -139,14 +139,37 @@ def test_centres_are_spread_out_and_never_chosen_twice(rng):
     assert len(spread_out_centres(np.repeat([[1.0], [2.0]], 5, axis=0), 4, rng)) == 2
 
 
-def test_few_points_start_from_random_responsibilities_and_many_from_centres(rng):
-    model = db.GaussianMixture(3, dimension=1, variance=0.01, prior_variance=9.0, ascent=db.Ascent(passes=0))
-    few, many = (
-        model.fit(rng.normal(size=count), rng=rng).posterior.contribution["weights"].ravel() for count in (29, 30)
-    )
-    assert (few != np.round(few)).all()
-    np.testing.assert_allclose(many, np.round(many), atol=1e-9)
-    assert (few.sum(), many.sum()) == (pytest.approx(29), pytest.approx(30))
+def test_few_points_start_from_centres_and_random_responsibilities_in_turn_and_many_from_centres(rng):
+    begun = {}
+    for count in (29, 30):
+        points = rng.normal(size=count)
+        for restarts in (0, 1):
+            model = db.GaussianMixture(3, 1, variance=0.01, prior_variance=9.0, ascent=db.Ascent(restarts=restarts))
+            drawn = []
+            original = type(model)._begin
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(
+                    type(model), "_begin", lambda *args, seen=drawn, made=original: seen.append(args[3]) or made(*args)
+                )
+                model.fit(points, rng=1)
+            begun[count, restarts] = drawn
+    assert begun == {
+        (29, 0): ["k-means++"],
+        (29, 1): ["k-means++", "random"],
+        (30, 0): ["k-means++"],
+        (30, 1): ["k-means++", "k-means++"],
+    }
+
+
+def test_a_start_from_centres_finds_what_random_responsibilities_miss(rng):
+    points = np.repeat(np.arange(8.0) * 20, 8)[:, None] + rng.normal(size=(64, 1))
+    fits = {
+        kind: db.GaussianMixture(8, 1, variance=1.0, prior_variance=4000.0, start_from=kind)
+        .fit(points, rng=1)
+        .bound[-1]
+        for kind in ("random", None)
+    }
+    assert fits[None] > fits["random"] + 10
 
 
 def test_a_climb_ends_where_a_pass_gains_less_than_the_tolerance_per_observation():

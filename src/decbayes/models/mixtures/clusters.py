@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import cycle
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -31,8 +32,6 @@ from decbayes.symmetry import CoupledSet
 
 Start = Literal["k-means++", "random"]
 
-POINTS_PER_CENTRE = 10
-
 
 @dataclass(frozen=True)
 class Clusters(Model):
@@ -40,8 +39,8 @@ class Clusters(Model):
 
     A kind of mixture says what its components emit, and how data becomes a matrix of numbers.
 
-    A fit starts from the nearest of centres chosen by "k-means++", or from "random" responsibilities where there are
-    fewer than ten points per component: centres would then give every point a component of its own.
+    A fit starts from the nearest of centres chosen by "k-means++". Where there are few points per component, every
+    other start is from "random" responsibilities; the best bound wins.
 
     With `components="auto"` a fit finds how many there are: births, joins and deletions that raise its bound. The
     posterior says the number, and predictions take posteriors of any number.
@@ -55,6 +54,9 @@ class Clusters(Model):
         default=None, kw_only=True, metadata=LOCAL
     )
     ascent: Ascent = field(default=Ascent(restarts=9), kw_only=True)
+
+    points_per_centre: ClassVar[int] = 10
+    """With fewer points per component, fits start from centres and from random responsibilities in turn."""
 
     number: ClassVar[str] = "components"
     caption: ClassVar[str] = "mean"
@@ -122,7 +124,11 @@ class Clusters(Model):
             moves = MixtureMoves(self, blocks, generator(random))
             return fit_of(Search(moves, self.ascent, progress).run(), self._of_any_number)
         if start is None:
-            begin = partial(self._begin, blocks, before, generator(random))
+            kinds = cycle(self._starts(len(blocks)))
+            random_numbers = generator(random)
+
+            def begin() -> Natural:
+                return self._begin(blocks, before, next(kinds), random_numbers)
         else:
             begin = partial(dict, start.natural)
         ascent = self.ascent if start is None else Ascent(self.ascent.passes, self.ascent.tolerance)
@@ -253,10 +259,15 @@ class Clusters(Model):
         emissions = self.emissions.seeing(points)
         return np.asarray(softmax(emissions.features(points) @ coefficients(emissions, posterior.natural), axis=1))
 
-    def _begin(self, blocks: PointBlocks, before: Natural, rng: np.random.Generator) -> Natural:
+    def _starts(self, points: int) -> tuple[Start, ...]:
+        """The kinds of starts, in turn. Few points leave poor optima on the way of either kind, so both are tried."""
+        if self.start_from is not None:
+            return (self.start_from,)
+        return ("k-means++",) if points >= self.points_per_centre * self._count else ("k-means++", "random")
+
+    def _begin(self, blocks: PointBlocks, before: Natural, kind: Start, rng: np.random.Generator) -> Natural:
         """A first posterior: every point belongs to its nearest centre, or to a random mix of components."""
-        crowded = len(blocks) >= POINTS_PER_CENTRE * self._count
-        if (self.start_from or ("k-means++" if crowded else "random")) == "random":
+        if kind == "random":
             shares = (rng.dirichlet(np.ones(self._count), size=len(points)) for points in blocks)
             sums = [own.T @ features for own, features in zip(shares, blocks.features(), strict=True)]
         else:

@@ -117,6 +117,7 @@ class BernoulliMixture(Mixture):
 
     about: ClassVar[str] = "Clusters of yes and no: a mixture of Bernoulli distributions."
     command: ClassVar[str] = "yes-no"
+    points_per_centre: ClassVar[int] = 1000
     column: ClassVar[Column] = YesNo()
     example: ClassVar[str] = "answers.csv --components 4"
 
@@ -199,6 +200,7 @@ class CategoricalMixture(Mixture):
 
     about: ClassVar[str] = "Clusters of categories, given as numbers from 0 on."
     command: ClassVar[str] = "categories"
+    points_per_centre: ClassVar[int] = 1000
     example: ClassVar[str] = "survey.csv --components 4"
     from_data: ClassVar[frozenset[str]] = frozenset({"dimension", "columns", "categories"})
 

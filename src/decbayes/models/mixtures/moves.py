@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Natural = dict[str, Array]
 
+# With fewer points per component, centres would give every point a component of its own.
+FEW = 10
+
 
 class MixtureMoves(Moves[Natural]):
     """The moves of a mixture whose components share a prior; a state is its natural parameters."""
@@ -29,7 +32,8 @@ class MixtureMoves(Moves[Natural]):
         self.observations = self.rows = len(blocks)
 
     def begin(self, count: int) -> Natural:
-        return self._model.sized(count)._begin(self._blocks, self._prior(count), self._rng)
+        kind = self._model.start_from or ("k-means++" if len(self._blocks) >= FEW * count else "random")
+        return self._model.sized(count)._begin(self._blocks, self._prior(count), kind, self._rng)
 
     def step(self, state: Natural) -> tuple[Natural, float]:
         before = Reference(self._model.structure.families, self._prior(len(state["weights"])))

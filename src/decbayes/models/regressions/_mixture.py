@@ -26,7 +26,7 @@ from decbayes.models.core.transforms import Observed
 from decbayes.models.likelihoods.emissions import Emissions, Natural, Part, coefficients, plus
 from decbayes.models.likelihoods.likelihood import summed
 from decbayes.models.likelihoods.point_pass import PointBlocks
-from decbayes.models.mixtures.clusters import Clusters
+from decbayes.models.mixtures.clusters import Clusters, Start
 from decbayes.models.regressions._table import Table, Target, model_of_file, model_of_frame, term_rows
 from decbayes.models.regressions.design import Design
 from decbayes.models.regressions.linear import Linear, log_student, student_scale
@@ -272,10 +272,10 @@ class RegressionMixture(Clusters):
         points[:, self.table.target_place] = likelihood.centre + likelihood.scale * (linear + noise)
         return points, groups
 
-    def _begin(self, blocks: PointBlocks, before: Natural, rng: np.random.Generator) -> Natural:
+    def _begin(self, blocks: PointBlocks, before: Natural, kind: Start, rng: np.random.Generator) -> Natural:
         """Each group begins with the fit of a few random rows, and every row with the group that predicts it best."""
         if self.start_from is not None:
-            return super()._begin(blocks, before, rng)
+            return super()._begin(blocks, before, kind, rng)
         emissions, count = blocks.emissions, len(before["weights"])
         few = 2 * (len(self.table.design.labels) + 1)
         picked = emissions.features(rng.permutation(blocks.sample(few * count, rng)))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import cycle
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -24,6 +25,9 @@ from decbayes.models.tables.profiles import Filled, class_summaries, fill, profi
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.symmetry import CoupledSet
+
+# With fewer steps per state, every other start is from random states: centres would leave states of single steps.
+POINTS_PER_CENTRE = 10
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,12 @@ class HiddenMarkov(Sequential):
             return Fit(Posterior.from_natural(self.structure, before), (0.0,), True)
         emissions = self.emissions.seeing(steps.points)
         if start is None:
-            begin = partial(self._begin, emissions, steps, before, generator(random))
+            few = len(steps.points) < POINTS_PER_CENTRE * self.states
+            centred = cycle((True, False) if few else (True,))
+            random_numbers = generator(random)
+
+            def begin() -> Natural:
+                return self._begin(emissions, steps, before, next(centred), random_numbers)
         else:
             begin = partial(dict, start.natural)
         return fit_best(
@@ -280,11 +289,15 @@ class HiddenMarkov(Sequential):
         scores = np.ascontiguousarray(emissions.features(steps.points) @ emissions.coefficients(posterior.natural))
         return steps, scores, *chain_weights(posterior.natural)
 
-    def _begin(self, emissions: Emissions, steps: Steps, before: Natural, rng: np.random.Generator) -> Natural:
-        """A first posterior: every step is in the state of its nearest centre."""
-        places = scaled(emissions.embedded, steps.points)
-        nearest = nearest_centres(places(steps.points), self.states, rng)
-        shares = np.eye(self.states)[nearest]
+    def _begin(
+        self, emissions: Emissions, steps: Steps, before: Natural, centred: bool, rng: np.random.Generator
+    ) -> Natural:
+        """A first posterior: every step is in the state of its nearest centre, or in a random mix of states."""
+        if centred:
+            places = scaled(emissions.embedded, steps.points)
+            shares = np.eye(self.states)[nearest_centres(places(steps.points), self.states, rng)]
+        else:
+            shares = rng.dirichlet(np.ones(self.states), size=len(steps.points))
         return plus(emissions, before, shares.T @ emissions.features(steps.points), *steps.counted(shares))
 
     def _pass(

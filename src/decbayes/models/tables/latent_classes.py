@@ -45,6 +45,7 @@ class LatentClasses(Tabular, Clusters):
     caption: ClassVar[str] = "stands out by"
     view: ClassVar[str] = "classes"
     noun: ClassVar[str] = "class"
+    points_per_centre: ClassVar[int] = 1000
 
     @classmethod
     def from_file(
