@@ -67,12 +67,10 @@ class Clusters:
         points[most] += 4 * np.array([np.cos(angle), np.sin(angle)])
         return points
 
-    def mean_and_deviation(self, posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
-        return posterior.mean("components"), posterior.deviation("components")
-
     def distances(self, reference: Posterior, merged: Posterior) -> np.ndarray:
         """Of each mean of the reference from each merged one, in the reference's deviations."""
-        (found, _), (right, spread) = self.mean_and_deviation(merged), self.mean_and_deviation(reference)
+        right, spread = reference.mean("components"), reference.deviation("components")
+        found = merged.mean("components")
         return np.linalg.norm((right[:, None] - found) / spread[:, None], axis=2)
 
     def scored(self, posterior: Posterior, held_out: np.ndarray) -> float:
@@ -85,9 +83,6 @@ class Diagonal(Clusters):
 
     def sized(self, components: int) -> Any:
         return db.GaussianMixture(components, 2, covariance="diagonal", ascent=db.Ascent(restarts=4))
-
-    def mean_and_deviation(self, posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
-        return posterior.mean("components").mean, posterior.deviation("components").mean
 
 
 class Topics:
@@ -188,10 +183,9 @@ class Regression:
     observations, held_out = 150, 2000
 
     def __init__(self, rng: np.random.Generator) -> None:
-        self.slopes, self.lie = rng.normal(size=(2, 4))
-        self.model = db.LinearRegression.from_frame(
-            self._frame(rng.normal(size=(50, 4)), self.slopes, rng), "y ~ a + b + c + d"
-        )
+        self.slopes, self.lie = rng.choice([-1.0, 1.0], size=(2, 4)) * rng.uniform(0.5, 1.5, size=(2, 4))
+        frame = self._frame(rng.normal(size=(50, 4)), self.slopes, rng)
+        self.model = db.LinearRegression.from_frame(frame, "y ~ a + b + c + d")
 
     def _frame(self, columns: np.ndarray, slopes: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
         outcomes = columns @ slopes + rng.normal(size=len(columns))
@@ -212,10 +206,8 @@ class Regression:
 
     def distances(self, reference: Posterior, merged: Posterior) -> np.ndarray:
         """Of the worst coefficient."""
-        (found, _), (right, spread) = (
-            (each.mean("coefficients")[0][0], each.deviation("coefficients")[0][0]) for each in (merged, reference)
-        )
-        return np.abs((found - right) / spread).max(keepdims=True)[None]
+        right, spread = reference.mean("coefficients"), reference.deviation("coefficients")
+        return np.abs((merged.mean("coefficients") - right) / spread).max(axis=1, keepdims=True)
 
     def scored(self, posterior: Posterior, held_out: np.ndarray) -> float:
         return float(self.model.score(posterior, held_out))

@@ -29,7 +29,6 @@ def fitted(model, shards, rng):
 def means(posterior):
     """Of components, in the order of the true centres."""
     found = posterior.mean("components")
-    found = getattr(found, "mean", None) if hasattr(found, "precision") else found
     return np.array([found[np.argmin(np.sum((found - centre) ** 2, axis=1))] for centre in CENTRES])
 
 

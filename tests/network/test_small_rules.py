@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import decbayes as db
 from decbayes.errors import Refused
-from decbayes.network import open_record, sign_record, verify
+from decbayes.network import Rules, open_record, sign_record, verify
 from decbayes.network.protocol.group.roster import Roster
 from decbayes.network.protocol.limits import Allowance
 from decbayes.network.protocol.records.pool import Pool, Proof
@@ -17,6 +17,7 @@ from decbayes.network.protocol.site.evidence import learn, nothing, reconcile
 from decbayes.network.protocol.talk.gossip import Gossip, lacks
 from decbayes.network.protocol.talk.guests import Guests
 from decbayes.network.protocol.talk.messages import Digest, Listing, decode
+from decbayes.network.runtime.reports.description import members
 from decbayes.posterior import Posterior
 
 MEMBERS = identities(2)
@@ -187,3 +188,26 @@ def test_one_version_that_is_refused_for_good_blocks_no_other():
     assert asked(gossip, (origin, 6, b"a" * 32)) == [origin], "a later version"
     assert asked(gossip, (other, 5, b"a" * 32)) == [other], "and of somebody else"
     assert asked(gossip, (other, 5, b"a" * 32)) == [], "asked for just now"
+
+
+def test_in_a_robust_group_a_member_that_disagrees_hardly_counts_and_is_flagged_for_it():
+    keys = identities(5)
+    pools = {}
+    for robust in (False, True):
+        charter = gaussian_charter(keys, rules=Rules(robust=robust))
+        pools[robust] = Pool(charter)
+        for number, key in enumerate(keys):
+            points = np.full((20, 1), 30.0 if number == 2 else 0.05 * number)
+            held = {"posterior": charter.model.fit(points).posterior, "shards": frozenset("a"), "observations": 20}
+            pools[robust].add(sign_record(charter, key, 1, **held))
+    told = {robust: members(pool, pool.merged()) for robust, pool in pools.items()}
+    assert (
+        abs(pools[True].merged().posterior.mean("mean").item())
+        < 0.2
+        < 5.0
+        < pools[False].merged().posterior.mean("mean").item()
+    )
+    assert [any("hardly counts" in flag for flag in each["flags"]) for each in told[True].values()] == [
+        number == 2 for number in range(5)
+    ]
+    assert not any("hardly counts" in flag for each in told[False].values() for flag in each["flags"])

@@ -8,7 +8,7 @@ from decbayes.families import Array
 from decbayes.families.matrices import Indices
 from decbayes.merging.robust.votes import LITTLE, Group, Sums, in_common, weights_of, xlogx
 
-# How often weights follow from what the others, so weighted, have in a slot.
+# How often weights follow from what the others have in a slot.
 ROUNDS = 5
 # Sites that must share something for a slot beside those that there are.
 BORN = 2.0
@@ -40,12 +40,24 @@ class Settled:
         np.maximum.at(heard, (self.group.site, self.labels), self.group.votes * self.weights)
         return heard
 
+    @property
+    def core(self) -> Array:
+        """1 for components that agree with the others, else 0: these say what a slot is.
+
+        Part of a component that disagrees could be more than all others have, in some direction.
+        """
+        return (self.weights >= 1.0).astype(np.float64)
+
+    def totals(self) -> Sums:
+        """What the core has in each slot."""
+        return self.group.sums(self.labels, self.core, self.slots)
+
     def others(self) -> Sums:
-        """For each component, what all other components have in its slot, as they are weighted."""
-        totals, evidence = self.group.sums(self.labels, self.weights, self.slots)
+        """For each component, what all others of the core have in its slot."""
+        totals, evidence = self.totals()
         pairs = zip(totals, self.group.rows, strict=True)
-        rest = [total[self.labels] - self.weights[:, None] * rows for total, rows in pairs]
-        return rest, evidence[self.labels] - self.weights * self.group.evidence
+        rest = [total[self.labels] - self.core[:, None] * rows for total, rows in pairs]
+        return rest, evidence[self.labels] - self.core * self.group.evidence
 
     def weighed(self, others: Sums) -> "Settled":
         """With the weights that follow from how far each component agrees with those others."""
@@ -125,7 +137,7 @@ def gathered(group: Group, chosen: Indices) -> Settled:
     for _ in range(ROUNDS):
         all_lost, shared = np.zeros((len(labels), slots)), np.zeros((len(labels), slots))
         for slot in range(slots):
-            here = reached.weights * (reached.labels == slot)
+            here = reached.core * (reached.labels == slot)
             rest = [total[slot] - here[:, None] * rows for total, rows in zip(totals[0], group.rows, strict=True)]
             left = totals[1][slot] - here * group.evidence
             all_lost[:, slot] = group.losses((group.rows, group.evidence), (rest, left), group.alone)
@@ -133,7 +145,7 @@ def gathered(group: Group, chosen: Indices) -> Settled:
         labels = all_lost.argmin(axis=1)
         tolerance = group.tolerance(shared[everybody, labels])
         reached = replace(reached, labels=labels).losing(all_lost[everybody, labels], tolerance)
-        totals = group.sums(labels, reached.weights, slots)
+        totals = reached.totals()
     return reached
 
 
@@ -141,8 +153,8 @@ def lenient(reached: Settled) -> Settled:
     """What a site has in a slot may be one thing in parts: then each part counts if all of it together agrees."""
     group, slots = reached.group, reached.slots
     key = group.site * slots + reached.labels
-    own, mine = (group.sums(key, weights, group.sites * slots) for weights in (np.ones(len(key)), reached.weights))
-    totals = group.sums(reached.labels, reached.weights, slots)
+    own, mine = (group.sums(key, weights, group.sites * slots) for weights in (np.ones(len(key)), reached.core))
+    totals = reached.totals()
     rest = [np.tile(total, (group.sites, 1)) - part for total, part in zip(totals[0], mine[0], strict=True)]
     left = np.tile(totals[1], group.sites) - mine[1]
     lost = group.losses(own, (rest, left))
@@ -152,12 +164,9 @@ def lenient(reached: Settled) -> Settled:
 
 
 def as_mixtures(reached: Settled) -> Settled:
-    """Counts of a component may be those of several slots, as the merge divides them: then it agrees with all these.
-
-    What slots hold is said by components that agree with one of them as a whole.
-    """
+    """Counts of a component may be those of several slots, as the merge divides them: then it agrees with all these."""
     group = reached.group
-    (totals,), _ = group.sums(reached.labels, reached.weights, reached.slots)
+    (totals,), _ = reached.totals()
     lost = np.concatenate([mixture_losses(reached, totals, site) for site in range(group.sites)])
     return reached.losing(lost, group.tolerance(group.evidence))
 
@@ -168,7 +177,7 @@ def mixture_losses(reached: Settled, totals: Array, site: int) -> Array:
     own = np.flatnonzero(group.site == site)
     counts, labels = group.rows[0][own], reached.labels[own]
     rest = totals.copy()
-    np.subtract.at(rest, labels, reached.weights[own, None] * counts)
+    np.subtract.at(rest, labels, reached.core[own, None] * counts)
     rest = np.maximum(rest, 0.0)
     size = rest.sum(axis=1)
     profiles = (rest + FEW) / (size + FEW * rest.shape[1])[:, None]
@@ -205,7 +214,7 @@ def uncapped(reached: Settled) -> Array:
         if not len(known) or (reached.weights[known] < 1.0).any():
             continue
         own = group.site == site
-        totals, evidence = group.sums(reached.labels, reached.weights * ~own, reached.slots)
+        totals, evidence = group.sums(reached.labels, reached.core * ~own, reached.slots)
         slots = reached.labels[known]
         others = [total[slots] for total in totals], evidence[slots]
         for larger in np.geomspace(1.0, scale[site], SCALES) / scale[site]:

@@ -40,6 +40,8 @@ COLUMNS = 400
 CLAIMED = 2.0
 # The prior's weight beside that of an observation, at most.
 LIGHT = 0.05
+# The precision of what rows do not say, in units of what they say best.
+NOTHING = 1e-9
 # Numbers in the rows that are compared at the same time (8 MiB).
 BLOCK = 1 << 20
 
@@ -154,7 +156,10 @@ class Group:
         alone = self.information(rows, evidence) if alone is None else alone
         rest = self.information(more, further) if rest is None else rest
         together = self.information([a + b for a, b in zip(rows, more, strict=True)], evidence + further)
-        lost = np.where(further > LITTLE, np.maximum(alone + rest - together, 0.0), 0.0)
+        lost = np.maximum(alone + rest - together, 0.0)
+        if self.coupled is None and len(rows) == 1:
+            lost = np.maximum(lost, one_by_one(self.factors[0], rows[0], more[0]))
+        lost = np.where(further > LITTLE, lost, 0.0)
         return np.where(alone < -0.5 * IMPOSSIBLE * np.maximum(evidence, LITTLE), np.inf, lost)
 
     def tolerance(self, shared: Array, chosen: Indices | slice = slice(None)) -> Array:
@@ -212,6 +217,32 @@ def comparisons(group: Group) -> list[tuple[Indices, Indices]]:
         at_once = max(1, BLOCK // max(1, len(here) * max(rows.shape[1] for rows in group.rows)))
         found += [(here, known[first : first + at_once]) for first in range(0, len(known), at_once)]
     return found
+
+
+def one_by_one(factor: Factor, first: Array, second: Array) -> Array:
+    """What the coefficient that differs most would lose if all did: a fault is often in one column of many.
+
+    In units in which it is tolerated as often as the loss of all coefficients together.
+    """
+    one, two = coefficients(factor, first), coefficients(factor, second)
+    if one is None or two is None:
+        return np.zeros(len(first))
+    (mean, variance), (other, further) = one, two
+    largest = (0.5 * (mean - other) ** 2 / (variance + further)).max(axis=1)
+    free = factor.family.freedom(first)
+    return np.asarray(largest * tolerated(free, 0.0, 0.0) / (tolerated(np.ones(1), 0.0, 0.0) + np.log(free)))
+
+
+def coefficients(factor: Factor, rows: Array) -> tuple[Array, Array] | None:
+    """The means and variances of a vector of several parameters that rows are about; None where they are not."""
+    found = factor.family.quadratic(rows, factor.prior.mean(axis=0) + rows)
+    if found is None or found[0].shape[1] < 2:
+        return None
+    shift, precision = found
+    sizes, directions = np.linalg.eigh(precision)
+    sizes = np.maximum(sizes, NOTHING * sizes.max(axis=1, initial=1.0, keepdims=True))
+    along = np.einsum("kij,ki->kj", directions, shift) / sizes
+    return np.einsum("kij,kj->ki", directions, along), np.einsum("kij,kj->ki", directions**2, 1.0 / sizes)
 
 
 def usual_loss(group: Group, lost: Array, shared: Array) -> float:
