@@ -39,7 +39,7 @@ PARTS = {
     "decbayes.merging.grouping.grouping:start_labels": "start",
     "decbayes.merging.grouping.cuda.grouping:grown_labels": "start, there",
     "decbayes.merging.grouping.search:Search.moves": "moves",
-    "decbayes.merging.grouping.cuda.grouping:GpuSearch.moves": "moves, there",
+    "decbayes.merging.grouping.cuda.grouping:GpuSlotSearch.moves": "moves, there",
     "decbayes.merging.grouping.grouping:escape": "escapes",
     "decbayes.merging.grouping.cuda.grouping:escape": "escapes, there",
     "decbayes.merging.grouping.grouping:Grouping._division": "division",

@@ -12,7 +12,7 @@ from decbayes.merging.base.division import divided
 from decbayes.merging.grouping import grouping, joins
 from decbayes.merging.grouping.cuda import division as division_cuda
 from decbayes.merging.grouping.cuda import grouping as grouping_cuda
-from decbayes.merging.grouping.search import Search
+from decbayes.merging.grouping.search import SlotSearch
 
 WORDS, SLOTS = 40, 4
 
@@ -61,7 +61,7 @@ def test_moves_end_where_they_end_on_the_processor(gpu, small, structure, rng, m
     monkeypatch.setattr(grouping_cuda, "TEAM", team)
     _, parts, base = components(structure, posteriors(structure, rng))
     start = rng.integers(-1, SLOTS, len(parts))
-    ours, theirs = grouping_cuda.GpuSearch(gpu, parts, start, SLOTS), Search(parts, start, base, SLOTS)
+    ours, theirs = grouping_cuda.GpuSlotSearch(gpu, parts, start, SLOTS), SlotSearch(parts, start, base, SLOTS)
     assert ours.value() == pytest.approx(theirs.value(), rel=1e-12)
     assert ours.moves() == pytest.approx(theirs.moves(), rel=1e-12)
     np.testing.assert_array_equal(ours.labels, theirs.labels)
@@ -71,7 +71,7 @@ def test_moves_end_where_they_end_on_the_processor(gpu, small, structure, rng, m
 def test_slots_fall_in_the_same_halves(gpu, small, structure, rng):
     _, parts, base = components(structure, posteriors(structure, rng))
     labels = np.arange(len(parts)) % 3
-    ours, theirs = grouping_cuda.GpuSearch(gpu, parts, labels, SLOTS), Search(parts, labels, base, SLOTS)
+    ours, theirs = grouping_cuda.GpuSlotSearch(gpu, parts, labels, SLOTS), SlotSearch(parts, labels, base, SLOTS)
     groups = [np.flatnonzero(labels == slot) for slot in range(3)]
     for (half, gain), (expected, worth) in zip(ours.halves(groups), theirs.halves(groups), strict=True):
         np.testing.assert_array_equal(half, expected)

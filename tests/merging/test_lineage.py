@@ -22,7 +22,7 @@ from decbayes.merging.base.division import Division
 from decbayes.merging.grouping import number
 from decbayes.merging.grouping.inherited_ids import inherited
 from decbayes.merging.grouping.joins import Joined
-from decbayes.merging.grouping.search import Search, found_apart
+from decbayes.merging.grouping.search import SlotSearch, found_apart
 
 TRUTH = np.kron(np.eye(6), np.full(4, 0.25))
 
@@ -202,7 +202,7 @@ class TestFollow:
         problem = coupled_problem([*sites, posterior(np.vstack([old, 0.0 * new]))], COUPLED, structure)
         components, anchors = (Components.of(problem.factors, problem.contents[part]) for part in np.s_[:3, 3:])
         base = bases(components.factors, float(components.evidence.sum()), 3)
-        search = Search(components, np.array([1, 1, 0]), base, 3, anchors)
+        search = SlotSearch(components, np.array([1, 1, 0]), base, 3, anchors)
         assert int(search.lost().argmax()) == 2
         known = np.array([True, True, False])
         assert found_apart(search, 2, known, np.arange(3))[0] in (0, 1)
@@ -217,7 +217,7 @@ class TestFollow:
         problem = coupled_problem([*sites, known], COUPLED, topics(2, 2))
         components, anchors = (Components.of(problem.factors, problem.contents[part]) for part in np.s_[:2, 2:])
         base = bases(components.factors, float(components.evidence.sum()), 2)
-        search = Search(components, np.zeros(2, dtype=int), base, 2, anchors)
+        search = SlotSearch(components, np.zeros(2, dtype=int), base, 2, anchors)
         worth = found_apart(search, 1, np.array([True, False]), np.arange(2))[1]
         assert worth == pytest.approx(1e3 * lost, rel=0.02) if new else worth == 0.0
 

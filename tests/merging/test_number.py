@@ -11,7 +11,7 @@ from decbayes.merging.base.components import Components, bases
 from decbayes.merging.base.coupled import coupled_problem
 from decbayes.merging.grouping import number
 from decbayes.merging.grouping.number import Look
-from decbayes.merging.grouping.search import Search
+from decbayes.merging.grouping.search import SlotSearch
 
 WORDS = 40
 TRUTH = np.kron(np.eye(5), np.arange(8.0, 0.0, -1.0)) / 36.0
@@ -117,7 +117,7 @@ def search_of(rng, labels, count):
     problem = coupled_problem(posteriors, structure.symmetry[0], structure)
     components = Components.of(problem.factors, problem.contents)
     base = bases(components.factors, float(components.evidence.sum()), count)
-    return matrix, Search(components, np.array(labels), base, count)
+    return matrix, SlotSearch(components, np.array(labels), base, count)
 
 
 def known(counts):

@@ -17,7 +17,7 @@ from decbayes.merging.base.coupled import coupled_problem
 from decbayes.merging.grouping import grouping
 from decbayes.merging.grouping._escapes import bayes_factors, escape, loss_per_pair, proposals, vacate, weight_evidence
 from decbayes.merging.grouping.joins import Joined, greedy_joins, grown_labels
-from decbayes.merging.grouping.search import Search
+from decbayes.merging.grouping.search import SlotSearch
 
 WORDS = 24
 TRUTH = np.kron(np.eye(4), np.array([4.0, 3.0, 2.0, 1.0, 1.0, 1.0])) / 12.0  # four topics of six words each
@@ -57,7 +57,7 @@ class TestSearch:
         rng = np.random.default_rng(seed)
         matrix = rng.poisson(rng.gamma(0.3, 3.0, size=(14, 8))).astype(float) + 0.1
         components, base = components_of(matrix, 3)
-        search = Search(components, rng.integers(0, 3, 14), base, 3)
+        search = SlotSearch(components, rng.integers(0, 3, 14), base, 3)
         before = value(matrix, search.labels, 3)
         assert search.value() == pytest.approx(before)
         after = search.moves()
@@ -78,19 +78,19 @@ class TestSearch:
         matrix = noisy(rng, [0, 0, 0, 1, 1, 1])
         components, base = components_of(matrix, 2)
         labels = np.array([0, 0, 0, 2, 2, 2])
-        with_empty = Search(components, labels, base, 3).margins()
-        np.testing.assert_allclose(with_empty, Search(components, labels // 2, base, 2).margins())
+        with_empty = SlotSearch(components, labels, base, 3).margins()
+        np.testing.assert_allclose(with_empty, SlotSearch(components, labels // 2, base, 2).margins())
         assert with_empty.min() > 10.0
-        assert np.isinf(Search(components, np.zeros(6, dtype=int), base, 3).margins()).all()
+        assert np.isinf(SlotSearch(components, np.zeros(6, dtype=int), base, 3).margins()).all()
 
     def test_gains_that_are_kept_are_those_computed_anew(self, rng):
         matrix = rng.poisson(2.0, size=(9, 8)).astype(float)
         components, base = components_of(matrix, 4)
-        search, everyone = Search(components, rng.integers(0, 4, 9), base, 4), np.arange(9)
+        search, everyone = SlotSearch(components, rng.integers(0, 4, 9), base, 4), np.arange(9)
         for _ in range(12):
             search.gains(rng.permutation(9)[:5])
             search.move(int(rng.integers(9)), int(rng.integers(4)))
-        fresh = Search(components, search.labels, base, 4)
+        fresh = SlotSearch(components, search.labels, base, 4)
         np.testing.assert_allclose(search.gains(everyone), fresh.gains(everyone), atol=1e-8)
         losses = search.join_losses()
         assert np.isinf(np.diag(losses)).all()
@@ -98,16 +98,16 @@ class TestSearch:
         search.join(1, 2)
         assert search.count == 3
         assert before - search.value() == pytest.approx(losses[1, 2])
-        fresh = Search(components, search.labels, base, 3)
+        fresh = SlotSearch(components, search.labels, base, 3)
         np.testing.assert_allclose(search.gains(everyone), fresh.gains(everyone), atol=1e-8)
 
     @pytest.mark.parametrize(("kept", "absorbed"), [(0, 1), (1, 2), (0, 3), (2, 3)])
     def test_after_a_join_gains_are_those_of_the_slots_as_they_stand(self, kept, absorbed, rng):
         components, base = components_of(rng.poisson(2.0, size=(9, 8)).astype(float), 4)
-        search, everyone = Search(components, np.arange(9) % 4, base, 4), np.arange(9)
+        search, everyone = SlotSearch(components, np.arange(9) % 4, base, 4), np.arange(9)
         search.gains(everyone)
         search.join(kept, absorbed)
-        fresh = Search(components, search.labels, base, 3)
+        fresh = SlotSearch(components, search.labels, base, 3)
         np.testing.assert_allclose(search.gains(everyone), fresh.gains(everyone), atol=1e-8)
         assert search.value() == pytest.approx(fresh.value())
 
@@ -122,7 +122,7 @@ class TestSearch:
         problem = coupled_problem([posterior], structure.symmetry[0], structure)
         components, anchors = Components.of(problem.factors, problem.contents), prior_components(problem.factors)
         np.testing.assert_allclose(anchors.evidence, [20.0, 20.0])
-        search = Search(components, np.array([1, 0]), [np.zeros(4)], 2, anchors)
+        search = SlotSearch(components, np.array([1, 0]), [np.zeros(4)], 2, anchors)
         total = structure.prior["topics"] + 1.0 + np.array([[6.0, 0, 0, 0], [0, 0, 5.0, 1]])
         assert search.value() == pytest.approx(known(total))
 
@@ -163,7 +163,7 @@ class TestEscapes:
         components, base = components_of(noisy(rng, truth, 200), 3)
         # Topics 0 and 1 share a slot, topic 2 has two: no single component gains by moving.
         begin = np.where(truth < 2, 0, 1 + np.arange(36) % 2)
-        search = Search(components, begin, base, 3)
+        search = SlotSearch(components, begin, base, 3)
         stuck = search.moves()
         assert not same_groups(search.labels, truth)
         escape(search, 0)
@@ -179,7 +179,7 @@ class TestEscapes:
             rng = np.random.default_rng(seed)
             matrix = noisy(rng, rng.integers(0, 4, 14), 20) + rng.poisson(0.3, size=(14, WORDS))
             components, base = components_of(matrix, 4)
-            search = Search(components, rng.integers(0, 4, 14), base, 4)
+            search = SlotSearch(components, rng.integers(0, 4, 14), base, 4)
             before = value(matrix, search.labels, 4)
             for labels in proposals(search, {}, 0.0):
                 proposed += 1
@@ -190,7 +190,7 @@ class TestEscapes:
     def test_an_escape_that_gains_nothing_leaves_everything_as_it_was(self, rng):
         truth = np.repeat([0, 1, 2], 5)
         components, base = components_of(noisy(rng, truth, 300), 3)
-        search = Search(components, truth, base, 3)
+        search = SlotSearch(components, truth, base, 3)
         before = search.value()
         escape(search, 20)
         np.testing.assert_array_equal(search.labels, truth)
@@ -244,7 +244,7 @@ def clusters(rng, centres):
     problem = coupled_problem(posteriors, structure.symmetry[0], structure)
     components = Components.of(problem.factors, problem.contents)
     base = bases(components.factors, float(components.evidence.sum()), len(centres))
-    search = Search(components, np.repeat(np.arange(len(centres)), 6), base, len(centres))
+    search = SlotSearch(components, np.repeat(np.arange(len(centres)), 6), base, len(centres))
     return posteriors, search, [each.ravel() for each in points]
 
 

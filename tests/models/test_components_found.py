@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal
 
 import decbayes as db
 from decbayes.errors import StructureMismatch
-from decbayes.models.core.component_search import Moves, Search
+from decbayes.models.core.component_search import ComponentSearch, Moves
 from decbayes.models.core.counts import as_counts
 from decbayes.models.likelihoods.point_pass import PointBlocks
 from decbayes.models.mixtures.moves import MixtureMoves
@@ -173,7 +173,7 @@ class Counted(Moves):
 @pytest.mark.parametrize("forbidden", ["", "join", "delete", "unpromising"])
 @pytest.mark.parametrize("best", [1, 7, 20, 33, 90])
 def test_a_search_ends_where_the_bound_is_highest(best, forbidden):
-    found = Search(Counted(best, forbidden), db.Ascent(), None).run()
+    found = ComponentSearch(Counted(best, forbidden), db.Ascent(), None).run()
     assert (found.state, found.converged) == (best, True)
     assert np.all(np.diff(found.bound) >= 0)
 

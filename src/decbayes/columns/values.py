@@ -75,12 +75,12 @@ def text_of(value: Any) -> str:
     return str(value).strip()
 
 
-def in_order(found: dict[str, Any]) -> list[str]:
+def in_order(by_text: dict[str, Any]) -> list[str]:
     """Names in the order of the numbers they are, or of the alphabet."""
     try:
-        return sorted(found, key=float)
+        return sorted(by_text, key=float)
     except ValueError:
-        return sorted(found)
+        return sorted(by_text)
 
 
 def rounded(value: float) -> float:

@@ -40,8 +40,8 @@ class Vocabulary(NamedTuple):
     recipe: Recipe = USUAL
 
     def text(self) -> str:
-        said = str(self.recipe)
-        return "".join(f"{line}\n" for line in ([f"{MARK}{said}"] if said else []) + list(self.words))
+        written = str(self.recipe)
+        return "".join(f"{line}\n" for line in ([f"{MARK}{written}"] if written else []) + list(self.words))
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
@@ -278,8 +278,8 @@ class Counting:
     def of_words(self, documents: Sequence[Sequence[str]]) -> tuple[csr_array, int]:
         """The same, of documents that are words already."""
         lengths = np.fromiter(map(len, documents), np.int64, len(documents))
-        found = map(self._places.__getitem__, chain.from_iterable(documents))
-        places = np.fromiter(found, np.int32, int(lengths.sum()))
+        numbers = map(self._places.__getitem__, chain.from_iterable(documents))
+        places = np.fromiter(numbers, np.int32, int(lengths.sum()))
         known = places >= 0
         offsets = np.append(0, np.cumsum(known))[np.append(0, np.cumsum(lengths))]
         entries = np.ones(int(offsets[-1]), dtype=np.int32), places[known], offsets

@@ -58,10 +58,10 @@ def csv_frame(path: Path) -> Frame:
 def values_of(cells: Sequence[str]) -> NDArray[Any]:
     """Numbers where all cells are numbers or missing, else texts."""
     trimmed = [cell.strip() for cell in cells]
-    held = [None if cell.lower() in MISSING else cell for cell in trimmed]
-    if all(cell is None or is_number(cell) for cell in held):
-        return np.array([np.nan if cell is None else float(cell) for cell in held])
-    return np.array(held, dtype=object)
+    values = [None if cell.lower() in MISSING else cell for cell in trimmed]
+    if all(cell is None or is_number(cell) for cell in values):
+        return np.array([np.nan if cell is None else float(cell) for cell in values])
+    return np.array(values, dtype=object)
 
 
 def parquet_frame(path: Path) -> Frame:

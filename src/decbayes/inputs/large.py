@@ -157,10 +157,10 @@ def stored_rows(archive: ZipFile, width: int) -> Iterator[csr_array]:
     with archive.open("data.npy") as data, archive.open("indices.npy") as indices:
         (*_, value), (*_, index) = header(data), header(indices)
         for rows in spans_up_to(offsets, BLOCK_ENTRIES):
-            own = offsets[rows.start : rows.stop + 1]
-            size = int(own[-1] - own[0])
-            parts = taken(data, value, size), taken(indices, index, size), own - own[0]
-            yield csr_array(parts, shape=(len(own) - 1, width))
+            bounds = offsets[rows.start : rows.stop + 1]
+            size = int(bounds[-1] - bounds[0])
+            parts = taken(data, value, size), taken(indices, index, size), bounds - bounds[0]
+            yield csr_array(parts, shape=(len(bounds) - 1, width))
 
 
 def stored_blocks(file: IO[bytes]) -> Iterator[NDArray[Any]]:
@@ -205,9 +205,9 @@ def market_rows(lines: Iterator[str], height: int, width: int, entries: int) -> 
     """Entries that come row by row, as matrices of some rows each."""
     begun, read, waiting = 0, 0, np.zeros((0, 3))
     for block in in_batches(lines, BLOCK_ENTRIES):
-        found = np.loadtxt(block, ndmin=2, comments="%")
-        read += len(found)
-        values = found if found.shape[1] == 3 else np.column_stack([found, np.ones(len(found))])
+        cells = np.loadtxt(block, ndmin=2, comments="%")
+        read += len(cells)
+        values = cells if cells.shape[1] == 3 else np.column_stack([cells, np.ones(len(cells))])
         waiting = np.concatenate([waiting, values])
         if (np.diff(waiting[:, 0]) < 0).any():
             raise InNoOrder

@@ -64,20 +64,20 @@ class Recipe:
         check(self)
 
     @classmethod
-    def of(cls, said: "str | Recipe") -> "Recipe":
+    def of(cls, written: "str | Recipe") -> "Recipe":
         """A recipe from its own text, as files hold it."""
-        if isinstance(said, Recipe):
-            return said
+        if isinstance(written, Recipe):
+            return written
         try:
-            return cls(**json.loads(said)) if said else cls()
+            return cls(**json.loads(written)) if written else cls()
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidStructure(f"This is not a recipe for texts: {type(error).__name__}.") from None
 
     def __str__(self) -> str:
         """What differs from the ordinary recipe, as JSON; nothing if it is the ordinary one."""
         usual = {field.name: field.default for field in fields(self)}
-        said = {name: value for name, value in asdict(self).items() if value != usual[name]}
-        return json.dumps(said, sort_keys=True, ensure_ascii=False) if said else ""
+        unusual = {name: value for name, value in asdict(self).items() if value != usual[name]}
+        return json.dumps(unusual, sort_keys=True, ensure_ascii=False) if unusual else ""
 
     def words(self, text: str) -> list[str]:
         """The words of a text, and its pairs of words and so on."""
@@ -182,8 +182,8 @@ def loaded(name: str) -> Tokenizer:
 
 def unspaced(words: Iterable[str]) -> bool:
     """Whether many words are sentences of a script that puts no space between words."""
-    found = [SENTENCE.search(word) is not None for word in words]
-    return sum(found) > MANY * len(found)
+    sentences = [SENTENCE.search(word) is not None for word in words]
+    return sum(sentences) > MANY * len(sentences)
 
 
 def check(recipe: Recipe) -> None:
@@ -250,8 +250,10 @@ def languages() -> dict[str, tuple[str, ...]]:
     library: Any = lists()
     named = {name.removeprefix(PREFIX): name for name in vars(library) if name.startswith(PREFIX)}
     english = next(named[name] for name in ENGLISH if name in named)
-    found = {name.lower(): listed for name, listed in named.items() if name not in ENGLISH} | {"english": english}
-    return {name: tuple(getattr(library, listed)) for name, listed in found.items()}
+    listed_words = {name.lower(): listed for name, listed in named.items() if name not in ENGLISH} | {
+        "english": english
+    }
+    return {name: tuple(getattr(library, listed)) for name, listed in listed_words.items()}
 
 
 def lists() -> Any:

@@ -49,10 +49,10 @@ class LeftOut:
     reasons: dict[tuple[str, str], list[Any]] = field(default_factory=lambda: defaultdict(lambda: [0, []]))
 
     def add(self, source: str, place: str, reason: str) -> None:
-        found = self.reasons[source, reason]
-        found[0] += 1
-        if len(found[1]) < NAMED_PLACES:
-            found[1].append(place)
+        lines = self.reasons[source, reason]
+        lines[0] += 1
+        if len(lines[1]) < NAMED_PLACES:
+            lines[1].append(place)
 
     def __iter__(self) -> Iterator[str]:
         """One sentence for each file and reason."""
@@ -157,10 +157,10 @@ def text_of(line: str, columns: Sequence[str]) -> str | None:
         return value
     if isinstance(value, dict) and len(columns) == 1 and isinstance(only := value.get(columns[0]), str):
         return only
-    found = [value[name] for name in columns if name in value] if isinstance(value, dict) else []
-    if not found or not all(part is None or isinstance(part, str) for part in found):
+    parts = [value[name] for name in columns if name in value] if isinstance(value, dict) else []
+    if not parts or not all(part is None or isinstance(part, str) for part in parts):
         return None
-    return "\n".join(filter(None, found))
+    return "\n".join(filter(None, parts))
 
 
 def csv_rows(source: Texts, path: Path) -> Iterator[tuple[str, str, str]]:

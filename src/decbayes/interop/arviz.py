@@ -44,8 +44,8 @@ def to_arviz(posterior: Posterior, *, draws: int = 1000, rng: Seed) -> Any:
         coords[dims[name][0]] = np.arange(values.shape[1])
         for dim, size in zip(dims[name][1:], values.shape[2:], strict=True):
             coords[dim] = column_names(posterior, factor, size)
-    told = {"posterior": {"uncertainty": posterior.uncertainty}}
-    return arviz.from_dict({"posterior": variables}, dims=dims, coords=coords, attrs=told)
+    attributes = {"posterior": {"uncertainty": posterior.uncertainty}}
+    return arviz.from_dict({"posterior": variables}, dims=dims, coords=coords, attrs=attributes)
 
 
 def variables_of(posterior: Posterior, samples: Mapping[str, Any]) -> Iterator[tuple[str, str, Array]]:
@@ -83,11 +83,11 @@ def mapped(draws: Array, before: Array, after: Array) -> Array:
     """Each entry of the draws, (S, …), by the map between quantiles, (G, …), that is linear between them and beyond."""
     flat, old, new = (part.reshape(len(part), -1).T for part in (draws, before, after))
     moved = [
-        np.interp(own, source, target)
+        np.interp(values, source, target)
         # Beyond the last quantiles the draw keeps its distance from them, in the stretched unit.
-        + np.minimum(own - source[0], 0.0) * slope(source, target)
-        + np.maximum(own - source[-1], 0.0) * slope(source, target)
-        for own, source, target in zip(flat, old, new, strict=True)
+        + np.minimum(values - source[0], 0.0) * slope(source, target)
+        + np.maximum(values - source[-1], 0.0) * slope(source, target)
+        for values, source, target in zip(flat, old, new, strict=True)
     ]
     return np.array(moved).T.reshape(draws.shape)
 

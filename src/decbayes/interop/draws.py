@@ -72,10 +72,10 @@ def newton_step(family: Family, natural: Array, slope: Array) -> Array:
 
 def share_step(alpha: Array, slope: Array) -> Array:
     """Of a Dirichlet ∇²A is a diagonal matrix and one of rank one (Minka 2000)."""
-    own, total = polygamma(1, alpha), polygamma(1, alpha.sum())
+    single, total = polygamma(1, alpha), polygamma(1, alpha.sum())
     with np.errstate(divide="ignore", invalid="ignore"):
-        common = np.sum(slope / own) / (1.0 / total - np.sum(1.0 / own))
-    return np.asarray((slope + common) / own)
+        common = np.sum(slope / single) / (1.0 / total - np.sum(1.0 / single))
+    return np.asarray((slope + common) / single)
 
 
 Orders = NDArray[np.intp]
@@ -90,8 +90,8 @@ def check_labels(structure: Structure, statistics: Mapping[str, Array]) -> None:
     """Refuse draws in which labels have switched."""
     for coupled in structure.symmetry:
         draws, components, _ = statistics[coupled.factors[0]].shape
-        own = np.tile(np.arange(components), (draws, 1))
-        switched = float((by_density(structure, coupled, statistics, own) != own).any(axis=1).mean())
+        identity = np.tile(np.arange(components), (draws, 1))
+        switched = float((by_density(structure, coupled, statistics, identity) != identity).any(axis=1).mean())
         if switched > SWITCHED:
             raise NotConvertible(
                 f"In {switched:.0%} of the draws the components of {' and '.join(coupled.factors)} have other labels: "
@@ -104,7 +104,7 @@ def aligned_draws(structure: Structure, statistics: Mapping[str, Array]) -> dict
 
     In turn the posterior closest to the draws is found, and each draw relabelled so that it is most probable there.
     """
-    found: dict[str, Orders] = {}
+    by_factor: dict[str, Orders] = {}
     for coupled in structure.symmetry:
         orders = by_pivot(coupled, statistics)
         for _ in range(ROUNDS):
@@ -112,8 +112,8 @@ def aligned_draws(structure: Structure, statistics: Mapping[str, Array]) -> dict
             if (following == orders).all():
                 break
             orders = following
-        found |= dict.fromkeys(coupled.factors, orders)
-    return found
+        by_factor |= dict.fromkeys(coupled.factors, orders)
+    return by_factor
 
 
 def by_pivot(coupled: CoupledSet, statistics: Mapping[str, Array]) -> Orders:
@@ -126,9 +126,9 @@ def by_density(structure: Structure, coupled: CoupledSet, statistics: Mapping[st
     """Each draw's components where they are most probable, given the posterior closest to draws in these orders."""
     rows, scores = np.arange(len(orders))[:, None], np.zeros((*orders.shape, orders.shape[1]))
     for name in coupled.factors:
-        family, own = structure.families[name], statistics[name]
-        natural = projected(family, own[rows, orders].mean(axis=0), np.array(structure.prior[name]), name)
-        scores += np.einsum("kd,sjd->skj", natural, own) - family.row_terms(natural)[:, None]
+        family, values = structure.families[name], statistics[name]
+        natural = projected(family, values[rows, orders].mean(axis=0), np.array(structure.prior[name]), name)
+        scores += np.einsum("kd,sjd->skj", natural, values) - family.row_terms(natural)[:, None]
     return np.array([assigned(score) for score in scores])
 
 
@@ -308,8 +308,8 @@ def variances(spread: Array) -> Array:
 
 
 def gamma_moments(mean: Array, spread: Array) -> dict[str, Array]:
-    own = variances(spread)
-    return {"shape": mean**2 / own, "rate": mean / own}
+    within = variances(spread)
+    return {"shape": mean**2 / within, "rate": mean / within}
 
 
 def beta_moments(mean: Array, spread: Array) -> dict[str, Array]:
@@ -369,12 +369,12 @@ def shaped(name: str, given: Any, shape: tuple[int, ...]) -> Array:
 
 def reordered(structure: Structure, values: Mapping[str, Any], orders: Mapping[str, Any]) -> dict[str, Any]:
     """Each draw's components in their new order."""
-    found = dict(values)
+    ordered = dict(values)
     for name, order in orders.items():
         family = structure.families[name]
         parts = family.quantities(values[name])
-        found[name] = family.of_quantities({kind: taken(part, order) for kind, part in parts.items()})
-    return found
+        ordered[name] = family.of_quantities({kind: taken(part, order) for kind, part in parts.items()})
+    return ordered
 
 
 def taken(part: Array, order: Any) -> Array:
@@ -383,8 +383,8 @@ def taken(part: Array, order: Any) -> Array:
 
 def spread_of(family: Family, natural: Array, value: Any) -> Array:
     """How many times wider the draws are, entry by entry, all quantities in a row."""
-    said, drawn = family.quantities(family.deviation(natural)), family.quantities(value)
-    ratios = [np.ravel(drawn[kind].std(axis=0) / np.asarray(said[kind])) for kind in drawn]
+    projected, drawn = family.quantities(family.deviation(natural)), family.quantities(value)
+    ratios = [np.ravel(drawn[kind].std(axis=0) / np.asarray(projected[kind])) for kind in drawn]
     return np.concatenate(ratios)
 
 

@@ -44,13 +44,13 @@ def from_gensim(
         raise NotConvertible(f"This is a {type(model).__name__}, not a gensim LdaModel.")
     prior = np.asarray(model.eta if topic_prior is None else topic_prior, dtype=np.float64)
     statistics = np.asarray(model.state.sstats, dtype=np.float64)
-    own = [str(model.id2word[index]) for index in range(model.num_terms)]
-    shared = own if vocabulary is None else list(words_in_order(vocabulary))
+    words = [str(model.id2word[index]) for index in range(model.num_terms)]
+    shared = words if vocabulary is None else list(words_in_order(vocabulary))
     documents = max(int(model.state.numdocs), 1)
     lengths = np.full(documents, statistics.sum() / documents)
-    if shared != own:
-        statistics = on_vocabulary(statistics, own, shared)
-        prior = prior_on(prior, own, shared)
+    if shared != words:
+        statistics = on_vocabulary(statistics, words, shared)
+        prior = prior_on(prior, words, shared)
     return topic_posterior(
         statistics,
         topic_prior=prior,
@@ -60,15 +60,15 @@ def from_gensim(
     )
 
 
-def prior_on(prior: Array, own: Sequence[str], shared: Sequence[str]) -> Array:
+def prior_on(prior: Array, words: Sequence[str], shared: Sequence[str]) -> Array:
     """The prior of the shared words: one number, or those of the same words in another order."""
     if (prior == prior.flat[0]).all():
         return np.array(prior.flat[0])
-    if prior.shape != (len(own),) or set(own) != set(shared):
+    if prior.shape != (len(words),) or set(words) != set(shared):
         raise NotConvertible(
             "eta differs between words, so the model has no prior for a word that it does not know; pass topic_prior=…"
         )
-    eta = dict(zip(own, prior, strict=True))
+    eta = dict(zip(words, prior, strict=True))
     return np.array([eta[word] for word in shared])
 
 

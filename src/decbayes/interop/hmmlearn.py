@@ -159,21 +159,21 @@ def log_densities(estimator: Any, model: HiddenMarkov, points: Array) -> Array:
     from scipy.stats import multivariate_normal, poisson
 
     factors = [column.factor for column in model.columns.values()]
-    found: list[Any]
+    densities: list[Any]
     if hasattr(estimator, "means_") and hasattr(estimator, "covars_") and set(factors) == {"real"}:
         pairs = zip(*gaussians(estimator), strict=True)
-        found = [multivariate_normal(mean, covariance).logpdf(points) for mean, covariance in pairs]
+        densities = [multivariate_normal(mean, covariance).logpdf(points) for mean, covariance in pairs]
     elif hasattr(estimator, "lambdas_") and set(factors) == {"counts"}:
-        found = [poisson(rates).logpmf(points).sum(axis=1) for rates in estimator.lambdas_]
+        densities = [poisson(rates).logpmf(points).sum(axis=1) for rates in estimator.lambdas_]
     elif hasattr(estimator, "emissionprob_") and not hasattr(estimator, "n_trials") and factors == ["categorical"]:
         with np.errstate(divide="ignore"):
-            found = list(np.log(estimator.emissionprob_)[:, points[:, 0].astype(np.intp)])
+            densities = list(np.log(estimator.emissionprob_)[:, points[:, 0].astype(np.intp)])
     else:
         raise NotConvertible(
             f"{type(estimator).__name__} does not fit the columns: real ones need a GaussianHMM or a GMMHMM, counts a "
             "PoissonHMM, one categorical column a CategoricalHMM."
         )
-    return np.column_stack([np.atleast_1d(each) for each in found])
+    return np.column_stack([np.atleast_1d(each) for each in densities])
 
 
 def gaussians(estimator: Any) -> tuple[Array, Array]:

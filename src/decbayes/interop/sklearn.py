@@ -84,12 +84,14 @@ def topics_of(
     prior = float(estimator.topic_word_prior_)
     contribution = np.asarray(estimator.components_, dtype=np.float64) - prior
     named = getattr(estimator, "feature_names_in_", vocabulary) if own_words is None else own_words
-    own = tuple(map(str, range(contribution.shape[1]))) if named is None else words_in_order(named)
-    if len(own) != contribution.shape[1]:
-        raise NotConvertible(f"The model has {contribution.shape[1]:,} words, the vocabulary {len(own):,}.{OWN_WORDS}")
-    shared = own if vocabulary is None else words_in_order(vocabulary)
+    words = tuple(map(str, range(contribution.shape[1]))) if named is None else words_in_order(named)
+    if len(words) != contribution.shape[1]:
+        raise NotConvertible(
+            f"The model has {contribution.shape[1]:,} words, the vocabulary {len(words):,}.{OWN_WORDS}"
+        )
+    shared = words if vocabulary is None else words_in_order(vocabulary)
     return topic_posterior(
-        on_vocabulary(contribution, own, shared),
+        on_vocabulary(contribution, words, shared),
         topic_prior=prior if topic_prior is None else topic_prior,
         document_prior=estimator.doc_topic_prior_ if document_prior is None else document_prior,
         vocabulary=shared,
@@ -175,10 +177,12 @@ def default_priors(fitted: Sequence[Any], components: int) -> dict[str, float]:
 
 def on_structure(posterior: Posterior, structure: Structure) -> Posterior:
     """The posterior on a structure whose prior differs in last digits, as that of an estimator made by `to_sklearn`."""
-    own = posterior.structure
-    if own == structure or own.description() != structure.description():
+    structure_here = posterior.structure
+    if structure_here == structure or structure_here.description() != structure.description():
         return posterior
-    close = (np.allclose(own.prior[name], prior, ROUNDING, ROUNDING) for name, prior in structure.prior.items())
+    close = (
+        np.allclose(structure_here.prior[name], prior, ROUNDING, ROUNDING) for name, prior in structure.prior.items()
+    )
     return Posterior.from_natural(structure, posterior.natural) if all(close) else posterior
 
 
@@ -232,9 +236,9 @@ def brief(value: Any) -> str:
 
 def expected_logarithm(alpha: Array) -> Array:
     """E[log β] with scikit-learn's own ψ, which has nine digits: what was fitted there transforms as it did before."""
-    own = getattr(getattr(library("decomposition"), "_lda", None), "_dirichlet_expectation_2d", None)
+    theirs = getattr(getattr(library("decomposition"), "_lda", None), "_dirichlet_expectation_2d", None)
     exact = Dirichlet().mean  # should scikit-learn rename what is private to it
-    return np.asarray(exact(alpha - 1.0) if own is None else own(np.ascontiguousarray(alpha)))
+    return np.asarray(exact(alpha - 1.0) if theirs is None else theirs(np.ascontiguousarray(alpha)))
 
 
 def topic_estimator(posterior: Posterior) -> Any:

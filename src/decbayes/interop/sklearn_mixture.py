@@ -113,9 +113,9 @@ def untied(estimator: Any) -> tuple[Array, Array]:
     Each gets the common one, with the weight of its own observations: E[precision] stays, and every observation counts
     once. That the components share it is lost, so that a merge may find them different.
     """
-    own = estimator.weight_concentration_ - estimator.weight_concentration_prior_
-    shape = (len(own), *estimator.covariances_.shape)
-    return estimator.degrees_of_freedom_prior_ + own, np.broadcast_to(estimator.covariances_, shape)
+    counts = estimator.weight_concentration_ - estimator.weight_concentration_prior_
+    shape = (len(counts), *estimator.covariances_.shape)
+    return estimator.degrees_of_freedom_prior_ + counts, np.broadcast_to(estimator.covariances_, shape)
 
 
 def prior_model(estimator: Any, covariance: Covariance) -> GaussianMixture:

@@ -39,10 +39,10 @@ def from_tomotopy(
     counts = np.rint(raw - eta)
     if (np.abs(raw - eta - counts) > ROUNDING * raw).any():
         raise NotConvertible("The model weighs its words (tw), so it holds no counts. Train with TermWeight.ONE.")
-    own = list(model.used_vocabs)
-    shared = own if vocabulary is None else list(words_in_order(vocabulary))
+    words = list(model.used_vocabs)
+    shared = words if vocabulary is None else list(words_in_order(vocabulary))
     return topic_posterior(
-        on_vocabulary(counts, own, shared),
+        on_vocabulary(counts, words, shared),
         topic_prior=eta,
         document_prior=model.alpha if document_prior is None else document_prior,
         vocabulary=shared,

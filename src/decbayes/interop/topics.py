@@ -41,17 +41,17 @@ def topic_posterior(
     return Posterior(learning.structure, {"topics": contribution, **learned})
 
 
-def on_vocabulary(contribution: Array, own: Sequence[str], shared: Sequence[str]) -> csr_array:
+def on_vocabulary(contribution: Array, words: Sequence[str], shared: Sequence[str]) -> csr_array:
     """The same counts with their columns in the order of a shared vocabulary, which must hold all words that count."""
     places = {word: place for place, word in enumerate(shared)}
     entries = coo_array(contribution)
-    missing = sorted({own[column] for column in entries.col} - places.keys())
+    missing = sorted({words[column] for column in entries.col} - places.keys())
     if missing:
         raise NotConvertible(
             f"{len(missing):,} words of the model are not in the vocabulary: {', '.join(missing[:5])}… "
             "Use a vocabulary that holds the words of all models."
         )
-    columns = np.array([places[own[column]] for column in entries.col], dtype=np.int32)
+    columns = np.array([places[words[column]] for column in entries.col], dtype=np.int32)
     return csr_array((entries.data, (entries.row, columns)), shape=(contribution.shape[0], len(shared)))
 
 

@@ -139,14 +139,14 @@ class LatentDirichletAllocation(Components):
             ascent=self._ascent(warm_up=10),
         )
 
-    def _on_one_prior(self, found: dict[Any, Posterior]) -> dict[Any, Posterior]:
+    def _on_one_prior(self, posteriors: dict[Any, Posterior]) -> dict[Any, Posterior]:
         if self.model_.undecided != "topic_prior":
-            return found
-        apart = list(found.values())
+            return posteriors
+        apart = list(posteriors.values())
         agreed = with_priors(apart, topic_prior="learn") if len(apart) > 1 else apart
         decided: Any = {"topic_prior": shared_prior(agreed[0].structure)}
         self.model_ = replace(self.model_, **decided)
-        return dict(zip(found, agreed, strict=True))
+        return dict(zip(posteriors, agreed, strict=True))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -220,7 +220,7 @@ class GaussianMixture(Clusters):
     def _described(self, given: Any) -> Model:
         variance = given.var(axis=0)
         variance = np.where(variance > 0, variance, 1.0)
-        own = variance.mean() if self.covariance == "spherical" else variance
+        scale = variance.mean() if self.covariance == "spherical" else variance
         return PointModel(
             self.n_components,
             given.shape[1],
@@ -230,7 +230,7 @@ class GaussianMixture(Clusters):
             prior_mean=given.mean(axis=0) if self.prior_mean is None else self.prior_mean,
             prior_strength=self.prior_strength,
             prior_degrees=self.prior_degrees,
-            prior_scale=own if self.prior_scale is None else self.prior_scale,
+            prior_scale=scale if self.prior_scale is None else self.prior_scale,
             ascent=self._ascent(),
         )
 

@@ -76,8 +76,8 @@ class Regressing(Sited):
 
     def interval(self, X: Any, *, level: float = 0.9) -> Array:
         """(rows, 2): an interval of a new value; of a probability, how well it is known."""
-        found = self._predicted(X, level)
-        return np.column_stack([found["low"], found["high"]])
+        predicted = self._predicted(X, level)
+        return np.column_stack([predicted["low"], predicted["high"]])
 
     def _rows(self) -> list[dict[str, Any]]:
         return self.model_.coefficients(self.posterior_)
@@ -100,10 +100,10 @@ class Regressing(Sited):
     def _described(self, given: Any) -> Model:
         names = [*getattr(self, "feature_names_in_", (f"x{place}" for place in range(given.shape[1] - 1))), TARGET]
         kinds: list[type[Column]] = [*[Gaussian] * (given.shape[1] - 1), self._outcome]
-        found = {str(name): kind.found_in(column) for name, kind, column in zip(names, kinds, given.T, strict=True)}
+        columns = {str(name): kind.found_in(column) for name, kind, column in zip(names, kinds, given.T, strict=True)}
         return self._model(
             TARGET,
-            columns=found if self.columns is None else self.columns,
+            columns=columns if self.columns is None else self.columns,
             intercept=self.fit_intercept,
             prior_variance=self.prior_variance,
             ascent=self._ascent(),

@@ -98,18 +98,20 @@ class Sited(BaseEstimator, ABC):  # type: ignore[misc]
     def _learn(self, data: Any, sites: Any, earlier: Mapping[Any, Posterior]) -> Self:
         shards, rng = by_site(data, sites), generator(self.random_state)
         fits = fits_of(self.model_, shards, earlier, rng)
-        found = self._on_one_prior({**earlier, **{site: fit.posterior for site, fit in fits.items()}})
+        posteriors = self._on_one_prior({**earlier, **{site: fit.posterior for site, fit in fits.items()}})
         if self.rounds and not earlier:
-            found = dict(zip(found, self._refined(shards, list(found.values()), rng), strict=True))
-        self.posterior_ = self._merged(list(found.values()), getattr(self, "posterior_", None) if earlier else None)
-        self.posteriors_ = found
+            posteriors = dict(zip(posteriors, self._refined(shards, list(posteriors.values()), rng), strict=True))
+        self.posterior_ = self._merged(
+            list(posteriors.values()), getattr(self, "posterior_", None) if earlier else None
+        )
+        self.posteriors_ = posteriors
         self.n_iter_ = max(len(fit.bound) for fit in fits.values())
         self.converged_ = all(fit.converged for fit in fits.values())
         return self
 
-    def _on_one_prior(self, found: dict[Any, Posterior]) -> dict[Any, Posterior]:
+    def _on_one_prior(self, posteriors: dict[Any, Posterior]) -> dict[Any, Posterior]:
         """What sites found, on a prior that they agree on; most models say theirs."""
-        return found
+        return posteriors
 
     def _another_day(self, data: Any, sites: Any) -> Self:
         shards, model = list(by_site(data, sites).values()), self.model_
@@ -159,12 +161,12 @@ def different(labels: Any) -> list[Any]:
     """The labels that there are, in order."""
     try:
         missing = any(label is None or bool(label != label) for label in labels)
-        found: list[Any] = np.unique(labels[:0] if missing else labels).tolist()
+        names: list[Any] = np.unique(labels[:0] if missing else labels).tolist()
     except TypeError:  # pandas.NA is neither true nor false, and strings and numbers have no order
-        found = []
-    if not found:
+        names = []
+    if not names:
         raise InvalidData("Each row needs the label of its site: all strings or all numbers, and none missing.")
-    return found
+    return names
 
 
 def generator(random_state: Any) -> np.random.Generator:

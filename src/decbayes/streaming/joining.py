@@ -19,7 +19,7 @@ from decbayes.merging import product
 from decbayes.merging.base.components import bases
 from decbayes.merging.base.lineage import as_components
 from decbayes.merging.base.products import AssignedSums
-from decbayes.merging.grouping.search import Search
+from decbayes.merging.grouping.search import SlotSearch
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
@@ -71,7 +71,7 @@ def proposed(contributions: Sequence[Posterior]) -> Iterator[list[Posterior]]:
     components = as_components(product(contributions))
     count = len(components)
     base = bases(components.factors, float(components.evidence.sum()), count)
-    losses = Search(components, np.arange(count), base, count).join_losses()
+    losses = SlotSearch(components, np.arange(count), base, count).join_losses()
     first, second = np.triu_indices(count, 1)
     for pair in np.argsort(losses[first, second], kind="stable")[:PROPOSED]:
         yield [joined(posterior, int(first[pair]), int(second[pair])) for posterior in contributions]

@@ -73,7 +73,7 @@ CHUNK = 1 << 24
 SPECIAL = re.compile('[,"\r\n]')
 
 
-class Rows(Protocol):
+class RowWriter(Protocol):
     """Where rows go: some first columns, and a matrix of numbers beside them; `size` says how much is written."""
 
     size: int
@@ -92,7 +92,7 @@ def check_rows(path: Path, *further: str) -> None:
 
 
 @contextmanager
-def writing(path: Path, digits: int, *, begun: int = 0, keep: bool = False) -> Iterator[Rows]:
+def writing(path: Path, digits: int, *, begun: int = 0, keep: bool = False) -> Iterator[RowWriter]:
     """A file of rows: whole if all went well, else not there; or CSV on standard output.
 
     With `keep`, the rows that were written before an interruption stay beside it (`part_of`); `begun` is how much of

@@ -10,7 +10,7 @@ from decbayes.families import Array
 from decbayes.families.matrices import Indices
 from decbayes.merging.base.components import Components
 from decbayes.merging.grouping.number import crowding
-from decbayes.merging.grouping.search import LEAST_GAIN, Search
+from decbayes.merging.grouping.search import LEAST_GAIN, SlotSearch
 
 # Slots whose join loses more than this many times the loss from noise stay separate, whatever the Bayes factor: with
 # many parameters its penalty is so high that it would join clearly different slots.
@@ -78,7 +78,7 @@ def relabelled(labels: Indices, moved: Indices, first: int, second: int) -> Indi
     return after
 
 
-def vacate(search: Search) -> None:
+def vacate(search: SlotSearch) -> None:
     """Join slots as long as the evidence is against separating two of them; the freed slots stay empty.
 
     A fit of all data leaves a component at the prior if it has nothing to explain. Two slots are joined if the Bayes
@@ -92,7 +92,7 @@ def vacate(search: Search) -> None:
         search.restart(np.where(search.labels == second, first, search.labels))
 
 
-def bayes_factors(search: Search) -> Array:
+def bayes_factors(search: SlotSearch) -> Array:
     """(slots, slots): log evidence for joining two filled slots; −∞ for empty ones."""
     components, count = search.components, search.count
     merged = components.joined(search.labels, count)
@@ -109,7 +109,7 @@ def bayes_factors(search: Search) -> Array:
     return factors
 
 
-def noise(search: Search) -> Array:
+def noise(search: SlotSearch) -> Array:
     """(slots, slots): the loss of a join if both slots were one component split in the best possible way."""
     members = np.bincount(search.labels, minlength=search.count)
     freedom = search.freedom(np.arange(search.count))
@@ -117,7 +117,7 @@ def noise(search: Search) -> Array:
     return np.asarray(0.5 * parameters * crowding(members[:, None] + members, parameters))
 
 
-def weight_evidence(search: Search, evidence: Array, first: Indices, second: Indices) -> Array:
+def weight_evidence(search: SlotSearch, evidence: Array, first: Indices, second: Indices) -> Array:
     """The gain from one weight instead of two: the entropy of the memberships, less the part left open by overlap."""
     total = np.maximum(evidence[first] + evidence[second], 1e-300)
     shares = np.array([evidence[first], evidence[second]]) / total
@@ -127,7 +127,7 @@ def weight_evidence(search: Search, evidence: Array, first: Indices, second: Ind
     return np.asarray(total * np.maximum(entr(shares).sum(axis=0) - np.nan_to_num(doubt).sum(axis=0), 0.0))
 
 
-def loss_per_pair(search: Search, evidence: Array, first: Indices, second: Indices) -> Array:
+def loss_per_pair(search: SlotSearch, evidence: Array, first: Indices, second: Indices) -> Array:
     """The loss of joining one observation of each slot; for known variances, twice Bhattacharyya's distance."""
     weights = 1.0 / np.maximum(evidence, 1e-300)
     merged = search.components.joined(search.labels, search.count)

@@ -27,7 +27,7 @@ from decbayes.merging.base.solvers import register
 from decbayes.merging.grouping._escapes import escape, vacate
 from decbayes.merging.grouping.inherited_ids import homes
 from decbayes.merging.grouping.joins import grown_labels
-from decbayes.merging.grouping.search import Search, begin_at, empty_slots
+from decbayes.merging.grouping.search import SlotSearch, begin_at, empty_slots
 
 # Components without evidence, or with less than this share of the median, are placed after all others.
 LEAST_SHARE = 0.01
@@ -117,7 +117,7 @@ class Grouping:
             if fits(device, components, count, short=SHORT):
                 return searched(device, components, count, short=SHORT, escapes=self.escapes, announce=problem.announce)
         start = home if home is not None else start_labels(problem, components, base, count)
-        search = Search(components, start, base, count, anchors, home)
+        search = SlotSearch(components, start, base, count, anchors, home)
         if anchors is not None:
             begin_at(search, anchors.evidence, sites)
         elif home is not None:
@@ -162,7 +162,7 @@ def countable(problem: Problem) -> bool:
 def anchored_labels(problem: Problem, components: Components, base: Sequence[Array]) -> Indices:
     """Components start in the slot whose prior they fit, then move: slots with different priors keep their places."""
     nowhere = np.full(len(components), -1, dtype=np.intp)
-    search = Search(components, nowhere, base, problem.components, prior_components(problem.factors))
+    search = SlotSearch(components, nowhere, base, problem.components, prior_components(problem.factors))
     search.restart(search.gains(np.arange(len(components))).argmax(axis=1))
     search.moves(announce=problem.announce)
     return search.labels
@@ -189,7 +189,7 @@ def attached(components: Components, labels: Indices, base: Sequence[Array], cou
     """Components without a slot go where they gain most; empty ones into the first slot."""
     left = np.flatnonzero(labels < 0)
     if len(left):
-        search = Search(components, labels, base, count)
+        search = SlotSearch(components, labels, base, count)
         labels[left] = search.gains(left).argmax(axis=1)
     return labels
 
@@ -210,7 +210,7 @@ def streamed_labels(problem: Problem) -> Indices:
     for _ in range(ROUNDS):
         slots = filled_slots(problem, labels, base)
         for span, components in chunks(problem, SITES_AT_A_TIME):
-            search = Search.among(components, labels[span], slots)
+            search = SlotSearch.among(components, labels[span], slots)
             search.sweep()
             labels[span] = search.labels
             problem.announce()

@@ -19,7 +19,7 @@ from decbayes.families.matrices import Array, Indices
 from decbayes.merging.base.components import LEAST_EVIDENCE, Components, bases, earlier_components, sites_of
 from decbayes.merging.base.problem import Problem
 from decbayes.merging.grouping.joins import grown_labels
-from decbayes.merging.grouping.search import Search, births
+from decbayes.merging.grouping.search import SlotSearch, births
 
 # Ratios above SURE are two components; a jump to PERHAPS or more counts, and one by GAP or more over the previous ratio
 # (RISE at least) is clear.
@@ -85,7 +85,7 @@ def new_slots(components: Components, anchors: Components, sites: Indices) -> in
     """The number of slots missing in an earlier merge: for components found by at least two sites, but not there."""
     count = len(anchors)
     base = bases(components.factors, float(components.evidence.sum()), count)
-    search = Search(components, np.full(len(components), -1, dtype=np.intp), base, count, anchors)
+    search = SlotSearch(components, np.full(len(components), -1, dtype=np.intp), base, count, anchors)
     known, least = anchors.evidence > 0.0, sampling_noise(components)
     lost = search.alone() - np.where(known, search.gains(np.arange(len(components))), -np.inf).max(axis=1)
     return births(search, known, sites, within_bounds(float(np.median(lost)), least))
@@ -118,7 +118,7 @@ def descend(components: Components, start: int) -> tuple[int | None, bool, float
 def looks(components: Components, start: int) -> Iterator[Look]:
     """Descend from this many slots, one join (or a few) at a time, with moves after each."""
     base = bases(components.factors, float(components.evidence.sum()), start)
-    search = Search(components, grown_labels(components, base, start), base, start)
+    search = SlotSearch(components, grown_labels(components, base, start), base, start)
     least = sampling_noise(components)
     while search.count > 1:
         search.moves(SWEEPS)
@@ -147,7 +147,7 @@ def sampling_noise(components: Components) -> float:
     return float(np.median(0.5 * np.maximum(components.effective_freedom(), 1.0)))
 
 
-def measured_noise(search: Search, members: Indices, least: float) -> tuple[float, bool]:
+def measured_noise(search: SlotSearch, members: Indices, least: float) -> tuple[float, bool]:
     """The median loss of components that share a slot, within bounds; and whether enough of them share one."""
     shared = members[search.labels] > 1
     lost = search.lost()

@@ -29,7 +29,7 @@ BLOCK = 64
 Announce = Callable[[], None]
 
 
-class Search:
+class SlotSearch:
     """The state of a search: the slot of each component, the contents of slots, and each component's gain elsewhere.
 
     Gains are cached: a slot is evaluated again only after it has changed.
@@ -50,7 +50,7 @@ class Search:
         self.restart(labels)
 
     @classmethod
-    def among(cls, components: Components, labels: Indices, slots: list[Groups]) -> "Search":
+    def among(cls, components: Components, labels: Indices, slots: list[Groups]) -> "SlotSearch":
         """A search for some of the components in these slots; the others stay in place."""
         search = cls.__new__(cls)
         search.components, search.count, search.slots = components, len(slots[0].values()), slots
@@ -168,7 +168,7 @@ class Search:
         """Split in two, starting from the member that fits worst and the one farthest from it."""
         part = self.components.taken(members)
         everyone = np.arange(len(part))
-        one = Search(part, np.zeros(len(part), dtype=np.intp), self.bases, 1)
+        one = SlotSearch(part, np.zeros(len(part), dtype=np.intp), self.bases, 1)
         whole, alone = one.value(), one.alone()
         worst = int(np.argmax(alone - one.gains(everyone)[:, 0]))
         one.restart(np.where(everyone == worst, 0, -1))
@@ -176,7 +176,7 @@ class Search:
         apart[worst] = -np.inf
         start = np.full(len(part), -1, dtype=np.intp)
         start[worst], start[int(np.argmax(apart))] = 0, 1
-        two = Search(part, start, self.bases, 2)
+        two = SlotSearch(part, start, self.bases, 2)
         return two.labels, two.moves() - whole
 
     def sweep(self, below: float = np.inf) -> bool:
@@ -234,7 +234,7 @@ CANDIDATES = 10
 BORN, APART = 3.5, 0.5
 
 
-def begin_at(search: Search, filled: Array, sites: Indices) -> None:
+def begin_at(search: SlotSearch, filled: Array, sites: Indices) -> None:
     """Start empty slots with new components; then each component goes to the slot with the largest gain."""
     known = filled > 0.0
     if not known.any():
@@ -246,7 +246,7 @@ def begin_at(search: Search, filled: Array, sites: Indices) -> None:
     search.restart(search.gains(np.arange(len(search.labels))).argmax(axis=1))
 
 
-def found_apart(search: Search, slot: int, known: NDArray[np.bool_], sites: Indices) -> tuple[int, float]:
+def found_apart(search: SlotSearch, slot: int, known: NDArray[np.bool_], sites: Indices) -> tuple[int, float]:
     """The component to start an empty slot with, and the smaller of its gain and that of the first to follow it.
 
     It is one of those that fit the known slots worst, and a component of another site gains by following it. A mixture
@@ -267,7 +267,7 @@ def found_apart(search: Search, slot: int, known: NDArray[np.bool_], sites: Indi
     return int(worst[best]), worth[best]
 
 
-def births(search: Search, known: NDArray[np.bool_], sites: Indices, noise: float) -> int:
+def births(search: SlotSearch, known: NDArray[np.bool_], sites: Indices, noise: float) -> int:
     """The number of unknown slots needed for components found by two sites."""
     empty, known = np.flatnonzero(~known).tolist(), known.copy()
     for born, slot in enumerate(empty):

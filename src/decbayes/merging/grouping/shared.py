@@ -10,7 +10,7 @@ from decbayes.families.matrices import Indices
 from decbayes.merging.base.components import Components, bases
 from decbayes.merging.base.problem import Problem
 from decbayes.merging.grouping.number import crowding, measured_noise, sampling_noise
-from decbayes.merging.grouping.search import Search
+from decbayes.merging.grouping.search import SlotSearch
 
 # Two slots are nearly the same if joining them loses less than this many nats per observation of the smaller one.
 ALMOST = 0.05
@@ -79,17 +79,17 @@ def shared_components(problem: Problem, slots: Sequence[Indices]) -> Shared:
         np.concatenate([site * count + labels for site, labels in enumerate(slots)]), sites * count
     )
     base = bases(components.factors, float(components.evidence.sum()), count)
-    search = Search(versions, np.tile(np.arange(count), sites), base, count)
+    search = SlotSearch(versions, np.tile(np.arange(count), sites), base, count)
     lost = search.lost()
     evidence = versions.evidence.reshape(sites, count)
     with np.errstate(divide="ignore", invalid="ignore"):
         apart = np.where(evidence > 0.0, np.maximum(lost.reshape(sites, count), 0.0) / evidence, np.nan)
     duplicates = near_duplicates(search.join_losses(), evidence.sum(axis=0))
-    unlike = unlike_slots(Search(components, np.concatenate(slots), base, count))
+    unlike = unlike_slots(SlotSearch(components, np.concatenate(slots), base, count))
     return Shared(evidence, apart, duplicates, unlike)
 
 
-def unlike_slots(search: Search) -> tuple[int, ...]:
+def unlike_slots(search: SlotSearch) -> tuple[int, ...]:
     """Slots whose best split gains far more than a split of equally many noisy copies of one component.
 
     Noise is the loss of components from sharing a slot after all slots are split.
@@ -101,7 +101,7 @@ def unlike_slots(search: Search) -> tuple[int, ...]:
         ((half, gain),) = search.halves([in_slot])
         divided[in_slot] += half
         gains[slot] = gain / crowding(len(in_slot), float(search.freedom(np.array([slot]))[0]))
-    apart = Search(search.components, divided, search.bases, 2 * search.count)
+    apart = SlotSearch(search.components, divided, search.bases, 2 * search.count)
     counts = np.bincount(divided, minlength=apart.count)
     noise, _ = measured_noise(apart, counts, sampling_noise(search.components))
     return tuple(np.flatnonzero(gains > UNLIKE * noise).tolist())

@@ -12,7 +12,7 @@ from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import Components, bases, prior_components
 from decbayes.merging.base.coupled import constant, coupled_problem, fitting
 from decbayes.merging.base.problem import Assignments, Problem, best_permutation
-from decbayes.merging.grouping.search import Search
+from decbayes.merging.grouping.search import SlotSearch
 from decbayes.merging.matching.placement import Placement
 from decbayes.merging.matching.quadratic import Chains, Match
 from decbayes.symmetry import CoupledSet, Permutation, identity, inverse
@@ -150,7 +150,7 @@ def grouped_margins(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
     components = Components.of(problem.factors, [*problem.contents])
     base = bases(components.factors, float(components.evidence.sum()), problem.components)
     anchors = None if problem.exchangeable else prior_components(problem.factors)
-    search = Search(components, np.concatenate(slots), base, problem.components, anchors)
+    search = SlotSearch(components, np.concatenate(slots), base, problem.components, anchors)
     return np.split(search.margins(), np.cumsum([len(site_slots) for site_slots in slots])[:-1])
 
 
@@ -158,7 +158,7 @@ def component_losses(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
     """For each site and component, the loss in nats from sharing its slot with others."""
     components = Components.of(problem.factors, [*problem.contents])
     base = bases(components.factors, float(components.evidence.sum()), problem.components)
-    search = Search(components, np.concatenate(slots), base, problem.components)
+    search = SlotSearch(components, np.concatenate(slots), base, problem.components)
     return np.split(np.maximum(search.lost(), 0.0), np.cumsum([len(site_slots) for site_slots in slots])[:-1])
 
 

@@ -244,8 +244,8 @@ def climb(
             reached = state, (*reached[1], value)  # both at once: Ctrl-C may come anywhere
             report(len(reached[1]), value)
     except KeyboardInterrupt as interruption:
-        found = getattr(interruption, "state", reached[0])
-        return Climb(found, reached[1], converged=False, interrupted=True, whole=reached[0])
+        state_reached = getattr(interruption, "state", reached[0])
+        return Climb(state_reached, reached[1], converged=False, interrupted=True, whole=reached[0])
     return Climb(*reached, converged=settled(reached[1], ascent, observations))
 
 

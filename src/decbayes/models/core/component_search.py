@@ -38,11 +38,11 @@ def check_number(**settings: object) -> None:
 
 def known_number(model: Model, prior: Posterior | None, start: Posterior | None) -> int | None:
     """How many components a fit of any number is told to have: those of a start, or of a prior not the model's own."""
-    told = start if start is not None else prior
-    if not model.auto or told is None or told == Posterior.of_prior(model.structure):
+    posterior = start if start is not None else prior
+    if not model.auto or posterior is None or posterior == Posterior.of_prior(model.structure):
         return None
-    check_kind(Posterior, **{"prior" if start is None else "start": told})
-    return number_of(told.structure)
+    check_kind(Posterior, **{"prior" if start is None else "start": posterior})
+    return number_of(posterior.structure)
 
 
 class Moves(ABC, Generic[State]):
@@ -84,7 +84,7 @@ class Moves(ABC, Generic[State]):
 
 
 @dataclass(frozen=True)
-class Reached(Generic[State]):
+class Candidate(Generic[State]):
     """A state and its bound."""
 
     state: State
@@ -92,7 +92,7 @@ class Reached(Generic[State]):
     converged: bool = False
 
 
-class Search(Generic[State]):
+class ComponentSearch(Generic[State]):
     """Rounds of births, joins and deletions; it ends when 1 + `restarts` of them in a row have found nothing better.
 
     All orders of K components say the same, and a variational bound counts one of them. So log K! is added to it, which
@@ -102,7 +102,7 @@ class Search(Generic[State]):
 
     def __init__(self, moves: Moves[State], ascent: Ascent, progress: OnPass | None) -> None:
         self._moves, self._ascent, self._progress = moves, ascent, progress
-        self._best: Reached[State] | None = None
+        self._best: Candidate[State] | None = None
         self._bounds: list[float] = []
         self._passes = 0
 
@@ -118,7 +118,7 @@ class Search(Generic[State]):
             return Climb(self._best.state, (*self._bounds, self._best.bound), converged=False, interrupted=True)
         return Climb(best.state, tuple(self._bounds), best.converged)
 
-    def _rounds(self) -> Iterator[Reached[State]]:
+    def _rounds(self) -> Iterator[Candidate[State]]:
         """The best state after each round."""
         first = self._moves.begin(max(1, min(FIRST, self._moves.rows // ROWS_EACH)))
         best, failed = self._narrowed(self._climbed(first, self._ascent)), 0
@@ -131,22 +131,22 @@ class Search(Generic[State]):
             best, failed = (latest, 0) if better else (best, failed + 1)
             yield best
 
-    def _climbed(self, state: State, ascent: Ascent) -> Reached[State]:
+    def _climbed(self, state: State, ascent: Ascent) -> Candidate[State]:
         reached = climb(state, self._step, ascent, self._moves.observations, lambda number, bound: None)
-        here = Reached(reached.state, reached.height, reached.converged)
+        here = Candidate(reached.state, reached.height, reached.converged)
         if reached.interrupted:
             # Of a first climb something is better than nothing; later ones have a best state behind them.
             self._best = self._best or here
             raise KeyboardInterrupt
         return here
 
-    def _narrowed(self, here: Reached[State]) -> Reached[State]:
+    def _narrowed(self, here: Candidate[State]) -> Candidate[State]:
         """Joins and deletions until none of those tried raises the bound, then a climb to the end."""
         while (higher := next(self._higher(here), None)) is not None:
             here = higher
         return self._climbed(here.state, replace(self._ascent, warm_up=0))
 
-    def _higher(self, here: Reached[State]) -> Iterator[Reached[State]]:
+    def _higher(self, here: Candidate[State]) -> Iterator[Candidate[State]]:
         """States of one component less that are higher."""
         brief = Ascent(passes=TRIAL_PASSES, tolerance=0.0)
         return (trial for state in self._fewer(here.state) if (trial := self._climbed(state, brief)).bound > here.bound)

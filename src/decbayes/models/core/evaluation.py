@@ -147,9 +147,9 @@ def to_predict(model: Model, data: Any, *, seed: int = 0) -> tuple[Any, Any]:
 def rows_of(count: int, share: float) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """The rows that are kept, and those held back, in order."""
     size = min(max(1, round(share * count)), count - 1) if count > 1 else 0
-    held = np.zeros(count, dtype=np.bool_)
-    held[np.random.default_rng(count).choice(count, size, replace=False)] = True
-    return np.flatnonzero(~held), np.flatnonzero(held)
+    is_held_back = np.zeros(count, dtype=np.bool_)
+    is_held_back[np.random.default_rng(count).choice(count, size, replace=False)] = True
+    return np.flatnonzero(~is_held_back), np.flatnonzero(is_held_back)
 
 
 def divided(model: Model, chunks: Any, share: float, part: int) -> Any:

@@ -61,11 +61,11 @@ class Tally:
         return self.parts.reshape(-1, 1) if self.parts.size else np.full((1, 1), float(units))
 
     def _beyond(self, most: Array, room: float) -> str | None:
-        for name, held in self.within.items():
-            if not (held - most).max(initial=0.0) <= room:
-                return f"'{name}' holds {(held - most).max():,.6g} more in a component than the component has"
-            if not held.min(initial=0.0) >= -room:
-                return f"'{name}' holds {held.min():,.6g} in a component"
+        for name, counts in self.within.items():
+            if not (counts - most).max(initial=0.0) <= room:
+                return f"'{name}' holds {(counts - most).max():,.6g} more in a component than the component has"
+            if not counts.min(initial=0.0) >= -room:
+                return f"'{name}' holds {counts.min():,.6g} in a component"
         return None
 
 

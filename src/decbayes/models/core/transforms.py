@@ -115,7 +115,7 @@ def transform(posterior: Posterior, source: Any, *, skip: int = 0, **reading: An
 
     check_kind(Posterior, posterior=posterior)
     model = model_for(posterior.structure)
-    found, before = model.transform(posterior), 0
+    transformation, before = model.transform(posterior), 0
     filed = isinstance(source, str | Path) or (
         isinstance(source, list | tuple) and len(source) > 0 and isinstance(source[0], str | Path)
     )
@@ -124,15 +124,15 @@ def transform(posterior: Posterior, source: Any, *, skip: int = 0, **reading: An
             before += observed.rows_in()
             continue
         data = observed.found()
-        values = np.asarray(found.of(data))
+        values = np.asarray(transformation.of(data))
         if observed.rows is not None:
             full = np.full((observed.size or len(values), values.shape[1]), np.nan)
             full[observed.rows] = values
             values = full
         places = observed.places or [*map(str, range(before + 1, before + len(values) + 1))]
         before += len(values)
-        known = None if found.known is None else found.known(data)
-        yield Block(places, found.names, values, found.shares, known)
+        known = None if transformation.known is None else transformation.known(data)
+        yield Block(places, transformation.names, values, transformation.shares, known)
 
 
 def in_slices(data: Any) -> Iterator[Observed]:

@@ -134,10 +134,10 @@ def climbed(state: State, threshold: float) -> State:
 
 def moves(problem: FeatureData, rng: np.random.Generator) -> Iterator[Move]:
     features = range(len(problem.precision))
-    for (own, other), combine in product(permutations(features, 2), RECOMBINATIONS):
-        yield partial(recombined, own, other, combine)
-    for own in features:
-        yield partial(reseeded, own, rng)
+    for (first, other), combine in product(permutations(features, 2), RECOMBINATIONS):
+        yield partial(recombined, first, other, combine)
+    for first in features:
+        yield partial(reseeded, first, rng)
     yield reassigned
     if not exchangeable(problem):
         yield from (partial(swapped, *pair) for pair in combinations(features, 2))
@@ -154,19 +154,19 @@ def exchangeable(problem: FeatureData) -> bool:
     return bool((rows == rows[:1]).all())
 
 
-def recombined(own: int, other: int, combine: Callable[[Array, Array], Array], state: State) -> Array:
-    return replaced(state, own, combine(state.assignments[own], state.assignments[other]))
+def recombined(feature: int, other: int, combine: Callable[[Array, Array], Array], state: State) -> Array:
+    return replaced(state, feature, combine(state.assignments[feature], state.assignments[other]))
 
 
-def reseeded(own: int, rng: np.random.Generator, state: State) -> Array:
+def reseeded(feature: int, rng: np.random.Generator, state: State) -> Array:
     """Give the feature to the observations that resemble one which is badly explained without it."""
-    others = np.delete(state.assignments, own, axis=0)
-    residual = state.problem.data - others.T @ np.delete(state.means, own, axis=0)
+    others = np.delete(state.assignments, feature, axis=0)
+    residual = state.problem.data - others.T @ np.delete(state.means, feature, axis=0)
     weight = np.sum(residual**2, axis=1)
     if not weight.any():
         return state.assignments
     seed = rng.choice(len(residual), p=weight / weight.sum())
-    return replaced(state, own, (residual @ residual[seed] > 0.5 * weight[seed]).astype(np.float64))
+    return replaced(state, feature, (residual @ residual[seed] > 0.5 * weight[seed]).astype(np.float64))
 
 
 def reassigned(state: State) -> Array:

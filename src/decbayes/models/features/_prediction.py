@@ -35,16 +35,18 @@ def assignments_given(believed: Believed, observed: Array) -> Array:
     features = len(believed.means)
     products = np.einsum("id,jd->ijd", believed.means, believed.means).reshape(features**2, -1)
     overlap = (products @ seen.T).reshape(features, features, -1) / believed.noise
-    own = overlap[range(features), range(features)] + np.outer(believed.variances, seen.sum(axis=1)) / believed.noise
+    squares = (
+        overlap[range(features), range(features)] + np.outer(believed.variances, seen.sum(axis=1)) / believed.noise
+    )
     odds = np.log(believed.inclusion) - np.log1p(-believed.inclusion)
-    alone = odds[:, None] + believed.means @ values.T / believed.noise - 0.5 * own
+    alone = odds[:, None] + believed.means @ values.T / believed.noise - 0.5 * squares
     overlap[range(features), range(features)] = 0.0
     return infer(alone, overlap).T
 
 
-def held_log_densities(believed: Believed, observed: Array, held: Array) -> Array:
+def held_log_densities(believed: Believed, observed: Array, held_out: Array) -> Array:
     """Σ log p(held value | observed values of its vector) over the values held out, per vector."""
-    rows = zip(assignments_given(believed, observed), observed, held, strict=True)
+    rows = zip(assignments_given(believed, observed), observed, held_out, strict=True)
     return np.array([held_log_density(believed, *row) for row in rows])
 
 
@@ -54,10 +56,10 @@ def log_densities(believed: Believed, observed: Array) -> Array:
     return np.array([logsumexp(weighed(believed, *row)[0]) for row in rows])
 
 
-def held_log_density(believed: Believed, assignment: Array, observed: Array, held: Array) -> float:
+def held_log_density(believed: Believed, assignment: Array, observed: Array, held_out: Array) -> float:
     """Σ_z p(z | observed) N(held; Σ_k z_k m_k, σ² + Σ_k z_k v_k), μ and π integrated out."""
     weight, mean, variance = weighed(believed, assignment, observed)
-    density = log_normal(held, mean, variance)[:, ~np.isnan(held)]
+    density = log_normal(held_out, mean, variance)[:, ~np.isnan(held_out)]
     return float(logsumexp((weight - logsumexp(weight))[:, None] + density, axis=0).sum())
 
 

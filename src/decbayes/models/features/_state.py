@@ -177,10 +177,10 @@ def sums(data: Array, assignments: Array) -> tuple[Array, Array, Array]:
     together, summed = np.empty((blocks, features, features)), np.empty((blocks, features, data.shape[1]))
 
     def some(number: int) -> None:
-        own, points = assignments[:, block(number)], data[block(number)]
-        own.sum(axis=1, out=counts[number])
-        np.matmul(own, own.T, out=together[number])
-        np.matmul(own, points, out=summed[number])
+        assigned, points = assignments[:, block(number)], data[block(number)]
+        assigned.sum(axis=1, out=counts[number])
+        np.matmul(assigned, assigned.T, out=together[number])
+        np.matmul(assigned, points, out=summed[number])
 
     by_blocks(some, data, features)
     return counts.sum(axis=0), together.sum(axis=0), summed.sum(axis=0)

@@ -179,9 +179,9 @@ class LatentFeatures(OfPoints):
 
     def tally(self, posterior: Posterior) -> Tally:
         inclusion = dense(posterior.contribution["inclusion"])
-        told = -2.0 * self.variance * dense(posterior.contribution["features"])[:, -1]
+        with_feature = -2.0 * self.variance * dense(posterior.contribution["features"])[:, -1]
         # Every observation has each feature or has it not.
-        return Tally(inclusion.sum(axis=1), inclusion, {"features": told - inclusion[:, 0]})
+        return Tally(inclusion.sum(axis=1), inclusion, {"features": with_feature - inclusion[:, 0]})
 
     def _points(self, data: Any, *, unseen: bool = False) -> Array:
         points = as_points(flattened(data), self.dimension, unseen=unseen)

@@ -108,11 +108,11 @@ class Emissions:
         """What the parts say of components that have so many observations each, some of whose values may be missing."""
         within, differences = Natural(), Natural()
         for part in self.parts:
-            told = dense(contribution[part.name])
+            statistics = dense(contribution[part.name])
             if isinstance(part.likelihood, Columnwise):
-                within[part.name] = part.likelihood.counts(told)
+                within[part.name] = part.likelihood.counts(statistics)
             else:
-                differences[part.name] = counts_of(part.likelihood, told, len(part.places)) - counts[:, None]
+                differences[part.name] = counts_of(part.likelihood, statistics, len(part.places)) - counts[:, None]
         return Tally(counts.sum(), counts, differences, within=within)
 
     def largest_contribution(self, value: float) -> Natural:

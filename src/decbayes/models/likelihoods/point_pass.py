@@ -57,13 +57,13 @@ class PointBlocks:
         """All points, or so many of them at random."""
         if len(self) <= most:
             return np.concatenate(list(self))
-        chosen, first, found = np.sort(rng.choice(len(self), most, replace=False)), 0, []
+        chosen, first, parts = np.sort(rng.choice(len(self), most, replace=False)), 0, []
         for number, size in enumerate(self._sizes):
-            own = chosen[np.searchsorted(chosen, first) : np.searchsorted(chosen, first + size)]
-            if len(own):  # other blocks stay in their files
-                found.append(self._block(number)[own - first])
+            in_block = chosen[np.searchsorted(chosen, first) : np.searchsorted(chosen, first + size)]
+            if len(in_block):  # other blocks stay in their files
+                parts.append(self._block(number)[in_block - first])
             first += size
-        return np.concatenate(found)
+        return np.concatenate(parts)
 
     def weigh(self, slopes: Array, watch: Watch | None = None) -> tuple[Array, float]:
         """(K, p) sums of features, weighted by responsibilities, and Σ_n log Σ_k exp(features_n · slopes_k)."""

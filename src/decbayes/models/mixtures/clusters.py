@@ -15,7 +15,7 @@ from decbayes.arguments import Above, Seed, check_positive, generator, real_arra
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Weights, dense
 from decbayes.models.core.ascent import Ascent, Fit, Keep, OnPass, Watch, as_arrays, fit_best, fit_of, inside
-from decbayes.models.core.component_search import Search, check_number, known_number
+from decbayes.models.core.component_search import ComponentSearch, check_number, known_number
 from decbayes.models.core.dimensions import completed
 from decbayes.models.core.information import Tally, mixture_information
 from decbayes.models.core.model import Model, Row
@@ -122,7 +122,7 @@ class Clusters(Model):
             return Fit(Posterior.from_natural(self.structure, before), (0.0,), True)
         if self.auto:
             moves = MixtureMoves(self, blocks, generator(random))
-            return fit_of(Search(moves, self.ascent, progress).run(), self._of_any_number)
+            return fit_of(ComponentSearch(moves, self.ascent, progress).run(), self._of_any_number)
         if start is None:
             kinds = cycle(self._starts(len(blocks)))
             random_numbers = generator(random)
@@ -207,12 +207,12 @@ class Clusters(Model):
         """log p(x_n, k | θ) = t(x_n) · T(θ_k): priors are conjugate, so contributions tell the likelihood."""
         blocks = PointBlocks(self.emissions, self._open(data))
         families, added = self.structure.families, columns_of(self.structure, blocks.emissions)
-        told = np.concatenate([family.statistics(parameters[name]) for name, family in families.items()], axis=-1)
-        found = np.zeros(len(told))
+        statistics = np.concatenate([family.statistics(parameters[name]) for name, family in families.items()], axis=-1)
+        totals = np.zeros(len(statistics))
         for features in blocks.features():
             seen = features @ added
-            found += [logsumexp(seen @ each.T, axis=1).sum() for each in told]
-        return found
+            totals += [logsumexp(seen @ each.T, axis=1).sum() for each in statistics]
+        return totals
 
     def draw(
         self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator
@@ -269,7 +269,10 @@ class Clusters(Model):
         """A first posterior: every point belongs to its nearest centre, or to a random mix of components."""
         if kind == "random":
             shares = (rng.dirichlet(np.ones(self._count), size=len(points)) for points in blocks)
-            sums = [own.T @ features for own, features in zip(shares, blocks.features(), strict=True)]
+            sums = [
+                responsibilities.T @ features
+                for responsibilities, features in zip(shares, blocks.features(), strict=True)
+            ]
         else:
             candidates = blocks.sample(MOST_CANDIDATES, rng)
             places = self.embedding(blocks.emissions, candidates)

@@ -243,8 +243,8 @@ class CategoricalMixture(Mixture):
     @classmethod
     def settings_of(cls, structure: Structure) -> dict[str, Any]:
         known, prior = dict(structure.model), float(structure.prior["components"][0, 0]) + 1.0
-        told = {"dimension": len(known["categories"]), "columns": tuple(known["columns"]), "prior": prior}
-        return {**super().settings_of(structure), **told}
+        settings = {"dimension": len(known["categories"]), "columns": tuple(known["columns"]), "prior": prior}
+        return {**super().settings_of(structure), **settings}
 
     @classmethod
     def from_file(

@@ -72,12 +72,12 @@ class MixtureMoves(Moves[Natural]):
         owner = np.argmax(self._blocks.emissions.features(self._candidates) @ slopes, axis=1)
         seeds = np.zeros((2, slopes.shape[1], places.shape[1]))
         for component in range(slopes.shape[1]):
-            own = places[owner == component]
-            if len(own):
-                first = own[self._rng.integers(len(own))]
-                distance = squared_distances(own, first[None])[:, 0]
+            members = places[owner == component]
+            if len(members):
+                first = members[self._rng.integers(len(members))]
+                distance = squared_distances(members, first[None])[:, 0]
                 share = distance / distance.sum() if distance.any() else None
-                seeds[:, component] = first, own[self._rng.choice(len(own), p=share)]
+                seeds[:, component] = first, members[self._rng.choice(len(members), p=share)]
         return seeds, (seeds[0] != seeds[1]).any(axis=1)
 
     def _prior(self, count: int) -> Natural:
@@ -117,12 +117,12 @@ def join_gains(structure: Structure, state: Natural) -> Array:
     if count < 2:
         return np.zeros((count, count))
     first, second = np.triu_indices(count, 1)
-    own = row_terms(structure, state)
+    single = row_terms(structure, state)
     pairs = {name: rows[first] + rows[second] - prior[name] for name, rows in state.items()}
     total, alpha = float(evidence(structure, state).sum()), float(Weights().parameters(prior["weights"])["alpha"][0])
     in_common = [gammaln(number * alpha) - gammaln(number * alpha + total) for number in (count - 1, count)]
     gains = np.zeros((count, count))
-    gains[first, second] = row_terms(structure, pairs) + row_terms(structure, prior) - own[first] - own[second]
+    gains[first, second] = row_terms(structure, pairs) + row_terms(structure, prior) - single[first] - single[second]
     gains[first, second] += in_common[0] - in_common[1]
     return gains + gains.T
 

@@ -287,29 +287,29 @@ def model_of_file(
         chosen = split_names(columns)
         read = read_frame(path, [*chosen, by] if chosen and by else chosen)
         frame = complete(path, asked_for(read, formula, by), report).data
-        found = model_of_frame(model, frame, formula, target, kinds_from(kinds), report, settings)
-        remark = found.outcome.remark(found.target, found.columns[found.target])
-        report(f"{path}: {columns_text(found.columns)}{remark}")
-        return found, found.points(frame)
+        regression = model_of_frame(model, frame, formula, target, kinds_from(kinds), report, settings)
+        remark = regression.outcome.remark(regression.target, regression.columns[regression.target])
+        report(f"{path}: {columns_text(regression.columns)}{remark}")
+        return regression, regression.points(frame)
     agreed = read_columns(agreed_columns)
     terms: tuple[str, ...] = ()
     if formula:
         target, terms, settings = asked(model, formula, [*agreed, *names_in(read_frame(path))], settings)
         agreed = {name: agreed[name] for name in needed(agreed, target, terms)}
     agreed = {name: column for name, column in agreed.items() if name != settings.get("by")}
-    found = model(target=target, columns=agreed, terms=terms, **settings)
-    return found, found.read(path, report=report)
+    regression = model(target=target, columns=agreed, terms=terms, **settings)
+    return regression, regression.read(path, report=report)
 
 
 def asked(model: Any, formula: str, names: Sequence[str], settings: Any) -> tuple[str, tuple[str, ...], Any]:
     """The target, the terms and the settings that a formula asks for, beside those given."""
-    said = parsed(formula, names)
-    varying = {"varying": said.varying, "by": said.by} if said.varying else {}
+    wanted = parsed(formula, names)
+    varying = {"varying": wanted.varying, "by": wanted.by} if wanted.varying else {}
     if varying and "varying" not in model.from_data:
         raise InvalidStructure(
             f"{model.__name__} has no terms that vary from site to site; leave '( … | … )' out of the formula."
         )
-    return said.target, said.terms, {"intercept": said.intercept, **varying, **settings}
+    return wanted.target, wanted.terms, {"intercept": wanted.intercept, **varying, **settings}
 
 
 def asked_for(frame: Mapping[str, Any], formula: str, by: str = "") -> Mapping[str, Any]:
@@ -318,10 +318,10 @@ def asked_for(frame: Mapping[str, Any], formula: str, by: str = "") -> Mapping[s
         raise InvalidData(f"There is no column '{by}' to name sites; there are {', '.join(frame)}.")
     if not formula:
         return frame
-    said = parsed(formula, frame)
-    check_among(said.target, list(frame))
-    by = by or said.by
-    return {name: frame[name] for name in [*needed(frame, said.target, said.terms), *([by] if by else [])]}
+    wanted = parsed(formula, frame)
+    check_among(wanted.target, list(frame))
+    by = by or wanted.by
+    return {name: frame[name] for name in [*needed(frame, wanted.target, wanted.terms), *([by] if by else [])]}
 
 
 def check_among(target: str, names: Sequence[str]) -> None:

@@ -58,8 +58,8 @@ class Design:
     @property
     def flags(self) -> NDArray[np.bool_]:
         """Which of the numbers are 0 or 1: the intercept, categories, yes and no, and products of these."""
-        told = [all(self.columns[name].flag for name in names) for names in self._named]
-        return np.array([True, *told] if self.intercept else told, dtype=np.bool_)
+        by_term = [all(self.columns[name].flag for name in names) for names in self._named]
+        return np.array([True, *by_term] if self.intercept else by_term, dtype=np.bool_)
 
     def ones(self, contribution: Array) -> Array:
         """Σ w over the rows in which a number is 1, for each that is 0 or 1.

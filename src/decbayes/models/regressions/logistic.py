@@ -55,8 +55,8 @@ class Logistic(Generalized):
     def check_column(self, model: str, name: str, column: Column) -> None:
         if column.factor == "yes_no" or (column.factor == "categorical" and len(column.entries) == 2):
             return
-        held = f"has {len(column.entries)}" if column.factor == "categorical" else f"is {column.kind}"
-        raise InvalidStructure(f"The target of {model} is yes/no, or has two categories; '{name}' {held}.")
+        content = f"has {len(column.entries)}" if column.factor == "categorical" else f"is {column.kind}"
+        raise InvalidStructure(f"The target of {model} is yes/no, or has two categories; '{name}' {content}.")
 
     def kind_in(self, frame: Any, name: str) -> str:
         try:

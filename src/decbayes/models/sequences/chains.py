@@ -81,7 +81,7 @@ def cut_at(steps: Steps, cuts: NDArray[np.int64]) -> tuple[list[Array], list[NDA
     """The steps between cuts, and where their sequences end in them."""
     points = np.split(steps.points, cuts)
     ends = np.split(steps.ends, np.searchsorted(steps.ends, cuts, side="right"))
-    return points, [own - first for own, first in zip(ends, np.append(0, cuts), strict=True)]
+    return points, [last - first for last, first in zip(ends, np.append(0, cuts), strict=True)]
 
 
 def weighed(
@@ -192,8 +192,8 @@ class Sequential(Tabular):
     ) -> Self:
         if sequences and sequences not in names_in(frame):
             raise InvalidData(f"There is no column '{sequences}' to tell sequences apart.")
-        own = [name for name in (tuple(names) or names_in(frame)) if name != sequences]
-        return super().from_frame(frame, kinds=kinds, names=own, report=report, sequences=sequences, **settings)
+        others = [name for name in (tuple(names) or names_in(frame)) if name != sequences]
+        return super().from_frame(frame, kinds=kinds, names=others, report=report, sequences=sequences, **settings)
 
     @classmethod
     def from_file(

@@ -103,16 +103,16 @@ class HiddenMarkov(Sequential):
 
     @classmethod
     def real_likelihood(cls, constants: Mapping[str, Any], **units: Any) -> RealColumns:
-        said = {name: constants[name] for name in ("covariance", "variance") if name in constants}
-        return real_likelihood(**said, **units)
+        known = {name: constants[name] for name in ("covariance", "variance") if name in constants}
+        return real_likelihood(**known, **units)
 
     @classmethod
     def settings_of(cls, structure: Structure) -> dict[str, Any]:
         alpha = Transitions().parameters(structure.prior["transitions"])["alpha"]
         start = Weights().parameters(structure.prior["start"])["alpha"]
         moves = float(alpha[0, -1])
-        told = {"states": len(alpha), "transition_prior": moves, "stickiness": float(alpha[0, 0]) - moves}
-        return {**super().settings_of(structure), **told, "start_prior": float(start[0])}
+        settings = {"states": len(alpha), "transition_prior": moves, "stickiness": float(alpha[0, 0]) - moves}
+        return {**super().settings_of(structure), **settings, "start_prior": float(start[0])}
 
     def fit(
         self,
@@ -168,9 +168,9 @@ class HiddenMarkov(Sequential):
         from decbayes.kernels.chains import best_path
 
         steps, scores, start, moves = self._expected(posterior, data)
-        found = np.empty(len(scores), dtype=np.int64)
-        best_path(scores, steps.ends, np.log(start), np.log(moves), found)
-        return steps.split(found)
+        states = np.empty(len(scores), dtype=np.int64)
+        best_path(scores, steps.ends, np.log(start), np.log(moves), states)
+        return steps.split(states)
 
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
         """log p(sequence | posterior) of each: emissions integrate their parameters out at each step, transitions are
@@ -194,13 +194,13 @@ class HiddenMarkov(Sequential):
         """What comes after the end of each sequence: one row per sequence, step and column, as `fill` has them."""
         check_whole(1, steps=steps)
         longer = self.steps(data).followed_by(steps)
-        found = []
+        following = []
         for row in self._filled(posterior, longer, level).rows:
             place = row.pop("row")
             sequence = int(np.searchsorted(longer.ends, place, side="right"))
             step = place - int(longer.ends[sequence]) + steps + 1
-            found.append({"sequence": sequence, "step": step, **row})
-        return [row for row in found if row["step"] > 0]
+            following.append({"sequence": sequence, "step": step, **row})
+        return [row for row in following if row["step"] > 0]
 
     def fill(self, posterior: Posterior, data: Any, *, level: float = 0.9) -> Filled:
         """Missing values, predicted from the whole sequence, and how sure that is; sequences one after another."""
@@ -238,7 +238,7 @@ class HiddenMarkov(Sequential):
         for step in range(length):
             states[step] = draw_categories(shares, rng)
             shares = parameters["transitions"][states[step]]
-        drawn = [self.emissions.draw(parameters, own, rng) for own in states.T]
+        drawn = [self.emissions.draw(parameters, path, rng) for path in states.T]
         return drawn, list(states.T)
 
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
@@ -261,10 +261,10 @@ class HiddenMarkov(Sequential):
         """
         begun, moved = (dense(posterior.contribution[name]) for name in ("start", "transitions"))
         visits = begun[:, 0] + moved.sum(axis=0)
-        told = self.emissions.tally(visits, posterior.contribution)
+        emitted = self.emissions.tally(visits, posterior.contribution)
         ended = visits[:, None] - moved.sum(axis=1, keepdims=True)
-        within = {**told.within, "transitions": ended, "moves": np.hstack([begun, moved, moved.T])}
-        return replace(told, within=within, observed=begun.sum())
+        within = {**emitted.within, "transitions": ended, "moves": np.hstack([begun, moved, moved.T])}
+        return replace(emitted, within=within, observed=begun.sum())
 
     def largest_contribution(self, value: float) -> Mapping[str, Array]:
         return self.emissions.largest_contribution(value)

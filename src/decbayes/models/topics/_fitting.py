@@ -27,7 +27,7 @@ DISTINCTION = 0.1
 NEGLIGIBLE = 1e-6
 
 
-class Search(Protocol):
+class TopicClimb(Protocol):
     """A climb from some statistics, pass by pass."""
 
     @property
@@ -79,10 +79,10 @@ class Site:
     def posterior_of(self, entries: "Entries", tables: Array | None = None) -> Posterior:
         """What statistics that are not negligible, and tables of the documents' prior, add to the prior."""
         contribution, (data, rows, indptr) = self.prior.contribution["topics"], entries
-        own = csr_array((data, self.counts.words[rows], indptr), shape=contribution.shape)
-        parts = {"topics": contribution + own if len(stored(contribution)) else own}
-        said = {} if tables is None else contributions(tables)
-        parts |= {name: self.prior.contribution[name] + part for name, part in said.items()}
+        counted = csr_array((data, self.counts.words[rows], indptr), shape=contribution.shape)
+        parts = {"topics": contribution + counted if len(stored(contribution)) else counted}
+        learned = {} if tables is None else contributions(tables)
+        parts |= {name: self.prior.contribution[name] + part for name, part in learned.items()}
         return Posterior(self.prior.structure, parts)
 
 
@@ -142,7 +142,7 @@ def random_first(counts: Counts, topics: int, rng: np.random.Generator) -> First
     return First(topics, even, (words, owners, DISTINCTION * counts.tokens / topics * drawn))
 
 
-def search_of(site: Site, steps: Steps, ascent: Ascent, device: Device | None, watch: Watch | None) -> Search:
+def search_of(site: Site, steps: Steps, ascent: Ascent, device: Device | None, watch: Watch | None) -> TopicClimb:
     """The climb of one site on the device."""
     if device is None or site.learned is not None:
         return TopicSearch(site.counts, site.before, steps, ascent, watch, site.learned)

@@ -51,25 +51,25 @@ class TopicMoves(Moves[ExpectedCounts]):
         count = state.statistics.shape[1]
         before, gamma = self._before(count), np.empty((self.rows, count))
         topics = before.plus(state.statistics)
-        found = Statistics(topics)
+        statistics = Statistics(topics)
         steps = Steps(np.full(count, self._alpha), self._model.document_tolerance, self._model.document_steps)
         # States that a search has made have no warm-up before them.
         searching = state.passes < self._model.ascent.warm_up
-        found.add(self._counts, steps, Fresh(count) if searching else state.document_topics, gamma)
-        bound = found.bound + bound_of_topics(topics, before)
-        return ExpectedCounts(found.finish(), gamma, state.passes + 1), bound
+        statistics.add(self._counts, steps, Fresh(count) if searching else state.document_topics, gamma)
+        bound = statistics.bound + bound_of_topics(topics, before)
+        return ExpectedCounts(statistics.finish(), gamma, state.passes + 1), bound
 
     def evidence(self, state: ExpectedCounts) -> Array:
         return np.asarray(state.statistics.sum(axis=0))
 
     def gains(self, state: ExpectedCounts) -> Iterator[tuple[float, int, int]]:
         """With every word's topics as they are; that these then are less uncertain can only take from it."""
-        found, totals = state.statistics, self.evidence(state)
-        own, gamma = self._terms(found, totals), state.document_topics
+        statistics, totals = state.statistics, self.evidence(state)
+        terms, gamma = self._terms(statistics, totals), state.document_topics
         documents = gammaln(gamma).sum(axis=0)
-        for first, partners in enumerate(likest(found)):
-            together = self._terms(found[:, [first]] + found[:, partners], totals[first] + totals[partners])
-            gain = together - own[first] - own[partners] + self._terms(np.zeros((len(found), 1)), np.zeros(1))
+        for first, partners in enumerate(likest(statistics)):
+            together = self._terms(statistics[:, [first]] + statistics[:, partners], totals[first] + totals[partners])
+            gain = together - terms[first] - terms[partners] + self._terms(np.zeros((len(statistics), 1)), np.zeros(1))
             sums = gammaln(gamma[:, [first]] + gamma[:, partners] - self._alpha).sum(axis=0)
             gain += sums + len(gamma) * gammaln(self._alpha) - documents[first] - documents[partners]
             gain += self._in_common(gamma, len(totals) - 1) - self._in_common(gamma, len(totals))
@@ -90,9 +90,9 @@ class TopicMoves(Moves[ExpectedCounts]):
         statistics, gammas = [], []
         for component, words in enumerate(self._words_by_topic(state)):
             shares = self._halves(words)
-            own = state.document_topics[:, [component]] - self._alpha
+            learned = state.document_topics[:, [component]] - self._alpha
             statistics.append(words.T @ shares)
-            gammas.append(self._alpha + own * shares)
+            gammas.append(self._alpha + learned * shares)
         return self._settled(np.hstack(statistics), np.hstack(gammas))
 
     def _halves(self, words: csr_array) -> Array:

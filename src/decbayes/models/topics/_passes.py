@@ -152,8 +152,8 @@ class Statistics:
     def _sum(self, places: Places, room: "Room", ends: NDArray[np.int64], counter: NDArray[np.int64]) -> None:
         from decbayes.kernels.lda import add_statistics
 
-        found = room.ratios, room.proportions, self._sums
-        add_statistics(places.starts, places.entries, places.documents, *found, ends, counter)
+        results = room.ratios, room.proportions, self._sums
+        add_statistics(places.starts, places.entries, places.documents, *results, ends, counter)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ DELAY, FORGETTING = 1.0, 0.6
 
 
 @dataclass(frozen=True)
-class Reached:
+class TopicState:
     """Expected counts of each word in each topic, (words, topics), and γ of each document if the next pass needs it.
 
     Where the documents' prior is learned, `tables` are what they say of it.
@@ -42,39 +42,39 @@ class TopicSearch:
     watch: Watch | None = None
     learned: LearnedPrior | None = None
 
-    def begin(self, statistics: Array, tables: Array | None = None) -> Reached:
-        return Reached(statistics, Fresh(len(self.steps.prior)), tables=tables)
+    def begin(self, statistics: Array, tables: Array | None = None) -> TopicState:
+        return TopicState(statistics, Fresh(len(self.steps.prior)), tables=tables)
 
-    def step(self, reached: Reached) -> tuple[Reached, float]:
+    def step(self, reached: TopicState) -> tuple[TopicState, float]:
         """One pass over the documents."""
         searching = reached.passes < self.ascent.warm_up
         return self._in_batches(reached) if searching and self.ascent.batch else self._together(reached, searching)
 
-    def statistics(self, reached: Reached) -> Array:
+    def statistics(self, reached: TopicState) -> Array:
         return reached.statistics
 
-    def tables(self, reached: Reached) -> Array | None:
+    def tables(self, reached: TopicState) -> Array | None:
         return reached.tables
 
     @property
-    def keep(self) -> Keep[Reached]:
+    def keep(self) -> Keep[TopicState]:
         return Keep(packed, self._unpacked)
 
-    def _together(self, reached: Reached, searching: bool) -> tuple[Reached, float]:
+    def _together(self, reached: TopicState, searching: bool) -> tuple[TopicState, float]:
         """The bound is that of the topics given and the document topics found."""
         topics = self.before.plus(reached.statistics)
-        found, steps = Statistics(topics, tables=self.learned is not None), self._steps(reached.tables)
+        sums, steps = Statistics(topics, tables=self.learned is not None), self._steps(reached.tables)
         # γ is read from one place and written to another: a pass that is interrupted changes nothing.
         carried = reached.passes + 1 >= self.ascent.warm_up
         after = (self._room() if reached.spare is None else reached.spare) if carried else None
         before = Fresh(len(self.steps.prior)) if searching else reached.document_topics
-        found.add(self.counts, steps, before, after, self.watch)
-        bound = found.bound + bound_of_topics(topics, self.before) + self._log_density(steps)
+        sums.add(self.counts, steps, before, after, self.watch)
+        bound = sums.bound + bound_of_topics(topics, self.before) + self._log_density(steps)
         spare = None if isinstance(before, Fresh) else before
         document_topics = reached.document_topics if after is None else after
-        return Reached(found.finish(), document_topics, spare, reached.passes + 1, found.tables), bound
+        return TopicState(sums.finish(), document_topics, spare, reached.passes + 1, sums.tables), bound
 
-    def _in_batches(self, reached: Reached) -> tuple[Reached, float]:
+    def _in_batches(self, reached: TopicState) -> tuple[TopicState, float]:
         """The topics change after every batch; the bound is that of each document when it was read."""
         statistics, tables, bound = reached.statistics, reached.tables, 0.0
         batches = list(batches_of(len(self.counts), self.ascent.batch or 1))
@@ -83,11 +83,11 @@ class TopicSearch:
                 part = self.counts.span(span)
                 if part.tokens:
                     share = (DELAY + number) ** -FORGETTING
-                    found, said, own = self._of_batch(statistics, tables, part)
-                    statistics = (1.0 - share) * statistics + share * found
-                    if tables is not None and said is not None:
-                        tables = (1.0 - share) * tables + share * said
-                    bound += own
+                    batch_statistics, batch_tables, batch_bound = self._of_batch(statistics, tables, part)
+                    statistics = (1.0 - share) * statistics + share * batch_statistics
+                    if tables is not None and batch_tables is not None:
+                        tables = (1.0 - share) * tables + share * batch_tables
+                    bound += batch_bound
                 if self.watch is not None:
                     self.watch(span.stop)
         except KeyboardInterrupt:
@@ -97,10 +97,10 @@ class TopicSearch:
 
     def _of_batch(self, statistics: Array, tables: Array | None, part: Counts) -> tuple[Array, Array | None, float]:
         """What all documents would say of topics and prior if they were like these; and the bound of these."""
-        found = Statistics(self.before.plus(statistics), tables=self.learned is not None)
-        found.add(part, self._steps(tables), Fresh(len(self.steps.prior)))
+        sums = Statistics(self.before.plus(statistics), tables=self.learned is not None)
+        sums.add(part, self._steps(tables), Fresh(len(self.steps.prior)))
         scale = self.counts.tokens / part.tokens
-        return scale * found.finish(), None if found.tables is None else scale * found.tables, found.bound
+        return scale * sums.finish(), None if sums.tables is None else scale * sums.tables, sums.bound
 
     def _steps(self, tables: Array | None) -> Steps:
         """With the prior that the documents have taught so far."""
@@ -118,7 +118,7 @@ class TopicSearch:
             return np.empty((documents, topics))
         return self.counts.folder.array(np.float64, (topics,), length=documents)
 
-    def _unpacked(self, arrays: Mapping[str, Any]) -> Reached:
+    def _unpacked(self, arrays: Mapping[str, Any]) -> TopicState:
         statistics, passes = np.asarray(arrays["statistics"]), int(np.asarray(arrays["passes"]))
         tables = np.asarray(arrays["tables"]) if "tables" in arrays else None
         if "document_topics" not in arrays:
@@ -126,10 +126,10 @@ class TopicSearch:
         room, given = self._room(), arrays["document_topics"]
         for span in self.counts.blocks():
             room[span] = given[span]
-        return Reached(statistics, room, passes=passes, tables=tables)
+        return TopicState(statistics, room, passes=passes, tables=tables)
 
 
-def packed(reached: Reached) -> dict[str, Any]:
+def packed(reached: TopicState) -> dict[str, Any]:
     """Arrays by name: all that the next pass needs."""
     named = {"document_topics": reached.document_topics, "tables": reached.tables}
     there = {name: array for name, array in named.items() if array is not None and not isinstance(array, Fresh)}

@@ -13,7 +13,7 @@ from decbayes.devices import DeviceName, device_for
 from decbayes.families import Array, Dirichlet
 from decbayes.inputs.recipes import USUAL, Recipe
 from decbayes.models.core.ascent import Ascent, Fit, OnPass, fit_best, fit_of, inside
-from decbayes.models.core.component_search import Search, check_number, known_number
+from decbayes.models.core.component_search import ComponentSearch, check_number, known_number
 from decbayes.models.core.counts import Counts, as_counts, words_in_order
 from decbayes.models.core.information import Tally
 from decbayes.models.core.model import Method, children, each
@@ -189,7 +189,9 @@ class LatentDirichletAllocation(Predicting):
             return fit_numbered_first(self, site.counts, rng=random, progress=progress, device=device)
         if self.auto:
             moves = TopicMoves(self, site.counts.loaded(), site.before, generator(random))
-            return fit_of(Search(moves, self.ascent, progress).run(), partial(self._of_any_number, site.counts))
+            return fit_of(
+                ComponentSearch(moves, self.ascent, progress).run(), partial(self._of_any_number, site.counts)
+            )
         ascent = self._climbing(start)
         search = search_of(site, self._steps(), ascent, device_for(device), inside(progress, len(site.counts)))
         return fit_best(
@@ -282,8 +284,8 @@ class LatentDirichletAllocation(Predicting):
     def tally(self, posterior: Posterior) -> Tally:
         topics, prior = csr_array(posterior.contribution["topics"]), posterior.structure.prior["topics"]
         counts, fewest = topics.sum(axis=1), topics.min(axis=1).toarray()
-        told = Tally(counts.sum(), counts, slack=NEGLIGIBLE * prior.size, within={"topics": fewest[:, None]})
-        return tallied(posterior, told) if self.learns else told
+        tally = Tally(counts.sum(), counts, slack=NEGLIGIBLE * prior.size, within={"topics": fewest[:, None]})
+        return tallied(posterior, tally) if self.learns else tally
 
     def _site(self, data: Any, prior: Posterior | None, start: Posterior | None) -> Site:
         counts = as_counts(self.opened(data), len(self.vocabulary))

@@ -136,9 +136,9 @@ def agreed_words(vocabulary: Path | None, asked: Recipe) -> tuple[tuple[str, ...
         return (), asked
     words, recipe = read_vocabulary(vocabulary)
     if not recipe.allows(asked):
-        said = str(recipe) or "in the usual way"
+        written = str(recipe) or "in the usual way"
         raise InvalidData(
-            f"{vocabulary} says how texts become words ({said}); the options say something else. "
+            f"{vocabulary} says how texts become words ({written}); the options say something else. "
             "Leave --tokens, --tokenizer, --ngrams and --keep-case out, or make the list again with them."
         )
     return words, recipe

@@ -96,25 +96,25 @@ def fit_learning(
     if prior is not None or not isinstance(eta, float):
         return replace(model, topic_prior=eta).fit(data, prior=prior, start=start, **options)
     counts = as_counts(model.opened(data), len(model.vocabulary))
-    found = in_turn(replace(model, topic_prior=eta), counts, start=start, **options)
+    fit = in_turn(replace(model, topic_prior=eta), counts, start=start, **options)
     for _ in range(ROUNDS):
-        learned = learned_topic_prior([found.posterior], eta)
+        learned = learned_topic_prior([fit.posterior], eta)
         if learned == eta:
             break
-        eta, (begun,) = learned, with_priors([found.posterior], topic_prior=learned)
+        eta, (begun,) = learned, with_priors([fit.posterior], topic_prior=learned)
         following = in_turn(replace(model, topic_prior=eta), counts, start=begun, **options)
-        found = Fit(following.posterior, (*found.bound, *following.bound), following.converged)
-    return found
+        fit = Fit(following.posterior, (*fit.bound, *following.bound), following.converged)
+    return fit
 
 
 def fit_numbered_first(model: "LatentDirichletAllocation", data: Any, **options: Any) -> Fit:
     """The number of topics with a document prior that is given; then that prior, starting from the topics found."""
-    found = in_turn(replace(model, document_prior=SEARCHING), data, **options)
-    sized = model.sized(len(found.posterior.structure.prior["topics"]))
+    first = in_turn(replace(model, document_prior=SEARCHING), data, **options)
+    sized = model.sized(len(first.posterior.structure.prior["topics"]))
     nothing = Posterior.of_prior(sized.structure).contribution
-    start = Posterior(sized.structure, {**nothing, **found.posterior.contribution})
+    start = Posterior(sized.structure, {**nothing, **first.posterior.contribution})
     learned = in_turn(sized, data, start=start, **options)
-    return Fit(learned.posterior, (*found.bound, *learned.bound), learned.converged)
+    return Fit(learned.posterior, (*first.bound, *learned.bound), learned.converged)
 
 
 class InTurn:
@@ -182,10 +182,10 @@ def on_priors(posterior: Posterior, topic_prior: Any, document_prior: Any) -> Po
     """The same counts on other priors."""
     from decbayes.models.topics.lda import LatentDirichletAllocation
 
-    own = LatentDirichletAllocation.from_structure(posterior.structure)
-    if own.agreed is not None:
+    before = LatentDirichletAllocation.from_structure(posterior.structure)
+    if before.agreed is not None:
         raise InvalidStructure("The prior is what earlier data have taught, and holds them: it is not to be changed.")
     given = {"topic_prior": topic_prior, "document_prior": document_prior}
-    model = replace(own, **{name: value for name, value in given.items() if value is not None})
+    model = replace(before, **{name: value for name, value in given.items() if value is not None})
     parts = {name: part for name, part in posterior.contribution.items() if name in model.structure.families}
     return Posterior(model.structure, parts, posterior.ids)

@@ -40,7 +40,7 @@ def searched(
 ) -> Indices:
     """The slot of each component, by the same search as on the CPU."""
     labels = grown_labels(device, sparse(components), count, short=short)
-    search = GpuSearch(device, components, labels, count)
+    search = GpuSlotSearch(device, components, labels, count)
     search.moves(announce=announce)
     escape(search, escapes)
     return search.labels
@@ -52,8 +52,8 @@ def sparse(components: Components) -> SparseRows:
     return rows
 
 
-class GpuSearch:
-    """The slot of each component, as in `Search`; the contents of slots stay on the GPU. Evidence is the rows' sums."""
+class GpuSlotSearch:
+    """The slot of each component, as in `SlotSearch`; slots stay on the GPU. Evidence is the sums of the rows."""
 
     def __init__(self, device: Device, components: Components, labels: Indices, count: int) -> None:
         xp, rows = device.xp, sparse(components)

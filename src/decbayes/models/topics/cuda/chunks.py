@@ -92,7 +92,9 @@ class GpuChunk:
         lengths = np.concatenate([np.diff(part.offsets) for part in read])
         self._counts = xp.asarray(joined([part.data for part in read]))
         pairs = zip(read, parts, strict=True)
-        columns = [part.columns + np.int32(own.first_row) if own.first_row else part.columns for part, own in pairs]
+        columns = [
+            part.columns + np.int32(place.first_row) if place.first_row else part.columns for part, place in pairs
+        ]
         self._columns = xp.asarray(joined(columns))
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         self._offsets = xp.asarray(offsets)

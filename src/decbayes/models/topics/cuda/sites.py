@@ -28,9 +28,9 @@ def fit_sites(
         reached = climb_sites(search, gathered(tasks, size=size), ascent, [site.counts.tokens for site in sites])
         best = [max(pair, key=lambda climb: climb.height) for pair in zip(best or reached, reached, strict=True)]
     entries = kept_entries(search, [climb.state for climb in best])
-    added = [partial(site.posterior_of, own) for site, own in zip(sites, entries, strict=True)]
+    added = [partial(site.posterior_of, kept) for site, kept in zip(sites, entries, strict=True)]
     posteriors = gathered(added, size=size)
-    return [Fit(own, climb.bound, climb.converged) for own, climb in zip(posteriors, best, strict=True)]
+    return [Fit(posterior, climb.bound, climb.converged) for posterior, climb in zip(posteriors, best, strict=True)]
 
 
 def topics_before(sites: Sequence[Site], xp: Any) -> list[Topics]:
@@ -79,6 +79,6 @@ def kept_entries(search: GpuSearch, statistics: Sequence[Any]) -> list[Entries]:
     pieces = zip(np.split(to_host(whole[rows, topics]), ends), np.split(to_host(rows), ends), strict=True)
     first_rows = [span.start for span in search.rows]
     return [
-        (data, places - first, np.append(0, np.cumsum(own)))
-        for (data, places), own, first in zip(pieces, sizes, first_rows, strict=True)
+        (data, places - first, np.append(0, np.cumsum(site_sizes)))
+        for (data, places), site_sizes, first in zip(pieces, sizes, first_rows, strict=True)
     ]
