@@ -56,6 +56,7 @@ def report(
     command: str = "",
     reliability: Reliability | None = None,
     counts: CoOccurrence | None = None,
+    rows: Sequence[int] | None = None,
 ) -> None:
     """Write a merge as one HTML file for people who do not program: what was found, and how far to trust it.
 
@@ -67,7 +68,7 @@ def report(
     Components with fewer than `least` observations are counted and not shown, since they may describe single ones.
     `command` is shown as the way to reproduce it. With `reliability` (`db.checking.reliability`) matches have
     probabilities instead of margins, and with `counts` (`db.texts.Quality.co_occurrence`, summed over all sites)
-    topics have their coherence.
+    topics have their coherence. `rows` says how many persons, documents or sequences are behind each posterior.
 
     >>> model, rng = db.GaussianMixture(2, 1, variance=1.0), np.random.default_rng(0)
     >>> sites = [np.array([0.0, 0.1, 9.0, 9.2]), np.array([8.9, 9.1, -0.1, 0.2])]
@@ -77,7 +78,7 @@ def report(
     True
     """
     check_kind(Alignment, alignment=alignment)
-    known = {"least": least, "reliability": reliability, "counts": counts}
+    known = {"least": least, "reliability": reliability, "counts": counts, "rows": rows}
     text = page(alignment, names=names, title=title, shape=shape, command=command, **known)
     write_whole(Path(path), text.encode())
 
@@ -144,8 +145,8 @@ def anchor(name: str) -> str:
 
 def summary(findings: Findings) -> str:
     """The result in one or two sentences."""
-    sites, unit = counted(len(findings.sites), "site"), findings.view.unit
-    data = f"{counted(float(findings.evidence.sum()), unit)} at {sites}"
+    sites, (sizes, unit) = counted(len(findings.sites), "site"), findings.sizes
+    data = f"{counted(float(sizes.sum()), unit)} at {sites}"
     if estimates := findings.view.estimates(findings.merged):
         tested = [each for each in estimates if each.null is not None]
         clear = [each.name for each in tested if not each.low <= (each.null or 0.0) <= each.high]
@@ -174,8 +175,8 @@ def plural(count: int, noun: str) -> str:
 
 def figures(findings: Findings) -> Markup:
     """The most important numbers."""
-    several = len(findings.sites) > 1
-    shown = {"sites" if several else "site": float(len(findings.sites)), findings.unit: float(findings.evidence.sum())}
+    several, (sizes, unit) = len(findings.sites) > 1, findings.sizes
+    shown = {"sites" if several else "site": float(len(findings.sites)), f"{unit}s": float(sizes.sum())}
     if findings.sets:
         shown["components"] = float(sum((each.evidence.sum(axis=0) > 0).sum() for each in findings.shared.values()))
     if findings.sets and several:
@@ -215,7 +216,7 @@ def merged_sites(findings: Findings) -> Markup:
     flags = findings.influence.flags
     first = set(sorted(findings.sites, key=lambda site: not flags(site))[:MOST_SITES])
     rows = [site_row(findings, site) for site in findings.sites if site in first]
-    head = ("site", "posterior", "components", findings.unit, "share", "log BF", "against", "stands out")
+    head = ("site", "posterior", "components", f"{findings.sizes[1]}s", "share", "log BF", "against", "stands out")
     more = left_out(len(findings.sites) - len(rows), "further sites that do not stand out are")
     meaning = (
         f"share: of all evidence, in {findings.unit}. log BF: nats in favour of the site's components being the same "
@@ -231,7 +232,7 @@ def site_row(findings: Findings, site: int) -> tuple[Any, ...]:
         findings.names[site],
         tag("code", posterior.digest[:DIGITS]),
         ", ".join(str(structure.components(coupled)) for coupled in structure.symmetry) or "–",
-        number(findings.evidence[site]),
+        number(findings.sizes[0][site]),
         joined([meter(share, influence.share.max()), tag("span", f"{share:.1%}", class_="share-of")]),
         number(float(influence.log_bayes_factor[site].sum())),
         f"{influence.apart[site]:.0%}",

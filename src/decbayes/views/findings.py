@@ -23,6 +23,8 @@ from decbayes.views.view import Notes, View, view_of
 
 # Components with fewer observations may describe single ones: statistical offices seldom publish such cells.
 LEAST = 5.0
+# What one person, document or sequence is called where contributions count parts of it.
+RECORDS = {"word": "document", "step": "sequence"}
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ def least_sure(alignment: Alignment, coupled: CoupledSet, values: Sequence[Mappi
 class Findings:
     """An alignment, the names of its sites, and what follows from both.
 
-    Components with fewer than `least` observations are not shown.
+    Components with fewer than `least` observations are not shown. `rows` are the persons, documents or sequences behind
+    each posterior, where their files say it.
     """
 
     alignment: Alignment
@@ -72,6 +75,7 @@ class Findings:
     least: float = LEAST
     reliability: Reliability | None = None
     counts: CoOccurrence | None = None
+    rows: tuple[int, ...] | None = None
 
     @classmethod
     def by_name(cls, alignment: Alignment, names: Sequence[str], **more: Any) -> "Findings":
@@ -88,6 +92,8 @@ class Findings:
             order=tuple(sites.index(site) for site in alignment.order),
             divisions={coupled: part.of_sites(part.shares[site] for site in sites) for coupled, part in divisions},
         )
+        if more.get("rows") is not None:
+            more["rows"] = tuple(more["rows"][site] for site in sites)
         return cls(ordered, tuple(texts[site] for site in sites), **more)
 
     @property
@@ -132,6 +138,13 @@ class Findings:
     def evidence(self) -> Array:
         """How many observations each site has."""
         return self.view.observations(self.alignment, self.slots(0)[0])
+
+    @property
+    def sizes(self) -> tuple[Array, str]:
+        """How much data each site has, and in what: rows, as files say, else what contributions count."""
+        if self.rows is None:
+            return self.evidence, self.view.unit
+        return np.array(self.rows, dtype=np.float64), RECORDS.get(self.view.unit, "observation")
 
     def slots(self, group: int) -> tuple[Array, Array]:
         """Sites × slots of one coupled set, or of a factor without one: evidence and log Bayes factors."""

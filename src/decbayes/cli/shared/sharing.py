@@ -6,17 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from cyclopts import Parameter
+from numpy.typing import NDArray
 
 from decbayes.cli.shared.common_options import without_held_back
 from decbayes.cli.shared.terminal import messages, plain
 from decbayes.disclosure import Ledger, Manifest, Rules, prepared
 from decbayes.disclosure.drafting import check_received, drafted, in_words
+from decbayes.disclosure.guarding import NEARLY
 from decbayes.disclosure.manifest import KEY, manifest_in
-from decbayes.disclosure.preparing import Prepared
+from decbayes.disclosure.preparing import Prepared, check_size
 from decbayes.errors import InvalidFile, NotDisclosed
 from decbayes.files import load_note, save
 from decbayes.inputs.tables import LeftOut
+from decbayes.merging.base.components import group_evidence
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
@@ -147,3 +151,29 @@ def merged_manifest(paths: Sequence[Path], merged: Posterior) -> dict[str, Any]:
 
 def ledger_for(file: Path, path: Path | None) -> Ledger:
     return Ledger(path or file.parent / "releases.ledger")
+
+
+def rows_behind(paths: Sequence[Path], posteriors: Sequence[Posterior]) -> list[int] | None:
+    """How many persons, documents or sequences are behind each file, if all of them say it."""
+    manifests = [manifest_of(path) for path in paths]
+    rows = [
+        manifest.rows
+        for manifest, posterior in zip(manifests, posteriors, strict=True)
+        if manifest is not None and manifest.posterior == posterior.digest and manifest.rows
+    ]
+    return rows if len(rows) == len(paths) else None
+
+
+def check_to_send(model: Model, observations: Any, rules: Rules | None) -> None:
+    """Refuse to write sums over too few persons for others."""
+    if rules is not None:
+        check_size(model.count(observations), model, rules)
+
+
+def small_components(posterior: Posterior, rules: Rules | None) -> NDArray[np.bool_]:
+    """The components that too few persons have, by the file itself."""
+    (coupled,) = posterior.structure.symmetry or (None,)
+    if rules is None or coupled is None:
+        return np.zeros(0, dtype=np.bool_)
+    evidence = group_evidence(posterior, coupled.factors)
+    return np.asarray((evidence > 0) & (evidence < rules.least_cell - NEARLY))

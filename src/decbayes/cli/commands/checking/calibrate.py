@@ -1,8 +1,10 @@
 """`decbayes calibrate`: what each site adds to a calibration, and the posterior that is calibrated by all of it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from cyclopts import Parameter
 from rich.table import Table
 
@@ -11,11 +13,15 @@ from decbayes.calibration.intervals import by_response
 from decbayes.cli.shared.common_options import the_data
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.sharing import RulesOption, check_to_send, rules_named
 from decbayes.cli.shared.streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages, plain
 from decbayes.cli.shared.terminal import output as console
-from decbayes.errors import InvalidFile, NotCalibrated
+from decbayes.disclosure import Rules
+from decbayes.disclosure.guarding import NEARLY
+from decbayes.errors import InvalidFile, NotCalibrated, NotDisclosed
 from decbayes.files import MOST_BYTES, load, save, write_whole
+from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
 
@@ -38,6 +44,7 @@ def calibrate(
         str, Parameter(help="Columns to use, separated by commas; default: those of the posterior.")
     ] = "",
     level: Annotated[float, Parameter(help="Probability of the printed intervals.")] = 0.9,
+    rules: RulesOption = None,
     as_json: Annotated[
         bool,
         json_option("parameter", *PARAMETER, "or of one site's data file, parameters, observations"),
@@ -49,7 +56,7 @@ def calibrate(
         raise WrongArgument(f"--level must be between 0 and 1, not {level:g}.")
     read, parts = load(posterior), [path for path in files if path.name.endswith(ENDING)]
     if not parts and len(files) == 1:
-        part = write_part(read, files[0], columns, output)
+        part = write_part(read, files[0], columns, output, rules_named(rules))
         if as_json:
             print_json(part)
     elif files and len(parts) == len(files):
@@ -64,7 +71,7 @@ def calibrate(
         raise WrongArgument(f"Give this site's data, one file, or the {ENDING} files of all sites.")
 
 
-def write_part(posterior: Posterior, data: Path, columns: str, output: Path) -> dict[str, Any]:
+def write_part(posterior: Posterior, data: Path, columns: str, output: Path, rules: Rules | None) -> dict[str, Any]:
     """This site's part, for whoever adds them up; how large it is."""
     if not output.name.endswith(ENDING):
         raise WrongArgument(f"What a site adds to a calibration goes into a {ENDING} file: -o {output.stem}{ENDING}.")
@@ -74,15 +81,45 @@ def write_part(posterior: Posterior, data: Path, columns: str, output: Path) -> 
             f"{type(model).__name__} is calibrated by refits of all data: `decbayes.calibrate` in Python."
         )
     observations = model.read(the_data(model, [data]), columns=columns, report=messages().print)
+    check_to_send(model, observations, rules)
     part = Information.of(model, observations, posterior)
-    write_whole(output, part.to_bytes())
     size, rows = len(part.matrix), model.count(observations)
+    if rows < size and rules is not None:
+        raise NotDisclosed(
+            f"{size:,} × {size:,} sums over {rows:,} observations would reveal single ones: at least {size:,} are "
+            "needed. Calibrate a smaller model, or without this site. For public or made-up data: --rules none."
+        )
+    if rules is not None:
+        part = without_small(part, model, posterior, observations, rules)
+    write_whole(output, part.to_bytes())
     messages().print(f"{output}: {size:,} × {size:,} sums over {rows:,} observations, no rows of {data}")
     if rows < size:
         messages().print(
             f"With fewer observations than {size:,} these sums reveal much about each of them: think twice."
         )
     return {"file": output, "parameters": size, "observations": rows}
+
+
+def without_small(
+    part: Information, model: Model, posterior: Posterior, observations: Any, rules: Rules
+) -> Information:
+    """The part without what it says about components that too few persons of this site have."""
+    matrix, contribution = part.matrix.copy(), part.contribution.copy()
+    for coupled in posterior.structure.symmetry:
+        presence = model.presence(posterior, observations)
+        small = (presence > NEARLY) & (presence < rules.least_cell - NEARLY)
+        hidden = np.concatenate(
+            [
+                np.repeat(small & (name in coupled.factors), prior.shape[1])
+                if len(prior) == len(small)
+                else np.zeros(prior.size, dtype=np.bool_)
+                for name, prior in posterior.structure.prior.items()
+            ]
+        )
+        matrix[hidden], matrix[:, hidden], contribution[hidden] = 0.0, 0.0, 0.0
+        if small.any():
+            messages().print(f"{small.sum()} {model.noun}s that fewer than {rules.least_cell} have are left out.")
+    return replace(part, matrix=matrix, contribution=contribution)
 
 
 def read_part(path: Path) -> Information:

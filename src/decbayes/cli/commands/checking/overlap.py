@@ -9,9 +9,10 @@ from cyclopts import Parameter
 from decbayes.cli.shared.alignments import OVERLAPS
 from decbayes.cli.shared.common_options import the_data
 from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.sharing import RulesOption, check_to_send, rules_named, small_components
 from decbayes.cli.shared.streams import json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages
-from decbayes.errors import StructureMismatch
+from decbayes.errors import NotDisclosed, StructureMismatch
 from decbayes.files import load
 from decbayes.merging import align
 from decbayes.merging.base.agreement import same_columns
@@ -28,6 +29,7 @@ def overlap(
     columns: Annotated[
         str, Parameter(help="Columns to use, separated by commas; default: those of the posterior.")
     ] = "",
+    rules: RulesOption = None,
     as_json: Annotated[bool, json_option("component", "component", "overlap")] = False,
 ) -> None:
     """Write one number per component: the share of its data that the other sites' merge gives to its slot."""
@@ -39,6 +41,10 @@ def overlap(
     read = same_columns([load(path) for path in (site_posterior, *others)])
     model = model_for(read[0].structure)
     observations = model.read(the_data(model, [data]), columns=columns, report=messages().print)
+    in_force = rules_named(rules)
+    check_to_send(model, observations, in_force)
+    if small_components(read[0], in_force).any():
+        raise NotDisclosed(f"{site_posterior} has components that too few have. Fit it again under the rules.")
     with messages().status("comparing"):
         shares = computed(model, align(read), 0, observations)
     content = {"format": OVERLAPS, "posterior": read[0].digest, "overlaps": [round(float(x), 4) for x in shares]}

@@ -11,9 +11,12 @@ from rich.table import Table
 from decbayes.cli.shared.common_options import Reading, the_data
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.sharing import RulesOption, rules_named
 from decbayes.cli.shared.streams import STANDARD_OUTPUT, json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages, output, plain
 from decbayes.cli.shared.topic_quality import Counts, added_up, remarks
+from decbayes.disclosure import Rules
+from decbayes.errors import NotDisclosed
 from decbayes.families import Array
 from decbayes.files import load
 from decbayes.models.core.registry import model_for
@@ -36,7 +39,14 @@ def quality(
         Path | None, Parameter(name=["--output", "-o"], help="Where to write this site's counts, to send them.")
     ] = None,
     top: Annotated[PositiveInt, Parameter(help="Words per topic; the same at all sites.")] = 10,
-    least: Annotated[NonNegativeInt, Parameter(help="Write counts of fewer documents as 0.")] = 5,
+    least: Annotated[
+        NonNegativeInt | None,
+        Parameter(
+            help="Write counts of fewer documents as 0. Default: as many as the rules ask for, usually 5.",
+            show_default=False,
+        ),
+    ] = None,
+    rules: RulesOption = None,
     as_json: Annotated[
         bool,
         json_option("topic", "topic", "used", "words", "telling", "coherence", "diversity", "duplicates"),
@@ -56,12 +66,27 @@ def quality(
     elif counts is not None:
         counted = added_up(topics, counts)
     if counts_file is not None and counted is not None:
-        write_text(counts_file, json.dumps(counted.without_few(least).plain(), ensure_ascii=False) + "\n")
+        few = fewest(least, counted, rules_named(rules))
+        write_text(counts_file, json.dumps(counted.without_few(few).plain(), ensure_ascii=False) + "\n")
     coherence = None if counted is None else counted.coherence()
     if as_json:
         print_json(*rows(topics, coherence))
     elif counts_file != STANDARD_OUTPUT:
         print_quality(topics, coherence, counted)
+
+
+def fewest(least: int | None, counted: CoOccurrence, rules: Rules | None) -> int:
+    """The smallest number of documents that counts for others may state."""
+    usual = Rules().least_documents
+    if rules is None:
+        return usual if least is None else least
+    if counted.documents < rules.least_observations:
+        raise NotDisclosed(
+            f"There are {counted.documents:.0f} documents; counts for others need at least {rules.least_observations}."
+        )
+    if least is not None and least < rules.least_documents:
+        raise NotDisclosed(f"--least is {least}, and the disclosure rules ask for {rules.least_documents} or more.")
+    return rules.least_documents if least is None else least
 
 
 def counted_in(topics: Quality, data: list[Path], reading: Reading) -> CoOccurrence:

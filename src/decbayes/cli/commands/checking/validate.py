@@ -14,9 +14,11 @@ from decbayes.calibration.validation import validate as scored
 from decbayes.cli.shared.common_options import the_data
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.sharing import RulesOption, check_to_send, rules_named
 from decbayes.cli.shared.streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages, plain
 from decbayes.cli.shared.terminal import output as results
+from decbayes.disclosure import Rules
 from decbayes.errors import InvalidData, StructureMismatch
 from decbayes.files import load
 from decbayes.merging import tree
@@ -57,6 +59,7 @@ def validate(
     columns: Annotated[
         str, Parameter(help="Columns to use, separated by commas; default: those of the posterior.")
     ] = "",
+    rules: RulesOption = None,
     as_json: Annotated[bool, json_option("posterior", *KEYS, "or with --approximation shape, draws, close")] = False,
 ) -> None:
     """Print how well posteriors predict data that a site held back, and write sums that add up across sites."""
@@ -71,7 +74,7 @@ def validate(
     if files and all(path.suffix == SUFFIX for path in files):
         scores = sum_of([Scores.load(path) for path in files])
     else:
-        scores = site_scores(files, cuts, held_back, columns)
+        scores = site_scores(files, cuts, held_back, columns, rules_named(rules) if output is not None else None)
     if output is not None:
         scores.save(output)
     if as_json:
@@ -101,8 +104,8 @@ def sum_of(parts: list[Scores]) -> Scores:
     return total
 
 
-def site_scores(files: list[Path], cuts: str, share: float | None, columns: str) -> Scores:
-    """The scores of one site."""
+def site_scores(files: list[Path], cuts: str, share: float | None, columns: str, rules: Rules | None) -> Scores:
+    """The scores of one site; with rules if they are written for others."""
     if len(files) < 2:
         raise InvalidData(f"Name the data and then the posteriors to score, or {SUFFIX} files to add up.")
     numbers = numbers_in(cuts)
@@ -119,6 +122,7 @@ def site_scores(files: list[Path], cuts: str, share: float | None, columns: str)
             f"{model.count(observations)} observations are held back. At least {LEAST_HELD_BACK} are needed: sums over "
             "fewer would reveal too much about each. Hold back a larger share."
         )
+    check_to_send(model, observations, rules)
     with messages().status("scoring"):
         return scored(model, candidates(paths, read, numbers), observations)
 

@@ -10,8 +10,16 @@ from cyclopts.types import NonNegativeInt
 from cyclopts.validators import Number
 
 from decbayes.cli.shared.outputs import check_output, check_rows, writing
+from decbayes.cli.shared.sharing import (
+    RulesOption,
+    check_received_files,
+    rules_named,
+    rules_said,
+    small_components,
+)
 from decbayes.cli.shared.streams import STANDARD_OUTPUT, json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages
+from decbayes.disclosure import Rules
 from decbayes.files import load
 from decbayes.posterior import Posterior
 
@@ -36,6 +44,7 @@ def export(
         NonNegativeInt, Parameter(help="Words, or other entries, per component, largest first; 0 is all.")
     ] = 0,
     level: Annotated[float, Parameter(help="Probability of the intervals.", validator=Number(gt=0, lt=1))] = 0.9,
+    rules: RulesOption = None,
     as_json: Annotated[
         bool, json_option("file", "file and rows; or with -o - the posterior", *DESCRIBED, "parameters")
     ] = False,
@@ -44,7 +53,8 @@ def export(
     check_output(output, posterior, text=True)
     check_rows(output, ".json")
     read = load(posterior)
-    rows = with_ids(read, read.summary(top=top or EVERYTHING, level=level))
+    check_received_files([posterior], [read], rules_said(rules))
+    rows = without_small(read, with_ids(read, read.summary(top=top or EVERYTHING, level=level)), rules_named(rules))
     if output == STANDARD_OUTPUT and as_json:
         print_json(described(read, rows, level))
         return
@@ -55,6 +65,16 @@ def export(
     messages().print(f"{output}: {len(rows):,} rows")
     if as_json:
         print_json({"file": output, "rows": len(rows)})
+
+
+def without_small(posterior: Posterior, rows: list[dict[str, Any]], rules: Rules | None) -> list[dict[str, Any]]:
+    """The rows of components that enough have; how many others there are is said."""
+    small = small_components(posterior, rules)
+    if rules is None or not small.any():
+        return rows
+    (coupled,) = posterior.structure.symmetry
+    messages().print(f"{small.sum()} components that fewer than {rules.least_cell} have are left out.")
+    return [row for row in rows if row["factor"] not in coupled.factors or not small[row["component"]]]
 
 
 def with_ids(posterior: Posterior, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

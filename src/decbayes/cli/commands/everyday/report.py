@@ -11,9 +11,11 @@ from cyclopts.types import NonNegativeFloat
 from decbayes.cli.shared.alignments import aligned, how_sure, number_of, solver_named
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import read_all
+from decbayes.cli.shared.sharing import RulesOption, check_received_files, rows_behind, rules_said
 from decbayes.cli.shared.streams import json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages, plain, progress_bar
 from decbayes.cli.shared.topic_quality import Counts, counted_for
+from decbayes.disclosure import Rules
 from decbayes.merging import Alignment, Confidence, Reliability
 from decbayes.merging.base.problem import Solver
 from decbayes.views.values import Shape
@@ -36,8 +38,14 @@ def report(
         Shape | None, Parameter(help="Height and width of components that are images.", negative="")
     ] = None,
     least: Annotated[
-        NonNegativeFloat, Parameter(help="Do not show components with fewer observations, only count them.")
-    ] = 5.0,
+        NonNegativeFloat | None,
+        Parameter(
+            help="Do not show components with fewer observations, only count them. Default: the least cell of the "
+            "rules, usually 5.",
+            show_default=False,
+        ),
+    ] = None,
+    rules: RulesOption = None,
     counts: Counts = None,
     confidence: Annotated[
         bool | None,
@@ -53,7 +61,10 @@ def report(
     check_output(output, *posteriors, since, *(counts or ()), text=True, as_json=as_json)
     number_of(components)
     files, solving = distinct_names(posteriors), solver_named(solver, None)
-    alignment = aligned(read_all(posteriors), components, since, solving)
+    read = read_all(posteriors)
+    check_received_files(posteriors, read, rules_said(rules))
+    in_force = rules_said(rules) or Rules()
+    alignment = aligned(read, components, since, solving)
     counted = counted_for(alignment.merged(), counts) if counts else None
     reliability = reliability_of(alignment, confidence, solving)
     with progress_bar() as bar:
@@ -63,10 +74,11 @@ def report(
             names=[name.removesuffix(".posterior") for name in files],
             title=title,
             shape=shape,
-            least=least,
+            least=float(in_force.least_cell) if least is None else least,
             command=merge_command(files, components, solver, since),
             reliability=reliability,
             counts=counted,
+            rows=rows_behind(posteriors, read),
         )
         write_text(output, text)
     messages().print(f"{output}: {len(posteriors)} posteriors, {len(text.encode()) / 1000:,.0f} kB")

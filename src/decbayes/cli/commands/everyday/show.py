@@ -9,13 +9,16 @@ from cyclopts.types import PositiveInt
 from decbayes.cli.shared.describe import table_of
 from decbayes.cli.shared.outputs import DPI, Dpi, check_picture, save_picture
 from decbayes.cli.shared.posterior_files import support_tables
+from decbayes.cli.shared.sharing import manifest_of
 from decbayes.cli.shared.streams import json_option, print_json
 from decbayes.cli.shared.terminal import output, plain
 from decbayes.cli.shared.topic_quality import Counts, remarks_on
+from decbayes.disclosure import Manifest
 from decbayes.errors import InvalidData
 from decbayes.files import load, load_note
 from decbayes.posterior import Posterior
 from decbayes.views import view_of
+from decbayes.views.findings import RECORDS
 from decbayes.views.values import Shape
 from decbayes.views.view import check_shape
 
@@ -50,6 +53,8 @@ def show(
         return
     console, remarks = output(), remarks_on(read, top, counts)
     print_header(read)
+    if (manifest := manifest_of(posterior)) is not None and manifest.posterior == read.digest:
+        print_manifest(manifest, RECORDS.get(view_of(read.structure).unit, "observation"))
     for line in remarks:
         console.print(line)
     console.print(table_of(read, top=top, shape=shape))
@@ -69,6 +74,16 @@ def print_header(posterior: Posterior) -> None:
     console.print(plain(f"{name} ({settings or 'no settings'})"))
     console.print(f"structure {structure.fingerprint[:12]}, posterior {posterior.digest[:12]}", style="dim")
     console.print(f"uncertainty: {posterior.uncertainty}", style="dim")
+
+
+def print_manifest(manifest: Manifest, record: str) -> None:
+    """How many are behind the file, where and when it was made, and whether it was released."""
+    left_out = [f"{rows:,} {reason}" for reason, rows in (manifest.left_out or {}).items()]
+    made = [manifest.site, manifest.date, f"released by {manifest.approver}" if manifest.released else "a draft"]
+    rules = ["made without disclosure rules"] if manifest.rules is None else []
+    behind = f"{manifest.rows:,} {record}{'' if manifest.rows == 1 else 's'}"
+    lost = f" (left out: {', '.join(left_out)})" if left_out else ""
+    output().print(plain(f"{behind}{lost}; {', '.join(filter(None, [*made, *rules]))}"), style="dim")
 
 
 def check_images(posterior: Posterior, shape: Shape) -> None:

@@ -61,7 +61,7 @@ def transform(
     done = Transforming(output, command, left, resumable=not {STANDARD_INPUT, STANDARD_OUTPUT} & {output, *data})
     blocks = blocks_of(posterior, files, skip=left.blocks, report=messages().print, **options)
     done.write(blocks, digits, nothing=f"{', '.join(map(str, data))} holds no observations.")
-    messages().print(f"{output}: {done.reached.rows:,} rows")
+    messages().print(f"{output}: {done.reached.rows:,} rows, one per observation: for this site, not for others")
     if done.reached.unknown:
         messages().print(
             f"{done.reached.unknown:,} of them hold nothing that the model knows; their numbers are the prior's."

@@ -1,0 +1,135 @@
+"""Whatever else is written for others obeys the same rules: tables, reports, scores, overlaps, sums, counts."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import decbayes as db
+from decbayes.checking import Information
+from decbayes.files import load, save
+
+MODEL = db.GaussianMixture(3, 1, variance=1.0, prior_variance=1000.0)
+
+
+@pytest.fixture
+def points(rng):
+    """Two large groups, and three records that are far from both."""
+    groups = [rng.normal(size=(60, 1)), 20.0 + rng.normal(size=(40, 1)), 70.0 + rng.normal(size=(3, 1))]
+    return np.concatenate(groups)
+
+
+@pytest.fixture
+def files(points):
+    """A file made without rules, one made with them, and the data of both."""
+    posterior = MODEL.fit(points, rng=1).posterior
+    save(posterior, "bare.posterior")
+    db.save(posterior, "safe.posterior", data=points, site="north")
+    np.save("a.npy", points)
+    return posterior
+
+
+def test_tables_leave_out_components_that_few_have(run, files):
+    assert run("export bare.posterior -o a.json")[0] == 0
+    told = json.loads(Path("a.json").read_text(encoding="utf-8"))["parameters"]
+    assert max(row["mean"] for row in told if row["factor"] == "components") < 25.0
+    assert "1 components that fewer than 5 have are left out" in run("export bare.posterior -o a.csv")[2]
+    assert run("export bare.posterior -o a.json --rules none")[0] == 0
+    told = json.loads(Path("a.json").read_text(encoding="utf-8"))["parameters"]
+    assert max(row["mean"] for row in told if row["factor"] == "components") > 60.0
+
+
+def test_tables_and_reports_of_files_that_break_the_rules_asked_for_are_refused(run, files):
+    for command in ("export bare.posterior -o a.csv", "report bare.posterior -o a.html"):
+        status, _, errors = run(f"{command} --rules usual")
+        assert status == 1
+        assert "does not say which disclosure rules it obeys" in errors
+
+
+def test_reports_count_rows_as_the_files_say(run, tmp_path, table, csv):
+    for name in ("a", "b"):
+        line = [
+            "fit",
+            "logistic-regression",
+            "patients.csv",
+            "--formula",
+            "died ~ age + sex",
+            "-o",
+            f"{name}.posterior",
+        ]
+        assert run([*line, "--site", name])[0] == 0
+    assert run("report a.posterior b.posterior -o a.html")[0] == 0
+    assert "400 observations at 2 sites" in (tmp_path / "a.html").read_text()
+    shown = run("show a.posterior")[1]
+    assert "200 observations; a, " in shown
+    assert "a draft" in shown
+
+
+def test_reports_show_no_component_under_the_least_cell(run, files, tmp_path):
+    (tmp_path / "rules.toml").write_text("least_cell = 50\nleast_observations = 50\nleast_outcome = 2\n")
+    assert run("report bare.posterior -o usual.html")[0] == 0
+    assert "70." not in (tmp_path / "usual.html").read_text().split("How to reproduce")[0].replace("70.0%", "")
+
+
+@pytest.mark.parametrize(("rows", "status"), [(19, 1), (20, 0)])
+def test_scores_for_others_are_of_enough_records(run, files, points, rows, status):
+    np.save("held.npy", points[:rows])
+    assert run("validate held.npy bare.posterior -o a.scores")[0] == status
+    assert run("validate held.npy bare.posterior")[0] == 0  # for the site itself
+
+
+def test_overlaps_are_of_enough_records_and_of_no_small_component(run, files, points):
+    status, _, errors = run("overlap a.npy bare.posterior safe.posterior -o a.overlaps")
+    assert status == 1
+    assert "components that too few have" in errors
+    assert run("overlap a.npy safe.posterior bare.posterior -o a.overlaps")[0] == 0
+    np.save("few.npy", points[:9])
+    assert "at least 20" in run("overlap few.npy safe.posterior bare.posterior -o b.overlaps")[2]
+
+
+def test_sums_for_calibrations_say_nothing_of_components_that_few_have(run, files, points):
+    assert run("calibrate bare.posterior a.npy -o a.information")[0] == 0
+    part, whole = Information.from_bytes(Path("a.information").read_bytes()), Information.of(MODEL, points, files)
+    small = int(np.asarray(files.contribution["weights"])[:, 0].argmin())
+    assert np.count_nonzero(part.contribution == 0.0) == 3
+    assert np.count_nonzero(whole.contribution == 0.0) == 0
+    width = np.asarray(files.contribution["components"]).shape[1]
+    first = small * width
+    assert not part.matrix[first : first + width].any()
+    kept = np.flatnonzero(part.contribution)
+    np.testing.assert_array_equal(part.matrix[np.ix_(kept, kept)], whole.matrix[np.ix_(kept, kept)])
+
+
+def test_sums_over_fewer_records_than_parameters_do_not_leave(run, rng):
+    points = rng.normal(size=(30, 20))
+    save(db.GaussianMixture(2, 20, variance=1.0).fit(points, rng=1).posterior, "m.posterior")
+    np.save("a.npy", points)
+    status, _, errors = run("calibrate m.posterior a.npy -o a.information")
+    assert status == 1
+    assert "would reveal single ones" in errors
+    assert run("calibrate m.posterior a.npy -o a.information --rules none")[0] == 0
+
+
+def test_counts_of_words_are_of_enough_documents(run, rng):
+    from scipy.sparse import csr_array, save_npz
+
+    counts = csr_array(rng.poisson(0.4, size=(40, 12)))
+    save_npz("a.npz", counts)
+    save_npz("few.npz", counts[:10])
+    save(db.LatentDirichletAllocation(2, [f"w{n}" for n in range(12)]).fit(counts, rng=1).posterior, "t.posterior")
+    assert "--least is 2" in run("quality t.posterior --data a.npz -o a.counts --least 2")[2]
+    assert "at least 20" in run("quality t.posterior --data few.npz -o a.counts")[2]
+    assert run("quality t.posterior --data a.npz -o a.counts")[0] == 0
+    together = np.array(json.loads(Path("a.counts").read_text(encoding="utf-8"))["counts"])
+    assert together[together > 0].min() >= 5
+
+
+def test_rows_per_observation_are_not_for_others(run, files):
+    assert "for this site, not for others" in run("transform a.npy safe.posterior -o a.csv")[2]
+
+
+def test_a_merge_of_files_counts_rows(run, files):
+    assert run("merge safe.posterior -o m.posterior")[0] == 0
+    assert "103 observations" in run("show m.posterior")[1]
+    assert load("m.posterior").structure == load("safe.posterior").structure
