@@ -15,7 +15,7 @@ from decbayes.network import SqliteStore
 WITHOUT = {"agent", "warm-up"}
 PARAMETER = "factor component quantity entry mean deviation lower upper uncertainty"
 CERTIFICATE = "name hosts signed_by valid_until fingerprint"
-CHARTER = "group model settings members prior fingerprint"
+CHARTER = "group model settings members prior disclosure fingerprint"
 FIT = "file observations components bound passes converged structure"
 ORDER = "answer done"
 LINES = {

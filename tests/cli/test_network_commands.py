@@ -65,7 +65,18 @@ def test_a_new_charter_has_the_usual_rules_unless_told_otherwise(command, tmp_pa
 
     def new(name, *words):
         status, out, error = command(
-            "charter", "new", name, "--group", "g", "--model", "GaussianMean", "--member", member, *words
+            "charter",
+            "new",
+            name,
+            "--group",
+            "g",
+            "--model",
+            "GaussianMean",
+            "--set",
+            "dimension=1",
+            "--member",
+            member,
+            *words,
         )
         assert status == 0, error
         return Charter.load(name), out

@@ -237,7 +237,7 @@ def test_a_merge_that_cannot_be_computed_ends_no_thread(error, rng, monkeypatch)
 @pytest.mark.parametrize(("rule", "slots", "taken"), [("model", 2, True), ("model", 3, False), ("auto", 3, True)])
 def test_an_answer_may_have_as_many_components_as_the_rules_say(rule, slots, taken):
     """With the rule `components` every answer was once taken for that of another group."""
-    settings = {"components": 2, "variance": 0.25, "prior_variance": 4.0}
+    settings = {"components": 2, "dimension": 1, "variance": 0.25, "prior_variance": 4.0}
     members = {"a": MEMBERS[0].public}
     charter = Charter("clusters", "GaussianMixture", settings, members, rules=Rules(components=rule))
     merged = db.Posterior.of_prior(charter.structure.with_components(slots))

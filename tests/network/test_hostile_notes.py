@@ -22,7 +22,7 @@ from decbayes.network.runtime.links.ask import tells_belief
 from decbayes.network.runtime.reports.description import answered, belief_description
 
 MEMBERS = identities(3)
-MODEL = {"components": 2, "variance": 0.25, "prior_variance": 4.0}
+MODEL = {"components": 2, "dimension": 1, "variance": 0.25, "prior_variance": 4.0}
 CHARTER = Charter(
     group="clusters",
     model_name="GaussianMixture",

@@ -28,7 +28,7 @@ def overlapping_group(rng, rules=BOTH, points=80) -> Simulation:
     charter = Charter(
         group="clusters",
         model_name="GaussianMixture",
-        settings={"components": 2, "variance": 0.25, "prior_variance": 4.0},
+        settings={"components": 2, "dimension": 1, "variance": 0.25, "prior_variance": 4.0},
         members={f"site {number}": member.public for number, member in enumerate(MEMBERS)},
         limits=Limits(members=4),
         rules=rules,

@@ -170,7 +170,7 @@ def test_a_contribution_that_is_fine_alone_and_improper_fifty_times_is_refused()
     charter = Charter(
         group="weights",
         model_name="GaussianMixture",
-        settings={"components": 2, "variance": 1.0, "weight_prior": 1.0},
+        settings={"components": 2, "dimension": 1, "variance": 1.0, "weight_prior": 1.0},
         members={"one": MEMBERS[0].public},
         limits=Limits(members=50),
     )

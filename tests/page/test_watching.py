@@ -128,7 +128,7 @@ def test_what_became_of_components_is_told_by_their_numbers(rng):
 def test_a_page_goes_on_into_the_next_epoch(rng):
     """The next epoch has another prior, and its components stay where they are."""
     keys = identities(2)
-    settings = {"components": 2, "variance": 0.5, "prior_variance": 20.0}
+    settings = {"components": 2, "dimension": 1, "variance": 0.5, "prior_variance": 20.0}
     members = {f"agent {number}": key.public for number, key in enumerate(keys)}
     charter = Charter("clusters", "GaussianMixture", settings, members, limits=Limits(members=8))
     page = Shown()
@@ -198,7 +198,7 @@ def test_where_probabilities_cannot_be_learned_margins_stay(error, rng):
 
 def test_the_charter_may_ask_for_another_number_of_components(rng):
     keys = identities(1)
-    settings = {"components": 3, "variance": 0.5, "prior_variance": 20.0}
+    settings = {"components": 3, "dimension": 1, "variance": 0.5, "prior_variance": 20.0}
     charter = Charter(
         "g", "GaussianMixture", settings, {"a": keys[0].public}, rules=Rules(components=2, validation=0.1)
     )
