@@ -111,7 +111,7 @@ class Ascent:
 
     >>> quick = db.Ascent(passes=20, restarts=2)
     >>> db.GaussianMixture(2, variance=1.0, ascent=quick).fit([-9.0, -8.0, 8.0, 9.0], rng=0)
-    Fit(converged after 3 passes, bound -56.8422)
+    Fit(converged after ... passes, bound -56.8422)
     """
 
     passes: int = 200
