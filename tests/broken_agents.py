@@ -61,7 +61,7 @@ def nobody_relays(patch):
 def a_shard_counts_twice(patch):
     def learn_again(self, data, *, shard=None, rng):
         self._shards[shard] = data
-        return learn(self.charter, self.evidence, shard, data, rng)
+        return learn(self.charter, self.evidence, {shard: data}, rng)
 
     patch.setattr(Agent, "learn", learn_again)
 
@@ -142,8 +142,8 @@ def a_restart_forgets_everything(patch):
 
 @mutant
 def refining_adds_instead_of_replacing(patch):
-    def doubled(charter, own, shards, others, rng):
-        refined = relearn(charter, own, shards, others, rng)
+    def doubled(charter, own, *rest):
+        refined = relearn(charter, own, *rest)
         posterior = product([own.posterior, refined.evidence.posterior])
         return Learned(replace(own, posterior=posterior), own.shards)
 
@@ -167,13 +167,13 @@ def records_under_new_keys_are_refused(patch):
 
 @mutant
 def what_is_withdrawn_stays(patch):
-    patch.setattr(member_module, "correct", lambda charter, own, shards, kept, rng: Learned(own, own.shards))
+    patch.setattr(member_module, "correct", lambda charter, own, *rest: Learned(own, own.shards))
 
 
 @mutant
 def what_is_withdrawn_leaves_its_numbers(patch):
-    def correct_names(charter, own, shards, kept, rng):
-        corrected = correct(charter, own, shards, kept, rng)
+    def correct_names(charter, own, *rest):
+        corrected = correct(charter, own, *rest)
         return Learned(replace(corrected.evidence, posterior=own.posterior), own.shards)
 
     patch.setattr(member_module, "correct", correct_names)

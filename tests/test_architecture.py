@@ -117,15 +117,15 @@ OUTSIDE = {
     "network.protocol.group": {"disclosure", "errors", "files", "models", "posterior", "structure", "updates"},
     "network.protocol.records": ALLOWED["network"] - {"extras", "inputs", "page", "updates"},
     "network.protocol.effects": set(),
-    "network.protocol.site": {"devices", "disclosure", "errors", "inputs", "merging", "models", "posterior"},
+    "network.protocol.site": {"devices", "disclosure", "errors", "inputs", "merging", "models", "posterior", "updates"},
     "network.protocol.talk": {"errors"},
-    "network.protocol": {"errors"},
+    "network.protocol": {"disclosure", "errors"},
     "network.simulation": {"errors", "families", "models", "posterior"},
     "network.runtime.queues": set(),
     "network.runtime.reports": {"errors", "merging", "models", "page", "posterior"},
     "network.runtime.links": {"errors", "files", "merging", "posterior"},
     "network.runtime.store": {"errors", "posterior"},
-    "network.runtime": {"errors", "files"},
+    "network.runtime": {"disclosure", "errors", "files"},
 }
 # The protocol does no input or output, has one thread and reads no clock; only charters and keys know their own files.
 INPUT_AND_OUTPUT = {"asyncio", "http", "queue", "socket", "sqlite3", "subprocess", "threading", "time", "zenoh"}

@@ -205,8 +205,8 @@ def test_members_hold_back_what_the_charter_says(rng):
     )
     data = rng.normal(size=(200, 1))
     kept, held = db.checking.hold_back(charter.model, data, share=0.05)
-    evidence = learn(charter, nothing(charter), "shard", data, rng).evidence
+    evidence = learn(charter, nothing(charter), {"shard": data}, rng).evidence
     assert (len(held), evidence.observations, evidence.units) == (10, 190, 190)
     assert evidence.posterior == Update(charter.model).learn(kept, nothing(charter).posterior, rng=rng)
     plain = replace(charter, rules=Rules())
-    assert evidence.marks == learn(plain, nothing(plain), "shard", data, rng).evidence.marks
+    assert evidence.marks == learn(plain, nothing(plain), {"shard": data}, rng).evidence.marks

@@ -99,7 +99,7 @@ def test_honest_records_pass_all_checks_and_dishonest_ones_do_not(name, rng):
     """From data to a signed record and back, as agents do it, with a largest number in the charter."""
     data = simulated(name, ZOO[name][1], rng)
     charter = charter_of(ZOO[name][0], KEYS, value=largest(data))
-    own = learn(charter, nothing(charter), "s", data, rng).evidence
+    own = learn(charter, nothing(charter), {"s": data}, rng).evidence
 
     def refusal(posterior, observations=own.observations, units=own.units):
         said = {"shards": own.shards, "observations": observations, "units": units}

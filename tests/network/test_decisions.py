@@ -48,7 +48,7 @@ def test_each_large_shard_leaves_its_own_mark():
     own = nothing(charter)
     for name, points in (("a", 10), ("b", 9), ("c", 12)):
         data = np.arange(points, dtype=float)[:, None] + len(name)
-        own = learn(charter, own, name, data, None).evidence
+        own = learn(charter, own, {name: data}, None).evidence
     assert len(own.marks) == 2
     assert (own.shards, own.observations) == ({"a", "b", "c"}, 31)
 
@@ -76,7 +76,7 @@ def test_refitted_shards_start_from_their_own_evidence_and_not_from_that_of_othe
     """Exact for one mean: own data on the prior, whatever others have said."""
     charter = gaussian_charter(MEMBERS)
     data = np.array([[1.0], [2.0]])
-    own = learn(charter, nothing(charter), "a", data, None).evidence
+    own = learn(charter, nothing(charter), {"a": data}, None).evidence
     others = [charter.model.fit(np.full((50, 1), value)).posterior for value in (9.0, -3.0)]
     again = relearn(charter, own, {"a": data}, others, rng).evidence
     np.testing.assert_allclose(again.posterior.natural["mean"], charter.model.fit(data).posterior.natural["mean"])

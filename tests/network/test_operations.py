@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from parties import Means, inquiry, until
 
+from decbayes.disclosure import Ledger, Rules
+from decbayes.files import load, load_note
 from decbayes.network import Charter, Identity
 
 pytestmark = [pytest.mark.xdist_group("sockets"), pytest.mark.timeout(180)]
@@ -194,3 +196,38 @@ def test_an_epoch_begins_without_a_restart_and_counts_earlier_data_once(tmp_path
         with inquiry(party, "agent 1") as ask:
             assert until(lambda: ask.posterior().description["observations"] == 7)
             np.testing.assert_allclose(ask.posterior().posterior.natural["mean"], whole, atol=1e-9)
+
+
+def test_evidence_leaves_once_it_obeys_the_rules_and_somebody_has_approved_it(tmp_path):
+    with Means(tmp_path, 2, size=30) as party:
+        party.charter = replace(party.charter, disclosure=Rules(approval=True))
+        party.charter.save(party.charter_file)
+        few = tmp_path / "few.npy"
+        np.save(few, np.zeros((4, 3)))
+        party.join("agent 0")
+        last = party.join("agent 1", "--data", str(few), neighbours=("agent 0",))
+        assert until(lambda: last.events("awaiting_approval") and last.events("withheld"))
+        shown = cli("status", tmp_path / "group.toml", last.endpoint(), status=3)
+        assert "waits for approval" in " ".join(shown.split())
+        assert "There are 4 observations; a file needs at least 20." in " ".join(shown.split())
+        assert not party.stored("agent 0").description["counted"]
+
+        store, draft = tmp_path / "agent 1.store", tmp_path / "agent 1.draft"
+        assert until(draft.exists)
+        digest = last.events("awaiting_approval")[0]["digest"]
+        assert (load(draft).digest, load_note(draft)["manifest"]["posterior"]) == (digest, digest)
+        assert "look at it" in cli("tell", "approve", store, "--name", "Kim", "--digest", "0123", status=1)
+        words = ("--name", "Kim", "--reason", "agreed in May", "--digest", digest[:8])
+        assert "approved" in cli("tell", "approve", store, *words)
+        assert until(lambda: party.stored("agent 0").description["counted"].keys() == {"agent 1"})
+        assert "Nothing waits" in cli("tell", "approve", store, "--name", "Kim", status=1)
+        (entry,) = Ledger(tmp_path / "agent 1.ledger").entries()
+        assert (entry.posterior, entry.approver, entry.reason, entry.rows) == (digest, "Kim", "agreed in May", 30)
+        assert "agreed in May" in cli("ledger", tmp_path / "agent 1.ledger", "--json")
+
+        more = tmp_path / "more.npy"
+        np.save(more, np.ones((18, 3)))
+        cli("tell", "observe", store, more)
+        assert until(lambda: len(last.events("awaiting_approval")) == 2), "small files together obey, and wait again"
+        assert last.events("awaiting_approval")[-1]["observations"] == 52
+        assert party.stored("agent 0").description["observations"] == 30

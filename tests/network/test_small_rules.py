@@ -72,7 +72,7 @@ def evidence_of(charter, **shards):
     """What an agent stands for that has observed these shards."""
     own = nothing(charter)
     for name, data in shards.items():
-        own = learn(charter, own, name, np.array(data)[:, None], None).evidence
+        own = learn(charter, own, {name: np.array(data)[:, None]}, None).evidence
     return own
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from decbayes.disclosure import Rules
 from decbayes.errors import Refused, StoreFailed
 from decbayes.network.protocol.effects import Effect, Peer, Persist, Report, Saved, Send, Store
 from decbayes.network.protocol.group.charter import Charter, abbreviated
@@ -39,7 +40,8 @@ class Agent(Member):
 
     `saved` is what its store holds from earlier starts. `verify` may be replaced by a function that remembers
     its results, as the simulator does. `software` is what neighbours are told about the program. `name` is what they
-    call this agent: with it neighbours must show that they are members, without it links are trusted.
+    call this agent: with it neighbours must show that they are members, without it links are trusted. `rules` are the
+    site's own disclosure rules; the stricter of these and the charter's hold.
     """
 
     def __init__(
@@ -52,8 +54,9 @@ class Agent(Member):
         verify: Verify = verify,
         software: str = "",
         name: str | None = None,
+        rules: Rules | None = None,
     ) -> None:
-        super().__init__(charter, identity, rng, saved, verify)
+        super().__init__(charter, identity, rng, saved, verify, rules)
         self.software = software
         self.refused: Counter[str] = Counter()
         self.trouble: str | None = None

@@ -8,17 +8,23 @@ from threading import Event
 
 import numpy as np
 
-from decbayes.errors import DecbayesError, InvalidCharter, InvalidData, StoreFailed
+from decbayes.disclosure import Ledger, Manifest, release
+from decbayes.disclosure.drafting import in_words, today
+from decbayes.disclosure.manifest import KEY
+from decbayes.disclosure.releasing import record_digests
+from decbayes.errors import DecbayesError, InvalidCharter, InvalidData, NotDisclosed, StoreFailed
+from decbayes.files import save
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.effects import Effect
 from decbayes.network.protocol.group.charter import member_key
 from decbayes.network.protocol.group.keys import agent_id
 from decbayes.network.protocol.records.merges import UNCOMPUTABLE
-from decbayes.network.protocol.site.evidence import Learned
+from decbayes.network.protocol.records.statements import Approval
+from decbayes.network.protocol.site.evidence import Evidence, Learned
 from decbayes.network.runtime.queues import Inbox, Worker
 from decbayes.network.runtime.reports.log import Log
 from decbayes.network.runtime.store import SqliteStore, orders
-from decbayes.network.runtime.store.orders import Observe, Order, Replace, Retract, Vote, Withdraw
+from decbayes.network.runtime.store.orders import Approve, Observe, Order, Replace, Retract, Vote, Withdraw
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,7 @@ class Outcome:
     text: str
     added: tuple[tuple[str, str], ...] = ()
     withdrawn: tuple[str, ...] = ()
+    approved: tuple[str, Approval] | None = None
 
 
 Job = Callable[[], Outcome]
@@ -97,6 +104,8 @@ class Owner:
             orders.remember(self._store, path, shard)
         for shard in outcome.withdrawn:
             orders.forget(self._store, shard)
+        if outcome.approved is not None:
+            return self._agent.approve(*outcome.approved)
         return [] if outcome.learned is None else self._agent.publish(outcome.learned)
 
     def _answer(self, number: int, text: str) -> None:
@@ -129,6 +138,8 @@ class Owner:
                 return partial(self._replace, path, None)
             case Replace(path, by):
                 return partial(self._replace, path, by)
+            case Approve():
+                return partial(self._approve, order)
         return None
 
     def _at_once(self, number: int, order: Order) -> list[Effect]:
@@ -171,13 +182,19 @@ class Owner:
             raise InvalidData("This agent has retracted its evidence for good; nothing more is observed.")
         data = self._agent.charter.model.read(Path(path))
         shard, count = self._agent.shard_id(data), self._agent.charter.model.count(data)
-        learned = self._agent.learn(data, rng=self._rng)
+        try:
+            learned = self._agent.learn(data, rng=self._rng)
+        except NotDisclosed as error:
+            self._inbox.post(partial(self._agent.withhold, str(error)))
+            return Outcome(None, f"held back until the disclosure rules are obeyed: {error}", added=((path, shard),))
         text = f"observed {count:,}" if learned is not None else f"these {count:,} count already"
         return Outcome(learned, text, added=((path, shard),))
 
     def _replace(self, path: str, by: str | None) -> Outcome:
         read = self._agent.charter.model.read
-        old = self._agent.shard_id(read(Path(path)))
+        old = self._agent.hold(read(Path(path)))
+        if by is None and self._agent.drop(old):
+            return Outcome(None, "withdrawn; it was never published", withdrawn=(old,))
         if old not in self._agent.evidence.shards:
             raise InvalidData(f"{path} is not in this agent's evidence: nothing is withdrawn.")
         kept = self._agent.evidence.shards - {old}
@@ -188,3 +205,55 @@ class Owner:
         learned = self._agent.correct(kept, rng=self._rng)
         text = f"withdrawn; {learned.evidence.observations:,} observations are left"
         return Outcome(learned, text, added, (old,))
+
+    def _approve(self, order: Approve) -> Outcome:
+        """Write the release of what waits into the ledger; it is published then."""
+        waiting, approval = self._agent.awaiting, Approval(order.name, order.reason, today())
+        if waiting is None:
+            raise NotDisclosed("Nothing waits for approval.")
+        digest = waiting.posterior.digest
+        if not digest.startswith(order.digest):
+            raise NotDisclosed(f"What waits now has the digest {digest[:12]}: look at it before you approve it.")
+        if not approval.proper:
+            raise NotDisclosed("An approval needs a name of 1 to 100 characters, and a reason of at most 1,000.")
+        ledger = ledger_of(self._store)
+        if not any(entry.posterior == digest for entry in ledger.entries()):
+            members = record_digests(self._agent.charter.model, self._agent.data_of(waiting), ledger)
+            release(
+                self._manifest(waiting),
+                f"group {self._agent.charter.group}",
+                ledger,
+                approver=approval.approver,
+                reason=approval.reason,
+                date=approval.date,
+                members=members,
+            )
+        text = f"approved {digest[:12]}, {waiting.observations:,} observations; recorded in {ledger.path}"
+        return Outcome(None, text, approved=(digest, approval))
+
+    def draft(self) -> None:
+        """Write what waits for approval beside the store, so that it can be looked at."""
+        waiting, path = self._agent.awaiting, self._store.path.with_suffix(".draft")
+        if waiting is None:
+            return
+        try:
+            save(waiting.posterior, path, note={KEY: self._manifest(waiting).plain()})
+        except OSError as error:
+            self._inbox.post(partial(self._log, "not_drafted", why=f"{path}: {error.strerror or error}"))
+
+    def _manifest(self, evidence: Evidence) -> Manifest:
+        agent = self._agent
+        return Manifest(
+            posterior=evidence.posterior.digest,
+            model=in_words(agent.charter.model),
+            rules=agent.rules,
+            site=agent.pool.roster.called(agent.id),
+            date=today(),
+            rows=evidence.observations,
+            software=f"decbayes {agent.software}",
+        )
+
+
+def ledger_of(store: SqliteStore) -> Ledger:
+    """What has left this site through an agent: a file beside its store."""
+    return Ledger(store.path.with_suffix(".ledger"))

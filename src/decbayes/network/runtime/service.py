@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from decbayes.errors import DecbayesError
+from decbayes.errors import DecbayesError, NotDisclosed
 from decbayes.files import to_bytes
 from decbayes.network.protocol.agent import Agent, persist_first
 from decbayes.network.protocol.effects import Effect, Send
@@ -130,6 +130,8 @@ class Service:
             self.log(effect.event, **effect.fields)
             if effect.event == "remembered":
                 self._observe_again()
+            elif effect.event == "awaiting_approval":
+                self._fits.submit(self._owner.draft)
 
     def _observe_again(self) -> None:
         """After a lost disk the agent may stand for a part of its data; what counts already is not counted twice."""
@@ -232,6 +234,9 @@ class Service:
     def _run_fit(self, job: Fit) -> None:
         try:
             learned = job()
+        except NotDisclosed as error:
+            self._inbox.post(partial(self.agent.withhold, str(error)))
+            return
         except DecbayesError as error:
             self._inbox.post(partial(self._fail, error))
             return

@@ -17,8 +17,10 @@ import decbayes
 from decbayes.cli.shared.asking import ON_THIS_MACHINE, Link
 from decbayes.cli.shared.common_options import PageOption, available
 from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.sharing import NONE, rules_said
 from decbayes.cli.shared.terminal import messages
 from decbayes.devices import DeviceName, use_device
+from decbayes.disclosure import Rules
 from decbayes.errors import InvalidCharter, TransportFailed
 from decbayes.extras import require_extra
 from decbayes.inputs.recipes import trust
@@ -89,6 +91,14 @@ def agent(
     tokenizer: Annotated[
         str, Parameter(help="MODULE:FUNCTION that splits texts into words, if the charter names one.")
     ] = "",
+    rules: Annotated[
+        str | None,
+        Parameter(
+            help="A TOML file of disclosure rules that are stricter than the charter's. Default: DECBAYES_RULES, or "
+            "the charter's.",
+            show_default=False,
+        ),
+    ] = None,
     device: Annotated[DeviceName, Parameter(help="Where to fit topics: cpu, cuda, or auto.")] = "cpu",
     stop_with_stdin: Annotated[bool, Parameter(help="Stop when standard input ends.", negative="")] = False,
 ) -> None:
@@ -105,6 +115,7 @@ def agent(
     use_device(available(device))
     trust(tokenizer)
     agreed, identity = Charter.load(charter), Identity.load(key)
+    stricter = own_rules(rules, agreed)
     shown_at = None if page is None else PageAddress.parse(page, plain=link.plain)
     if held is not None and page is None:
         raise WrongArgument("--held is for the page; give --page, too.")
@@ -116,7 +127,7 @@ def agent(
     watcher = None if shown_at is None else watching(shown_at, scorer(agreed, shards, held, seed))
     files = CharterFile(charter, agreed, identity.id), KeyFile(key, identity)
     measured = None if metrics is None else Metrics(metrics)
-    process = Process(*files, Log.on_stdout(agreed.names), measured, watcher, refine, seed)
+    process = Process(*files, Log.on_stdout(agreed.names), measured, watcher, refine, seed, stricter)
     process.run(store, links, shards, stopping(stop_with_stdin))
 
 
@@ -131,6 +142,7 @@ class Process:
     watcher: "Watcher | None"
     refinements: int
     seed: int
+    rules: Rules | None = None
 
     def run(self, path: Path, links: "Links", shards: Sequence[Any], stop: Event) -> None:
         """Serve under one charter after another, until it is told to stop."""
@@ -156,7 +168,9 @@ class Process:
         log, charter = self.log, self.file.charter
         # Versions leap by random steps that must differ from start to start: never from a seed.
         saved, fresh = store.load(), np.random.default_rng()
-        member = Agent(charter, self.key.identity, rng=fresh, saved=saved, software=decbayes.__version__)
+        member = Agent(
+            charter, self.key.identity, rng=fresh, saved=saved, software=decbayes.__version__, rules=self.rules
+        )
         log.names = charter.names
         if store.damaged:
             log("store_damaged", records=store.damaged, text="They are ignored; neighbours send them again.")
@@ -177,6 +191,13 @@ class Process:
         finally:
             service.close()
         return service.transport.endpoints
+
+
+def own_rules(text: str | None, charter: "Charter") -> Rules | None:
+    """By which rules this site is stricter than its group."""
+    if text == NONE and charter.disclosure is not None:
+        raise InvalidCharter("The charter has disclosure rules, and a site may only be stricter than its group.")
+    return rules_said(text)
 
 
 def watching(address: "PageAddress", score: "Score | None") -> "Watcher":

@@ -13,7 +13,9 @@ from decbayes.extras import require_extra
 if TYPE_CHECKING:
     from decbayes.network.runtime.store.orders import Order
 
-app = App(name="tell", help="Give orders to your own agent without a restart: add or withdraw data, retract, vote.")
+app = App(
+    name="tell", help="Give orders to your own agent without a restart: add, approve or withdraw data, retract, vote."
+)
 
 Store = Annotated[Path, Parameter(help="The agent's store.")]
 File = Annotated[Path, Parameter(help="A data file, as in `decbayes agent --data`.")]
@@ -59,6 +61,28 @@ def retract(store: Store, /, *, for_good: ForGood = False, wait: Wait = 60.0, as
     if not for_good:
         raise StoreFailed("A retraction is for good: the agent's key can publish no evidence again. Say --for-good.")
     order(store, Retract(), wait, as_json)
+
+
+@app.command
+def approve(
+    store: Store,
+    /,
+    *,
+    name: Annotated[str, Parameter(help="Who approves.")],
+    reason: Annotated[str, Parameter(help="Why it may leave.", show_default=False)] = "",
+    digest: Annotated[
+        str, Parameter(help="The digest that `decbayes status` shows; default: whatever waits now.", show_default=False)
+    ] = "",
+    wait: Wait = 60.0,
+    as_json: Json = False,
+) -> None:
+    """Approve the evidence that waits: it is written into the ledger beside the store, and published.
+
+    Look at it first: `decbayes preview STORE.draft --data FILE`. Every later version needs an approval of its own.
+    """
+    from decbayes.network.runtime.store.orders import Approve
+
+    order(store, Approve(name, reason, digest), wait, as_json)
 
 
 @app.command

@@ -3,7 +3,8 @@
     record  = msgpack [header, signature, body]
     header  = msgpack [protocol, group, structure, prior, origin, version, previous, shards, marks, observations, units,
                        votes, closed, ids, body digest]
-    body    = safetensors of the contribution λ_i − λ0, and of a note if the charter asks for them; empty without shards
+    body    = safetensors of the contribution λ_i − λ0, of a note if the charter asks for them, and of a statement on
+              the disclosure rules if it has some; empty without shards
     digest  = SHA-256(header), which is what the signature covers
 
 `previous` is the digest of the version that this one replaces. `votes` is what the member has decided about others: to
@@ -29,6 +30,7 @@ from decbayes.network.protocol.group.charter import PROTOCOL, Charter
 from decbayes.network.protocol.group.keys import AgentId, Identity
 from decbayes.network.protocol.group.roster import Vote
 from decbayes.network.protocol.records.notes import Note
+from decbayes.network.protocol.records.statements import Statement
 from decbayes.posterior import Posterior
 from decbayes.tensors import write_arrays
 
@@ -123,6 +125,7 @@ class Record:
     body: bytes
     posterior: Posterior | None
     note: Note | None = None
+    statement: Statement | None = None
 
     @property
     def header(self) -> Header:
@@ -182,9 +185,10 @@ def sign_record(
     votes: Mapping[AgentId, bytes] = NO_VOTES,
     closed: bool = False,
     note: Note | None = None,
+    statement: Statement | None = None,
 ) -> Record:
     """A new version of what a member has to say. `units` are the observations unless told otherwise."""
-    body = b"" if posterior is None else body_of(posterior, note)
+    body = b"" if posterior is None else body_of(posterior, note, statement)
     header = Header(
         protocol=PROTOCOL,
         group=charter.id,
@@ -203,9 +207,13 @@ def sign_record(
         body=hashlib.sha256(body).digest(),
     )
     digest = hashlib.sha256(msgspec.msgpack.encode(header)).digest()
-    return Record(SignedHeader(header, identity.sign(digest)), body, posterior, None if posterior is None else note)
+    beside = (None, None) if posterior is None else (note, statement)
+    return Record(SignedHeader(header, identity.sign(digest)), body, posterior, *beside)
 
 
-def body_of(posterior: Posterior, note: Note | None = None) -> bytes:
-    """The canonical bytes of the contribution, sparse where the structure is, and of a note."""
-    return write_arrays({**contribution_arrays(posterior), **({} if note is None else note.arrays())})
+def body_of(posterior: Posterior, note: Note | None = None, statement: Statement | None = None) -> bytes:
+    """The canonical bytes of the contribution, sparse where the structure is, of a note and of a statement."""
+    beside = [part.arrays() for part in (note, statement) if part is not None]
+    return write_arrays(
+        {**contribution_arrays(posterior), **{name: part for each in beside for name, part in each.items()}}
+    )

@@ -2,7 +2,7 @@
 
 In this order, so that the cheap tests come first and no work is done for strangers: size, envelope, group,
 fingerprint, membership, version (`open_record`); digest, signature, evidence (what the charter lets a member claim),
-shape, finiteness, domain, consistency (`verify`). The first test that fails names the reason of the refusal.
+shape, finiteness, domain, rules, consistency (`verify`). The first test that fails names the reason of the refusal.
 """
 
 import hashlib
@@ -23,6 +23,7 @@ from decbayes.network.protocol.group.roster import Roster
 from decbayes.network.protocol.records.notes import Note, note_from
 from decbayes.network.protocol.records.pool import Proof
 from decbayes.network.protocol.records.record import HIGHEST_VERSION, Envelope, Header, Record, SignedHeader, body_of
+from decbayes.network.protocol.records.statements import Statement, check_statement, statement_from
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.tensors import read_arrays
@@ -40,6 +41,7 @@ REASONS = (
     "shape",
     "finiteness",
     "domain",
+    "rules",
     "consistency",
 )
 
@@ -113,24 +115,25 @@ def check_prior(signed: SignedHeader, charter: Charter) -> None:
 
 
 def verify(sealed: Sealed, charter: Charter) -> Record:
-    """Check a record's content: digest, signature, evidence, shape, finiteness, domain and consistency."""
+    """Check a record's content: digest, signature, evidence, shape, finiteness, domain, rules and consistency."""
     header = sealed.signed.header
     if hashlib.sha256(sealed.body).digest() != header.body:
         raise Refused("digest", "the body is not the one that was signed.")
     verify_signature(sealed.signed, sealed.public)
     try:
         check_evidence(header, sealed.seat, charter)
-        found, note = read_body(sealed.body, charter) if header.shards else (None, None)
+        found, note, statement = read_body(sealed.body, charter) if header.shards else (None, None, None)
         posterior = None if found is None else named(found, header.ids)
         if posterior is None and (sealed.body or header.ids):
             raise Refused("shape", "there is a contribution of no shards.")
         if posterior is not None:
+            check_statement(statement, charter)
             check_consistency(header, posterior, charter)
     except Refused as error:
         # Its origin has signed it as it is: nobody has another record under this digest.
         error.entry = sealed.signed.entry
         raise
-    return Record(sealed.signed, sealed.body, posterior, note)
+    return Record(sealed.signed, sealed.body, posterior, note, statement)
 
 
 def verify_signature(signed: SignedHeader, public: bytes) -> None:
@@ -145,13 +148,14 @@ def named(posterior: Posterior, ids: tuple[str, ...]) -> Posterior:
         raise Refused("shape", str(error)) from None
 
 
-def read_body(body: bytes, charter: Charter) -> tuple[Posterior, Note | None]:
-    """The contribution: of the agreed shapes, finite, harmless in any merge, and in its one encoding; and a note."""
+def read_body(body: bytes, charter: Charter) -> tuple[Posterior, Note | None, Statement | None]:
+    """The contribution: of the agreed shapes, finite, harmless in any merge, in its one encoding; what goes with it."""
     structure = charter.structure
     try:
         arrays = read_arrays(body)
         parts = {name: contribution_from(arrays, name, structure) for name in structure.families}
         note = note_from(arrays, charter) if charter.rules.notes else None
+        statement = None if charter.disclosure is None else statement_from(arrays)
     except (InvalidFile, KeyError, TypeError) as error:
         raise Refused("shape", f"the body does not fit the structure ({error}).") from None
     check_shapes(parts, structure)
@@ -164,9 +168,9 @@ def read_body(body: bytes, charter: Charter) -> tuple[Posterior, Note | None]:
         posterior = Posterior(structure, parts)
     except InvalidPosterior as error:
         raise Refused("domain", str(error)) from None
-    if body_of(posterior, note) != body:
+    if body_of(posterior, note, statement) != body:
         raise Refused("shape", "the body is not the canonical encoding of its contribution.")
-    return posterior, note
+    return posterior, note, statement
 
 
 def check_shapes(parts: Mapping[str, Contribution], structure: Structure) -> None:

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from decbayes.devices import everywhere_alike
-from decbayes.errors import InvalidData
-from decbayes.merging import align, merge
+from decbayes.disclosure import Rules
+from decbayes.errors import InvalidData, NotDisclosed
+from decbayes.merging import align, merge, product
 from decbayes.merging.base.lineage import with_ids
 from decbayes.models.core.evaluation import hold_back
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import AgentId
 from decbayes.network.protocol.records.notes import Note, note_of
 from decbayes.network.protocol.records.record import Header
+from decbayes.network.protocol.records.statements import Approval
+from decbayes.network.protocol.site.leaving import check_difference, safe_contribution, safe_data
 from decbayes.network.protocol.site.shard_ids import mark
 from decbayes.posterior import Posterior
+from decbayes.updates.update import without
 
 if TYPE_CHECKING:
     from decbayes.network.protocol.records.merges import Merged
@@ -27,18 +31,27 @@ Shards = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Evidence:
-    """The posterior of some shards of an agent's data, under the group's prior, and how much data that is."""
+    """The posterior of some shards of an agent's data, under the group's prior, and how much data that is.
+
+    `approval` says who has approved that it leaves the site, if somebody had to.
+    """
 
     posterior: Posterior
     shards: frozenset[str] = frozenset()
     observations: int = 0
     units: int = 0
     marks: frozenset[bytes] = frozenset()
+    approval: Approval | None = None
 
     @classmethod
-    def published(cls, header: Header, posterior: Posterior) -> "Evidence":
+    def published(cls, header: Header, posterior: Posterior, approval: Approval | None = None) -> "Evidence":
         """The evidence that a record holds."""
-        return cls(posterior, frozenset(header.shards), header.observations, header.units, frozenset(header.marks))
+        shards, marks = frozenset(header.shards), frozenset(header.marks)
+        return cls(posterior, shards, header.observations, header.units, marks, approval)
+
+    def same(self, other: "Evidence") -> bool:
+        """Whether both say the same of the same data."""
+        return self.shards == other.shards and self.posterior.digest == other.posterior.digest
 
 
 @dataclass(frozen=True)
@@ -62,23 +75,43 @@ def nothing(charter: Charter) -> Evidence:
 
 
 def learn(
-    charter: Charter, evidence: Evidence, shard: str, data: Any, rng: np.random.Generator, ids: tuple[str, ...] = ()
+    charter: Charter,
+    before: Evidence,
+    shards: Shards,
+    rng: np.random.Generator | None,
+    *,
+    ids: tuple[str, ...] = (),
+    rules: Rules | None = None,
 ) -> Learned:
-    """Fit a new shard on top of the agent's own earlier ones, whose components the merge knows by these ids."""
-    posterior = replace(charter.update.learn(fitted(charter, data), evidence.posterior, rng=rng), ids=ids)
-    return Learned(enlarged(charter, evidence, shard, data, posterior), evidence.shards)
+    """Fit new shards on top of the agent's own earlier ones, whose components the merge knows by these ids."""
+    data = safe_data(charter, [fitted(charter, data) for data in shards.values()], rules)
+    posterior = charter.update.learn(data, before.posterior, rng=rng)
+    posterior = safe_contribution(charter, posterior, before.posterior, data, rules, belief=posterior)
+    evidence = before
+    for name, shard in shards.items():
+        evidence = enlarged(charter, evidence, name, shard)
+    return Learned(replace(evidence, posterior=replace(posterior, ids=ids)), before.shards)
 
 
 def relearn(
-    charter: Charter, evidence: Evidence, shards: Shards, others: Sequence[Posterior], rng: np.random.Generator
+    charter: Charter,
+    before: Evidence,
+    shards: Shards,
+    others: Sequence[Posterior],
+    rng: np.random.Generator,
+    rules: Rules | None = None,
 ) -> Learned:
     """Fit all own shards again, with everybody else's evidence as their prior."""
-    data = charter.model.joined([fitted(charter, shard) for shard in at_hand(shards, evidence.shards)])
+    data = fitted_together(charter, shards, before.shards, rules)
     with everywhere_alike():  # ids follow from it
-        alignment = align([evidence.posterior, *others])
+        alignment = align([before.posterior, *others])
         merged = with_ids(alignment.merged())
-    posterior = charter.update.relearn(data, alignment.relabelled()[0], merged, rng=rng)
-    return Learned(replace(evidence, posterior=replace(posterior, ids=merged.ids)), evidence.shards)
+    in_slots = alignment.relabelled()[0]
+    posterior = charter.update.relearn(data, in_slots, merged, rng=rng)
+    if rules is not None:
+        belief = product([without(merged, in_slots), posterior])
+        posterior = safe_contribution(charter, posterior, charter.update.nothing, data, rules, belief=belief)
+    return Learned(replace(before, posterior=replace(posterior, ids=merged.ids), approval=None), before.shards)
 
 
 def noted(charter: Charter, evidence: Evidence, shards: Shards, merged: "Merged", origin: AgentId) -> Note | None:
@@ -91,35 +124,50 @@ def noted(charter: Charter, evidence: Evidence, shards: Shards, merged: "Merged"
 
 
 def correct(
-    charter: Charter, before: Evidence, shards: Shards, kept: frozenset[str], rng: np.random.Generator
+    charter: Charter,
+    before: Evidence,
+    shards: Shards,
+    kept: frozenset[str],
+    rng: np.random.Generator,
+    rules: Rules | None = None,
 ) -> Learned:
-    """Fit some shards from the start, in the place of all evidence so far: what is left out leaves no trace."""
-    evidence = nothing(charter)
-    for name, data in zip(sorted(kept), at_hand(shards, kept), strict=True):
-        evidence = enlarged(charter, evidence, name, data, evidence.posterior)
-    if kept:
-        data = charter.model.joined([fitted(charter, shard) for shard in at_hand(shards, kept)])
-        evidence = replace(evidence, posterior=charter.update.learn(data, charter.update.nothing, rng=rng))
+    """Fit some shards from the start, in the place of all evidence so far: what is left out leaves no trace.
+
+    If too little is left to be published, nothing is.
+    """
+    left = dict(zip(sorted(kept), at_hand(shards, kept), strict=True))
+    if rules is not None:
+        check_difference(
+            [shards[name] for name in before.shards - kept if name in shards],
+            [left[name] for name in kept - before.shards],
+            rules,
+        )
+    try:
+        evidence = learn(charter, nothing(charter), left, rng, rules=rules).evidence if left else nothing(charter)
+    except NotDisclosed:
+        evidence = nothing(charter)
     return Learned(evidence, before.shards)
 
 
-def enlarged(charter: Charter, before: Evidence, shard: str, data: Any, posterior: Posterior) -> Evidence:
-    """The evidence with one more shard's data counted, and that posterior."""
+def enlarged(charter: Charter, before: Evidence, shard: str, data: Any) -> Evidence:
+    """The evidence with one more shard's data counted; its posterior lacks them."""
     marks = {mark(data, charter.secret)} if charter.model.count(data) >= charter.rules.compare else set()
     counted = fitted(charter, data)
     observations, units = charter.model.count(counted), round(float(np.sum(charter.model.units(counted))))
+    shards = before.shards | {shard}
     return Evidence(
-        posterior,
-        before.shards | {shard},
-        before.observations + observations,
-        before.units + units,
-        before.marks | marks,
+        before.posterior, shards, before.observations + observations, before.units + units, before.marks | marks
     )
 
 
 def fitted(charter: Charter, data: Any) -> Any:
     """The data without what the charter has each member hold back, to score posteriors with."""
     return divided(charter, data)[0]
+
+
+def fitted_together(charter: Charter, shards: Shards, names: frozenset[str], rules: Rules | None) -> Any:
+    """All data of some shards, as they are fitted and may leave the site."""
+    return safe_data(charter, [fitted(charter, shard) for shard in at_hand(shards, names)], rules)
 
 
 def divided(charter: Charter, data: Any) -> tuple[Any, Any]:

@@ -3,35 +3,63 @@
 Calls in, effects out: `Agent` adds the talk.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from decbayes.disclosure import Rules
+from decbayes.errors import NotDisclosed
 from decbayes.network.protocol.effects import Effect, Report, Saved
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import AgentId, Identity
 from decbayes.network.protocol.records.merges import Merged
 from decbayes.network.protocol.records.notes import same_note
 from decbayes.network.protocol.records.pool import Pool
-from decbayes.network.protocol.site.evidence import Evidence, Learned, Look, correct, learn, noted, relearn
+from decbayes.network.protocol.records.statements import Approval
+from decbayes.network.protocol.site.evidence import (
+    Evidence,
+    Learned,
+    Look,
+    correct,
+    fitted,
+    fitted_together,
+    learn,
+    noted,
+    relearn,
+)
+from decbayes.network.protocol.site.leaving import in_force
 from decbayes.network.protocol.site.publisher import Publisher, Verify
 from decbayes.network.protocol.site.shard_ids import shard_id
 from decbayes.posterior import Posterior
 
 
 class Member:
-    """What an agent's owner asks of it: to observe, refine, correct and retract data, to vote, and to merge."""
+    """What an agent's owner asks of it: to observe, refine, correct and retract data, to vote, and to merge.
+
+    `rules` are the site's own disclosure rules: with those of the charter, whichever are stricter.
+    """
 
     def __init__(
-        self, charter: Charter, identity: Identity, rng: np.random.Generator, saved: Iterable[Saved], verify: Verify
+        self,
+        charter: Charter,
+        identity: Identity,
+        rng: np.random.Generator,
+        saved: Iterable[Saved],
+        verify: Verify,
+        rules: Rules | None = None,
     ) -> None:
         self.charter, self.identity, self.rng = charter, identity, rng
         self.id = identity.id
         self.pool = Pool(charter)
+        self.rules = in_force(charter.disclosure, rules)
         self.refinements = 0
+        self.withheld = ""
+        """Why some data are not published: they break the disclosure rules."""
         self._shards: dict[str, Any] = {}
-        self._publisher = Publisher(charter, identity, self.pool, rng, verify)
+        self._withheld: frozenset[str] = frozenset()
+        approval = self.rules is not None and self.rules.approval
+        self._publisher = Publisher(charter, identity, self.pool, rng, verify, approval=approval)
         self._restore(saved)
 
     def observe(self, data: Any, *, shard: str | None = None, rng: np.random.Generator) -> list[Effect]:
@@ -39,13 +67,17 @@ class Member:
 
         `learn` and `publish` are its two halves, for those who fit in another thread.
         """
-        learned = self.learn(data, shard=shard, rng=rng)
+        try:
+            learned = self.learn(data, shard=shard, rng=rng)
+        except NotDisclosed as error:
+            return self.withhold(str(error))
         return [] if learned is None else self.publish(learned)
 
     def learn(self, data: Any, *, shard: str | None = None, rng: np.random.Generator) -> Learned | None:
         """Fit new data on top of own earlier data; None if it counts already. Publishes nothing.
 
         A shard has a name that only this site can make from its content. A name that is given is seen by all members.
+        Data that break the disclosure rules raise NotDisclosed and are withheld; later data may make up for it.
         """
         name = shard if shard is not None else self.shard_id(data)
         self._shards[name] = data
@@ -53,7 +85,41 @@ class Member:
             return None
         named = self.evidence.shards and self.charter.structure.resizable
         ids = self.pool.merged().names(self.id) if named else ()
-        return learn(self.charter, self.evidence, name, data, rng, ids)
+        small = [shard for shard in sorted(self._withheld - {name}) if not self.counts(shard) and self._small(shard)]
+        if small:
+            try:
+                return self._learn([*small, name], rng, ids)
+            except NotDisclosed:
+                pass
+        return self._learn([name], rng, ids)
+
+    def _learn(self, names: Sequence[str], rng: np.random.Generator, ids: tuple[str, ...]) -> Learned:
+        try:
+            shards = {name: self._shards[name] for name in names}
+            return learn(self.charter, self.evidence, shards, rng, ids=ids, rules=self.rules)
+        except NotDisclosed:
+            self._withheld |= {*names}
+            raise
+
+    def _small(self, shard: str) -> bool:
+        """Whether a shard is too small to be published alone."""
+        count = self.charter.model.count(fitted(self.charter, self._shards[shard]))
+        return self.rules is not None and count < self.rules.least_observations
+
+    def withhold(self, why: str) -> list[Effect]:
+        """Say once why data are not published."""
+        before, self.withheld = self.withheld, why
+        return [] if before == why else [Report("withheld", {"why": why})]
+
+    def drop(self, shard: str) -> bool:
+        """Withdraw data that were withheld so far; whether there were such data."""
+        dropped = shard in self._withheld
+        self._keep_back(self._withheld - {shard})
+        return dropped
+
+    def _keep_back(self, shards: frozenset[str]) -> None:
+        self._withheld = shards
+        self.withheld = self.withheld if shards else ""
 
     def hold(self, data: Any) -> str:
         """Keep data at hand that does not count yet, and return its name."""
@@ -81,7 +147,7 @@ class Member:
             return None
         self.refinements += 1
         others = [r.posterior for r in self.pool.counted() if r.origin != self.id and r.posterior is not None]
-        return relearn(self.charter, self.evidence, self._shards, others, rng)
+        return relearn(self.charter, self.evidence, self._shards, others, rng, self.rules)
 
     def look(self) -> Look:
         """What own data say of the merge as it is now; nothing without own data, or where the charter asks for none."""
@@ -102,7 +168,7 @@ class Member:
 
     def correct(self, shards: Iterable[str], *, rng: np.random.Generator) -> Learned:
         """The evidence of these shards alone, fitted from the start: others are withdrawn without a trace."""
-        return correct(self.charter, self.evidence, self._shards, frozenset(shards), rng)
+        return correct(self.charter, self.evidence, self._shards, frozenset(shards), rng, self.rules)
 
     def publish(self, learned: Learned) -> list[Effect]:
         """Replace the agent's evidence; it goes out as soon as it may."""
@@ -110,7 +176,16 @@ class Member:
             return [Report("not_published", {"why": "this agent has retracted its evidence for good"})]
         if learned.replaces != self.evidence.shards:
             return [Report("not_published", {"why": "the agent's evidence changed during the fit; fit again"})]
+        self._keep_back(self._withheld - learned.evidence.shards)
         self._publisher.learn(learned.evidence)
+        return self._publisher.publish()
+
+    def approve(self, digest: str, approval: Approval) -> list[Effect]:
+        """Publish the evidence that waits for approval, if it is the one with that digest."""
+        waiting = self.awaiting
+        if waiting is None or waiting.posterior.digest != digest:
+            return [Report("not_published", {"why": "another version waits for approval by now; look at it first"})]
+        self._publisher.approve(approval)
         return self._publisher.publish()
 
     def vote(self, member: AgentId, key: bytes | None) -> list[Effect]:
@@ -138,6 +213,15 @@ class Member:
     def evidence(self) -> Evidence:
         """What the agent's own data has to say, published or not."""
         return self._publisher.stand.evidence
+
+    @property
+    def awaiting(self) -> Evidence | None:
+        """Own evidence that somebody has to approve before it is published."""
+        return self._publisher.awaiting
+
+    def data_of(self, evidence: Evidence) -> Any:
+        """The data behind evidence, as they were fitted."""
+        return fitted_together(self.charter, self._shards, evidence.shards, self.rules)
 
     @property
     def votes(self) -> Mapping[AgentId, bytes]:

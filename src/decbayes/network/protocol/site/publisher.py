@@ -13,6 +13,7 @@ from decbayes.network.protocol.group.keys import AgentId, Identity
 from decbayes.network.protocol.records.notes import Note
 from decbayes.network.protocol.records.pool import Change, Pool, Proof
 from decbayes.network.protocol.records.record import HIGHEST_VERSION, NOTHING, Record, sign_record
+from decbayes.network.protocol.records.statements import Approval, Statement
 from decbayes.network.protocol.records.validation import Sealed, open_record
 from decbayes.network.protocol.site.evidence import Evidence, nothing, reconcile
 
@@ -42,11 +43,19 @@ class Publisher:
     """What an agent stands for, what its newest version says, and what has to happen before the two are the same."""
 
     def __init__(
-        self, charter: Charter, identity: Identity, pool: Pool, rng: np.random.Generator, verify: Verify
+        self,
+        charter: Charter,
+        identity: Identity,
+        pool: Pool,
+        rng: np.random.Generator,
+        verify: Verify,
+        *,
+        approval: bool = False,
     ) -> None:
         self.stand = self.published = Stand(nothing(charter))
         self.heard = self.twin = self._challenged = False
         self._charter, self._identity, self._pool, self._rng, self._verify = charter, identity, pool, rng, verify
+        self._approval = approval
         self._pending: tuple[Record, Stand] | None = None
         self._refused: Stand | None = None
         self._told: Report | None = None
@@ -57,6 +66,16 @@ class Publisher:
     @property
     def waiting(self) -> bool:
         return self.stand is not self.published
+
+    @property
+    def awaiting(self) -> Evidence | None:
+        """New evidence that nobody has approved yet, where somebody has to."""
+        evidence = self.stand.evidence
+        unapproved = self._approval and bool(evidence.shards) and evidence.approval is None
+        return evidence if unapproved and not evidence.same(self.published.evidence) else None
+
+    def approve(self, approval: Approval) -> None:
+        self.stand = replace(self.stand, evidence=replace(self.stand.evidence, approval=approval))
 
     def learn(self, evidence: Evidence) -> None:
         self.stand = replace(self.stand, evidence=evidence, note=None)
@@ -73,7 +92,8 @@ class Publisher:
     def adopt(self, record: Record) -> None:
         """Take a published version of our own for what we stand for, together with what it lacks."""
         posterior = record.posterior or self._charter.update.nothing
-        evidence = Evidence.published(record.header, posterior)
+        approval = None if record.statement is None else record.statement.approval
+        evidence = Evidence.published(record.header, posterior, approval)
         published = Stand(evidence, dict(record.header.votes), record.header.closed, record.note)
         before, self.published = self.published, published if record.origin == self._identity.id else self.published
         if published.closed:
@@ -105,14 +125,18 @@ class Publisher:
             return []
         if self.twin:
             silent, self._challenged = self._challenged, True
-            return [] if silent else self._sign_next()
+            return [] if silent else self._sign_next(self._sayable())
         if not self.waiting or self.stand is self._refused:
             return []
         obstacle = self._obstacle()
-        reported, self._told = self._told, obstacle
+        waits = None if obstacle is not None else self._evidence_waits()
+        reported, self._told = self._told, obstacle or waits
+        reports: list[Effect] = [] if self._told in (None, reported) else [self._told]
         if obstacle is not None:
-            return [] if obstacle == reported else [obstacle]
-        return self._sign_next()
+            return reports
+        if waits is not None and self.stand.votes == self.published.votes:
+            return reports
+        return reports + self._sign_next(self._sayable())
 
     def persisted(self, item: Record | Proof) -> Record | None:
         """The item is durable; if it is the version that was waiting for that, it counts from now on."""
@@ -124,27 +148,32 @@ class Publisher:
             self._made.append(record.digest)
         return record
 
-    def _sign_next(self) -> list[Effect]:
-        content = self._sign().content
+    def _sayable(self) -> Stand:
+        """What may be published now: votes do not wait with the evidence."""
+        return self.stand if self._evidence_waits() is None else replace(self.published, votes=self.stand.votes)
+
+    def _sign_next(self, stand: Stand) -> list[Effect]:
+        content = self._sign(stand).content
         try:
             # What everybody else would refuse must not count here either, and the bits that they read count here too.
             record = self._verify(open_record(content, self._charter, self._pool.roster), self._charter)
         except Refused as error:
             reports: list[Effect] = [Report("not_published", {"why": f"the others would refuse it ({error})"})]
-            if self.stand.note is None:
+            if stand.note is None:
                 self._refused = self.stand
                 return reports
             # What is said beside the evidence must not keep it from being heard.
-            self.stand = replace(self.stand, note=None)
-            return reports + self._sign_next()
-        self._pending = record, self.stand
+            silent = replace(stand, note=None)
+            self.stand = silent if stand is self.stand else self.stand
+            return reports + self._sign_next(silent)
+        self._pending = record, stand
         return [Persist(record)]
 
-    def _sign(self) -> Record:
+    def _sign(self, stand: Stand) -> Record:
         newest = self._pool.records.get(self._identity.id)
         self._highest = max(self._highest, 0 if newest is None else newest.version) + self._step
         self._step = 1
-        evidence = self.stand.evidence
+        evidence, rules = stand.evidence, self._charter.disclosure
         return sign_record(
             self._charter,
             self._identity,
@@ -155,9 +184,10 @@ class Publisher:
             units=evidence.units,
             marks=evidence.marks,
             previous=NOTHING if newest is None else newest.digest,
-            votes=self.stand.votes,
-            closed=self.stand.closed,
-            note=self.stand.note,
+            votes=stand.votes,
+            closed=stand.closed,
+            note=stand.note,
+            statement=None if rules is None else Statement(rules, evidence.approval),
         )
 
     def _too_few(self) -> int:
@@ -176,10 +206,17 @@ class Publisher:
             why = "this agent's key is a member's no more"
         elif max(self._highest, self._pool.version(key)) + self._step > HIGHEST_VERSION:
             why = "there are no higher versions; this agent needs a new key"
-        elif too_few := self._too_few():
-            least = self._charter.least_observations
-            return Report("held_back", {"observations": too_few, "least": least})
         return Report("not_published", {"why": why}) if why else None
+
+    def _evidence_waits(self) -> Report | None:
+        """Why new evidence is not published yet."""
+        if too_few := self._too_few():
+            return Report("held_back", {"observations": too_few, "least": self._charter.least_observations})
+        if waiting := self.awaiting:
+            return Report(
+                "awaiting_approval", {"digest": waiting.posterior.digest, "observations": waiting.observations}
+            )
+        return None
 
     def _leap(self) -> int:
         return int(self._rng.integers(1, LEAP))

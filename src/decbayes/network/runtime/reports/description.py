@@ -124,6 +124,8 @@ def status_of(agent: Agent, address: Callable[[Peer], str]) -> dict[str, Any]:
         "charter": agent.charter.short_fingerprint,
         "version": agent.version,
         "waiting": agent.waiting,
+        "withheld": agent.withheld,
+        "awaiting_approval": approval_of(agent),
         "trouble": agent.trouble,
         "twin": agent.twin,
         "neighbours": [neighbour_of(agent, peer, address(peer)) for peer in agent.peers],
@@ -131,6 +133,12 @@ def status_of(agent: Agent, address: Callable[[Peer], str]) -> dict[str, Any]:
         "refused": dict(agent.refused),
         "root": agent.pool.root.hex(),
     }
+
+
+def approval_of(agent: Agent) -> dict[str, Any] | None:
+    """The own evidence that waits for somebody's approval."""
+    waiting = agent.awaiting
+    return None if waiting is None else {"digest": waiting.posterior.digest, "observations": waiting.observations}
 
 
 def neighbour_of(agent: Agent, peer: Peer, address: str) -> dict[str, Any]:
@@ -163,18 +171,28 @@ def about_members(pool: Pool, merged: Merged | None) -> dict[str, Any]:
 def problems(status: Mapping[str, Any], charter: str) -> list[str]:
     """What needs a look, most serious first."""
     neighbours, members = status.get("neighbours", []), status.get("members", {})
+    waits = status.get("awaiting_approval")
     texts = {
         "another agent runs with this agent's key": status.get("twin"),
         f"its store fails: {status.get('trouble')}": status.get("trouble"),
         f"its charter is another one ({status.get('charter')} instead of {charter})": status.get("charter") != charter,
         "no neighbour is linked": not neighbours,
-        "its own evidence is not published yet": status.get("waiting"),
+        f"its data are not published, by the disclosure rules: {status.get('withheld')}": status.get("withheld"),
+        approval_text(waits): waits,
+        "its own evidence is not published yet": status.get("waiting") and not waits,
     }
     wrong = [text for text, holds in texts.items() if holds]
     wrong += [f"{neighbour_name(n)} has another charter" for n in neighbours if n.get("charter") == "another"]
     wrong += [f"{neighbour_name(n)} has not shown which member it is" for n in neighbours if n.get("member") is None]
     wrong += [f"{who} {flag}" for who, member in members.items() for flag in member.get("flags", ())]
     return wrong + [f"{' and '.join(map(str, names))} hold the same data set" for names in status.get("same_data", ())]
+
+
+def approval_text(waits: Mapping[str, Any] | None) -> str:
+    if not waits:
+        return ""
+    count, digest = waits.get("observations", 0), str(waits.get("digest"))[:12]
+    return f"its evidence of {count:,} observations ({digest}) waits for approval: `decbayes tell approve`"
 
 
 def neighbour_name(neighbour: Mapping[str, Any]) -> str:

@@ -119,6 +119,8 @@ SENTENCES = {
     "excluded": "{member} has signed two records under one version, and is excluded",
     "flagged": "{member} {why}",
     "stopped": "this agent has stopped",
+    "withheld": "data are not published, by the disclosure rules: {why}",
+    "awaiting_approval": "evidence of {observations:,} observations waits for approval",
     "store_failed": "the store fails: {why}",
     "not_merged": "no merge: {why}",
     "refused": "refused ({reason}): {text}",

@@ -50,7 +50,15 @@ class Vote(msgspec.Struct, frozen=True, tag=True):
     key: str | None = ""
 
 
-Order = Observe | Withdraw | Replace | Retract | Vote
+class Approve(msgspec.Struct, frozen=True, tag=True):
+    """Publish the evidence that waits for approval, if its digest begins like this one."""
+
+    name: str
+    reason: str = ""
+    digest: str = ""
+
+
+Order = Observe | Withdraw | Replace | Retract | Vote | Approve
 
 
 def give(path: str | os.PathLike[str], order: Order) -> int:

@@ -1,0 +1,88 @@
+"""What a record says of the disclosure rules that it obeys, and of whoever has approved it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from decbayes.disclosure import Rules
+from decbayes.errors import InvalidFile, InvalidRules, Refused
+from decbayes.network.protocol.group.charter import Charter
+from decbayes.structure import canonical_json
+
+NAME = "disclosure/statement"
+MOST_BYTES = 8192
+LONGEST_NAME, LONGEST_REASON = 100, 1000
+
+
+@dataclass(frozen=True)
+class Approval:
+    """Who has approved that evidence leaves its site, why and when."""
+
+    approver: str
+    reason: str = ""
+    date: str = ""
+
+    @property
+    def proper(self) -> bool:
+        """Whether there is a name, and all of it can be printed and is short."""
+        texts = (self.approver, self.reason, self.date)
+        short = len(self.approver) <= LONGEST_NAME >= len(self.date) and len(self.reason) <= LONGEST_REASON
+        return bool(self.approver.strip()) and short and all(text.isprintable() for text in texts)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """The rules that a record obeys, and who has approved it, if anybody had to. Its origin signs it with the rest."""
+
+    rules: Rules
+    approval: Approval | None = None
+
+    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """The statement as a record's body holds it: JSON, filled up to whole numbers."""
+        told: dict[str, Any] = {"rules": self.rules.plain()}
+        if self.approval is not None:
+            told |= {"approver": self.approval.approver, "reason": self.approval.reason, "date": self.approval.date}
+        content = canonical_json(told)
+        return {NAME: np.frombuffer(content + b" " * (-len(content) % 4), dtype="<i4")}
+
+
+class Told(msgspec.Struct, forbid_unknown_fields=True):
+    rules: dict[str, Any]
+    approver: str = ""
+    reason: str = ""
+    date: str = ""
+
+
+def statement_from(arrays: Mapping[str, Any]) -> Statement | None:
+    """The statement in a record's arrays; None where there is none."""
+    if NAME not in arrays:
+        return None
+    part = arrays[NAME]
+    if part.ndim != 1 or part.dtype != np.dtype("<i4") or part.nbytes > MOST_BYTES:
+        raise InvalidFile("the statement on disclosure is not a short text.")
+    try:
+        told = msgspec.json.decode(part.tobytes(), type=Told)
+        rules = Rules.of(told.rules)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, InvalidRules, TypeError):
+        raise InvalidFile("the statement on disclosure cannot be read.") from None
+    approval = Approval(told.approver, told.reason, told.date) if told.approver else None
+    if approval is not None and not approval.proper:
+        raise InvalidFile("the statement on disclosure has a name or a reason that cannot be printed.")
+    return Statement(rules, approval)
+
+
+def check_statement(statement: Statement | None, charter: Charter) -> None:
+    """Refuse evidence that does not say that it obeys the charter's disclosure rules; the reason quotes nothing."""
+    rules = charter.disclosure
+    if rules is None:
+        return
+    if statement is None:
+        raise Refused("rules", "it does not say which disclosure rules it obeys.")
+    looser = [name for name in statement.rules.looser_than(rules) if name != "approval"]
+    if looser:
+        raise Refused("rules", f"it obeys looser disclosure rules than the charter's: {', '.join(looser)}.")
+    if rules.approval and statement.approval is None:
+        raise Refused("rules", "nobody at its site has approved it.")

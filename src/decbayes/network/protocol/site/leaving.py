@@ -1,0 +1,72 @@
+"""What may leave a site: data without values that few have, contributions without components that few have."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from decbayes.disclosure import Rules, check_columns, guarded, prepared
+from decbayes.disclosure.preparing import MADE_UP
+from decbayes.disclosure.preparing import rows_of as table_rows
+from decbayes.errors import NotDisclosed
+from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.site.shard_ids import rows_of
+from decbayes.posterior import Posterior
+
+
+def in_force(agreed: Rules | None, own: Rules | None) -> Rules | None:
+    """The group's rules, and those by which a site is stricter."""
+    if agreed is None or own is None:
+        return agreed or own
+    return agreed.tightened(own)
+
+
+def safe_data(charter: Charter, shards: Sequence[Any], rules: Rules | None) -> Any:
+    """All data of some shards, without values that too few have; NotDisclosed if nothing can be published of them."""
+    model = charter.model
+    data = shards[0] if len(shards) == 1 else model.joined(shards)
+    if rules is None:
+        return data
+    try:
+        for shard in shards if isinstance(getattr(model, "columns", None), Mapping) else ():
+            # Beside many other rows those that name persons would not be noticed.
+            check_columns(getattr(model, "columns"), table_rows(model, shard), rules)  # noqa: B009
+        return prepared(model, data, rules, agreed=True).data
+    except NotDisclosed as error:
+        # An agent's data are never public: its charter says so.
+        raise NotDisclosed(str(error).replace(MADE_UP, "").strip()) from None
+
+
+def safe_contribution(
+    charter: Charter, learned: Posterior, before: Posterior, data: Any, rules: Rules | None, *, belief: Posterior
+) -> Posterior:
+    """A contribution of which others can read nothing about few persons, even if they compare it with the one before.
+
+    Args:
+        charter: what the group agrees on.
+        learned: the contribution with the new data.
+        before: that of earlier data, which is public already.
+        data: the new data.
+        rules: what may leave the site.
+        belief: the posterior that says who belongs to which component.
+    """
+    if rules is None:
+        return learned
+    parts = {name: part - before.contribution[name] for name, part in learned.contribution.items()}
+    added = Posterior(charter.model.structure, parts)
+    safe = guarded(charter.model, added, data, rules, belief=charter.update.whole(belief)).posterior
+    if safe is added:
+        return learned
+    total = {name: part + safe.contribution[name] for name, part in before.contribution.items()}
+    return replace(learned, contribution=total)
+
+
+def check_difference(before: Iterable[Any], after: Iterable[Any], rules: Rules | None) -> None:
+    """Refuse to replace data by others that differ by few records: both versions together would show these."""
+    rows = [Counter(row for data in each for row in rows_of(data)) for each in (before, after)]
+    apart = sum(((rows[0] - rows[1]) + (rows[1] - rows[0])).values())
+    if rules is not None and 0 < apart < rules.least_cell:
+        raise NotDisclosed(
+            f"The data differ by {apart} records from what is published, and both versions together would show them. "
+            f"Wait until at least {rules.least_cell} records have changed."
+        )
