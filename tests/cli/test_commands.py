@@ -497,9 +497,9 @@ def test_words_of_several_sites_make_a_vocabulary(run, tmp_path):
         texts = [f"the and {theme} {theme}" for theme in themes * 10]
         (tmp_path / f"{name}.txt").write_text("\n".join(texts), encoding="utf-8")
         assert run(f"words {name}.txt -o {name}.words")[0] == 0
-    lists = [(tmp_path / f"{name}.words").read_text(encoding="utf-8").split() for name in "ab"]
-    assert lists == [["apple", "harbour", "violin"], ["pawn", "violin", "äpfel"]]
-    together = sorted({*lists[0], *lists[1]})
+    lists = [(tmp_path / f"{name}.words").read_text(encoding="utf-8").splitlines() for name in "ab"]
+    assert lists == [["apple\t10", "harbour\t10", "violin\t10"], ["pawn\t10", "violin\t10", "äpfel\t10"]]
+    together = ["apple", "harbour", "pawn", "violin", "äpfel"]
     (tmp_path / "words.txt").write_text("\n".join(together), encoding="utf-8")
     for name in "ab":
         assert run(f"fit topics {name}.txt --topics 5 --vocabulary words.txt -o {name}.posterior")[0] == 0

@@ -35,8 +35,9 @@ def guarded(
     data: Any,
     rules: Rules,
     *,
-    frequency: Any = None,
+    frequency: Any = (),
     belief: Posterior | None = None,
+    others: Posterior | None = None,
     before: Posterior | None = None,
 ) -> Guarded:
     """The posterior without components, features and words that too few persons have.
@@ -49,8 +50,9 @@ def guarded(
         posterior: its posterior of the data.
         data: the data.
         rules: what may leave the site.
-        frequency: how frequent each word is, from a public source.
+        frequency: how many documents have each word, from a public source.
         belief: the posterior that says who belongs to which component, if not this one: that of all sites.
+        others: what all other sites have sent: rare words share counts as these topics say.
         before: the posterior of earlier data that this one holds as well.
 
     >>> points = np.append(np.random.default_rng(0).normal(size=100), [50.0, 51.0])
@@ -72,7 +74,7 @@ def guarded(
         result = joined(result, coupled, presence, least, before) if model.joins else left_out(result, coupled, small)
         verb = "join others" if model.joins else "are left out"
         changed.append(f"{small.sum()} {model.noun}s that fewer than {least:g} have {verb}.")
-    hidden = model.rare_hidden(result, data, rules.least_documents, frequency)
+    hidden = model.rare_hidden(result, data, rules.least_documents, frequency, others)
     if hidden is not result:
         changed.append(f"Words that fewer than {rules.least_documents} documents have share their counts.")
     if not changed:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from decbayes.columns import OTHER
 from decbayes.disclosure._exposure import Exposure, exposure
@@ -15,6 +16,7 @@ from decbayes.disclosure.preparing import check_coefficients, check_size, rows_o
 from decbayes.disclosure.rules import Rules
 from decbayes.errors import DecbayesError
 from decbayes.families import Array
+from decbayes.inputs.documents import counted_blocks
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
@@ -23,6 +25,8 @@ Severity = Literal["fine", "look", "stop"]
 # Above these a reader can tell members from others, or one record from the rest.
 TELLS_MEMBERS, STANDS_OUT = 0.7, 1.0
 MOST_WORDS = 20
+# Counts of words that differ by less are the same.
+READABLE = 0.05
 UNITS = {"word": "document", "step": "sequence"}
 
 
@@ -206,9 +210,7 @@ def about_words(model: Model, posterior: Posterior, data: Any, rules: Rules) -> 
         return
     documents = having(data)
     rare = (documents > 0) & (documents < rules.least_documents)
-    hidden = model.rare_hidden(posterior, data, rules.least_documents)
-    told = rare_words_told(posterior, hidden, documents < rules.least_documents)
-    if told:
+    if rare_words_told(posterior, data, documents < rules.least_documents):
         yield Statement("rare words", f"the counts of {rare.sum():,} words of few documents can be read", "stop")
     else:
         yield Statement(
@@ -216,14 +218,15 @@ def about_words(model: Model, posterior: Posterior, data: Any, rules: Rules) -> 
         )
 
 
-def rare_words_told(posterior: Posterior, hidden: Posterior, rare: Any) -> bool:
-    """Whether topics differ in how they share counts among rare words: then the shares are not public ones."""
-    from scipy.sparse import csr_array
-
-    counts = csr_array(posterior.contribution["topics"])[:, np.flatnonzero(rare)].toarray()
-    totals = counts.sum(axis=1, keepdims=True)
-    profiles = counts[totals[:, 0] > 1e-9] / totals[totals[:, 0] > 1e-9]
-    return bool(len(profiles) and np.ptp(profiles, axis=0).max(initial=0.0) > 1e-9)
+def rare_words_told(posterior: Posterior, data: Any, rare: Any) -> bool:
+    """Whether the file has the documents' own counts of rare words; not if all topics share them out alike."""
+    topics = csr_array(posterior.contribution["topics"])[:, np.flatnonzero(rare)].toarray()
+    totals = topics.sum(axis=1, keepdims=True)
+    profiles = topics[totals[:, 0] > 1e-9] / totals[totals[:, 0] > 1e-9]
+    if len(profiles) > 1 and np.ptp(profiles, axis=0).max() <= 1e-9:
+        return False
+    counts = np.sum([np.asarray(block.sum(axis=0)).ravel() for block in counted_blocks(data)], axis=0)
+    return bool(len(profiles)) and bool(np.abs(topics.sum(axis=0) - counts[rare]).max() < READABLE)
 
 
 def about_records(seen: Exposure) -> Iterator[Statement]:

@@ -1,9 +1,9 @@
-"""Lists of words in files: one per line, and the recipe that the words were made by in a line of its own."""
+"""Lists of words in files: one per line with a number, and the recipe that made the words in a line of its own."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,39 +31,70 @@ from decbayes.inputs.texts import FORMATS, LeftOut, Texts, text_columns, without
 
 # `sort -u` of several lists leaves one such line if the sites agree, and it may be anywhere.
 MARK = "# decbayes recipe "
+LONGEST_NUMBER = 15
 
 
 class Vocabulary(NamedTuple):
-    """The words that count, and how texts become words."""
+    """The words that count, and how texts become words.
+
+    `documents` is how many documents have each word, as far as that is public; empty if nothing is known.
+    """
 
     words: tuple[str, ...]
     recipe: Recipe = USUAL
+    documents: tuple[int, ...] = ()
 
     def text(self) -> str:
-        written = str(self.recipe)
-        return "".join(f"{line}\n" for line in ([f"{MARK}{written}"] if written else []) + list(self.words))
+        recipe = str(self.recipe)
+        numbers = [f"\t{number}" if number else "" for number in self.documents] or [""] * len(self.words)
+        lines = map("".join, zip(self.words, numbers, strict=True))
+        return "".join(f"{line}\n" for line in ([f"{MARK}{recipe}"] if recipe else []) + list(lines))
+
+    def without(self, stops: Callable[[str], bool]) -> "Vocabulary":
+        """Without the words that are stop words."""
+        kept = [place for place, word in enumerate(self.words) if not stops(word)]
+        numbers = tuple(self.documents[place] for place in kept) if self.documents else ()
+        return self._replace(words=tuple(self.words[place] for place in kept), documents=numbers)
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
-    """One word per line. Two recipes in one list cannot both hold."""
+    """One word per line, and after a tab how many documents have it. Two recipes in one list cannot both hold."""
     with reading(path, "text"), opened(path) as file:
         lines = [line.strip() for line in file if line.strip()]
-    words = tuple(line for line in lines if not line.startswith(MARK))
+    listed = [numbered(line, path) for line in lines if not line.startswith(MARK)]
     recipes = {line.removeprefix(MARK) for line in lines if line.startswith(MARK)}
-    if not words:
+    if not listed:
         raise InvalidData(f"{path} holds no words; one per line is expected.")
-    if len(set(words)) != len(words):
-        twice = len(words) - len(set(words))
-        raise InvalidData(f"{path}: {twice:,} words are listed more than once; `sort -u` removes them.")
+    twice = Counter(word for word, number in listed if not number)
+    if len(twice) < twice.total():
+        raise InvalidData(
+            f"{path}: {twice.total() - len(twice):,} words are listed more than once; `sort -u` removes them."
+        )
     if len(recipes) > 1:
         raise InvalidData(
             f"{path}: its words were made by different recipes ({' and '.join(sorted(recipes))}), so sites would count "
             "different things. Let all sites run `decbayes words` with the same options."
         )
     try:
-        return Vocabulary(words, Recipe.of(recipes.pop() if recipes else ""))
+        return added_up(listed, Recipe.of(recipes.pop() if recipes else ""))
     except InvalidStructure as error:
         raise InvalidData(f"{path}: {error}") from None
+
+
+def numbered(line: str, path: Path) -> tuple[str, int]:
+    """A word, and how many documents have it; 0 if the line does not say."""
+    word, _, number = (part.strip() for part in line.partition("\t"))
+    if number and not (number.isascii() and number.isdigit() and len(number) <= LONGEST_NUMBER):
+        raise InvalidData(f"{path}: a word is followed by a tab and its number of documents, or by nothing.")
+    return word, int(number or 0)
+
+
+def added_up(listed: Iterable[tuple[str, int]], recipe: Recipe) -> Vocabulary:
+    """Words in the order in which they are listed first, with the sums of their numbers."""
+    total: Counter[str] = Counter()
+    for word, number in listed:
+        total[word] += number
+    return Vocabulary(tuple(total), recipe, tuple(total.values()) if any(total.values()) else ())
 
 
 def joined(lists: Iterable[tuple[Path, Vocabulary]]) -> Vocabulary:
@@ -76,8 +107,22 @@ def joined(lists: Iterable[tuple[Path, Vocabulary]]) -> Vocabulary:
                 f"{path} and {first} were made by different recipes ({recipes}). Let all sites run `decbayes words` "
                 "with the same options."
             )
-    words = set(vocabulary.words).union(*(other.words for _, other in others))
-    return Vocabulary(tuple(sorted(words)), vocabulary.recipe)
+    all_lists = (vocabulary, *(other for _, other in others))
+    listed = chain.from_iterable(zip(each.words, each.documents or repeat(0), strict=False) for each in all_lists)
+    return added_up(sorted(listed), vocabulary.recipe)
+
+
+def counted_blocks(counts: Any) -> Iterable[csr_array]:
+    """Counts some documents at a time, where they are in files; else all at once."""
+    return counts if isinstance(counts, FileMatrix) else [csr_array(counts)]
+
+
+def public_numbers(counts: Any, least: int) -> tuple[int, ...]:
+    """How many documents have each word, rounded down to multiples of `least`: a list says nothing more exact."""
+    having = np.zeros(counts.shape[1], dtype=np.int64)
+    for block in counted_blocks(counts):
+        having += np.bincount(block.indices[block.data > 0], minlength=len(having))
+    return tuple((having // least * least).tolist())
 
 
 TEXT = "text"

@@ -153,6 +153,15 @@ class Round:
         sites = latest.sites or tuple(sorted(other.site for other in self.sent.values()))
         return Sent(learned, (*latest.holds, latest.posterior.digest), latest.round + 1, sites)
 
+    @property
+    def others(self) -> Posterior:
+        """The merge of what all other sites have sent."""
+        return product(self.slots[1:])
+
+    def evened(self, data: Any, least: int) -> "Round":
+        """The round for a fit that cannot tell words of fewer than `least` documents apart."""
+        return replace(self, slots=tuple(self.model.rare_evened(self.slots, data, least)))
+
     def after(self, sent: Sent) -> Posterior:
         """The merge after this site has sent this contribution."""
         return product([sent.posterior, *self.slots[1:]])

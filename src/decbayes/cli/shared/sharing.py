@@ -16,7 +16,7 @@ from decbayes.disclosure import Ledger, Manifest, Rules, prepared
 from decbayes.disclosure.drafting import check_received, drafted, in_words
 from decbayes.disclosure.guarding import NEARLY
 from decbayes.disclosure.manifest import KEY, manifest_in
-from decbayes.disclosure.preparing import Prepared, check_size
+from decbayes.disclosure.preparing import MADE_UP, Prepared, check_size
 from decbayes.errors import InvalidFile, NotDisclosed
 from decbayes.files import load_note, save
 from decbayes.inputs.tables import LeftOut
@@ -26,6 +26,7 @@ from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
 
 NONE, USUAL = "none", "usual"
+PUBLIC = "public_documents"
 VARIABLE = "DECBAYES_RULES"
 RulesOption = Annotated[
     str | None,
@@ -71,6 +72,30 @@ def manifest_of(path: Path) -> Manifest | None:
         raise NotDisclosed(f"{path}: {error}") from None
 
 
+def least_in_list(asked: int | None, rules: Rules | None) -> int:
+    """How many documents a word needs to be listed: as many as somebody asks for, and never fewer than the rules do."""
+    least = Rules().least_documents if rules is None else rules.least_documents
+    if rules is not None and asked is not None and asked < least:
+        raise NotDisclosed(f"Words need at least {least} documents to be listed, not {asked}. {MADE_UP}")
+    return asked or least
+
+
+def public_note(numbers: Sequence[int]) -> dict[str, Any]:
+    """Public numbers of documents for the note of a file, if there are any."""
+    return {PUBLIC: list(numbers)} if any(numbers) else {}
+
+
+def public_documents(path: Path | None, model: Model) -> tuple[int, ...]:
+    """How many documents have each word, as another site's file or else the model says it; empty if it does not."""
+    if path is None:
+        return tuple(getattr(model, PUBLIC, ()))
+    numbers = load_note(path).get(PUBLIC, [])
+    proper = isinstance(numbers, list) and all(type(number) is int and number >= 0 for number in numbers)
+    if not proper or len(numbers) not in (0, len(getattr(model, "vocabulary", ()))):
+        raise InvalidFile(f"{path}: its numbers of documents per word make no sense.")
+    return tuple(numbers)
+
+
 class Told:
     """Prints what readers report, and keeps how many rows were left out, by reason."""
 
@@ -87,11 +112,19 @@ class Told:
 
 
 def safe_to_fit(
-    model: Model, observations: Any, rules: Rules | None, *, agreed: bool, share: float = 0.0, told: Told
+    model: Model,
+    observations: Any,
+    rules: Rules | None,
+    *,
+    agreed: bool,
+    on_top: bool = False,
+    share: float = 0.0,
+    told: Told,
 ) -> Prepared:
     """The model and the data under the rules, without the share that is held back; what was changed is said.
 
     Columns are those of all data, so that the rules hold for these, too, and not only for what is fitted.
+    A fit cannot tell rare words apart, unless it is `on_top` of earlier data that name them.
     """
     whole = Prepared(model, observations) if rules is None else prepared(model, observations, rules, agreed=agreed)
     safe = replace(whole, data=without_held_back(whole.model, whole.data, share))
@@ -102,7 +135,9 @@ def safe_to_fit(
         safe = replace(again, changed=tuple(dict.fromkeys((*whole.changed, *again.changed))))
     for change in safe.changed:
         messages().print(plain(change))
-    return safe
+    if on_top or rules is None:
+        return safe
+    return replace(safe, data=safe.model.rare_unnamed(safe.data, rules.least_documents))
 
 
 def save_draft(

@@ -260,12 +260,23 @@ class Model(Settings):
         """How many observations each component rests on: persons, documents, sequences."""
         return np.asarray(self.assign(posterior, data).sum(axis=0))
 
-    def rare_hidden(self, posterior: Posterior, data: Any, least: int, frequency: Any = None) -> Posterior:
+    def rare_hidden(
+        self, posterior: Posterior, data: Any, least: int, frequency: Any = (), others: Posterior | None = None
+    ) -> Posterior:
         """The posterior of the data without what it says about words that fewer than `least` documents have.
 
-        `frequency` is how frequent each word is everywhere, as far as that is public.
+        `frequency` is how frequent each word is everywhere, as far as that is public; `others` is what all other sites
+        have sent.
         """
         return posterior
+
+    def rare_unnamed(self, data: Any, least: int) -> Any:
+        """The data, the same whichever words occur in fewer than `least` documents: for a fit that cannot tell."""
+        return data
+
+    def rare_evened(self, posteriors: Sequence[Posterior], data: Any, least: int) -> list[Posterior]:
+        """Posteriors of all sites, for a fit that cannot tell words of fewer than `least` documents apart."""
+        return list(posteriors)
 
     def tally(self, posterior: Posterior) -> Tally | None:
         """How many observations the contribution holds, as its own numbers tell; None if the model cannot say.

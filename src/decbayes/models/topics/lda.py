@@ -32,6 +32,7 @@ from decbayes.models.topics.document_prior import (
     factors,
     tallied,
 )
+from decbayes.models.topics.rare_words import evened, shares_by_frequency, shares_by_topics, spread, unnamed
 from decbayes.models.topics.word_prior import (
     FIRST,
     check_topics,
@@ -57,7 +58,8 @@ class LatentDirichletAllocation(Predicting):
     number per word, or a topics × words matrix. Data are sparse (or dense) documents × words counts; empty documents
     are allowed and ignored. `vocabulary` is the words in the order of the columns, or a mapping between words and
     columns, as a `CountVectorizer` or a gensim `Dictionary` has it. `recipe` says how texts become words, for `read`
-    and `counted`; it is a part of what sites agree on.
+    and `counted`; it is a part of what sites agree on. `public_documents` is how many documents have each word, as far
+    as lists of words say it: it helps to hide rare words, and is no part of the agreement.
 
     A fit begins with `ascent.warm_up` passes that start every document's topics afresh, which finds better optima than
     carrying them over from pass to pass; the passes after that carry them over, so that the bound rises to a fixed
@@ -90,12 +92,13 @@ class LatentDirichletAllocation(Predicting):
         default=1e-3, metadata=LOCAL
     )
     recipe: Recipe = USUAL
+    public_documents: Sequence[int] = field(default=(), kw_only=True, compare=False, repr=False, metadata=LOCAL)
     ascent: Ascent = field(default=Ascent(passes=100, tolerance=1e-3, warm_up=10), kw_only=True)
 
     about: ClassVar[str] = "Topics of documents: latent Dirichlet allocation of texts or of word counts."
     command: ClassVar[str] = "topics"
     example: ClassVar[str] = "letters.jsonl --vocabulary words.txt"
-    from_data: ClassVar[frozenset[str]] = frozenset({"vocabulary"})
+    from_data: ClassVar[frozenset[str]] = frozenset({"vocabulary", "public_documents"})
     in_parts: ClassVar[bool] = True
     number: ClassVar[str] = "topics"
     unit: ClassVar[str] = "word"
@@ -263,23 +266,38 @@ class LatentDirichletAllocation(Predicting):
         having[counts.words] = np.bincount(np.asarray(counts.columns), minlength=len(counts.words))
         return having
 
-    def rare_hidden(self, posterior: Posterior, data: Any, least: int, frequency: Any = None) -> Posterior:
-        """What topics have of rare words is spread over all rare and absent words, by their public frequency.
+    def rare_hidden(
+        self, posterior: Posterior, data: Any, least: int, frequency: Any = (), others: Posterior | None = None
+    ) -> Posterior:
+        """What topics have of rare words is spread over all rare and absent words: as the others' topics say, or by
+        their public frequency.
 
         Nothing then depends on which of these words the documents have, only on how many in all.
         """
         documents = self.documents_with(data)
         rare = documents < least
-        topics = csr_array(posterior.contribution["topics"]).toarray()
-        if not topics[:, rare].any():
+        topics = csr_array(posterior.contribution["topics"])
+        if not topics[:, np.flatnonzero(rare)].sum():
             return posterior
         # A single rare word would be hidden among itself.
         rare[np.argsort(documents, kind="stable")[:least]] = True
-        public = np.ones(len(rare)) if frequency is None else np.asarray(frequency, dtype=np.float64)
-        shares = np.where(rare, np.maximum(public, 1e-12), 0.0)
-        hidden = topics[:, rare].sum(axis=1, keepdims=True) * shares / max(shares.sum(), 1e-300)
-        spread = csr_array(np.where(rare, hidden, topics))
-        return replace(posterior, contribution={**posterior.contribution, "topics": spread})
+        if others is None:
+            shares = shares_by_frequency(frequency, len(rare))
+        else:
+            (alpha,) = Dirichlet().columns(others.natural["topics"])
+            shares = shares_by_topics(alpha, topics.sum(axis=1), least)
+        return self._with_topics(posterior, spread(topics, rare, shares))
+
+    def rare_unnamed(self, data: Any, least: int) -> Any:
+        opened = self.opened(data)
+        return unnamed(opened, self.documents_with(opened) < least)
+
+    def rare_evened(self, posteriors: Sequence[Posterior], data: Any, least: int) -> list[Posterior]:
+        rare = self.documents_with(data) < least
+        return [self._with_topics(each, evened(each.contribution["topics"], rare)) for each in posteriors]
+
+    def _with_topics(self, posterior: Posterior, topics: csr_array) -> Posterior:
+        return replace(posterior, contribution={**posterior.contribution, "topics": topics})
 
     def tally(self, posterior: Posterior) -> Tally:
         topics, prior = csr_array(posterior.contribution["topics"]), posterior.structure.prior["topics"]

@@ -12,7 +12,16 @@ from decbayes.arguments import Above
 from decbayes.errors import InvalidData
 from decbayes.families import Array
 from decbayes.inputs.chunks import in_batches
-from decbayes.inputs.documents import Choice, Counting, Documents, holds_counts, read_documents, read_vocabulary
+from decbayes.inputs.documents import (
+    Choice,
+    Counting,
+    Documents,
+    Vocabulary,
+    holds_counts,
+    public_numbers,
+    read_documents,
+    read_vocabulary,
+)
 from decbayes.inputs.recipes import UNSPACED_REMEDY, Recipe, stop_words_of, trust, unspaced
 from decbayes.inputs.tables import Report
 from decbayes.inputs.texts import (
@@ -56,7 +65,10 @@ class OfTexts(Model):
         path: Path | Sequence[Path],
         *,
         topics: Number = 20,
-        vocabulary: Annotated[Path | None, "The words that all sites count, one per line, and their recipe."] = None,
+        vocabulary: Annotated[
+            Path | None,
+            "The words that all sites count, one per line, with their recipe and public numbers of documents.",
+        ] = None,
         stop_words: Annotated[str, "Words to ignore: languages or files, separated by commas."] = "",
         ngrams: Annotated[int, "Count pairs of neighbouring words (2), also three (3), and so on."] = 1,
         tokens: Annotated[str, "What a word is: words, characters, or a regular expression."] = "words",
@@ -81,14 +93,17 @@ class OfTexts(Model):
         become words (--tokens, --tokenizer, --ngrams, --keep-case) is kept with the words, for all who use them.
         """
         source = text_source(path, columns, format, encoding, whole, strict)
-        words, recipe = agreed_words(vocabulary, Recipe(tokens, trust(tokenizer), ngrams, not keep_case))
+        listed = agreed_words(vocabulary, Recipe(tokens, trust(tokenizer), ngrams, not keep_case))
+        words, recipe = listed.words, listed.recipe
         choice = Choice(least_documents, most_share, most_words, stop_words_of(split_names(stop_words), recipe))
         documents = read_documents(source, words, recipe=recipe, choice=choice)
         rare = f"in fewer than {least_documents} documents or in more than {most_share:.0%} of them"
         also = ", or are stop words," if stop_words else ""
         report_reading(documents, UNKNOWN if words else rare + also, recipe, report)
+        public = listed.documents if words else public_numbers(documents.counts, least_documents)
         model: Any = cls
-        return model(topics, documents.vocabulary, recipe=recipe, **settings), documents.counts
+        made = model(topics, documents.vocabulary, recipe=recipe, public_documents=public, **settings)
+        return made, documents.counts
 
     def read(
         self, path: Any, *, columns: str = "", tokenizer: str = "", report: Report = ignore, **sources: Any
@@ -127,21 +142,21 @@ def text_source(
     return Texts(paths, tuple(split_names(columns)), format, encoding, whole, strict)
 
 
-def agreed_words(vocabulary: Path | None, asked: Recipe) -> tuple[tuple[str, ...], Recipe]:
-    """The words of a list and their recipe; the recipe that was asked for where there is no list.
+def agreed_words(vocabulary: Path | None, asked: Recipe) -> Vocabulary:
+    """The words of a list and their recipe; no words and the recipe that was asked for where there is no list.
 
     A tokenizer is asked for again by everybody who uses the list: it is code.
     """
     if vocabulary is None:
-        return (), asked
-    words, recipe = read_vocabulary(vocabulary)
-    if not recipe.allows(asked):
-        written = str(recipe) or "in the usual way"
+        return Vocabulary((), asked)
+    listed = read_vocabulary(vocabulary)
+    if not listed.recipe.allows(asked):
+        written = str(listed.recipe) or "in the usual way"
         raise InvalidData(
             f"{vocabulary} says how texts become words ({written}); the options say something else. "
             "Leave --tokens, --tokenizer, --ngrams and --keep-case out, or make the list again with them."
         )
-    return words, recipe
+    return listed
 
 
 def report_reading(documents: Documents, cause: str, recipe: Recipe, report: Report) -> None:

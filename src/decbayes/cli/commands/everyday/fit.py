@@ -30,6 +30,9 @@ from decbayes.cli.shared.sharing import (
     RulesOption,
     SiteOption,
     Told,
+    least_in_list,
+    public_documents,
+    public_note,
     rules_named,
     safe_to_fit,
     save_draft,
@@ -39,6 +42,7 @@ from decbayes.cli.shared.streams import json_option, print_json, table_file
 from decbayes.cli.shared.terminal import fitting, many, messages
 from decbayes.cli.shared.unfinished import Counted, Unfinished, fit_on, forget, named
 from decbayes.devices import DeviceName, use_device
+from decbayes.disclosure import Rules
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.files import load
 from decbayes.inputs.tables import Report
@@ -160,11 +164,15 @@ def fit(
     options["rules"] = None if in_force is None else in_force.plain()
     command = named(kind, files, options | given(hold_back=hold_back or None, device=device))
     shared = like is not None or earlier is not None or settings.get("agreed_columns") is not None
+    if like is None and earlier is None:
+        settings |= listing(kind, settings, in_force)
     told = Told()
     model, observations = model_and_data(kind, data, like or earlier, settings, told)
     check_earlier(before, earlier, model)
     in_force = within_agreed(in_force, like or earlier)
-    safe = safe_to_fit(model, observations, in_force, agreed=shared, share=hold_back, told=told)
+    safe = safe_to_fit(
+        model, observations, in_force, agreed=shared, on_top=before is not None, share=hold_back, told=told
+    )
     observations = safe.data
     model = replace(safe.model, ascent=replace(model.ascent, **given(**search)))
     with nullcontext() if device is None else use_device(device):
@@ -173,11 +181,17 @@ def fit(
         else:
             outcome = fitted_after_forgetting(model, observations, before, forgetting, seed)
     outcome = learned(outcome, files)
+    public = public_documents(like or earlier, model)
     write = partial(
-        save_draft, site=site, changed=safe.changed, left_out=told.left_out, before=before and before.posterior
+        save_draft,
+        site=site,
+        changed=safe.changed,
+        left_out=told.left_out,
+        before=before and before.posterior,
+        frequency=public,
     )
-    note = None if before is None else {"holds": sorted(before.data)}
-    write(outcome.posterior, output, observations, in_force, note=note)
+    note = {} if before is None else {"holds": sorted(before.data)}
+    write(outcome.posterior, output, observations, in_force, note=note | public_note(public))
     forget(output)
     messages().print(f"{output}: {outcome.text}")
     if as_json:
@@ -263,6 +277,13 @@ def check_together(like: Path | None, earlier: Path | None, forgetting: Forgetti
         checked_forgetting(forgetting)
     except ValueError as error:
         raise WrongArgument(str(error)) from None
+
+
+def listing(kind: type[Model], settings: dict[str, Any], rules: Rules | None) -> dict[str, int]:
+    """Where a site's own words become the vocabulary: the fewest documents of a word that may be named."""
+    if "least_documents" not in inspect.signature(kind.from_file).parameters or settings.get("vocabulary") is not None:
+        return {}
+    return {"least_documents": least_in_list(settings.get("least_documents"), rules)}
 
 
 def model_and_data(

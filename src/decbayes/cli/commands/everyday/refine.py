@@ -21,7 +21,15 @@ from decbayes.cli.shared.common_options import (
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import read_sent
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import Told, manifest_of, rules_named, safe_to_fit, save_draft
+from decbayes.cli.shared.sharing import (
+    Told,
+    manifest_of,
+    public_documents,
+    public_note,
+    rules_named,
+    safe_to_fit,
+    save_draft,
+)
 from decbayes.cli.shared.streams import json_option, print_json
 from decbayes.cli.shared.terminal import fitting, messages
 from decbayes.streaming.course import shift
@@ -69,11 +77,12 @@ def refine(
     made = manifest_of(own)
     rules = rules_named(None) if made is None else made.rules
     safe = safe_to_fit(model, observations, rules, agreed=True, share=hold_back, told=told)
-    observations = safe.data
+    observations, public = safe.data, public_documents(own, model)
+    alike = before if rules is None else before.evened(observations, rules.least_documents)
     ascent = model.ascent if passes is None else replace(model.ascent, passes=passes)
     with fitting(1, ascent.passes) as bar:
         rng = np.random.default_rng(seed)
-        refined = before.refined(observations, rng=rng, ascent=ascent, damping=damping, progress=bar)
+        refined = alike.refined(observations, rng=rng, ascent=ascent, damping=damping, progress=bar)
     kept = save_draft(
         refined.posterior,
         output,
@@ -82,8 +91,10 @@ def refine(
         site="" if made is None else made.site,
         changed=safe.changed,
         left_out=told.left_out,
-        note=refined.note(),
-        belief=before.after(refined),
+        note=refined.note() | public_note(public),
+        frequency=public,
+        belief=alike.after(refined),
+        others=before.others,
     )
     refined = replace(refined, posterior=kept)
     moved = shift(before.merged, before.after(refined))

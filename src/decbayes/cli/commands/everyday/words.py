@@ -9,10 +9,19 @@ from cyclopts.validators import Number
 
 from decbayes.cli.shared.common_options import Reading
 from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.sharing import RulesOption, least_in_list, rules_named
 from decbayes.cli.shared.streams import json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages
 from decbayes.errors import InvalidData
-from decbayes.inputs.documents import Choice, Vocabulary, holds_counts, joined, read_documents, read_vocabulary
+from decbayes.inputs.documents import (
+    Choice,
+    Vocabulary,
+    holds_counts,
+    joined,
+    public_numbers,
+    read_documents,
+    read_vocabulary,
+)
 from decbayes.inputs.recipes import Recipe, stop_words_of, trust
 from decbayes.inputs.texts import FORMATS, STANDARD_INPUT
 from decbayes.models.core.model import split_names
@@ -29,7 +38,10 @@ def words(
     /,
     *,
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the words, one per line.")],
-    least_documents: Annotated[PositiveInt, Parameter(help="Ignore words in fewer documents.")] = 5,
+    least_documents: Annotated[
+        PositiveInt | None,
+        Parameter(help="Ignore words in fewer documents; default: as many as the rules ask for.", show_default=False),
+    ] = None,
     most_share: Annotated[
         float, Parameter(help="Ignore words in a larger share of the documents.", validator=Number(gt=0, lte=1))
     ] = 0.5,
@@ -38,10 +50,14 @@ def words(
     ngrams: Annotated[PositiveInt, Parameter(help="Also list pairs of neighbouring words (2), and so on.")] = 1,
     tokens: Annotated[str, Parameter(help="What a word is: words, characters, or a regular expression.")] = "words",
     keep_case: Annotated[bool, Parameter(help="Do not turn texts into lower case.", negative="")] = False,
+    rules: RulesOption = None,
     as_json: Annotated[bool, json_option("list", "file", "words")] = False,
     reading: Reading = THE_TEXTS,
 ) -> None:
-    """Write the words of texts, one per line, and how they were made; or join such lists of several sites."""
+    """Write the words of texts, one per line, and how they were made; or join such lists of several sites.
+
+    Each word has its number of documents, rounded down to a multiple of --least-documents. Joined lists add them up.
+    """
     check_output(output, *data, text=True, as_json=as_json)
     lists = [path for path in data if path.suffix == LIST]
     if lists and lists != data:
@@ -50,10 +66,12 @@ def words(
     if lists:
         together = joined((path, read_vocabulary(path)) for path in lists)
         stopping = Choice(stop_words=stop_words_of(chosen, together.recipe))
-        vocabulary = together._replace(words=tuple(word for word in together.words if not stopping.stops(word)))
+        vocabulary = together.without(stopping.stops)
     else:
         recipe = Recipe(tokens, trust(reading.tokenizer), ngrams, not keep_case)
-        choice = Choice(least_documents, most_share, most_words, stop_words_of(chosen, recipe))
+        choice = Choice(
+            least_in_list(least_documents, rules_named(rules)), most_share, most_words, stop_words_of(chosen, recipe)
+        )
         vocabulary = listed(data, reading, recipe, choice)
     write_text(output, vocabulary.text())
     messages().print(f"{output}: {len(vocabulary.words):,} words")
@@ -71,4 +89,4 @@ def listed(data: list[Path], reading: Reading, recipe: Recipe, choice: Choice) -
         )
     documents = read_documents(source, recipe=recipe, choice=choice)
     report_reading(documents, "too rare, too common or stop words", recipe, messages().print)
-    return Vocabulary(documents.vocabulary, recipe)
+    return Vocabulary(documents.vocabulary, recipe, public_numbers(documents.counts, choice.least_documents))

@@ -72,8 +72,8 @@ def new(
     from decbayes.network import Charter
 
     refuse_existing(file)
-    words, recipe = read_vocabulary(vocabulary) if vocabulary is not None else Vocabulary(())
-    made = {"recipe": str(recipe)} if str(recipe) else {}
+    listed = read_vocabulary(vocabulary) if vocabulary is not None else Vocabulary(())
+    made = {"recipe": str(listed.recipe)} if str(listed.recipe) else {}
     counting, leaving = both_rules(values(rules), rules_named(disclosure))
     charter = Charter(
         group=group,
@@ -83,7 +83,7 @@ def new(
         limits=limits_from(values(limits)),
         rules=counting,
         disclosure=leaving,
-        vocabulary=words,
+        vocabulary=listed.words,
     )
     charter.save(file)
     print_charter(charter, as_json)

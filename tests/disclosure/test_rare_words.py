@@ -1,0 +1,177 @@
+"""No file depends on which rare words a site's documents have; public numbers of documents say nothing exact."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import decbayes as db
+from decbayes.errors import InvalidData
+from decbayes.files import load, load_note, save
+from decbayes.inputs.documents import Vocabulary, joined, read_vocabulary
+from decbayes.inputs.filed import FileMatrix
+from decbayes.models.topics.rare_words import shares_by_topics, unnamed
+
+COMMON = [f"common{number}" for number in range(20)]
+RARE = [f"rare{number}" for number in range(12)]
+
+
+def texts(rng, documents=60):
+    """Common words in many documents; a few documents with three words that no other has."""
+    lines = [
+        [str(word) for word in rng.choice(COMMON[:10] if row % 2 else COMMON[10:], 12)] for row in range(documents)
+    ]
+    for row, word in ((3, 0), (3, 0), (4, 0), (9, 1), (20, 1), (21, 2), (21, 1)):
+        lines[row].append(RARE[word])
+    return lines
+
+
+def other_words(lines, order):
+    """The same texts with other rare words."""
+    return [[RARE[order[RARE.index(word)]] if word in RARE else word for word in line] for line in lines]
+
+
+def write(path, lines):
+    path.write_text("\n".join(map(" ".join, lines)) + "\n")
+
+
+def made(run, line):
+    status, _, errors = run(line)
+    assert status == 0, errors
+
+
+@pytest.fixture
+def corpora(rng, tmp_path):
+    """Two that differ only in which rare words they have, and another site's."""
+    lines = texts(rng)
+    write(tmp_path / "a.txt", lines)
+    write(tmp_path / "b.txt", other_words(lines, [7, 2, 5, 0, 1, 3, 4, 6, 8, 9, 10, 11]))
+    # At the other site some of these words are frequent.
+    write(tmp_path / "c.txt", [line + ([RARE[row % 6]] if row % 2 else []) for row, line in enumerate(texts(rng))])
+    (tmp_path / "all.words").write_text("\n".join(COMMON + RARE) + "\n")
+    return tmp_path
+
+
+def test_files_do_not_depend_on_which_rare_words_occur(run, corpora):
+    for name in "abc":
+        made(run, f"fit topics {name}.txt --vocabulary all.words --topics 2 --seed 3 -o {name}.posterior")
+    assert (corpora / "a.posterior").read_bytes() == (corpora / "b.posterior").read_bytes()
+    for name in "ab":
+        made(run, f"refine {name}.txt --own {name}.posterior --others c.posterior --passes 5 -o {name}1")
+    assert (corpora / "a1").read_bytes() == (corpora / "b1").read_bytes()
+    made(run, "fit topics a.txt --vocabulary all.words --topics 2 --seed 3 --rules none -o a.open")
+    made(run, "fit topics b.txt --vocabulary all.words --topics 2 --seed 3 --rules none -o b.open")
+    assert load("a.open") != load("b.open")
+
+
+def test_in_later_rounds_rare_words_go_where_other_sites_have_them(run, corpora):
+    for name in "ac":
+        made(run, f"fit topics {name}.txt --vocabulary all.words --topics 2 --seed 3 -o {name}.posterior")
+    made(run, "refine a.txt --own a.posterior --others c.posterior --passes 5 -o a1")
+    first, later = (np.asarray(load(name).contribution["topics"].sum(axis=0)).ravel() for name in ("a.posterior", "a1"))
+    places = [db.model_for(load("a1").structure).vocabulary.index(word) for word in RARE]
+    assert first.sum() == pytest.approx(later.sum())
+    assert np.ptp(first[places]) == pytest.approx(0.0, abs=1e-12)
+    # The other site has three of them in ten documents each, and the others in at most three.
+    frequent = [places[1], places[3], places[5]]
+    assert later[frequent].min() > 5 * later[[place for place in places if place not in frequent]].max()
+    status, shown, _ = run("preview a1 --data a.txt --json")
+    assert status == 0
+    assert "none of which can be told" in shown
+    made(run, "fit topics a.txt --vocabulary all.words --topics 2 --seed 3 --rules none -o a.open")
+    usual = corpora / "usual.toml"
+    usual.write_text("least_cell = 5\n")
+    status, shown, _ = run("preview a.open --data a.txt --rules usual.toml --json")
+    assert "can be read" in shown
+
+
+def test_counts_in_files_are_renamed_like_those_in_memory(rng):
+    counts = csr_array(rng.poisson(0.1, size=(40, 30)))
+    rare = np.asarray((counts > 0).sum(axis=0)).ravel() < 4
+    assert rare.sum() > 3
+    here, blocks = unnamed(counts, rare), unnamed(FileMatrix.of(30, [counts[:13], counts[13:]]), rare)
+    np.testing.assert_array_equal(here.toarray(), np.vstack([block.toarray() for block in blocks]))
+    np.testing.assert_array_equal(here.toarray()[:, ~rare], counts.toarray()[:, ~rare])
+    order = np.arange(30)
+    order[rare] = rng.permutation(order[rare])
+    np.testing.assert_array_equal(unnamed(counts[:, order], rare).toarray(), here.toarray())
+
+
+def test_shares_count_words_below_the_least_by_their_truncated_mean():
+    # One topic, three words, expected 1, 4 and 15 documents: the mean of a Poisson number below 3, by its definition.
+    expected, least = np.array([1.0, 4.0, 15.0]), 3
+    shares = shares_by_topics(expected[None, :], np.array([20.0]), least)[0]
+    weights = [[rate**n / [1, 1, 2][n] for n in range(least)] for rate in expected]
+    means = [np.dot(weight, range(least)) / sum(weight) for weight in weights]
+    np.testing.assert_allclose(shares / shares.sum(), np.array(means) / sum(means))
+
+
+def test_lists_have_rounded_numbers_that_add_up(run, corpora):
+    for name in "ac":
+        made(run, f"words {name}.txt --most-share 1 -o {name}.words")
+    one, two = (read_vocabulary(corpora / f"{name}.words") for name in "ac")
+    assert all(number >= 5 and number % 5 == 0 for number in (*one.documents, *two.documents))
+    exact = sum("common3" in line.split() for line in (corpora / "a.txt").read_text().splitlines())
+    listed = dict(zip(one.words, one.documents, strict=True))
+    assert listed["common3"] == exact - exact % 5
+    assert not set(RARE) & set(one.words)
+    made(run, "words a.words c.words -o both.words")
+    both = read_vocabulary(corpora / "both.words")
+    assert both == joined([(corpora / "a.words", one), (corpora / "c.words", two)])
+    other = dict(zip(two.words, two.documents, strict=True))
+    assert dict(zip(both.words, both.documents, strict=True)) == {
+        word: listed.get(word, 0) + other.get(word, 0) for word in both.words
+    }
+    # So does a list that somebody has made with `cat`.
+    (corpora / "cat.words").write_text((corpora / "a.words").read_text() + (corpora / "c.words").read_text())
+    assert set(read_vocabulary(corpora / "cat.words").words) == set(both.words)
+
+
+def test_lists_without_numbers_are_read_and_joined(tmp_path):
+    (tmp_path / "plain.words").write_text("apple\npear tree\n")
+    plain = read_vocabulary(tmp_path / "plain.words")
+    assert plain == Vocabulary(("apple", "pear tree"))
+    told = Vocabulary(("fig", "pear tree"), documents=(10, 5))
+    both = joined([(tmp_path / "plain.words", plain), (tmp_path / "b", told)])
+    assert both == Vocabulary(("apple", "fig", "pear tree"), documents=(0, 10, 5))
+    (tmp_path / "both.words").write_text(both.text())
+    assert read_vocabulary(tmp_path / "both.words") == both
+    (tmp_path / "bad.words").write_text("apple\tmany\n")
+    with pytest.raises(InvalidData, match="followed by a tab"):
+        read_vocabulary(tmp_path / "bad.words")
+
+
+@pytest.mark.parametrize("command", ["words a.txt -o a.words", "fit topics a.txt --topics 2 -o a.posterior"])
+def test_own_words_are_named_only_from_the_least_documents_on(run, corpora, command):
+    status, _, errors = run(f"{command} --least-documents 2")
+    assert status == 1
+    assert "at least 5 documents" in errors
+    (corpora / "strict.toml").write_text("least_documents = 10\n")
+    status, _, errors = run(f"{command} --least-documents 5 --rules strict.toml")
+    assert status == 1
+    made(run, f"{command} --least-documents 2 --rules none")
+
+
+def test_public_numbers_reach_every_site(run, corpora):
+    made(run, "words c.txt --most-share 1 -o c.words")
+    made(run, "fit topics c.txt --vocabulary c.words --topics 2 -o c.posterior")
+    numbers = load_note("c.posterior")["public_documents"]
+    assert numbers == list(read_vocabulary(corpora / "c.words").documents)
+    made(run, "fit topics a.txt --like c.posterior -o a.posterior")
+    made(run, "refine a.txt --own a.posterior --others c.posterior --passes 2 -o a1")
+    assert load_note("a.posterior")["public_documents"] == load_note("a1")["public_documents"] == numbers
+    # Rare words share counts by square roots of these numbers.
+    words = list(db.model_for(load("a.posterior").structure).vocabulary)
+    rare = [words.index(word) for word in RARE if word in words]
+    counts = load("a.posterior").contribution["topics"].toarray()[:, rare].sum(axis=0)
+    roots = np.sqrt([numbers[place] for place in rare])
+    np.testing.assert_allclose(counts / counts.sum(), roots / roots.sum())
+
+
+def test_numbers_that_make_no_sense_are_refused(run, corpora):
+    made(run, "fit topics c.txt --vocabulary all.words --topics 2 -o c.posterior")
+    note = load_note("c.posterior")
+    for numbers in ([1, 2], ["many"] * 32, [-1] * 32, "none"):
+        save(load("c.posterior"), "d.posterior", note={**note, "public_documents": numbers})
+        status, _, errors = run("fit topics a.txt --like d.posterior -o a.posterior")
+        assert status == 1
+        assert "make no sense" in errors
