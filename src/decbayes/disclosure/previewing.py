@@ -16,7 +16,6 @@ from decbayes.disclosure.preparing import check_coefficients, check_size, rows_o
 from decbayes.disclosure.rules import Rules
 from decbayes.errors import DecbayesError
 from decbayes.families import Array
-from decbayes.inputs.documents import counted_blocks
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
@@ -210,7 +209,8 @@ def about_words(model: Model, posterior: Posterior, data: Any, rules: Rules) -> 
         return
     documents = having(data)
     rare = (documents > 0) & (documents < rules.least_documents)
-    if rare_words_told(posterior, data, documents < rules.least_documents):
+    counts: Array = getattr(model, "times_in")(data)  # noqa: B009
+    if rare_words_told(posterior, counts, documents < rules.least_documents):
         yield Statement("rare words", f"the counts of {rare.sum():,} words of few documents can be read", "stop")
     else:
         yield Statement(
@@ -218,14 +218,13 @@ def about_words(model: Model, posterior: Posterior, data: Any, rules: Rules) -> 
         )
 
 
-def rare_words_told(posterior: Posterior, data: Any, rare: Any) -> bool:
+def rare_words_told(posterior: Posterior, counts: Array, rare: Any) -> bool:
     """Whether the file has the documents' own counts of rare words; not if all topics share them out alike."""
     topics = csr_array(posterior.contribution["topics"])[:, np.flatnonzero(rare)].toarray()
     totals = topics.sum(axis=1, keepdims=True)
     profiles = topics[totals[:, 0] > 1e-9] / totals[totals[:, 0] > 1e-9]
     if len(profiles) > 1 and np.ptp(profiles, axis=0).max() <= 1e-9:
         return False
-    counts = np.sum([np.asarray(block.sum(axis=0)).ravel() for block in counted_blocks(data)], axis=0)
     return bool(len(profiles)) and bool(np.abs(topics.sum(axis=0) - counts[rare]).max() < READABLE)
 
 

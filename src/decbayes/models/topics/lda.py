@@ -266,6 +266,13 @@ class LatentDirichletAllocation(Predicting):
         having[counts.words] = np.bincount(np.asarray(counts.columns), minlength=len(counts.words))
         return having
 
+    def times_in(self, data: Any) -> Array:
+        """How often each word of the vocabulary occurs."""
+        counts = as_counts(self.opened(data), len(self.vocabulary))
+        times = np.zeros(len(self.vocabulary))
+        times[counts.words] = counts.frequencies
+        return times
+
     def rare_hidden(
         self, posterior: Posterior, data: Any, least: int, frequency: Any = (), others: Posterior | None = None
     ) -> Posterior:
