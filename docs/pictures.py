@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import chdir
 from pathlib import Path
@@ -187,6 +188,19 @@ def report() -> None:
         Path("shot.png").replace(FOLDER / "report.png")
 
 
+def preview() -> None:
+    """The preview of docs/privacy.md, as a browser shows it."""
+    page = (Path(__file__).parent / "privacy.md").read_text(encoding="utf-8")
+    (making,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    with TemporaryDirectory() as folder, chdir(folder):
+        exec(making, {"__name__": "__page__"})
+        for line in re.findall(r"^decbayes (?:fit|preview) .*$", page, re.MULTILINE):
+            subprocess.run([sys.executable, "-m", *line.split()], check=True)
+        look = ["--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1200,1330", "--screenshot=shot.png"]
+        subprocess.run(["chromium", *look, f"--user-data-dir={folder}/profile", "preview.html"], check=True)
+        Path("shot.png").replace(FOLDER / "preview.png")
+
+
 def drawn(picture: Callable[[], Figure]) -> Callable[[], None]:
     """Into a file of the function's name."""
 
@@ -198,7 +212,11 @@ def drawn(picture: Callable[[], Figure]) -> Callable[[], None]:
 
 
 FIGURES = (mixture, labels, overlap, gain, alignment, split, tail, simulated)
-PICTURES = {figure.__name__: drawn(figure) for figure in FIGURES} | {PAGE.stem: page, "report": report}
+PICTURES = {figure.__name__: drawn(figure) for figure in FIGURES} | {
+    PAGE.stem: page,
+    "report": report,
+    "preview": preview,
+}
 
 
 if __name__ == "__main__":

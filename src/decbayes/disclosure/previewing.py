@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from decbayes.columns import OTHER
 from decbayes.disclosure._exposure import Exposure, exposure
-from decbayes.disclosure.guarding import of_number
+from decbayes.disclosure.guarding import of_number, persons_in
 from decbayes.disclosure.ledger import Ledger
 from decbayes.disclosure.manifest import Manifest
 from decbayes.disclosure.preparing import check_coefficients, check_size, rows_of
@@ -49,6 +49,8 @@ class Preview:
         deviations: how far the posterior moves without single records, the most first.
         membership: how well members can be told from others, 0.5 by chance only.
         private: lines for the owner of the data only: they quote rare words and categories.
+        facts: what the file says of itself: who made it, from how many, under which rules.
+        least: the fewest persons, documents or sequences that a component needs.
     """
 
     title: str
@@ -57,6 +59,8 @@ class Preview:
     deviations: Array = field(default_factory=lambda: np.empty(0))
     membership: float | None = None
     private: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    least: float = 5.0
 
     @property
     def may_leave(self) -> bool:
@@ -76,9 +80,10 @@ class Preview:
 
     def __str__(self) -> str:
         marks = {"fine": " ", "look": "?", "stop": "✗"}
-        width = max((len(statement.topic) for statement in self.statements), default=0)
+        width = max((len(topic) for topic in [*dict(self.facts), *(each.topic for each in self.statements)]), default=0)
+        told = [f"  {name:<{width}}  {value}" for name, value in self.facts]
         lines = [f"{marks[each.severity]} {each.topic:<{width}}  {each.text}" for each in self.statements]
-        return "\n".join([self.title, "", *lines, "", self.verdict])
+        return "\n".join([self.title, "", *told, *([""] if told else []), *lines, "", self.verdict])
 
 
 def preview(
@@ -112,7 +117,7 @@ def preview(
     statements = [*about_file(model, posterior, manifest)]
     if data is None:
         statements.append(Statement("your data", "not given: cells and records were not looked at (--data)", "look"))
-        return Preview(title_of(model, manifest), tuple(statements))
+        return Preview(title_of(model, manifest), tuple(statements), facts=facts_of(manifest))
     sizes = sizes_of(model, posterior, data)
     seen = exposure(model, posterior, data)
     statements += [*about_size(model, data, rules), *about_components(model, sizes, rules)]
@@ -125,7 +130,44 @@ def preview(
         seen.deviations,
         seen.membership,
         rare_things(model, data, rules),
+        facts_of(manifest),
+        least_of(model, rules),
     )
+
+
+def facts_of(manifest: Manifest | None) -> tuple[tuple[str, str], ...]:
+    """The manifest in words, line by line; what it does not say is left out."""
+    if manifest is None:
+        return ()
+    left_out = ", ".join(f"{rows:,} ({reason})" for reason, rows in (manifest.left_out or {}).items())
+    approved = f"{manifest.approver}{', signed' if manifest.signature else ', not signed'}" if manifest.released else ""
+    lines = {
+        "site": manifest.site,
+        "date": manifest.date,
+        "model": manifest.model,
+        "rows used": f"{manifest.rows:,}",
+        "rows left out": left_out or "none",
+        "rules": "none" if manifest.rules is None else in_words(manifest.rules),
+        "software": manifest.software,
+        "posterior": manifest.posterior[:12],
+        "status": "draft" if not manifest.released else "released",
+        "approved by": approved,
+        "reason": manifest.reason,
+    }
+    return tuple((name, value) for name, value in lines.items() if value)
+
+
+def in_words(rules: Rules) -> str:
+    return (
+        f"no category or component of fewer than {rules.least_cell} persons, no word of fewer than "
+        f"{rules.least_documents} documents, no file of fewer than {rules.least_observations} persons, at least "
+        f"{rules.rows_per_coefficient:g} rows per coefficient, at most {rules.most_levels} categories per column"
+    )
+
+
+def least_of(model: Model, rules: Rules) -> float:
+    """The fewest persons that a component needs."""
+    return max(float(rules.least_cell), rules.rows_per_coefficient * model.terms_to_learn)
 
 
 def title_of(model: Model, manifest: Manifest | None) -> str:
@@ -146,7 +188,6 @@ def about_file(model: Model, posterior: Posterior, manifest: Manifest | None) ->
         yield Statement("rules", "none: for public or made-up data only", "look")
     for change in manifest.changed:
         yield Statement("hidden", change)
-    yield Statement("status", f"released by {manifest.approver}" if manifest.released else "a draft")
 
 
 def about_size(model: Model, data: Any, rules: Rules) -> Iterator[Statement]:
@@ -166,7 +207,8 @@ def about_size(model: Model, data: Any, rules: Rules) -> Iterator[Statement]:
 def sizes_of(model: Model, posterior: Posterior, data: Any) -> Array:
     if not posterior.structure.symmetry:
         return np.empty(0)
-    return of_number(model, posterior).presence(posterior, data)
+    coupled = posterior.structure.symmetry[0]
+    return persons_in(of_number(model, posterior), posterior, coupled, posterior, data)
 
 
 def about_components(model: Model, sizes: Array, rules: Rules) -> Iterator[Statement]:
@@ -174,7 +216,7 @@ def about_components(model: Model, sizes: Array, rules: Rules) -> Iterator[State
     if not len(shown):
         return
     unit = UNITS.get(model.unit, "record")
-    least = max(float(rules.least_cell), rules.rows_per_coefficient * model.terms_to_learn)
+    least = least_of(model, rules)
     few = shown.min() < least - 0.5
     yield Statement(
         f"smallest {model.noun}", f"{shown.min():.0f} {unit}s ({least:g} needed)", "stop" if few else "fine"

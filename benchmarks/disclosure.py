@@ -1,0 +1,281 @@
+"""What files reveal with and without the disclosure rules, and what the rules cost.
+
+    python benchmarks/disclosure.py [--quick] [--seeds N]
+
+`planted`: one record has something that no other has; a reader of the file alone applies the closed form of
+tests/planted.py. The share of seeds in which it finds the planted value.
+`membership`: the area under the ROC curve of a likelihood-ratio test that is given one file of so many simulated
+records and must tell its records from as many others; 0.5 is chance. Without rules / with them.
+`price`: sites at random of a real data set, a quarter of its records held out; the mean log predictive density of these
+under the merge without rules minus that with the usual rules, in nats per observation, and for regressions the mean
+ratio of posterior standard deviations (with / without). Rare categories count as "other", whose probability is divided
+evenly among them. Topics have a benchmark of their own. The last line is JSON.
+"""
+
+import argparse
+import json
+import os
+import sys
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
+import numpy as np
+from _data import data_file
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from planted import ATTACKS
+
+import decbayes as db
+from decbayes.columns import OTHER
+from decbayes.disclosure import Rules, guarded, prepared
+from decbayes.disclosure.preparing import pooled_columns
+from decbayes.errors import DecbayesError, NotDisclosed
+from decbayes.inputs.frames import read_frame
+
+RULES = Rules()
+RECORDS, SIZES, SITE = 200, (50, 500, 5000), 200
+MODELS = sorted(set(ATTACKS) - {"LatentDirichletAllocation"})
+
+
+def drafted(model, data, rng, rules):
+    """What a site would send: the model of the rules, and its posterior."""
+    if rules is None:
+        return model, model.fit(data, rng=rng).posterior
+    safe = prepared(model, data, rules)
+    posterior = safe.model.fit(safe.data, rng=rng).posterior
+    return safe.model, guarded(safe.model, posterior, safe.data, rules).posterior
+
+
+def recovered(name, seed, rules):
+    """Whether the reader of a file finds what was planted."""
+    rng = np.random.default_rng(seed)
+    model, data, planted = ATTACKS[name].draw(rng, RECORDS, True)
+    try:
+        _, posterior = drafted(model, data, rng, rules)
+    except NotDisclosed:
+        return False
+    return bool(abs(ATTACKS[name].read(posterior) - planted) < 0.02 * planted)
+
+
+# Models for membership: as large as people fit them.
+def columns_of(count):
+    real = {f"x{place}": db.columns.Gaussian() for place in range(count - 4)}
+    return real | {f"c{place}": db.columns.Categorical("a", "b", "c") for place in range(4)}
+
+
+def regression(kind, target, **settings):
+    columns = {"y": target} | {f"x{place}": db.columns.Gaussian() for place in range(10)}
+    return getattr(db, kind)(target="y", columns=columns, **settings)
+
+
+WIDE = {
+    "BernoulliMixture": lambda: db.BernoulliMixture(5, 30),
+    "CategoricalMixture": lambda: db.CategoricalMixture(5, 20, categories=[4] * 20),
+    "GaussianMean": lambda: db.GaussianMean(1.0, dimension=20),
+    "GaussianMixture": lambda: db.GaussianMixture(10, 20, variance=1.0, prior_variance=4.0),
+    "HiddenMarkov": lambda: db.HiddenMarkov(4, columns=columns_of(8)),
+    "LatentClasses": lambda: db.LatentClasses(4, columns=columns_of(16)),
+    "LatentFeatures": lambda: db.LatentFeatures(4, 16, variance=0.25),
+    "LinearRegression": lambda: regression("LinearRegression", db.columns.Gaussian()),
+    "LogisticRegression": lambda: regression("LogisticRegression", db.columns.YesNo(), prior_variance=0.5),
+    "PoissonMixture": lambda: db.PoissonMixture(5, 20),
+    "PoissonRegression": lambda: regression("PoissonRegression", db.columns.Poisson(), prior_variance=0.05),
+    "RegressionMixture": lambda: regression("RegressionMixture", db.columns.Gaussian(), components=2),
+}
+
+
+def membership(name, count, seed):
+    """The AUC of the test without and with rules; None where these refuse the file."""
+    rng = np.random.default_rng(seed)
+    model = WIDE[name]()
+    if hasattr(model, "ascent") and name not in ("LinearRegression", "LogisticRegression", "PoissonRegression"):
+        model = replace(model, ascent=replace(model.ascent, restarts=0, passes=60))
+    options = {"length": 20} if name == "HiddenMarkov" else {}
+    drawn = db.simulate(model, 2 * count, rng=rng, **options)
+    data = drawn.data
+    halves = [model.taken(data, np.arange(half * count, (half + 1) * count)) for half in (0, 1)]
+    bare = [model.fit(half, rng=seed).posterior for half in halves]
+    try:
+        safe = [sent(model, half, seed) for half in halves]
+    except DecbayesError:
+        safe = None
+    return ranked_above(model, bare, halves), None if safe is None else ranked_above(model, safe, halves)
+
+
+def sent(model, data, seed):
+    """The posterior as the rules let it leave; the columns are agreed already."""
+    ready = prepared(model, data, RULES, agreed=True)
+    return guarded(model, model.fit(ready.data, rng=seed).posterior, ready.data, RULES).posterior
+
+
+def ranked_above(model, files, halves):
+    """How often the test ranks a record of the first file above another."""
+    inside, outside = (model.log_predictive(files[0], half) - model.log_predictive(files[1], half) for half in halves)
+    order = np.sort(outside)
+    below = np.searchsorted(order, inside, side="left") + np.searchsorted(order, inside, side="right")
+    return float(below.mean() / (2 * len(order)))
+
+
+def averaged(tests):
+    """Means over seeds; None where the rules refused a file."""
+    bare, safe = zip(*tests, strict=True)
+    return float(np.mean(bare)), None if None in safe else float(np.mean(safe))
+
+
+def table_of(name):
+    """A real table, what it holds, and what is asked of it."""
+    from sklearn import datasets
+
+    if name in ("old_faithful", "seeds"):
+        frame = read_frame(data_file("small", f"{name}.csv"))
+        if name == "seeds":
+            frame["variety"] = np.array([f"v{int(value)}" for value in frame["variety"]], dtype=object)
+        return frame
+    bunch = getattr(datasets, f"load_{name}")()
+    names = [str(each).replace(" ", "_") for each in bunch.feature_names]
+    frame = {key: bunch.data[:, place] for place, key in enumerate(names)}
+    target = bunch.target
+    frame["target"] = target if name == "diabetes" else np.array([f"k{value}" for value in target], dtype=object)
+    if name == "breast_cancer":
+        frame["target"] = np.array(["yes" if value else "no" for value in target], dtype=object)
+    return frame
+
+
+def binned(frame, keys, bins):
+    """Some columns in bins of equal width, as analysts make categories: those at both ends are rare."""
+    cut = dict(frame)
+    for key in keys:
+        edges = np.linspace(frame[key].min(), frame[key].max(), bins + 1)[1:-1]
+        cut[key] = np.array([f"b{place:02d}" for place in np.digitize(frame[key], edges)], dtype=object)
+    return cut
+
+
+def questions():
+    """Name: table, model by columns, kinds."""
+    faithful, seeds = table_of("old_faithful"), table_of("seeds")
+    cancer, wine, iris, diabetes, digits = map(table_of, ("breast_cancer", "wine", "iris", "diabetes", "digits"))
+    some = list(cancer)[:10]
+    narrow = {key: cancer[key] for key in (*some, "target")}
+    pixels = {key: values > 7 for key, values in digits.items() if key != "target" and (values > 7).any()}
+
+    def classes(count):
+        return lambda columns: db.LatentClasses(count, columns=columns)
+
+    return {
+        "breast_cancer, logistic": (narrow, lambda c: db.LogisticRegression(target="target", columns=c)),
+        "breast_cancer in bins, logistic": (
+            binned(narrow, some[:4], 8), lambda c: db.LogisticRegression(target="target", columns=c)),
+        "breast_cancer in bins, classes": (binned(narrow, some, 8), classes(4)),
+        "diabetes, linear": (diabetes, lambda c: db.LinearRegression(target="target", columns=c)),
+        "diabetes in bins, linear": (
+            binned(diabetes, ["age", "bmi", "bp"], 8), lambda c: db.LinearRegression(target="target", columns=c)),
+        "digits, yes/no classes": (pixels, classes(10)),
+        "wine, classes": (wine, classes(3)),
+        "iris, classes": (iris, classes(3)),
+        "old_faithful, classes": (faithful, classes(2)),
+        "seeds, linear": (seeds, lambda c: db.LinearRegression(target="area", columns=c)),
+    }  # fmt: skip
+
+
+def price(frame, model_of, seed):
+    """Nats per held-out observation that the rules cost, the ratio of deviations, sites and records per site."""
+    rng = np.random.default_rng(seed)
+    count = len(next(iter(frame.values())))
+    order = rng.permutation(count)
+    held, kept = order[: count // 4], order[count // 4 :]
+    parts = np.array_split(kept, max(2, len(kept) // SITE))
+    sites = [{key: values[part] for key, values in frame.items()} for part in parts]
+    test = {key: values[held] for key, values in frame.items()}
+    everything = db.columns.columns_of(frame, report=lambda text: None)
+    outcomes = []
+    for rules in (None, RULES):
+        found = [db.columns.columns_of(site, report=lambda text: None) for site in sites]
+        if rules is not None:
+            found = [
+                pooled_columns(columns, db.columns.coded(site, columns), rules)[0]
+                for columns, site in zip(found, sites, strict=True)
+            ]
+        columns = db.columns.agree(*found)
+        if rules is None:  # levels that only held-out records have
+            columns = {
+                key: everything[key] if column.kind == "categorical" else column for key, column in columns.items()
+            }
+        else:
+            columns = {key: with_other(column, everything[key]) for key, column in columns.items()}
+        model = model_of(columns)
+        posteriors = []
+        for site in sites:
+            safe = site if rules is None else prepared(model, site, rules, agreed=True).data
+            posterior = model.fit(safe, rng=np.random.default_rng(seed)).posterior
+            posteriors.append(posterior if rules is None else guarded(model, posterior, safe, rules).posterior)
+        merged = posteriors[0] if len(posteriors) == 1 else db.merge(posteriors)
+        score = float(np.mean(model.log_predictive(merged, test)))
+        lost = sum(unseen(test[key], column, everything[key]) for key, column in columns.items()
+                   if key != getattr(model, "target", ""))  # fmt: skip
+        spread = not hasattr(model, "target")
+        outcomes.append((score - spread * lost / len(held), deviations(merged)))
+    (bare, wide), (safe, narrow) = outcomes
+    shared = [key for key in wide if key in narrow]
+    ratio = float(np.mean([narrow[key] / wide[key] for key in shared])) if shared else float("nan")
+    return bare - safe, ratio, len(parts), len(kept) // len(parts)
+
+
+def with_other(column, everything):
+    """The agreed categories, with "other" where held-out records have further ones."""
+    if column.kind != "categorical" or OTHER in column.categories or set(everything.categories) <= set(column.entries):
+        return column
+    return db.columns.Categorical(*column.categories, OTHER)
+
+
+def unseen(values, column, everything):
+    """The nats by which "other" is more probable than the categories in it, over all held-out records."""
+    if column.kind != "categorical" or OTHER not in column.categories:
+        return 0.0
+    inside = set(everything.categories) - set(column.categories)
+    return np.log(max(len(inside), 1)) * sum(str(value) in inside for value in values)
+
+
+def deviations(posterior):
+    """The posterior standard deviation of each coefficient in the columns' units, by name."""
+    if "coefficients" not in posterior.structure.families:
+        return {}
+    rows = posterior.summary()
+    return {row["entry"]: row["deviation"] for row in rows if row["factor"] == "coefficients" and row["entry"]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--seeds", type=int, default=5)
+    arguments = parser.parse_args()
+    seeds = range(1 if arguments.quick else arguments.seeds)
+    sizes = SIZES[:1] if arguments.quick else SIZES
+    warnings.simplefilter("ignore")
+    print("| model | planted, no rules | with rules | membership at " + " | ".join(map(str, sizes)) + " |")
+    print("|" + "---|" * (3 + len(sizes)))
+    told = {"models": {}, "price": {}}
+    for name in MODELS:
+        found = [float(np.mean([recovered(name, seed, rules) for seed in seeds])) for rules in (None, RULES)]
+        tests = [
+            averaged([membership(name, size, seed) for seed in seeds[: 3 if size < 5000 else 1]]) for size in sizes
+        ]
+        shown = [f"{bare:.2f} / " + ("refused" if safe is None else f"{safe:.2f}") for bare, safe in tests]
+        print(f"| {name} | {found[0]:.0%} | {found[1]:.0%} | {' | '.join(shown)} |", flush=True)
+        told["models"][name] = {"without": found[0], "with": found[1], "membership": tests}
+    print("\n| data and model | sites × records | price, nats | deviations, with / without |")
+    print("|---|---|---|---|")
+    for name, (frame, model_of) in list(questions().items())[: 2 if arguments.quick else None]:
+        runs = [price(frame, model_of, seed) for seed in seeds]
+        cost, ratio = np.median([run[0] for run in runs]), np.median([run[1] for run in runs])
+        width = "" if np.isnan(ratio) else f"{ratio:.3f}"
+        print(f"| {name} | {runs[0][2]} × {runs[0][3]} | {cost:+.3f} | {width} |", flush=True)
+        told["price"][name] = {"nats": float(cost), "deviations": None if np.isnan(ratio) else float(ratio)}
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()
