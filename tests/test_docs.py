@@ -213,7 +213,17 @@ def pictures(reader):
 
 
 # What a page says in words, beyond that it runs.
+def privacy(reader):
+    (shown,) = [text for text in reader.printed if "No rule is broken" in text]
+    claimed = next(page for page in PAGES if page.name == "privacy.md").read_text(encoding="utf-8")
+    for line in ("smallest class", "smallest cell", "who is in it", "the file holds"):
+        said = re.search(rf"^ +{line} +(.*)$", shown, re.MULTILINE)[1]
+        assert re.search(rf"^ +{line} +{re.escape(said)}$", claimed, re.MULTILINE), line
+    assert "porphyria" not in Path("north.posterior").read_bytes().decode(errors="replace")
+
+
 CLAIMS = {
+    "privacy.md": privacy,
     "index.md": quickstart,
     "intervals.md": intervals,
     "regression.md": regression,

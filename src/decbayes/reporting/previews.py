@@ -77,18 +77,18 @@ def pictures(preview: Preview) -> Markup | None:
     if len(preview.sizes):
         text = f"Persons, documents or sequences behind each group. Dashed: {preview.least:g}, the fewest allowed."
         drawn.append(figure(groups(preview.sizes, preview.least), text))
-    if len(preview.deviations):
-        text = (
-            "How far the result moves without single records, the largest first, in posterior standard deviations. "
-            f"Dashed: {STANDS_OUT:g}; a record above it can be noticed."
-        )
-        drawn.append(figure(records(preview.deviations[:MOST_RECORDS]), text))
     if preview.membership is not None:
         text = (
             "A reader who has this file and somebody's record guesses whether it was used. Measured on your own data, "
             "with files of half of them: this file tells less."
         )
         drawn.append(figure(scale(preview.membership), text))
+    if len(preview.deviations):
+        text = (
+            "How far the result moves without single records, the largest first, in posterior standard deviations. "
+            f"Dashed: {STANDS_OUT:g}; a record above it can be noticed."
+        )
+        drawn.append(figure(records(preview.deviations[:MOST_RECORDS]), text))
     return tag("section", tag("h2", "Groups and records"), tag("div", drawn, class_="panels wider")) if drawn else None
 
 
