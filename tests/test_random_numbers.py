@@ -2,6 +2,7 @@
 
 import inspect
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ CALLS = {
     "db.simulate": lambda rng: db.simulate(MIXTURE, 5, rng=rng).data,
     "db.checking.gibbs": lambda rng: db.checking.gibbs(MIXTURE, POINTS, rng=rng, draws=2, burn_in=1),
     "db.checking.hold_out": lambda rng: db.checking.hold_out(POINTS, rng=rng),
+    "db.disclosure.exposure": lambda rng: asdict(db.disclosure.exposure(MIXTURE, FITTED[0], SHARDS[0], rng=rng)),
     "db.interop.to_arviz": lambda rng: db.interop.to_arviz(FITTED[0], draws=3, rng=rng).posterior.to_dict(),
     "db.merging.Symmetrized.sample": lambda rng: db.merging.symmetrize(FITTED[0]).sample(2, rng),
     "db.streams.epochs": lambda rng: list(db.streams.epochs(MIXTURE, [SHARDS], rng=rng)),

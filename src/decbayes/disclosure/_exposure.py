@@ -33,7 +33,7 @@ class Exposure:
     deviations: Array
 
 
-def exposure(model: Model, posterior: Posterior, data: Any, *, rng: Seed = 0) -> Exposure:
+def exposure(model: Model, posterior: Posterior, data: Any, *, rng: Seed) -> Exposure:
     """What the posterior says about single records of its data.
 
     Args:
@@ -44,7 +44,7 @@ def exposure(model: Model, posterior: Posterior, data: Any, *, rng: Seed = 0) ->
 
     >>> points = np.append(np.random.default_rng(0).normal(size=60), 30.0)
     >>> model = db.GaussianMean(variance=1.0)
-    >>> found = db.disclosure.exposure(model, model.fit(points[:, None]).posterior, points[:, None])
+    >>> found = db.disclosure.exposure(model, model.fit(points[:, None]).posterior, points[:, None], rng=0)
     >>> int(found.rows[0])
     60
     """

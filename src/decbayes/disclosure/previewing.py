@@ -119,7 +119,7 @@ def preview(
         statements.append(Statement("your data", "not given: cells and records were not looked at (--data)", "look"))
         return Preview(title_of(model, manifest), tuple(statements), facts=facts_of(manifest))
     sizes = sizes_of(model, posterior, data)
-    seen = exposure(model, posterior, data)
+    seen = exposure(model, posterior, data, rng=0)
     statements += [*about_size(model, data, rules), *about_components(model, sizes, rules)]
     statements += [*about_columns(model, data, rules), *about_words(model, posterior, data, rules)]
     statements += [*about_records(seen), *about_releases(posterior, manifest, ledger, members, rules)]
