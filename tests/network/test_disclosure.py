@@ -8,9 +8,11 @@ from groups import charter_of, gaussian_charter, identities
 from scipy.sparse import csr_array
 
 import decbayes as db
+from decbayes import network
 from decbayes.disclosure import Rules
 from decbayes.errors import NotDisclosed, Refused
 from decbayes.network import Agent, Charter, SqliteStore, open_record, sign_record, verify
+from decbayes.network.protocol.records.notes import note_from, note_of, own_information
 from decbayes.network.protocol.records.statements import Approval, Statement
 from decbayes.network.simulation.simulator import CALM, Simulation
 from decbayes.network.simulation.topology import clique
@@ -342,3 +344,85 @@ def test_approved_records_are_read_back_from_a_store(rng, tmp_path):
     with SqliteStore(tmp_path / "a.store", charter) as store:
         store.put([record])
         assert [saved.statement for saved in store.load()] == [Statement(APPROVED, KIM)]
+
+
+# What goes with records
+
+
+def clusters(rng, distance, *, rules=USUAL, points=150, validation=0.0) -> Simulation:
+    """Two clusters at two sites, who have refined, and have looked at the merge."""
+    model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    charter = replace(
+        charter_of(model, MEMBERS[:2]),
+        rules=network.Rules(intervals=True, validation=validation),
+        disclosure=rules,
+    )
+    shards = [rng.normal(rng.choice([0.0, distance], size=(points, 1)), 1.0) for _ in range(2)]
+    simulation = group(charter, shards, rng)
+    for site in simulation.sites:
+        simulation.perform(site, site.agent.refine(rng=rng))
+        talk(simulation, 1)
+    talk(simulation)
+    for site in simulation.sites:
+        simulation.perform(site, site.agent.attach(site.agent.look()))
+    talk(simulation)
+    return simulation
+
+
+def notes(simulation):
+    return [record.note for record in counted(simulation).values()]
+
+
+def test_matrices_leave_where_many_stand_between_components_and_calibrate_as_without_rules():
+    ruled, plain = (clusters(np.random.default_rng(5), 2.0, rules=rules) for rules in (USUAL, None))
+    found, expected = (simulation.sites[0].agent.pool.believed() for simulation in (ruled, plain))
+    assert (found.why, expected.why) == ("", "")
+    np.testing.assert_allclose(
+        found.posterior.deviation("components"), expected.posterior.deviation("components"), rtol=1e-3
+    )
+    assert all(
+        not np.array_equal(a.information.matrix, b.information.matrix)
+        for a, b in zip(notes(ruled), notes(plain), strict=True)
+    )
+
+
+def test_a_matrix_that_rests_on_one_person_stays():
+    """One point lies halfway between two clusters: without rules its value is the ratio of two entries."""
+    model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    rng = np.random.default_rng(2)
+    charter = replace(charter_of(model, MEMBERS[:2]), rules=network.Rules(intervals=True))
+    points = np.concatenate([rng.normal(-12, 1, 60), rng.normal(12, 1, 60), [0.37]])[:, None]
+    posterior = model.fit(points, rng=1).posterior
+    matrix = own_information(charter, posterior, points).matrix
+    # The first two entries are those of x and −1/2 in the first component.
+    assert -0.5 * matrix[0, 0] / matrix[0, 1] == pytest.approx(0.37, rel=1e-3)
+    assert own_information(charter, posterior, points, USUAL) is None
+    apart = np.concatenate([rng.normal(-12, 1, 60), rng.normal(12, 1, 60)])[:, None]
+    told = own_information(charter, model.fit(apart, rng=1).posterior, apart, USUAL)
+    assert told is not None
+    assert not told.matrix.any(), "nobody lies between: nothing is lost"
+
+
+def test_scores_of_few_are_neither_told_nor_taken(rng):
+    few = clusters(rng, 2.0, validation=0.1)  # 15 are held back
+    assert [note.scores for note in notes(few)] == [None, None]
+    many = clusters(rng, 2.0, validation=0.2)
+    assert [note.scores.observations for note in notes(many)] == [30, 30]
+    record = counted(many)[MEMBERS[0].id]
+    strict = replace(many.charter, disclosure=Rules(least_observations=31))
+    with pytest.raises(Refused) as refusal:
+        note_from(record.note.arrays(), strict)
+    assert refusal.value.reason == "rules"
+
+
+def test_overlaps_of_small_components_are_not_told(rng):
+    simulation = far_group(rng, USUAL)
+    agent = simulation.sites[0].agent
+    merged, data = agent.merged(), simulation.sites[0].shards["own"]
+    rules = Rules(least_cell=10)
+    plain, ruled = (note_of(agent.charter, merged, agent.id, data, None, each).overlaps for each in (None, rules))
+    site = [origin for origin, _, _ in merged.entries].index(agent.id)
+    small = agent.charter.model.presence(merged.alignment.posteriors[site], data) < 10
+    assert small.sum() == 1
+    assert (ruled[small] == 0.0).all()
+    np.testing.assert_allclose(ruled[~small], plain[~small], atol=1e-4)

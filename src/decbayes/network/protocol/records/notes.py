@@ -1,12 +1,14 @@
 """What members say of one merged posterior beside their contributions, and what that adds up to."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from decbayes.errors import InvalidFile, InvalidPosterior, NotCalibrated
+from decbayes.disclosure import Rules
+from decbayes.disclosure.sums import NOBODY, coarse, persons_between, tells_few
+from decbayes.errors import InvalidFile, InvalidPosterior, NotCalibrated, Refused
 from decbayes.families import Array
 from decbayes.families.matrices import mirrored, upper
 from decbayes.models.core.information import size_of
@@ -74,7 +76,7 @@ def note_from(arrays: Mapping[str, Any], charter: Charter) -> Note | None:
     if not ((overlaps >= 0.0) & (overlaps <= 1.0)).all() or len(overlaps) > most_components(charter):
         raise InvalidFile("overlaps are shares from 0 to 1, one per component.")
     at = parts["at"].tobytes().hex()
-    return Note(at, information_from(at, parts, charter), overlaps, scores_from(at, parts, charter.model))
+    return Note(at, information_from(at, parts, charter), overlaps, scores_from(at, parts, charter))
 
 
 def check_magnitudes(parts: Mapping[str, Any], most: float) -> None:
@@ -108,7 +110,7 @@ def information_from(at: str, parts: Mapping[str, Any], charter: Charter) -> "In
     return Information(at, 1, step, mirrored(slope, size))
 
 
-def scores_from(at: str, parts: Mapping[str, Any], model: Model) -> "Scores | None":
+def scores_from(at: str, parts: Mapping[str, Any], charter: Charter) -> "Scores | None":
     from decbayes.calibration.validation import LEAST_HELD_BACK, Scores, unit_and_rule
 
     if "scores" not in parts:
@@ -116,20 +118,24 @@ def scores_from(at: str, parts: Mapping[str, Any], model: Model) -> "Scores | No
     count, side = parts["scores"], len(SCORED) + 1
     if len(count) != 1 + side + side**2 or not (count[0] >= LEAST_HELD_BACK and count[0] == int(count[0])):
         raise InvalidFile("the note's scores are not those of a merge, the others and the site.")
+    if charter.disclosure is not None and count[0] < charter.disclosure.least_observations:
+        raise Refused("rules", "its scores are of fewer observations than the disclosure rules ask for.")
     sums, products = count[1 : 1 + side], count[1 + side :].reshape(side, side)
     if not sums[0] >= 1.0:
         raise InvalidFile("the note's scores are of nothing.")
-    return Scores(SCORED, (at, "", ""), int(count[0]), sums, products, *unit_and_rule(model))
+    return Scores(SCORED, (at, "", ""), int(count[0]), sums, products, *unit_and_rule(charter.model))
 
 
-def note_of(charter: Charter, merged: "Merged", origin: AgentId, data: Any, held_back: Any) -> Note:
-    """What a member's data, and what it has held back of them, say of the merge."""
+def note_of(
+    charter: Charter, merged: "Merged", origin: AgentId, data: Any, held_back: Any, rules: Rules | None = None
+) -> Note:
+    """What a member's data, and what it has held back of them, say of the merge, as far as the rules allow."""
     posterior, site = merged.posterior, [entry[0] for entry in merged.entries].index(origin)
-    information = own_information(charter, posterior, data) if charter.rules.intervals else None
+    information = own_information(charter, posterior, data, rules) if charter.rules.intervals else None
     try:
         overlaps, scores = (
-            own_overlaps(charter.model, merged, site, data),
-            own_scores(charter.model, merged, site, held_back),
+            own_overlaps(charter.model, merged, site, data, rules),
+            own_scores(charter.model, merged, site, held_back, rules),
         )
     except InvalidPosterior:
         # Without this member's contribution the merge is no posterior, so that there is nothing to compare with.
@@ -137,7 +143,9 @@ def note_of(charter: Charter, merged: "Merged", origin: AgentId, data: Any, held
     return Note(posterior.digest, information, overlaps, scores)
 
 
-def own_information(charter: Charter, posterior: Posterior, data: Any) -> "Information | None":
+def own_information(
+    charter: Charter, posterior: Posterior, data: Any, rules: Rules | None = None
+) -> "Information | None":
     """How the contribution depends on the merge; None where that cannot be said, or would say too much of the data."""
     if obstacle(charter):
         return None
@@ -148,9 +156,22 @@ def own_information(charter: Charter, posterior: Posterior, data: Any) -> "Infor
     try:
         size = size_of(posterior.structure)
         enough = model.count(data) >= size and fits(size, charter)
-        return Information.of(model, data, posterior) if enough else None
+        if not enough or (rules is not None and tells_few(model, posterior, data, rules.least_cell)):
+            return None
+        information = Information.of(model, data, posterior)
+        return information if rules is None else coarsened(information, model, data, posterior)
     except NotCalibrated:
         return None
+
+
+def coarsened(information: "Information", model: Model, data: Any, posterior: Posterior) -> "Information":
+    """Only as exact as it needs to be; nothing where no observation lies between two components."""
+    between = 1.0
+    if posterior.structure.symmetry:
+        sums, _ = persons_between(model, posterior, data)
+        between = float((sums - np.diag(sums.diagonal())).max() > NOBODY * model.count(data))
+    matrix = between * coarse(information.matrix)
+    return replace(information, contribution=coarse(information.contribution), matrix=matrix)
 
 
 def fits(size: int, charter: Charter) -> bool:
@@ -171,20 +192,25 @@ def obstacle(charter: Charter) -> str:
     return ""
 
 
-def own_overlaps(model: Model, merged: "Merged", site: int, data: Any) -> Array:
+def own_overlaps(model: Model, merged: "Merged", site: int, data: Any, rules: Rules | None) -> Array:
     alignment = merged.alignment
     if alignment is None or len(alignment.posteriors) < 2 or len(alignment.structure.symmetry) != 1:
         return NONE
     from decbayes.calibration import overlap
 
-    return np.clip(overlap(model, alignment, site, data), 0.0, 1.0)
+    shares = np.clip(overlap(model, alignment, site, data), 0.0, 1.0)
+    if rules is None:
+        return shares
+    presence = model.presence(alignment.posteriors[site], data)
+    return np.where(presence < rules.least_cell, 0.0, np.round(shares, 4))
 
 
-def own_scores(model: Model, merged: "Merged", site: int, held_back: Any) -> "Scores | None":
+def own_scores(model: Model, merged: "Merged", site: int, held_back: Any, rules: Rules | None) -> "Scores | None":
     from decbayes.calibration.validation import LEAST_HELD_BACK, validate
 
     alignment = merged.alignment
-    if held_back is None or alignment is None or model.count(held_back) < LEAST_HELD_BACK:
+    least = LEAST_HELD_BACK if rules is None else max(LEAST_HELD_BACK, rules.least_observations)
+    if held_back is None or alignment is None or model.count(held_back) < least:
         return None
     posteriors: Sequence[Posterior] = (merged.posterior, alignment.without(site), alignment.posteriors[site])
     return validate(model, dict(zip(SCORED, posteriors, strict=True)), held_back)

@@ -114,13 +114,21 @@ def relearn(
     return Learned(replace(before, posterior=replace(posterior, ids=merged.ids), approval=None), before.shards)
 
 
-def noted(charter: Charter, evidence: Evidence, shards: Shards, merged: "Merged", origin: AgentId) -> Note | None:
+def noted(
+    charter: Charter,
+    evidence: Evidence,
+    shards: Shards,
+    merged: "Merged",
+    origin: AgentId,
+    rules: Rules | None = None,
+) -> Note | None:
     """What own data say of a merge; None if own evidence is not in it."""
     if not any(entry[0] == origin for entry in merged.entries):
         return None
     parts = [divided(charter, shard) for shard in at_hand(shards, evidence.shards)]
     held_back = charter.model.joined([held_back for _, held_back in parts]) if charter.rules.validation else None
-    return note_of(charter, merged, origin, charter.model.joined([data for data, _ in parts]), held_back)
+    data = safe_data(charter, [data for data, _ in parts], rules)
+    return note_of(charter, merged, origin, data, held_back, rules)
 
 
 def correct(

@@ -52,13 +52,11 @@ def safe_contribution(
     """
     if rules is None:
         return learned
-    parts = {name: part - before.contribution[name] for name, part in learned.contribution.items()}
-    added = Posterior(charter.model.structure, parts)
-    safe = guarded(charter.model, added, data, rules, belief=charter.update.whole(belief)).posterior
-    if safe is added:
-        return learned
-    total = {name: part + safe.contribution[name] for name, part in before.contribution.items()}
-    return replace(learned, contribution=total)
+    structure = charter.model.structure
+    both, earlier = (Posterior(structure, dict(each.contribution)) for each in (learned, before))
+    belief = charter.update.whole(belief)
+    safe = guarded(charter.model, both, data, rules, belief=belief, before=earlier).posterior
+    return learned if safe is both else replace(learned, contribution=safe.contribution)
 
 
 def check_difference(before: Iterable[Any], after: Iterable[Any], rules: Rules | None) -> None:

@@ -155,7 +155,7 @@ class Member:
         pool, evidence = self.pool.as_of_now(), self.evidence
         if not self.charter.rules.notes or not evidence.shards:
             return Look(pool.evidence, None)
-        return Look(pool.evidence, noted(self.charter, evidence, self._shards, pool.merged(), self.id))
+        return Look(pool.evidence, noted(self.charter, evidence, self._shards, pool.merged(), self.id, self.rules))
 
     def attach(self, look: Look) -> list[Effect]:
         """Say beside own evidence what was seen of the merge, unless there is another one by now."""

@@ -1,0 +1,48 @@
+"""Sums over hidden variables that go with a posterior: how many persons they rest on, and how exact they need to be."""
+
+from typing import Any
+
+import numpy as np
+
+from decbayes.disclosure.guarding import NEARLY
+from decbayes.families import Array
+from decbayes.models.core.model import Model
+from decbayes.posterior import Posterior
+
+# Shares of a person that rounding hides, and how exact sums are relative to the largest one.
+NOBODY, EXACT = 1e-8, 1e-6
+
+
+def persons_between(model: Model, posterior: Posterior, data: Any) -> tuple[Array, Array]:
+    """(K, K): how much of the data lies between two components, and how many persons that rests on.
+
+        Σ_n w_n  and  (Σ_n w_n)² / Σ_n w_n²,   w_n = r_nk r_nl
+
+    On the diagonal w_n = r_nk. A sequence is one person.
+    """
+    shares, steps = model.assign(posterior, data), model.units(data)
+    starts = np.cumsum(steps, dtype=np.intp) - steps.astype(np.intp) if len(shares) == steps.sum() else None
+    number = shares.shape[1]
+    sums, squares = np.zeros((number, number)), np.zeros((number, number))
+    for component in range(number):
+        weights = shares * shares[:, [component]]
+        weights[:, component] = shares[:, component]
+        weights = weights if starts is None else np.add.reduceat(weights, starts, axis=0)
+        sums[component], squares[component] = weights.sum(axis=0), (weights**2).sum(axis=0)
+    return sums, sums**2 / np.maximum(squares, np.finfo(float).tiny)
+
+
+def tells_few(model: Model, posterior: Posterior, data: Any, least: int) -> bool:
+    """Whether sums over who belongs to which component rest on fewer than `least` persons, as far as they are told."""
+    if not posterior.structure.symmetry:
+        return False
+    sums, persons = persons_between(model, posterior, data)
+    told = sums > NOBODY * model.count(data)
+    return bool((told & (persons < least - NEARLY)).any())
+
+
+def coarse(values: Array) -> Array:
+    """Numbers to six digits of the largest one: what hardly anybody adds to them is gone."""
+    largest = np.abs(values).max(initial=0.0)
+    step = 2.0 ** np.ceil(np.log2(EXACT * largest)) if largest > 0 else 1.0
+    return np.asarray(np.rint(values / step) * step) + 0.0
