@@ -241,6 +241,16 @@ def test_regressions_in_other_units_are_named_and_hardly_count(rng):
     assert merged.posterior == db.merge(posteriors[2:])
 
 
+def test_sites_that_know_little_of_a_coefficient_do_not_speak_for_those_in_other_units(rng):
+    """They agree with everybody: with the five that know it, and with the three that have its column in other units."""
+    frames = []
+    for spread, unit in [(1.0, 10.0)] * 3 + [(1.0, 1.0)] * 5 + [(0.1, 1.0)] * 3:
+        a, b = spread * rng.normal(size=80), rng.normal(size=80)
+        frames.append({"a": unit * a, "b": b, "y": a - b + rng.normal(size=80)})
+    model = db.LinearRegression.from_frame(frames[4], "y ~ a + b")
+    assert flagged(robust_merge([model.fit(model.points(frame)).posterior for frame in frames])) == [0, 1, 2]
+
+
 def simulated(model, rng, size, count=6):
     """Sites with data of one truth, and one, the first, with data of another."""
     data, other = (db.simulate(model, number, rng=rng).data for number in (count * size, size))

@@ -10,6 +10,8 @@ from decbayes.merging.robust.votes import LITTLE, Group, Sums, in_common, weight
 
 # How often weights follow from what the others have in a slot.
 ROUNDS = 5
+# Components that are tried as the beginning of a slot that is given.
+BEGINNINGS = 8
 # Sites that must share something for a slot beside those that there are.
 BORN = 2.0
 # Rounds of exchanges in an election, and what a vote more is at least.
@@ -70,25 +72,46 @@ class Settled:
 
 
 def settled(group: Group, labels: Indices, slots: int) -> Settled:
-    """Weights of components in given slots, each of which begins at the component that most sites agree with."""
-    chosen = middles(group, labels, slots)
+    """Weights of components in given slots, each of which begins at the component that most sites agree with.
+
+    Where slots are given, several beginnings are tried: a site that knows little of some coefficient agrees with
+    everybody. The one that hears most votes in the end is taken.
+    """
+    first, *others = middles(group, labels, slots)
+    tried = [begun_at(group, labels, slots, first)]
+    if group.coupled is None and tried[0].votes.sum() < group.votes.sum():
+        tried += [begun_at(group, labels, slots, chosen) for chosen in others]
+    heard = np.array([reached.votes.sum(axis=0) for reached in tried])
+    best = heard.argmax(axis=0)[labels]
+    everybody = np.arange(len(labels))
+    parts = (np.array([getattr(each, name) for each in tried]) for name in ("weights", "lost", "tolerance"))
+    return Settled(group, slots, labels, *(part[best, everybody] for part in parts))
+
+
+def begun_at(group: Group, labels: Indices, slots: int, chosen: Indices) -> Settled:
+    """Weights that follow if each slot begins at that component, or with nothing where it is below zero."""
     begun = Settled(group, slots, labels, *(np.ones(len(labels)) for _ in range(3)))
     centres = [np.where(chosen[labels, None] < 0, 0.0, rows[chosen[labels]]) for rows in group.rows]
     reached = begun.weighed((centres, np.where(chosen[labels] < 0, 0.0, group.evidence[chosen[labels]])))
     for _ in range(1, ROUNDS):
-        reached = reached.weighed(reached.others())
+        before, reached = reached, reached.weighed(reached.others())
+        if (reached.core == before.core).all():
+            break
     return reached
 
 
 def middles(group: Group, labels: Indices, slots: int) -> Indices:
-    """For each slot the component in it that most sites there agree with; −1 where nobody knows any."""
-    chosen = np.full(slots, -1, dtype=np.intp)
+    """(beginnings, slots): the component that most sites of a slot agree with, then others, those with fewer last.
+
+    −1 where nobody knows any.
+    """
+    agreement, chosen = group.agreement, np.full((BEGINNINGS, slots), -1, dtype=np.intp)
     for slot in range(slots):
-        inside = np.flatnonzero(labels == slot)
-        candidates = inside[group.known[inside]]
-        if len(candidates):
-            heard = support(group, inside, group.agreement.weights[np.ix_(inside, candidates)])
-            chosen[slot] = candidates[np.argmax(heard)]
+        inside, places = np.flatnonzero(labels == slot), np.flatnonzero(labels[agreement.candidates] == slot)
+        if len(places):
+            heard = support(group, inside, agreement.weights[np.ix_(inside, places)])
+            ranked = places[np.argsort(-heard, kind="stable")]
+            chosen[:, slot] = agreement.candidates[ranked[np.linspace(0, len(ranked) - 1, BEGINNINGS).astype(np.intp)]]
     return chosen
 
 
@@ -100,19 +123,18 @@ def support(group: Group, components: Indices, agreeing: Array) -> Array:
 
 
 def elected(group: Group, slots: int, spare: int) -> Indices:
-    """The components that most sites agree with, one for each slot: one after the other, then by exchanges.
+    """The places of the candidates that most sites agree with, one for each slot: one after the other, then exchanges.
 
     Of the spare slots those are taken that at least two sites need.
     """
-    everybody, candidates = np.arange(len(group.site)), np.flatnonzero(group.known)
-    weights = group.agreement.weights[:, candidates]
+    everybody, weights = np.arange(len(group.site)), group.agreement.weights
 
     def gains(chosen: list[int]) -> Array:
         best = weights[:, chosen].max(axis=1, initial=0.0)
         return support(group, everybody, np.maximum(weights - best[:, None], 0.0))
 
     chosen: list[int] = []
-    for turn in range(min(slots + spare, len(candidates))):
+    for turn in range(min(slots + spare, weights.shape[1])):
         gain = gains(chosen)
         if turn >= slots and gain.max() < BORN:
             break
@@ -125,13 +147,13 @@ def elected(group: Group, slots: int, spare: int) -> Indices:
                 chosen[place] = int(np.argmax(gain))
         if chosen == before:
             break
-    return candidates[chosen]
+    return np.array(chosen, dtype=np.intp)
 
 
-def gathered(group: Group, chosen: Indices) -> Settled:
-    """Every component with the elected one that it agrees with most; then weights, and components follow them."""
-    slots, everybody = len(chosen), np.arange(len(group.site))
-    labels = group.agreement.weights[:, chosen].argmax(axis=1)
+def gathered(group: Group, places: Indices) -> Settled:
+    """Every component with the elected candidate that it agrees with most; then weights, and components follow them."""
+    chosen, everybody = group.agreement.candidates[places], np.arange(len(group.site))
+    slots, labels = len(chosen), group.agreement.weights[:, places].argmax(axis=1)
     totals: Sums = [rows[chosen] for rows in group.rows], group.evidence[chosen]
     reached = Settled(group, slots, labels, *(np.zeros(len(labels)) for _ in range(3)))
     for _ in range(ROUNDS):

@@ -23,11 +23,13 @@ from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.coupled import as_sequence
 from decbayes.merging.base.problem import OnMatch, Solver
 from decbayes.merging.robust._ballot import FLAGGED, Ballot, Outcome
-from decbayes.merging.robust.votes import Group
+from decbayes.merging.robust.votes import LITTLE, Group
 from decbayes.posterior import Posterior
 
 # Sites are copies if chance would hardly make them so alike, and the usual two sites are so many times less alike.
 CHANCE, LESS_ALIKE = 1e-6, 100.0
+# Profiles that differ by less, relative to their size, are the same.
+SAME = 1e-9
 # A site is flagged, too, if nobody else confirms more of its evidence.
 ALONE = 0.5
 # Who is right can be told from so many sites on.
@@ -178,32 +180,38 @@ def robust_merge(
 
 def copies(groups: Sequence[Group]) -> dict[int, int]:
     """Sites that repeat an earlier one, exactly or nearly, whatever their labels and their amounts of evidence."""
-    sites = groups[0].sites
-    lost, parameters = np.zeros((sites, sites)), np.zeros((sites, sites))
+    lost, parameters = np.zeros((groups[0].sites,) * 2), np.zeros(groups[0].sites)
     for group in groups:
-        nearest = nearest_losses(group)
-        for site in range(sites):
-            own = (group.site == site) & group.known
-            lost[site] += nearest[own].sum(axis=0)
-            parameters[site] += group.parameters[own].sum()
-    later, earlier = np.tril_indices(sites, -1)
-    told = parameters.max(axis=1) > 0.0
-    pairs = [(i, j) for i, j in zip(later.tolist(), earlier.tolist(), strict=True) if told[i] and told[j]]
-    usual = float(np.median([lost[pair] for pair in pairs])) if pairs else 0.0
+        lost += site_losses(group)
+        parameters += np.bincount(group.site, group.parameters * group.known, group.sites)
+    lost = np.minimum(lost, lost.T)
+    alike = np.all([same_profiles(group) for group in groups], axis=0)
+    pairs = np.tril((parameters > 0.0)[:, None] & (parameters > 0.0), -1)
+    usual = np.median(lost[pairs & np.isfinite(lost)]) if (pairs & np.isfinite(lost)).any() else 0.0
+    unlikely = gammainc(0.5 * np.maximum(parameters, 1.0)[:, None], lost) < CHANCE
     found: dict[int, int] = {}
-    for one, other in pairs:
-        unlikely = gammainc(0.5 * parameters[one, other], lost[one, other]) < CHANCE
-        if one not in found and unlikely and lost[one, other] * LESS_ALIKE <= usual:
-            found[one] = found.get(other, other)
+    for one, other in np.argwhere(pairs & (alike | (unlikely & (lost * LESS_ALIKE <= usual)))).tolist():
+        found.setdefault(one, found.get(other, other))
     return found
 
 
-def nearest_losses(group: Group) -> Array:
-    """(components, sites): what each component loses beside that of a site which it agrees with most."""
-    lost = np.full((len(group.site), group.sites), np.inf)
-    for site in range(group.sites):
-        lost[:, site] = group.agreement.lost[:, group.site == site].min(axis=1, initial=np.inf)
-    return lost
+def site_losses(group: Group) -> Array:
+    """(sites, sites): what the components of one site lose beside those of another; infinite if not compared."""
+    candidates = group.agreement.candidates
+    found = np.full((group.sites, group.sites), np.inf)
+    for site in np.unique(group.site[candidates]).tolist():
+        nearest = group.agreement.lost[:, group.site[candidates] == site].min(axis=1)
+        found[:, site] = np.bincount(group.site, np.where(group.known, nearest, 0.0), group.sites)
+    return found
+
+
+def same_profiles(group: Group) -> Array:
+    """(sites, sites): whether all components of two sites together are the same, per observation."""
+    evidence = np.maximum(np.bincount(group.site, group.evidence, group.sites), LITTLE)
+    profiles = np.concatenate(group.sums(group.site, np.ones(len(group.site)), group.sites)[0], axis=1)
+    profiles = profiles / evidence[:, None]
+    apart = np.array([np.abs(profiles - own).max(axis=1) for own in profiles])
+    return np.asarray(apart <= SAME * np.abs(profiles).max(axis=1))
 
 
 def told(outcome: Outcome, merged: Sequence[int], repeated: dict[int, int], order: Sequence[int]) -> RobustMerge:

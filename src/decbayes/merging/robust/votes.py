@@ -42,6 +42,8 @@ CLAIMED = 2.0
 LIGHT = 0.05
 # The precision of what rows do not say, in units of what they say best.
 NOTHING = 1e-9
+# Pairs of components that are compared, numbers in them, and sites with which all others are compared at least.
+MOST_PAIRS, MOST_NUMBERS, FEWEST_SITES = 250_000, 40_000_000, 7
 # Numbers in the rows that are compared at the same time (8 MiB).
 BLOCK = 1 << 20
 
@@ -180,42 +182,52 @@ class Group:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far each component agrees with each one that some site knows."""
+    """How far each component agrees with those that sites know, or with those of some sites where there are many."""
 
+    candidates: Indices
     lost: Array
-    """Components × components; infinite where they are not compared."""
+    """Components × candidates; infinite where they are not compared."""
     weights: Array
-    """What each component (row) would count for, if each other (column) were right."""
+    """What each component would count for, if a candidate were right."""
     usual: float
     """Nats per observation by which components usually differ."""
 
     @classmethod
     def among(cls, group: Group) -> "Agreement":
+        candidates = chosen_candidates(group)
         # Whoever is compared with speaks with the middle evidence at least, or little would contradict it.
         middle = float(np.median(group.evidence[group.known])) if group.known.any() else 0.0
-        louder = np.maximum(middle / np.maximum(group.evidence, LITTLE), 1.0)
-        loud = [louder[:, None] * rows for rows in group.rows], louder * group.evidence
+        louder = np.maximum(middle / np.maximum(group.evidence[candidates], LITTLE), 1.0)
+        loud = [louder[:, None] * rows[candidates] for rows in group.rows], louder * group.evidence[candidates]
         rest = group.information(*loud)
-        lost, shared = (np.full((len(group.site),) * 2, fill) for fill in (np.inf, 0.0))
-        for own, others in comparisons(group):
+        lost, shared = (np.full((len(group.site), len(candidates)), fill) for fill in (np.inf, 0.0))
+        for own, others in comparisons(group, candidates):
             first, second = (pair.ravel() for pair in np.meshgrid(own, others, indexing="ij"))
             mine = [rows[first] for rows in group.rows], group.evidence[first]
             more = [rows[second] for rows in loud[0]], loud[1][second]
             lost[first, second] = group.losses(mine, more, group.alone[first], rest[second])
             shared[first, second] = in_common(mine[1], more[1])
-        usual = usual_loss(group, lost, shared)
-        fewer = np.minimum(group.parameters[:, None], group.parameters)
-        return cls(lost, weights_of(lost, tolerated(fewer, shared, usual)), usual)
+        usual = usual_loss(group, candidates, lost, shared)
+        fewer = np.minimum(group.parameters[:, None], group.parameters[candidates])
+        return cls(candidates, lost, weights_of(lost, tolerated(fewer, shared, usual)), usual)
 
 
-def comparisons(group: Group) -> list[tuple[Indices, Indices]]:
-    """Components, and known ones with which they are compared, some at a time: any, or those of the same row."""
+def chosen_candidates(group: Group) -> Indices:
+    """The components that sites know; of many sites, those of every second one, or third, and so on."""
+    pairs = min(MOST_PAIRS, MOST_NUMBERS // max(rows.shape[1] for rows in group.rows))
+    most = max(pairs // len(group.site), FEWEST_SITES * max(len(own) for own in group.order))
+    every = -(-int(group.known.sum()) // most)
+    return np.flatnonzero(group.known & (group.site % max(every, 1) == 0))
+
+
+def comparisons(group: Group, candidates: Indices) -> list[tuple[Indices, Indices]]:
+    """Components, and places of candidates with which they are compared, some at a time: any, or those of one row."""
     found = []
     for row in [None] if group.coupled else np.unique(group.row).tolist():
         here = np.flatnonzero(group.row == row) if row is not None else np.arange(len(group.site))
-        known = here[group.known[here]]
+        places = np.flatnonzero(np.isin(candidates, here))
         at_once = max(1, BLOCK // max(1, len(here) * max(rows.shape[1] for rows in group.rows)))
-        found += [(here, known[first : first + at_once]) for first in range(0, len(known), at_once)]
+        found += [(here, places[first : first + at_once]) for first in range(0, len(places), at_once)]
     return found
 
 
@@ -245,13 +257,13 @@ def coefficients(factor: Factor, rows: Array) -> tuple[Array, Array] | None:
     return np.einsum("kij,kj->ki", directions, along), np.einsum("kij,kj->ki", directions**2, 1.0 / sizes)
 
 
-def usual_loss(group: Group, lost: Array, shared: Array) -> float:
+def usual_loss(group: Group, candidates: Indices, lost: Array, shared: Array) -> float:
     """Nats per observation by which components of different sites differ, a quarter of them by less.
 
     Which components belong together is not known yet, so those are compared that are nearest to each other; where there
     is no choice of slots, sites are, by as much as they differ by more than chance.
     """
-    other = group.known[:, None] & group.known & (group.site[:, None] != group.site) & np.isfinite(lost)
+    other = group.known[:, None] & (group.site[:, None] != group.site[candidates]) & np.isfinite(lost)
     if group.coupled is not None:
         rates = np.where(other, lost / np.maximum(shared, LITTLE), np.inf).min(axis=1, initial=np.inf)
         rates = rates[np.isfinite(rates)]
