@@ -79,6 +79,16 @@ def test_scores_for_others_are_of_enough_records(run, files, points, rows, statu
     assert run("validate held.npy bare.posterior")[0] == 0  # for the site itself
 
 
+def test_scores_of_more_posteriors_than_records_do_not_leave(run, files, points):
+    np.save("held.npy", points[:20])
+    names = [f"copy{number}.posterior" for number in range(21)]
+    for name in names:
+        save(files, name)
+    status, _, errors = run(["validate", "held.npy", *names, "-o", "a.scores"])
+    assert status == 1
+    assert "Score fewer" in errors
+
+
 def test_overlaps_are_of_enough_records_and_of_no_small_component(run, files, points):
     status, _, errors = run("overlap a.npy bare.posterior safe.posterior -o a.overlaps")
     assert status == 1

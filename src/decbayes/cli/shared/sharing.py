@@ -211,4 +211,4 @@ def small_components(posterior: Posterior, rules: Rules | None) -> NDArray[np.bo
     if rules is None or coupled is None:
         return np.zeros(0, dtype=np.bool_)
     evidence = group_evidence(posterior, coupled.factors)
-    return np.asarray((evidence > 0) & (evidence < rules.least_cell - NEARLY))
+    return np.asarray((evidence > NEARLY) & (evidence < rules.least_cell - NEARLY))

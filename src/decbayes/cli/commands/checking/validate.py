@@ -19,7 +19,7 @@ from decbayes.cli.shared.streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages, plain
 from decbayes.cli.shared.terminal import output as results
 from decbayes.disclosure import Rules
-from decbayes.errors import InvalidData, StructureMismatch
+from decbayes.errors import InvalidData, NotDisclosed, StructureMismatch
 from decbayes.files import load
 from decbayes.merging import tree
 from decbayes.merging.aligning import most_components
@@ -123,8 +123,14 @@ def site_scores(files: list[Path], cuts: str, share: float | None, columns: str,
             "fewer would reveal too much about each. Hold back a larger share."
         )
     check_to_send(model, observations, rules)
+    compared = candidates(paths, read, numbers)
+    if rules is not None and model.count(observations) < len(compared):
+        raise NotDisclosed(
+            f"Scores of {len(compared)} posteriors on {model.count(observations)} observations would reveal single "
+            "ones. Score fewer, or hold back a larger share."
+        )
     with messages().status("scoring"):
-        return scored(model, candidates(paths, read, numbers), observations)
+        return scored(model, compared, observations)
 
 
 def candidates(paths: list[Path], read: Sequence[Posterior], numbers: range | None) -> Mapping[Any, Posterior]:
