@@ -1,6 +1,7 @@
 """The merge: align the components of all sites, then add."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 from decbayes.errors import StructureMismatch
 from decbayes.merging.aligning import Number, aligned, merged_structure
@@ -12,6 +13,8 @@ from decbayes.merging.robust import Robust, robust_merge
 from decbayes.posterior import Posterior
 from decbayes.symmetry import CoupledSet
 
+Duplicates = Literal["refuse", "allow"]
+
 
 def merge(
     posteriors: Iterable[Posterior],
@@ -21,6 +24,7 @@ def merge(
     since: Posterior | None = None,
     progress: OnMatch | None = None,
     robust: Robust | bool = False,
+    duplicates: Duplicates = "refuse",
 ) -> Posterior:
     """Combine posteriors of separate data into the posterior of all of it, whatever their labels.
 
@@ -40,6 +44,7 @@ def merge(
         progress: called without arguments from time to time while the solver works, possibly from several threads.
         robust: True, or a `Robust` rule, so that sites which clearly disagree with most others hardly count (see
             `robust_merge`, which names them).
+        duplicates: "refuse" a posterior that is given twice, since its data would count twice; or "allow" it.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -50,12 +55,28 @@ def merge(
     >>> merged == db.merge(sites[::-1])
     True
     """
+    posteriors = as_sequence(posteriors)
+    if duplicates == "refuse" and not robust:
+        check_different(posteriors)
     if robust:
         if since is not None:
             raise StructureMismatch("A robust merge follows no earlier one. Leave out `since`, or `robust`.")
         rule = robust if isinstance(robust, Robust) else None
         return robust_merge(posteriors, rule, components=components, solver=solver, progress=progress).posterior
     return aligned(posteriors, components, solver, since, progress)[0].merged()
+
+
+def check_different(posteriors: Sequence[Posterior], names: Sequence[str] = ()) -> None:
+    """Refuse a posterior that is there twice, by its name or its place; those of no data may be."""
+    first: dict[str, int] = {}
+    for place, posterior in enumerate(posteriors):
+        before = first.setdefault(posterior.digest, place)
+        if before != place and posterior != Posterior.of_prior(posterior.structure):
+            one, other = (names[each] if names else f"posterior {each}" for each in (before, place))
+            raise StructureMismatch(
+                f"{other} is the same posterior as {one}: its data would count twice. Leave one of them out, or allow "
+                'it: duplicates="allow".'
+            )
 
 
 def objective(posteriors: Iterable[Posterior], assignments: Iterable[Mapping[CoupledSet, Assignment]]) -> float:

@@ -125,7 +125,8 @@ class Sited(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _merged(self, posteriors: Sequence[Posterior], since: Posterior | None) -> Posterior:
         components: Number | None = "auto" if self.model_.auto and len(posteriors) > 1 else None
-        return merge(posteriors, components=components, since=since if self.model_.structure.symmetry else None)
+        followed = since if self.model_.structure.symmetry else None
+        return merge(posteriors, components=components, since=followed, duplicates="allow")
 
     def _refined(
         self, shards: Mapping[Any, Any], posteriors: Sequence[Posterior], rng: np.random.Generator

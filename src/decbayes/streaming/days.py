@@ -44,7 +44,7 @@ class Day:
         self._settings = (model, shards, rng, solver)
         self._update = Update(model, Epoch(before))
         learned = [self._update.learn(shard, self._update.nothing, rng=rng, start=start) for shard in shards]
-        self.added = merge(learned, solver=solver)
+        self.added = merge(learned, solver=solver, duplicates="allow")
 
     def whole(self) -> Posterior:
         return self._update.whole(self.added)

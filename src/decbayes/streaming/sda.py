@@ -98,8 +98,8 @@ def merge_batches(
     """
     random = given_generator(rng)
     fitted = [[model.fit(batch, rng=random).posterior for batch in batches] for batches in shards]
-    sites = [merge(posteriors, solver=solver) for posteriors in fitted if posteriors]
-    return merge(sites, solver=solver)
+    sites = [merge(posteriors, solver=solver, duplicates="allow") for posteriors in fitted if posteriors]
+    return merge(sites, solver=solver, duplicates="allow")
 
 
 def epochs(

@@ -201,7 +201,7 @@ def reconcile(learned: Evidence, published: Evidence) -> Evidence:
         return published
     if published.shards and not learned.shards & published.shards:
         return Evidence(
-            merge([learned.posterior, published.posterior]),
+            merge([learned.posterior, published.posterior], duplicates="allow"),
             learned.shards | published.shards,
             learned.observations + published.observations,
             learned.units + published.units,
