@@ -163,9 +163,9 @@ def test_a_calibrated_posterior_is_a_value_that_files_and_processes_keep(mixture
 
 
 def test_a_merge_of_calibrated_posteriors_is_not_calibrated(mixture):
-    merged = db.merge([wide(mixture, 1.5), wide(mixture, 2.0)])
+    merged = db.merge([wide(mixture, 1.5), wide(mixture, 2.0)], duplicates="allow")
     assert merged.uncertainty == "mean-field, not calibrated"
-    assert merged == db.merge([mixture, mixture])
+    assert merged == db.merge([mixture, mixture], duplicates="allow")
 
 
 def test_deviations_that_do_not_fit_are_refused(mixture):

@@ -69,13 +69,15 @@ def test_the_explanation_of_many_sites_fits_the_terminal(run, tmp_path, rng, mon
     assert len("".join(matches).replace("+", "")) == sum(map(np.sum, seen))
 
 
-def test_a_posterior_that_is_given_twice_is_pointed_out(run, tmp_path):
+def test_a_posterior_that_is_given_twice_is_refused_unless_that_is_meant(run, tmp_path):
     structure = db.GaussianMean(dimension=1).structure
     for name, value in (("a", 1.0), ("b", 2.0), ("copy", 1.0)):
         db.save(db.GaussianMean(dimension=1).fit([value]).posterior, tmp_path / f"{name}.posterior")
     assert db.load(tmp_path / "a.posterior").structure == structure
-    _, _, errors = run("merge a.posterior b.posterior copy.posterior -o m.posterior")
+    status, _, errors = run("merge a.posterior b.posterior copy.posterior -o m.posterior")
+    assert status == 1
     assert "copy.posterior is the same posterior as a.posterior" in errors
+    assert run("merge a.posterior b.posterior copy.posterior -o m.posterior --duplicates allow")[0] == 0
     assert "twice" not in run("merge a.posterior b.posterior -o m.posterior")[2]
 
 

@@ -93,7 +93,10 @@ def test_feature_names_are_the_vocabulary_and_words_without_names_are_numbered(r
     named = estimator(max_iter=2).fit(frame)
     assert from_sklearn(named).structure.labels["topics"] == VOCABULARY
     assert from_sklearn(estimator(max_iter=2).fit(data)).structure.labels["topics"][:2] == ("0", "1")
-    assert merge_sklearn([named, named]).transform(frame).shape == (120, TOPICS)
+    other = estimator(max_iter=2).fit(frame[:60])
+    assert merge_sklearn([named, other]).transform(frame).shape == (120, TOPICS)
+    with pytest.raises(StructureMismatch, match="count twice"):
+        merge_sklearn([named, named])
     with pytest.raises(StructureMismatch, match="feature_names_in_"):
         merge_sklearn([named, estimator(max_iter=2).fit(frame.rename(columns={"word00": "other"}))])
     moved = estimator(max_iter=2).fit(frame[frame.columns[::-1]])

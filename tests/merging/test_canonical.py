@@ -74,7 +74,7 @@ def test_matched_components_go_where_evidence_outweighs_their_doubt(solver):
     doubtful = db.Posterior(structure, {"topics": np.array([[9.0, -0.04, 0.0], [0.0, 0.0, 0.0]])})
     sure = db.Posterior(structure, {"topics": np.array([[30.0, 0.0, 0.0], [0.0, 0.05, 30.0]])})
     for order in permutations([doubtful, doubtful, sure]):
-        merged = db.merge(order, solver=solver)
+        merged = db.merge(order, solver=solver, duplicates="allow")
         assert (merged.parameters("topics")["alpha"] > 0).all()
 
 

@@ -225,7 +225,7 @@ class TestFollow:
         """Nobody here tells the two topics apart; the merge before them did."""
         both = 50.0 * TRUTH[:1] + 50.0 * TRUTH[1:2]
         sites = [posterior(np.vstack([both, 0.0 * both])) for _ in range(2)]
-        merged = db.merge(sites, since=posterior(100.0 * TRUTH[:2]))
+        merged = db.merge(sites, since=posterior(100.0 * TRUTH[:2]), duplicates="allow")
         shares = merged.contribution["topics"].toarray() @ TRUTH.T * 4.0
         np.testing.assert_allclose(shares[:, :2], 100.0 * np.eye(2), atol=2.0)
 
@@ -295,7 +295,7 @@ class TestIds:
         assert (named[0], named[1]) == ("x", "y")
         assert named[2] not in ("", "x", "y", "z")
         assert db.merge([third, first, second], components=3) == merged
-        assert db.merge([third, third], components=2).ids == ()
+        assert db.merge([third, third], components=2, duplicates="allow").ids == ()
 
     def test_are_given_to_slots_as_the_best_assignment_of_all_would(self, rng):
         """Forty sites with ids of their own, of which some are shared: far more ids than slots."""

@@ -80,7 +80,7 @@ def test_one_posterior_is_its_own_merge(seed):
 def test_copies_that_differ_only_in_labels_add_up(name, rng):
     structure = single(name, 3, 2)
     posterior = draw(structure, rng)
-    merged = db.merge([posterior, relabel(posterior, rng), relabel(posterior, rng)])
+    merged = db.merge([posterior, relabel(posterior, rng), relabel(posterior, rng)], duplicates="allow")
     tripled = db.Posterior(structure, {"factor": 3 * posterior.contribution["factor"]})
     np.testing.assert_allclose(
         np.sort(merged.natural["factor"], axis=0), np.sort(tripled.natural["factor"], axis=0), rtol=1e-12, atol=1e-12
@@ -416,6 +416,18 @@ class TestSymmetrized:
 
 
 class TestBadInput:
+    def test_a_posterior_that_is_given_twice_is_named(self, rng):
+        model = db.GaussianMean(variance=1.0)
+        first, second = (model.fit(rng.normal(size=(5, 1))).posterior for _ in range(2))
+        with pytest.raises(StructureMismatch, match="posterior 2 is the same posterior as posterior 0"):
+            db.merge([first, second, first])
+        twice = db.merge([first, second, first], duplicates="allow")
+        np.testing.assert_allclose(
+            twice.contribution["mean"], 2 * first.contribution["mean"] + second.contribution["mean"]
+        )
+        nothing = db.Posterior.of_prior(first.structure)
+        assert db.merge([first, nothing, nothing]) == first
+
     def test_nothing_to_merge(self):
         for merge in (db.merge, db.merging.product, db.align):
             with pytest.raises(NothingToMerge, match="no posteriors"):
@@ -426,7 +438,7 @@ class TestBadInput:
         doubtful = db.Posterior(structure, {"topics": np.full((2, 4), -0.03)})
         honest = db.Posterior(structure, {"topics": np.full((2, 4), 0.01)})
         with pytest.raises(OutOfDomain, match=r"'topics', component 0: posterior 1, 2 is less certain"):
-            db.merge([honest, doubtful, doubtful])
+            db.merge([honest, doubtful, doubtful], duplicates="allow")
         with pytest.raises(OutOfDomain, match="posterior 1, 2"):
             db.merging.product([honest, doubtful, doubtful])
 
@@ -434,7 +446,7 @@ class TestBadInput:
         structure = topics(2, 2)
         doubtful = db.Posterior(structure, {"topics": np.array([[-0.04, 3.0], [3.0, 0.0]])})
         sure = db.Posterior(structure, {"topics": np.array([[0.0, 5.0], [5.0, 0.0]])})
-        merged = db.merge([doubtful, doubtful, sure])
+        merged = db.merge([doubtful, doubtful, sure], duplicates="allow")
         assert (merged.parameters("topics")["alpha"] > 0).all()
 
     @pytest.mark.parametrize(

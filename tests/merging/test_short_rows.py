@@ -150,7 +150,7 @@ def test_huge_posteriors_merge_or_are_refused():
     np.testing.assert_allclose(merged.contribution["m"].sum(axis=0), expected, rtol=1e-12)
     largest = db.Posterior(structure, {"m": np.array([[1.7e308, -2.0], [1.7e308, -2.0]])})
     with np.errstate(all="ignore"), pytest.raises(InvalidPosterior, match="infinite"):
-        db.merge([largest, largest], solver=db.solvers.Matching())
+        db.merge([largest, largest], solver=db.solvers.Matching(), duplicates="allow")
 
 
 def test_a_family_made_from_another_is_not_taken_for_it(rng):

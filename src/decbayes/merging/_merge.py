@@ -48,7 +48,7 @@ def merge(
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
+    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
     >>> merged = db.merge(sites)
     >>> np.sort(merged.mean("components")[:, 0]).round()
     array([-8.,  9.])
@@ -66,7 +66,9 @@ def merge(
     return aligned(posteriors, components, solver, since, progress)[0].merged()
 
 
-def check_different(posteriors: Sequence[Posterior], names: Sequence[str] = ()) -> None:
+def check_different(
+    posteriors: Sequence[Posterior], names: Sequence[str] = (), otherwise: str = 'duplicates="allow"'
+) -> None:
     """Refuse a posterior that is there twice, by its name or its place; those of no data may be."""
     first: dict[str, int] = {}
     for place, posterior in enumerate(posteriors):
@@ -75,7 +77,7 @@ def check_different(posteriors: Sequence[Posterior], names: Sequence[str] = ()) 
             one, other = (names[each] if names else f"posterior {each}" for each in (before, place))
             raise StructureMismatch(
                 f"{other} is the same posterior as {one}: its data would count twice. Leave one of them out, or allow "
-                'it: duplicates="allow".'
+                f"it: {otherwise}."
             )
 
 
@@ -88,7 +90,7 @@ def objective(posteriors: Iterable[Posterior], assignments: Iterable[Mapping[Cou
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
+    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
     >>> alignment = db.align(sites, solver="matching")
     >>> bool(np.isclose(db.merging.objective(sites, alignment.assignments), alignment.objective[-1]))
     True

@@ -56,7 +56,7 @@ def align(
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
+    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
     >>> alignment = db.align(sites)
     >>> [np.sort(slots).tolist() for assignment in alignment.assignments for slots in assignment.values()]
     [[0, 1], [0, 1], [0, 1]]

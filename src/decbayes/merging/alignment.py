@@ -51,7 +51,7 @@ class Alignment(Displayed):
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
-    >>> fits = [model.fit(np.array([[-9.0], [-8.0], [8.0], [9.0]]), rng=rng).posterior for _ in range(2)]
+    >>> fits = [model.fit(n + np.array([[-9.0], [-8.0], [8.0], [9.0]]), rng=rng).posterior for n in range(2)]
     >>> alignment = db.align(fits)
     >>> alignment.one_to_one
     True

@@ -12,6 +12,7 @@ from decbayes.errors import InvalidFile, NothingToMerge, StructureMismatch
 from decbayes.families import Array
 from decbayes.files import load, load_note
 from decbayes.merging import Alignment, reading
+from decbayes.merging._merge import check_different
 from decbayes.merging.base.agreement import alike, same_columns, why
 from decbayes.models.core.registry import MODELS
 from decbayes.posterior import Posterior
@@ -109,20 +110,10 @@ def read_once(paths: list[Path], *, any_prior: bool = False, copies_count: bool 
     different = {site.posterior.digest: name for name, site in sent.items()}
     check_once({name: site for name, site in sent.items() if different[site.posterior.digest] == name})
     if copies_count:
-        warn_of_copies(paths, [site.posterior for site in sent.values()])
+        check_different([site.posterior for site in sent.values()], [*map(str, paths)], "--duplicates allow")
     return sent
 
 
 def read_all(paths: list[Path]) -> list[Posterior]:
     """The same, with their columns in one order."""
     return list(same_columns([site.posterior for site in read_once(paths).values()]))
-
-
-def warn_of_copies(paths: list[Path], read: list[Posterior]) -> None:
-    """Say so where a posterior is given twice: its data would count twice, and nothing in the result shows it."""
-    nothing = Posterior.of_prior(read[0].structure).digest
-    first: dict[str, Path] = {}
-    for path, posterior in zip(paths, read, strict=True):
-        before = first.setdefault(posterior.digest, path)
-        if before is not path and posterior.digest != nothing:
-            messages().print(f"{path} is the same posterior as {before}: its data are counted twice.")

@@ -62,7 +62,7 @@ class Problem:
     ...         return db.solvers.Matching().solve(problem)
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
+    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
     >>> _ = db.merge(sites, solver=Counting())
     3 sites, 2 slots
     """
@@ -176,7 +176,7 @@ class Solver(Protocol):
     ...         return db.extending.Solution((np.arange(problem.components),) * problem.sites, (), "none")
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
+    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
     >>> db.align(sites, solver=AsLabelled()).one_to_one
     True
     """

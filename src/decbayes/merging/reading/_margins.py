@@ -44,7 +44,7 @@ def margins(alignment: Alignment) -> BySite:
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
+    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
     >>> alignment = db.align(sites)
     >>> (coupled,) = alignment.structure.symmetry
     >>> (db.merging.margins(alignment)[0][coupled] > 10.0).tolist()
@@ -66,7 +66,7 @@ def losses(alignment: Alignment) -> BySite:
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
+    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
     >>> alignment = db.align(sites)
     >>> (coupled,) = alignment.structure.symmetry
     >>> bool((db.merging.losses(alignment)[0][coupled] < 1.0).all())
@@ -98,7 +98,7 @@ def upper_bound(alignment: Alignment) -> float:
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
+    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
     >>> alignment = db.align(sites, solver="matching")
     >>> alignment.objective[-1] <= db.merging.upper_bound(alignment) + 1e-9
     True

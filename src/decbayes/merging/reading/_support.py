@@ -22,7 +22,7 @@ def observations(alignment: Alignment, coupled: CoupledSet) -> tuple[Array, ...]
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
+    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
     >>> alignment = db.align(sites)
     >>> (coupled,) = alignment.structure.symmetry
     >>> [np.sort(counts).round().tolist() for counts in db.merging.observations(alignment, coupled)]
@@ -48,7 +48,7 @@ def support(alignment: Alignment, coupled: CoupledSet) -> Array:
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
+    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
     >>> alignment = db.align(sites)
     >>> (coupled,) = alignment.structure.symmetry
     >>> np.sort(db.merging.support(alignment, coupled).sum(axis=0)).round()
@@ -98,7 +98,7 @@ def thin(alignment: Alignment, coupled: CoupledSet) -> float | None:
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for _ in range(3)]
+    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
     >>> alignment = db.align(sites)
     >>> db.merging.thin(alignment, *alignment.structure.symmetry)
     1.5

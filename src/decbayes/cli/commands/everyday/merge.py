@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
@@ -177,6 +177,9 @@ def merge(
     options: Aligning = AS_USUAL,
     priors: TopicPriors = AS_FITTED,
     telling: Telling = NOTHING,
+    duplicates: Annotated[
+        Literal["refuse", "allow"], Parameter(help="Whether one posterior may be given twice and count twice.")
+    ] = "refuse",
     rules: Annotated[
         str | None,
         Parameter(help="Refuse files that break these disclosure rules: a TOML file, or 'usual'.", show_default=False),
@@ -188,7 +191,8 @@ def merge(
     telling.check(posteriors)
     options.check(telling)
     work_on(device)
-    sent = read_once(posteriors, any_prior=bool(priors.given), copies_count=not options.robust)
+    refused = duplicates == "refuse" and not options.robust
+    sent = read_once(posteriors, any_prior=bool(priors.given), copies_count=refused)
     check_received_files(posteriors, [site.posterior for site in sent.values()], rules_said(rules))
 
     def keep(merged: Posterior, **note: Any) -> None:
