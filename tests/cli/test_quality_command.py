@@ -70,7 +70,8 @@ def test_show_and_merge_say_what_tells_topics_apart_and_how_coherent_they_are(ru
     assert f"words that tell topics apart: {apart}" in told
     shown = run("merge m.posterior m.posterior -o x.posterior --explain --duplicates allow")[1]
     assert f"words that tell topics apart: {apart}" in " ".join(shown.split())
-    rows = [json.loads(line) for line in run("merge m.posterior m.posterior -o x.posterior --json --duplicates allow")[1].splitlines()]
+    printed = run("merge m.posterior m.posterior -o x.posterior --json --duplicates allow")[1]
+    rows = [json.loads(line) for line in printed.splitlines()]
     assert [tuple(row["telling"][:4]) for row in rows] == list(found.telling)
     assert {json.loads(line)["diversity"] for line in run("quality m.posterior --top 4 --json")[1].splitlines()} == {
         1.0

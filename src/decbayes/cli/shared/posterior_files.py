@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from decbayes.cli.shared.terminal import messages, plain, progress_bar
+from decbayes.cli.shared.terminal import plain, progress_bar
 from decbayes.errors import InvalidFile, NothingToMerge, StructureMismatch
 from decbayes.families import Array
 from decbayes.files import load, load_note
