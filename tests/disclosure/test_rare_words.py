@@ -10,18 +10,20 @@ from decbayes.files import load, load_note, save
 from decbayes.inputs.documents import Vocabulary, joined, read_vocabulary
 from decbayes.inputs.filed import FileMatrix
 from decbayes.models.topics.rare_words import shares_by_topics, unnamed
+from decbayes.updates.rounds import Round, Sent
 
 COMMON = [f"common{number}" for number in range(20)]
-RARE = [f"rare{number}" for number in range(12)]
+RARE = [f"rare{number:02}" for number in range(40)]
 
 
 def texts(rng, documents=60):
-    """Common words in many documents; a few documents with three words that no other has."""
+    """Common words in many documents, and thirty words that two documents have each."""
     lines = [
         [str(word) for word in rng.choice(COMMON[:10] if row % 2 else COMMON[10:], 12)] for row in range(documents)
     ]
-    for row, word in ((3, 0), (3, 0), (4, 0), (9, 1), (20, 1), (21, 2), (21, 1)):
-        lines[row].append(RARE[word])
+    for word in RARE[:30]:
+        for row in rng.choice(documents, 2):
+            lines[row] += [word] * int(rng.integers(1, 4))
     return lines
 
 
@@ -44,9 +46,9 @@ def corpora(rng, tmp_path):
     """Two that differ only in which rare words they have, and another site's."""
     lines = texts(rng)
     write(tmp_path / "a.txt", lines)
-    write(tmp_path / "b.txt", other_words(lines, [7, 2, 5, 0, 1, 3, 4, 6, 8, 9, 10, 11]))
-    # At the other site some of these words are frequent.
-    write(tmp_path / "c.txt", [line + ([RARE[row % 6]] if row % 2 else []) for row, line in enumerate(texts(rng))])
+    write(tmp_path / "b.txt", other_words(lines, rng.permutation(len(RARE))))
+    # At the other site six of these words are frequent.
+    write(tmp_path / "c.txt", [[*line, RARE[row % 6]] for row, line in enumerate(texts(rng))])
     (tmp_path / "all.words").write_text("\n".join(COMMON + RARE) + "\n")
     return tmp_path
 
@@ -71,9 +73,8 @@ def test_in_later_rounds_rare_words_go_where_other_sites_have_them(run, corpora)
     places = [db.model_for(load("a1").structure).vocabulary.index(word) for word in RARE]
     assert first.sum() == pytest.approx(later.sum())
     assert np.ptp(first[places]) == pytest.approx(0.0, abs=1e-12)
-    # The other site has three of them in ten documents each, and the others in at most three.
-    frequent = [places[1], places[3], places[5]]
-    assert later[frequent].min() > 5 * later[[place for place in places if place not in frequent]].max()
+    # The other site has six of them in ten documents or more, and the others in at most two.
+    assert later[places[:6]].min() > 1.3 * later[places[6:]].max()
     status, shown, _ = run("preview a1 --data a.txt --json")
     assert status == 0
     assert "none of which can be told" in shown
@@ -82,6 +83,19 @@ def test_in_later_rounds_rare_words_go_where_other_sites_have_them(run, corpora)
     usual.write_text("least_cell = 5\n")
     status, shown, _ = run("preview a.open --data a.txt --rules usual.toml --json")
     assert "can be read" in shown
+
+
+def test_refits_cannot_tell_rare_words_apart_in_what_others_sent(run, corpora):
+    for name in "ac":
+        made(run, f"fit topics {name}.txt --vocabulary all.words --topics 2 --seed 3 -o {name}.posterior")
+    before = Round.of({name: Sent(load(f"{name}.posterior")) for name in "ac"})
+    counts = before.model.read(corpora / "a.txt")
+    rare = np.asarray((counts > 0).sum(axis=0)).ravel() < 5
+    alike = before.evened(counts, 5)
+    for known, unknown in zip(before.slots, alike.slots, strict=True):
+        known, unknown = (each.contribution["topics"].toarray() for each in (known, unknown))
+        np.testing.assert_array_equal(known[:, ~rare], unknown[:, ~rare])
+        np.testing.assert_allclose(unknown[:, rare], known[:, rare].mean(axis=1, keepdims=True) + 0 * known[:, rare])
 
 
 def test_counts_in_files_are_renamed_like_those_in_memory(rng):
@@ -170,7 +184,7 @@ def test_public_numbers_reach_every_site(run, corpora):
 def test_numbers_that_make_no_sense_are_refused(run, corpora):
     made(run, "fit topics c.txt --vocabulary all.words --topics 2 -o c.posterior")
     note = load_note("c.posterior")
-    for numbers in ([1, 2], ["many"] * 32, [-1] * 32, "none"):
+    for numbers in ([1, 2], ["many"] * 60, [-1] * 60, "none"):
         save(load("c.posterior"), "d.posterior", note={**note, "public_documents": numbers})
         status, _, errors = run("fit topics a.txt --like d.posterior -o a.posterior")
         assert status == 1

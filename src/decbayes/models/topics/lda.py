@@ -289,7 +289,7 @@ class LatentDirichletAllocation(Predicting):
         # A single rare word would be hidden among itself.
         rare[np.argsort(documents, kind="stable")[:least]] = True
         if others is None:
-            shares = shares_by_frequency(frequency, len(rare))
+            shares = shares_by_frequency(frequency, len(rare), least)
         else:
             (alpha,) = Dirichlet().columns(others.natural["topics"])
             shares = shares_by_topics(alpha, topics.sum(axis=1), least)

@@ -26,12 +26,13 @@ def spread(topics: Any, rare: Mask, shares: Array) -> csr_array:
     return csr_array(np.where(rare, mass * shares / shares.sum(axis=-1, keepdims=True), counts))
 
 
-def shares_by_frequency(documents: Any, words: int) -> Array:
+def shares_by_frequency(documents: Any, words: int, least: int) -> Array:
     """Shares of rare words by how many documents have each, as far as that is public.
 
-    Lists count a word only where it is frequent, which exaggerates how much words differ. Square roots make up for it.
+    Lists count a word only where it is frequent, which exaggerates how much words differ. Square roots make up for it,
+    and a word without a number counts like the rarest that have one.
     """
-    return np.sqrt(np.maximum(np.asarray(documents, dtype=np.float64), 1.0)) if len(documents) else np.ones(words)
+    return np.sqrt(np.maximum(np.asarray(documents, dtype=np.float64), least)) if len(documents) else np.ones(words)
 
 
 def shares_by_topics(others: Array, masses: Array, least: int) -> Array:
