@@ -14,6 +14,7 @@ from decbayes.errors import NotDisclosed, Refused
 from decbayes.network import Agent, Charter, SqliteStore, open_record, sign_record, verify
 from decbayes.network.protocol.records.notes import note_from, note_of, own_information
 from decbayes.network.protocol.records.statements import Approval, Statement
+from decbayes.network.protocol.site.evidence import learn, nothing
 from decbayes.network.simulation.simulator import CALM, Simulation
 from decbayes.network.simulation.topology import clique
 
@@ -211,10 +212,10 @@ def test_what_is_left_after_a_withdrawal_goes_as_well_if_it_is_too_little(rng):
 # What others refuse
 
 
-def record_of(charter, rng, statement, size=30):
+def record_of(charter, rng, statement, size=30, version=1):
     posterior = charter.model.fit(rng.normal(size=size)).posterior
     told = {"shards": frozenset({"s"}), "observations": size, "statement": statement}
-    return sign_record(charter, MEMBERS[0], 1, posterior=posterior, **told).content
+    return sign_record(charter, MEMBERS[0], version, posterior=posterior, **told).content
 
 
 KIM = Approval("Kim", "agreed on 3 May", "2026-05-04")
@@ -344,6 +345,43 @@ def test_approved_records_are_read_back_from_a_store(rng, tmp_path):
     with SqliteStore(tmp_path / "a.store", charter) as store:
         store.put([record])
         assert [saved.statement for saved in store.load()] == [Statement(APPROVED, KIM)]
+
+
+def test_records_from_before_a_group_had_rules_make_room_for_those_that_obey(rng, tmp_path):
+    """Their versions may be higher: nothing of them is known any more."""
+    before, after = means(None), means(USUAL)
+    old = verify(open_record(record_of(before, rng, None, version=9), before), before)
+    with SqliteStore(tmp_path / "a.store", before) as store:
+        store.put([old])
+    new = verify(open_record(record_of(after, rng, Statement(USUAL), version=3), after), after)
+    for _ in range(2):
+        with SqliteStore(tmp_path / "a.store", after) as store:
+            saved = store.load()
+            assert store.damaged == 0
+            store.put([new])
+    assert saved == [new]
+
+
+@pytest.mark.parametrize("case", range(3))
+def test_what_is_hidden_leaves_a_record_that_others_accept(case, rng):
+    images = (rng.random((80, 1)) < 0.5) * np.eye(6)[0] + 0.1 * rng.normal(size=(80, 6))
+    images[:2, 5] += 9.0
+    sequences = [rng.normal(size=(30, 1)) for _ in range(25)]
+    sequences[3][10:20] += 90.0
+    model, data = [
+        (db.LatentFeatures(2, 6, variance=0.01), images),
+        (db.HiddenMarkov(2, columns={"x": db.columns.Gaussian(0, 10)}), sequences),
+        (db.PoissonMixture(2, 2), np.append(rng.poisson(2.0, size=(100, 2)), [[500, 500]], axis=0)),
+    ][case]
+    charter = replace(charter_of(model, MEMBERS[:2]), disclosure=USUAL)
+    evidence, plain = (
+        learn(charter, nothing(charter), {"s": data}, np.random.default_rng(1), rules=rules).evidence
+        for rules in (USUAL, None)
+    )
+    assert evidence.posterior.digest != plain.posterior.digest, "something was hidden"
+    told = {"shards": evidence.shards, "observations": evidence.observations, "units": evidence.units}
+    record = sign_record(charter, MEMBERS[0], 1, posterior=evidence.posterior, statement=Statement(USUAL), **told)
+    verify(open_record(record.content, charter), charter)
 
 
 # What goes with records

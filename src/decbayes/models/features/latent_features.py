@@ -180,8 +180,10 @@ class LatentFeatures(OfPoints):
     def tally(self, posterior: Posterior) -> Tally:
         inclusion = dense(posterior.contribution["inclusion"])
         with_feature = -2.0 * self.variance * dense(posterior.contribution["features"])[:, -1]
-        # Every observation has each feature or has it not.
-        return Tally(inclusion.sum(axis=1), inclusion, {"features": with_feature - inclusion[:, 0]})
+        # Every observation has each feature or has it not. Nothing may be said of a feature that hardly anybody has.
+        totals = inclusion.sum(axis=1)
+        stated = inclusion.any(axis=1) if inclusion.any() else np.ones(len(totals), dtype=np.bool_)
+        return Tally(totals[stated], inclusion, {"features": with_feature - inclusion[:, 0]})
 
     def _points(self, data: Any, *, unseen: bool = False) -> Array:
         points = as_points(flattened(data), self.dimension, unseen=unseen)

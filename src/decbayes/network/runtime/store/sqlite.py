@@ -79,6 +79,7 @@ class SqliteStore:
 
     def __init__(self, path: str | os.PathLike[str], charter: Charter, *, read_only: bool = False) -> None:
         self.path, self.charter, self.damaged = Path(path), charter, 0
+        self._unsound: set[bytes] = set()
         self._lock = None if read_only else locked(self.path)
         try:
             with failures(self.path):
@@ -95,7 +96,10 @@ class SqliteStore:
                 if isinstance(item, Proof):
                     transaction.execute(PUT_PROOF, proof_row(item))
                 else:
+                    if item.origin in self._unsound:
+                        transaction.execute("DELETE FROM records WHERE origin = ?", (item.origin,))
                     transaction.execute(PUT_RECORD, record_row(item))
+        self._unsound -= {item.origin for item in items if not isinstance(item, Proof)}
 
     def load(self) -> list[Saved]:
         """Everything that counts under the charter, for a new start of the agent."""
@@ -185,7 +189,10 @@ class SqliteStore:
             try:
                 found.append(read(row, members))
             except Refused as error:
-                self.damaged += error.reason not in ("fingerprint", "membership")
+                self.damaged += error.reason not in ("fingerprint", "membership", "rules")
+                if error.reason == "rules":
+                    # It was published before the group agreed on these rules: whatever obeys them takes its place.
+                    self._unsound.add(row[0])
         return found
 
     def _record(self, row: Row, members: Roster) -> Record:
