@@ -81,7 +81,7 @@ def print_manifest(manifest: Manifest, record: str) -> None:
     left_out = [f"{rows:,} {reason}" for reason, rows in (manifest.left_out or {}).items()]
     made = [manifest.site, manifest.date, f"released by {manifest.approver}" if manifest.released else "a draft"]
     rules = ["made without disclosure rules"] if manifest.rules is None else []
-    behind = f"{manifest.rows:,} {record}{'' if manifest.rows == 1 else 's'}"
+    behind = f"from {manifest.rows:,} {record}{'' if manifest.rows == 1 else 's'}"
     lost = f" (left out: {', '.join(left_out)})" if left_out else ""
     output().print(plain(f"{behind}{lost}; {', '.join(filter(None, [*made, *rules]))}"), style="dim")
 
