@@ -88,7 +88,7 @@ def test_refining_a_mixture_within_an_epoch_keeps_the_prior(rng):
     charter = Charter(
         group="clusters",
         model_name="GaussianMixture",
-        settings={"components": 2, "variance": 0.5, "prior_variance": 20.0},
+        settings={"components": 2, "dimension": 1, "variance": 0.5, "prior_variance": 20.0},
         members={f"agent {index}": member.public for index, member in enumerate(MEMBERS)},
         limits=Limits(members=8),
     )
