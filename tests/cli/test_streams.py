@@ -3,12 +3,17 @@
 import gzip
 import io
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import decbayes as db
+from decbayes.cli import main
 
 
 @pytest.fixture
@@ -124,3 +129,38 @@ def test_what_is_no_text_needs_a_file(line, run, site):
     status, shown, errors = run(line)
     assert (status, shown, errors.count("\n")) == (1, "", 0)
     assert {path.name for path in site.glob("*stdin*")} == set()
+
+
+@pytest.mark.parametrize(
+    ("line", "closed", "status", "message"),
+    [
+        ("fit mean a.csv -o a.posterior", "stdout", 0, ""),
+        ("", "stdout", 0, ""),
+        ("export p.posterior -o -", "stdout", 1, "Standard output is closed. Give the name of a file after -o."),
+        ("fit mean - -o a.posterior", "stdin", 1, "standard input is closed."),
+    ],
+)
+def test_a_closed_stream_is_no_traceback(line, closed, status, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text("x\n" + "1\n2\n" * 20)
+    db.save(db.Posterior.of_prior(db.GaussianMean(dimension=1).structure), "p.posterior")
+    monkeypatch.setattr(f"sys.{closed}", None)
+    with pytest.raises(SystemExit) as ended:
+        main(line.split())
+    code = ended.value.code
+    assert (1 if isinstance(code, str) else code, message in str(code)) == (status, True)
+
+
+def test_a_full_disk_and_a_reader_that_leaves_are_no_tracebacks(tmp_path):
+    """At the help, too, which is not printed by a command."""
+    environment = os.environ | {"PYTHONPATH": str(Path(db.__file__).parents[1]), "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "decbayes", "--help"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    left = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, env=environment, check=False)
+    os.close(writing)
+    assert (left.returncode, left.stderr) == (141, b"")
+    if Path("/dev/full").exists():
+        with Path("/dev/full").open("wb") as full:
+            ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env=environment, check=False)
+        assert (ended.returncode, ended.stderr) == (1, b"decbayes: No space left on device\n")

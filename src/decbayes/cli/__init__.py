@@ -13,7 +13,7 @@ from typing import NoReturn
 from cyclopts import App, Group, Parameter
 
 import decbayes
-from decbayes.cli.shared.running import run, shown_default
+from decbayes.cli.shared.running import finish, run, shown_default
 
 app = App(
     name="decbayes",
@@ -290,8 +290,7 @@ def main(arguments: Sequence[str] | None = None, *, loaded: Callable[[], object]
     """The `decbayes` command; calls `loaded` when all that it needs is imported."""
     words = sys.argv[1:] if arguments is None else arguments
     if not words:
-        print(TO_BEGIN)
-        sys.exit(0)
+        finish(lambda: print(TO_BEGIN), name="decbayes")
 
     def prepare() -> None:
         load_command(words[0])

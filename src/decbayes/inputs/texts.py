@@ -214,6 +214,8 @@ class StandardInput:
     """Standard input as a file, since texts may be read twice; it is gone when nobody holds this any more."""
 
     def __init__(self, format: str) -> None:
+        if sys.stdin is None:
+            raise InvalidData("standard input is closed.")
         self._folder = TemporaryDirectory(prefix="decbayes-", ignore_cleanup_errors=True)
         self.path = Path(self._folder.name) / f"{STANDARD}.{format or 'txt'}"
         with self.path.open("wb") as file:

@@ -35,6 +35,8 @@ def check_output(output: Path | None, *inputs: Path | None, text: bool = False, 
     """
     if output == STANDARD_OUTPUT and as_json:
         raise WrongArgument("-o - and --json both write to standard output. Give one of them.")
+    if output == STANDARD_OUTPUT and sys.stdout is None:
+        raise DecbayesError("Standard output is closed. Give the name of a file after -o.")
     if output is None or (text and output == STANDARD_OUTPUT):
         return
     if output == STANDARD_OUTPUT:

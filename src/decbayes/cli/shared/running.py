@@ -31,19 +31,31 @@ def run(app: App, arguments: Sequence[str], *, name: str, prepare: Callable[[], 
 
     `prepare` is called first, once the user's own modules are imported.
     """
-    debug = "--debug" in arguments
-    ALIASES.clear()
-    print_anything()
-    try:
+
+    def called() -> object:
+        from decbayes.cli.shared.terminal import Output
+
         load_extensions()
         prepare()
-        ended = app(
+        return app(
             named_streams([word for word in arguments if word != "--debug"]),
             result_action="return_value",
             exit_on_error=False,
             print_error=False,
+            console=Output(),
         )
-        sys.stdout.flush()
+
+    finish(called, name=name, debug="--debug" in arguments)
+
+
+def finish(command: Callable[[], object], *, name: str, debug: bool = False) -> NoReturn:
+    """Call a command and exit: errors in one line, and an exit status for everything that may happen."""
+    ALIASES.clear()
+    print_anything()
+    try:
+        ended = command()
+        if sys.stdout is not None:  # as after >&-
+            sys.stdout.flush()
     except CycloptsError as error:
         from decbayes.cli.shared.complaints import complaint
 
@@ -93,8 +105,8 @@ def print_anything() -> None:
 
 def reason(error: Exception) -> str:
     """The error in one line, that of the operating system without its number."""
-    if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
-        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror is not None:
+        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     text = str(error) or "There is not enough memory."
     for path, alias in ALIASES.items():
         text = text.replace(path, alias)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from time import monotonic
 
 from rich.console import Console
@@ -17,6 +18,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from decbayes.cli.shared.running import STANDARD_OUTPUT
 from decbayes.kernels.announcing import announced
 from decbayes.models.core.ascent import Pass
 
@@ -38,6 +40,11 @@ def output() -> Console:
 def messages() -> Console:
     """Everything else, on standard error, so that results can be piped."""
     return Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_written(path: Path, text: str) -> None:
+    """One line on a result that went into a file or to standard output."""
+    messages().print(f"{'standard output' if str(path) == STANDARD_OUTPUT else path}: {text}")
 
 
 def plain(text: str) -> str:

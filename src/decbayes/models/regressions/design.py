@@ -116,7 +116,7 @@ def names_of(columns: Container[str], term: str) -> list[str]:
     if unknown:
         raise InvalidStructure(
             f"The term '{term}' needs a column '{unknown[0]}', which there is not. Terms are names of columns, or "
-            "several joined by ':'; anything else is a column to be made beforehand."
+            "several joined by ':'. Compute any other term as a column first."
         )
     return names
 

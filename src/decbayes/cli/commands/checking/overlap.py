@@ -11,7 +11,7 @@ from decbayes.cli.shared.common_options import the_data
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.sharing import RulesOption, check_to_send, rules_named, small_components
 from decbayes.cli.shared.streams import json_option, print_json, write_text
-from decbayes.cli.shared.terminal import messages
+from decbayes.cli.shared.terminal import messages, print_written
 from decbayes.errors import NotDisclosed, StructureMismatch
 from decbayes.files import load
 from decbayes.merging import align
@@ -50,6 +50,6 @@ def overlap(
     content = {"format": OVERLAPS, "posterior": read[0].digest, "overlaps": [round(float(x), 4) for x in shares]}
     write_text(output, json.dumps(content))
     shown = ", ".join(f"{k}: {share:.0%}" for k, share in enumerate(shares))
-    messages().print(f"{output}: {shown}")
+    print_written(output, f"{shown}")
     if as_json:
         print_json(*({"component": k, "overlap": share} for k, share in enumerate(shares)))

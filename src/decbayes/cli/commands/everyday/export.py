@@ -18,7 +18,7 @@ from decbayes.cli.shared.sharing import (
     small_components,
 )
 from decbayes.cli.shared.streams import STANDARD_OUTPUT, json_option, print_json, write_text
-from decbayes.cli.shared.terminal import messages
+from decbayes.cli.shared.terminal import messages, print_written
 from decbayes.disclosure import Rules
 from decbayes.files import load
 from decbayes.posterior import Posterior
@@ -62,7 +62,7 @@ def export(
         write_text(output, json.dumps(described(read, rows, level), ensure_ascii=False, indent=1) + "\n")
     else:
         write_table(rows, output)
-    messages().print(f"{output}: {len(rows):,} rows")
+    print_written(output, f"{len(rows):,} rows")
     if as_json:
         print_json({"file": output, "rows": len(rows)})
 

@@ -13,7 +13,7 @@ from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import read_all
 from decbayes.cli.shared.sharing import RulesOption, check_received_files, rows_behind, rules_said
 from decbayes.cli.shared.streams import json_option, print_json, write_text
-from decbayes.cli.shared.terminal import messages, plain, progress_bar
+from decbayes.cli.shared.terminal import messages, plain, print_written, progress_bar
 from decbayes.cli.shared.topic_quality import Counts, counted_for
 from decbayes.disclosure import Rules
 from decbayes.merging import Alignment, Confidence, Reliability
@@ -81,7 +81,7 @@ def report(
             rows=rows_behind(posteriors, read),
         )
         write_text(output, text)
-    messages().print(f"{output}: {len(posteriors)} posteriors, {len(text.encode()) / 1000:,.0f} kB")
+    print_written(output, f"{len(posteriors)} posteriors, {len(text.encode()) / 1000:,.0f} kB")
     if as_json:
         print_json({"file": output, "posteriors": len(posteriors), "bytes": len(text.encode())})
 

@@ -13,7 +13,7 @@ from cyclopts.types import PositiveInt
 from decbayes.cli.shared.common_options import Device, Reading, the_data, work_on
 from decbayes.cli.shared.outputs import check_output, check_rows, part_of, writing
 from decbayes.cli.shared.streams import STANDARD_OUTPUT, json_option, print_json
-from decbayes.cli.shared.terminal import messages, progress_bar
+from decbayes.cli.shared.terminal import messages, print_written, progress_bar
 from decbayes.cli.shared.unfinished import named
 from decbayes.errors import InvalidData
 from decbayes.files import load
@@ -61,7 +61,7 @@ def transform(
     done = Transforming(output, command, left, resumable=not {STANDARD_INPUT, STANDARD_OUTPUT} & {output, *data})
     blocks = blocks_of(posterior, files, skip=left.blocks, report=messages().print, **options)
     done.write(blocks, digits, nothing=f"{', '.join(map(str, data))} holds no observations.")
-    messages().print(f"{output}: {done.reached.rows:,} rows, one per observation: for this site, not for others")
+    print_written(output, f"{done.reached.rows:,} rows, one per observation: for this site, not for others")
     if done.reached.unknown:
         messages().print(
             f"{done.reached.unknown:,} of them hold nothing that the model knows; their numbers are the prior's."

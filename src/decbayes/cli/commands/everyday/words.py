@@ -11,7 +11,7 @@ from decbayes.cli.shared.common_options import Reading
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.sharing import RulesOption, least_in_list, rules_named
 from decbayes.cli.shared.streams import json_option, print_json, write_text
-from decbayes.cli.shared.terminal import messages
+from decbayes.cli.shared.terminal import messages, print_written
 from decbayes.errors import InvalidData
 from decbayes.inputs.documents import (
     Choice,
@@ -74,12 +74,15 @@ def words(
         )
         vocabulary = listed(data, reading, recipe, choice)
     write_text(output, vocabulary.text())
-    messages().print(f"{output}: {len(vocabulary.words):,} words")
+    print_written(output, f"{len(vocabulary.words):,} words")
     if as_json:
         print_json({"file": output, "words": len(vocabulary.words)})
 
 
 def listed(data: list[Path], reading: Reading, recipe: Recipe, choice: Choice) -> Vocabulary:
+    for path in data:
+        if path != STANDARD_INPUT:
+            path.stat()  # a missing file is said to be missing, not to hold no texts
     how = reading
     source = text_source(data, how.columns, how.format, how.encoding, how.whole, how.strict)
     if STANDARD_INPUT not in data and holds_counts(source):

@@ -32,6 +32,7 @@ def demo(
     from decbayes.demo.events import Events, prepare
     from decbayes.demo.picture import draw
 
+    out.mkdir(parents=True, exist_ok=True)
     # SIGTERM cleans up as Ctrl-C does; the agents end with this process in any case.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Output(highlight=False, stderr=as_json)
