@@ -1,11 +1,12 @@
 """What it costs to keep rare words at home: held-out scores of topics with and without disclosure rules.
 
-    python benchmarks/disclosure_topics.py [--documents 200] [--full] [--quick]
+    python benchmarks/disclosure_topics.py [--documents 200] [--listed 5] [--full] [--quick]
 
 20 Newsgroups is dealt out to 6 and 20 sites of 200 documents, at random or by newsgroup. Each site lists its words in
-five documents or more; the vocabulary is what any site lists. Each site fits 20 topics, hides words that fewer than
-t = 3, 5, 10 of its documents have, and sends them; everything is merged into 20 slots. With t = 5, the default, sites
-then refine by two rounds of files. `--full`: 200 and 500 documents per site, two rounds for every t.
+five documents or more (`--listed`); the vocabulary is what any site lists. Each site fits 20 topics, hides words that
+fewer than t = 3, 5, 10 of its documents have, and sends them; everything is merged into 20 slots. Where t is the least
+number of documents in lists, sites then refine by two rounds of files. `--full`: 200 and 500 documents per site, two
+rounds for every t.
 
 Scores are log-likelihoods per held-out word. "price" is what hiding costs, after as many rounds. "rare" is the share of
 a site's words in its documents that are hidden, "read" is the share of hidden words whose counts can be read from a
@@ -26,20 +27,20 @@ from decbayes.disclosure import guarded
 from decbayes.inputs.documents import public_numbers
 from decbayes.updates.rounds import Round, Sent
 
-TOPICS, LISTED = 20, 5
+TOPICS = 20
 HELD_OUT, HELD_WORDS = 600, 0.3
 ROUNDS, PASSES = 2, 10
 NEAR = 0.05
 
 
-def dealt(documents, sites, split):
+def dealt(documents, sites, split, least):
     """Counts at each site over the words that any site lists, the model, and a scorer of posteriors."""
     counts, words, labels, held_out = news()
     rng = np.random.default_rng(sites)
     rows = rng.permutation(np.flatnonzero(~held_out))[: sites * documents]
     rows = rows if split == "random" else rows[np.argsort(labels[rows], kind="stable")]
     shards = [counts[shard] for shard in np.array_split(rows, sites)]
-    listed = np.flatnonzero(np.max([having(shard) for shard in shards], axis=0) >= LISTED)
+    listed = np.flatnonzero(np.max([having(shard) for shard in shards], axis=0) >= least)
     ascent = db.Ascent(passes=25, tolerance=1e-3, warm_up=10)
     vocabulary = [words[place] for place in listed]
     model = db.LatentDirichletAllocation(TOPICS, vocabulary, topic_prior=10 / len(listed), ascent=ascent)
@@ -111,8 +112,8 @@ def read_share(posteriors, shards, least):
     return float(np.concatenate(right).mean())
 
 
-def measured(documents, sites, split, levels, rounds_of):
-    shards, model, score = dealt(documents, sites, split)
+def measured(documents, sites, split, listed, levels, rounds_of):
+    shards, model, score = dealt(documents, sites, split, listed)
     rounds = max(rounds_of(least) for least in levels)
     one = score(model.fit(csr_array(vstack(shards)), rng=0).posterior)
     plain, open_files = scores(model, shards, score, 1, rounds)
@@ -149,17 +150,18 @@ def measured(documents, sites, split, levels, rounds_of):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--documents", type=int, default=200, help="documents per site")
+    parser.add_argument("--listed", type=int, default=5, help="fewest documents of a word that a site lists")
     parser.add_argument("--full", action="store_true", help="200 and 500 documents per site, rounds for every t")
-    parser.add_argument("--quick", action="store_true", help="six sites, t = 5")
+    parser.add_argument("--quick", action="store_true", help="six sites, t as in lists")
     given = parser.parse_args()
     sizes = (200, 500) if given.full else (given.documents,)
-    levels = (5,) if given.quick else (3, 5, 10)
+    levels = (given.listed,) if given.quick else (3, 5, 10)
     rows = []
     for documents in sizes:
         for sites in (6,) if given.quick else (6, 20):
             for split in ("random", "by class"):
-                rounds_of = lambda least: ROUNDS if given.full or least == LISTED else 0  # noqa: E731
-                rows += measured(documents, sites, split, levels, rounds_of)
+                rounds_of = lambda least: ROUNDS if given.full or least == given.listed else 0  # noqa: E731
+                rows += measured(documents, sites, split, given.listed, levels, rounds_of)
     print(json.dumps({"rows": rows}))
 
 
