@@ -9,6 +9,7 @@ import pytest
 import decbayes as db
 from decbayes.checking import Information
 from decbayes.files import load, save
+from tests.disclosure.conftest import patients, write_csv
 
 MODEL = db.GaussianMixture(3, 1, variance=1.0, prior_variance=1000.0)
 
@@ -47,18 +48,12 @@ def test_tables_and_reports_of_files_that_break_the_rules_asked_for_are_refused(
         assert "does not say which disclosure rules it obeys" in errors
 
 
-def test_reports_count_rows_as_the_files_say(run, tmp_path, table, csv):
+def test_reports_count_rows_as_the_files_say(run, tmp_path, rng):
     for name in ("a", "b"):
-        line = [
-            "fit",
-            "logistic-regression",
-            "patients.csv",
-            "--formula",
-            "died ~ age + sex",
-            "-o",
-            f"{name}.posterior",
-        ]
-        assert run([*line, "--site", name])[0] == 0
+        write_csv(tmp_path / f"{name}.csv", patients(rng))
+        asked = ["--formula", "died ~ age + sex"] if name == "a" else ["--like", "a.posterior"]
+        line = ["fit", "logistic-regression", f"{name}.csv", *asked, "--site", name, "-o", f"{name}.posterior"]
+        assert run(line)[0] == 0
     assert run("report a.posterior b.posterior -o a.html")[0] == 0
     assert "400 observations at 2 sites" in (tmp_path / "a.html").read_text()
     shown = run("show a.posterior")[1]
