@@ -14,7 +14,7 @@ from decbayes.errors import NotDisclosed, Refused
 from decbayes.network import Agent, Charter, SqliteStore, open_record, sign_record, verify
 from decbayes.network.protocol.records.notes import note_from, note_of, own_information
 from decbayes.network.protocol.records.statements import Approval, Statement
-from decbayes.network.protocol.site.evidence import learn, nothing
+from decbayes.network.protocol.site.evidence import learn, nothing, relearn
 from decbayes.network.simulation.simulator import CALM, Simulation
 from decbayes.network.simulation.topology import clique
 
@@ -174,6 +174,23 @@ def test_words_of_few_documents_cannot_be_read_from_a_record(rng):
     read = counted(simulation, 1)[MEMBERS[0].id].posterior.contribution["topics"].toarray()
     assert np.ptp(read[:, 30:], axis=1).max() == 0.0
     assert read.sum() == pytest.approx(counts.sum(), rel=1e-6)
+
+
+def test_a_refit_puts_rare_words_where_others_have_them(rng):
+    counts = rng.poisson(1.0, size=(2, 60, 40))
+    counts[:, :, 30:] = 0
+    counts[0, :3, 30:35] = 2  # rare here,
+    counts[1, :20, 32] = 2  # and one of them frequent elsewhere
+    charter = charter_of(db.LatentDirichletAllocation(1, [f"w{number}" for number in range(40)]), MEMBERS[:2])
+    own, other = (
+        learn(charter, nothing(charter), {"own": csr_array(each)}, rng, rules=USUAL).evidence for each in counts
+    )
+    refined = relearn(charter, own, {"own": csr_array(counts[0])}, [other.posterior], rng, USUAL).evidence
+    before, after = (each.posterior.contribution["topics"].toarray()[0, 30:] for each in (own, refined))
+    np.testing.assert_allclose(before, 3.0)
+    assert after[2] > 2 * np.delete(after, 2).max()
+    assert np.ptp(np.delete(after, 2)) < 1e-9
+    assert after.sum() == pytest.approx(30.0)
 
 
 def test_a_level_that_few_have_is_other_in_a_record(rng):

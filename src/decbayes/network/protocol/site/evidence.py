@@ -109,8 +109,9 @@ def relearn(
     in_slots = alignment.relabelled()[0]
     posterior = charter.update.relearn(data, in_slots, merged, rng=rng)
     if rules is not None:
-        belief = product([without(merged, in_slots), posterior])
-        posterior = safe_contribution(charter, posterior, charter.update.nothing, data, rules, belief=belief)
+        cavity = without(merged, in_slots)
+        belief, nothing = product([cavity, posterior]), charter.update.nothing
+        posterior = safe_contribution(charter, posterior, nothing, data, rules, belief=belief, others=cavity)
     return Learned(replace(before, posterior=replace(posterior, ids=merged.ids), approval=None), before.shards)
 
 

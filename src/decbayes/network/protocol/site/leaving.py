@@ -38,7 +38,14 @@ def safe_data(charter: Charter, shards: Sequence[Any], rules: Rules | None) -> A
 
 
 def safe_contribution(
-    charter: Charter, learned: Posterior, before: Posterior, data: Any, rules: Rules | None, *, belief: Posterior
+    charter: Charter,
+    learned: Posterior,
+    before: Posterior,
+    data: Any,
+    rules: Rules | None,
+    *,
+    belief: Posterior,
+    others: Posterior | None = None,
 ) -> Posterior:
     """A contribution of which others can read nothing about few persons, even if they compare it with the one before.
 
@@ -49,13 +56,14 @@ def safe_contribution(
         data: the new data.
         rules: what may leave the site.
         belief: the posterior that says who belongs to which component.
+        others: what all others have published, which says where counts of rare words go.
     """
     if rules is None:
         return learned
     structure = charter.model.structure
     both, earlier = (Posterior(structure, dict(each.contribution)) for each in (learned, before))
-    belief = charter.update.whole(belief)
-    safe = guarded(charter.model, both, data, rules, belief=belief, before=earlier).posterior
+    belief, known = charter.update.whole(belief), None if others is None else charter.update.whole(others)
+    safe = guarded(charter.model, both, data, rules, belief=belief, before=earlier, others=known).posterior
     return learned if safe is both else replace(learned, contribution=safe.contribution)
 
 
