@@ -22,7 +22,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from decbayes.network.simulation.ledger import Violation
+from decbayes.network.simulation.guarantees import Violation
 from decbayes.network.simulation.schedule import History, run_history, run_varied
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))

@@ -11,8 +11,8 @@ from decbayes.network.protocol import agent as agent_module
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.effects import Persist
 from decbayes.network.protocol.limits import Allowance
-from decbayes.network.protocol.records import validation
-from decbayes.network.protocol.records.validation import open_record
+from decbayes.network.protocol.records import verification
+from decbayes.network.protocol.records.verification import open_record
 from decbayes.network.protocol.site import member as member_module
 from decbayes.network.protocol.site.evidence import Learned, correct, learn, relearn
 from decbayes.network.protocol.site.publisher import Publisher
@@ -177,7 +177,7 @@ def what_is_withdrawn_leaves_its_numbers(patch):
         return Learned(replace(corrected.evidence, posterior=own.posterior), own.shards)
 
     patch.setattr(member_module, "correct", correct_names)
-    patch.setattr(validation, "check_consistency", lambda header, posterior, charter: None)
+    patch.setattr(verification, "check_consistency", lambda header, posterior, charter: None)
 
 
 @mutant

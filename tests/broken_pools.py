@@ -10,14 +10,19 @@ from broken_agents import mutant, rare, treason
 from decbayes.errors import Refused
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.group.roster import Roster, roster
-from decbayes.network.protocol.records import pool, validation
+from decbayes.network.protocol.records import pool, verification
 from decbayes.network.protocol.records.pool import Change, Pool
-from decbayes.network.simulation.sites import Disk
+from decbayes.network.simulation.simulated_sites import Disk
 from decbayes.posterior import Posterior
 
 # The unbroken originals.
 MERGE, ADD, PUT, COUNTS = pool.merge_records, Pool.add, Disk.put, Roster.counts
-JOIN, CHANGED, HEADER, VERIFY_SIGNATURE = Pool._join, Pool._changed, validation.open_header, validation.verify_signature
+JOIN, CHANGED, HEADER, VERIFY_SIGNATURE = (
+    Pool._join,
+    Pool._changed,
+    verification.open_header,
+    verification.verify_signature,
+)
 
 
 @mutant
@@ -54,7 +59,7 @@ def the_excluded_are_let_in_again(patch):
 
 @mutant
 def signatures_are_not_checked(patch):
-    patch.setattr(validation, "verify_signature", lambda signed, public: None)
+    patch.setattr(verification, "verify_signature", lambda signed, public: None)
 
 
 @mutant
@@ -119,7 +124,7 @@ def a_higher_version_wipes_a_proof_out(patch):
 
 @treason
 def contributions_may_hold_more_than_they_state(patch):
-    patch.setattr(validation, "check_consistency", lambda header, posterior, charter: None)
+    patch.setattr(verification, "check_consistency", lambda header, posterior, charter: None)
 
 
 @mutant
@@ -176,7 +181,7 @@ def a_forged_signature_makes_a_version_hopeless(patch):
             error.entry = signed.entry
             raise
 
-    patch.setattr(validation, "verify_signature", verify_signature)
+    patch.setattr(verification, "verify_signature", verify_signature)
 
 
 @mutant
@@ -192,7 +197,7 @@ def a_key_that_is_not_yet_a_members_is_hopeless(patch):
             return HEADER(content, signature, roster)
         except Refused as error:
             with suppress(msgspec.MsgspecError, ValueError):
-                error.entry = validation.SignedHeader(validation._headers.decode(content), signature).entry
+                error.entry = verification.SignedHeader(verification._headers.decode(content), signature).entry
             raise
 
-    patch.setattr(validation, "open_header", open_header)
+    patch.setattr(verification, "open_header", open_header)

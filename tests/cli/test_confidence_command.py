@@ -20,7 +20,7 @@ def fitted(tmp_path):
 
 
 def test_an_explanation_says_how_likely_matches_are_right(run, fitted, monkeypatch):
-    monkeypatch.setattr("decbayes.cli.shared.alignments.SIMULATED", 30)
+    monkeypatch.setattr("decbayes.cli.shared.match_confidence.SIMULATED", 30)
     files = "a.posterior b.posterior c.posterior"
     for name in "abc":
         others = " ".join(f"{other}.posterior" for other in "abc" if other != name)

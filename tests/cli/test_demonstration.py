@@ -9,7 +9,7 @@ from rich.console import Console
 from decbayes.demo.digits import SITES, Digits, Story
 from decbayes.demo.events import Events
 from decbayes.demo.picture import draw, together
-from decbayes.demo.view import plain_lines, table_of
+from decbayes.demo.terminal_view import plain_lines, table_of
 from decbayes.merging import merge
 
 pytest.importorskip("sklearn")

@@ -111,7 +111,7 @@ def test_each_line_is_an_object_with_the_keys_that_the_help_names(line, run, fil
 
 
 def test_numbers_that_json_lacks_are_null(capsys):
-    from decbayes.cli.shared.streams import print_json
+    from decbayes.cli.shared.standard_streams import print_json
 
     print_json({"a": float("nan"), "b": [np.inf, np.float64(2.0)], "c": np.arange(2), "d": {1: (None, "x")}})
     assert json.loads(capsys.readouterr().out) == {"a": None, "b": [None, 2.0], "c": [0, 1], "d": {"1": [None, "x"]}}

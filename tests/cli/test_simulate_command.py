@@ -7,7 +7,7 @@ import pytest
 
 import decbayes as db
 from decbayes.network.protocol.records.merges import Merged
-from decbayes.network.simulation.ledger import Violation
+from decbayes.network.simulation.guarantees import Violation
 from decbayes.network.simulation.schedule import History, Plan, run_history
 from decbayes.network.simulation.studies import OfModel
 

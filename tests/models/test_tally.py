@@ -13,7 +13,7 @@ from decbayes.families import dense
 from decbayes.merging import align
 from decbayes.models.core.registry import MODELS
 from decbayes.network import sign_record, verify
-from decbayes.network.protocol.records.validation import open_record
+from decbayes.network.protocol.records.verification import open_record
 from decbayes.network.protocol.site.evidence import learn, nothing
 from decbayes.posterior import Posterior
 from decbayes.updates import without

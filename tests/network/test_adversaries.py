@@ -17,7 +17,7 @@ from decbayes.network import Agent, Charter, Rules, SqliteStore, sign_record
 from decbayes.network.protocol.effects import Persist
 from decbayes.network.protocol.records.pool import Pool, Proof
 from decbayes.network.protocol.records.record import HEADER_BYTES, Record, SignedHeader
-from decbayes.network.protocol.records.validation import open_record
+from decbayes.network.protocol.records.verification import open_record
 from decbayes.network.protocol.talk import messages
 from decbayes.network.protocol.talk.messages import Batch, Digest, Listing, Pull, encode, notice_bytes
 from decbayes.network.runtime.links.ask import is_merge

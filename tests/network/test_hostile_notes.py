@@ -17,7 +17,7 @@ from decbayes.errors import NotCalibrated
 from decbayes.network import Charter, Limits, Rules, sign_record, verify
 from decbayes.network.protocol.records.notes import Note, note_of
 from decbayes.network.protocol.records.pool import Pool
-from decbayes.network.protocol.records.validation import open_record
+from decbayes.network.protocol.records.verification import open_record
 from decbayes.network.runtime.links.ask import tells_belief
 from decbayes.network.runtime.reports.description import answered, belief_description
 

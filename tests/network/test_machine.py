@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from decbayes.network import Agent, Send, persist_first
-from decbayes.network.simulation.ledger import Ledger
-from decbayes.network.simulation.sites import Disk, Site
+from decbayes.network.simulation.guarantees import Ledger
+from decbayes.network.simulation.simulated_sites import Disk, Site
 
 COUNT = 3
 MEMBERS = identities(COUNT)

@@ -4,7 +4,7 @@ import broken_pools  # which adds its mutants to those of agents
 import pytest
 from broken_agents import MUTANTS
 
-from decbayes.network.simulation.ledger import Violation
+from decbayes.network.simulation.guarantees import Violation
 from decbayes.network.simulation.schedule import run_varied
 
 assert broken_pools

@@ -14,7 +14,7 @@ from decbayes.network import Agent, Charter, Limits, Rules, SqliteStore, sign_re
 from decbayes.network.protocol.records.notes import Note, obstacle, own_information
 from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.records.record import body_of
-from decbayes.network.protocol.records.validation import open_record
+from decbayes.network.protocol.records.verification import open_record
 from decbayes.network.runtime.store import stored
 from decbayes.network.simulation.simulator import CALM, Simulation
 from decbayes.network.simulation.topology import clique

@@ -12,7 +12,7 @@ from decbayes.errors import Refused
 from decbayes.families import Dirichlet
 from decbayes.network import REASONS, Agent, Charter, Identity, Limits, Rules, open_record, sign_record, verify
 from decbayes.network.protocol.records.record import Envelope, Header, Record, SignedHeader, body_of
-from decbayes.network.protocol.records.validation import check_domain
+from decbayes.network.protocol.records.verification import check_domain
 from decbayes.posterior import Posterior
 from decbayes.tensors import write_arrays
 
@@ -201,7 +201,7 @@ def test_relabelling_onto_another_slots_prior_is_part_of_the_domain_check():
 
 
 def test_sparse_contributions_travel_sparse_and_non_canonical_ones_are_refused():
-    from decbayes.network.protocol.records.validation import read_body
+    from decbayes.network.protocol.records.verification import read_body
     from decbayes.structure import Structure
 
     class Topics:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from decbayes.network.simulation.ledger import check_agreement
+from decbayes.network.simulation.guarantees import check_agreement
 from decbayes.network.simulation.schedule import (
     History,
     Plan,

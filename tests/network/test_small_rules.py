@@ -12,7 +12,7 @@ from decbayes.network import Rules, open_record, sign_record, verify
 from decbayes.network.protocol.group.roster import Roster
 from decbayes.network.protocol.limits import Allowance
 from decbayes.network.protocol.records.pool import Pool, Proof
-from decbayes.network.protocol.records.validation import check_proof
+from decbayes.network.protocol.records.verification import check_proof
 from decbayes.network.protocol.site.evidence import learn, nothing, reconcile
 from decbayes.network.protocol.talk.gossip import Gossip, lacks
 from decbayes.network.protocol.talk.guests import Guests

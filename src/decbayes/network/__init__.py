@@ -61,9 +61,9 @@ if TYPE_CHECKING:
     from decbayes.network.protocol.records.record import Record as Record
     from decbayes.network.protocol.records.record import SignedHeader as SignedHeader
     from decbayes.network.protocol.records.record import sign_record as sign_record
-    from decbayes.network.protocol.records.validation import REASONS as REASONS
-    from decbayes.network.protocol.records.validation import open_record as open_record
-    from decbayes.network.protocol.records.validation import verify as verify
+    from decbayes.network.protocol.records.verification import REASONS as REASONS
+    from decbayes.network.protocol.records.verification import open_record as open_record
+    from decbayes.network.protocol.records.verification import verify as verify
     from decbayes.network.protocol.site.evidence import Evidence as Evidence
     from decbayes.network.protocol.site.evidence import Learned as Learned
     from decbayes.network.protocol.talk.messages import message_bytes as message_bytes
@@ -88,7 +88,7 @@ _HOME = {
     "Persist": "protocol.effects",
     "Pool": "protocol.records.pool",
     "Proof": "protocol.records.pool",
-    "REASONS": "protocol.records.validation",
+    "REASONS": "protocol.records.verification",
     "Record": "protocol.records.record",
     "Report": "protocol.effects",
     "Roster": "protocol.group.roster",
@@ -100,11 +100,11 @@ _HOME = {
     "Store": "protocol.effects",
     "agent_id": "protocol.group.keys",
     "message_bytes": "protocol.talk.messages",
-    "open_record": "protocol.records.validation",
+    "open_record": "protocol.records.verification",
     "persist_first": "protocol.agent",
     "short": "protocol.group.keys",
     "sign_record": "protocol.records.record",
-    "verify": "protocol.records.validation",
+    "verify": "protocol.records.verification",
 }
 
 __all__ = sorted(_HOME)

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.streams import table_file
+from decbayes.cli.shared.standard_streams import table_file
 from decbayes.cli.shared.terminal import messages
 from decbayes.devices import DeviceName, device_for, use_device
 from decbayes.errors import InvalidData

@@ -18,7 +18,7 @@ from cyclopts.types import PositiveInt
 from numpy.typing import NDArray
 
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.streams import STANDARD_OUTPUT
+from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT
 from decbayes.errors import DecbayesError
 from decbayes.extras import require, require_extra
 from decbayes.families import Array

@@ -26,7 +26,7 @@ from decbayes.network.protocol.limits import Allowance
 from decbayes.network.protocol.records.merges import Entry
 from decbayes.network.protocol.records.pool import Change, Proof
 from decbayes.network.protocol.records.record import Record
-from decbayes.network.protocol.records.validation import Sealed, check_proof, open_header, open_record, verify
+from decbayes.network.protocol.records.verification import Sealed, check_proof, open_header, open_record, verify
 from decbayes.network.protocol.site.member import Member
 from decbayes.network.protocol.site.publisher import Verify
 from decbayes.network.protocol.talk import messages

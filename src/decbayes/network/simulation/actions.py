@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from decbayes.families import dense
 from decbayes.network.protocol.records.record import Record, SignedHeader, sign_record
 from decbayes.network.protocol.talk.messages import batches
+from decbayes.network.simulation.simulated_sites import Site
 from decbayes.network.simulation.simulator import Simulation
-from decbayes.network.simulation.sites import Site
 from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:

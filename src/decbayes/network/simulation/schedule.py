@@ -8,9 +8,9 @@ import numpy as np
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.group.keys import Identity
 from decbayes.network.simulation.actions import ACTIONS, PEACEFUL, Action, betray, exaggerate, look, observe
-from decbayes.network.simulation.ledger import Violation, check_agreement, check_belief
+from decbayes.network.simulation.guarantees import Violation, check_agreement, check_belief
+from decbayes.network.simulation.simulated_sites import Site
 from decbayes.network.simulation.simulator import MakeAgent, Simulation, Weather
-from decbayes.network.simulation.sites import Site
 from decbayes.network.simulation.studies import ONE_MEAN, Study
 from decbayes.network.simulation.topology import TOPOLOGIES, groups
 

@@ -18,9 +18,9 @@ from decbayes.network.protocol.effects import Effect, Report, Send
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import Identity
 from decbayes.network.protocol.records.record import Record
-from decbayes.network.protocol.records.validation import Sealed, verify
-from decbayes.network.simulation.ledger import Ledger
-from decbayes.network.simulation.sites import Disk, Site
+from decbayes.network.protocol.records.verification import Sealed, verify
+from decbayes.network.simulation.guarantees import Ledger
+from decbayes.network.simulation.simulated_sites import Disk, Site
 from decbayes.network.simulation.topology import Edge
 
 # One message in so many is overheard.

@@ -16,7 +16,7 @@ from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import Identity
 from decbayes.network.protocol.limits import Limits, Rules
 from decbayes.network.protocol.records.merges import Merged
-from decbayes.network.simulation.ledger import Violation
+from decbayes.network.simulation.guarantees import Violation
 from decbayes.posterior import Posterior
 
 POINTS = 4

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from decbayes.cli.shared.alignments import OVERLAPS
 from decbayes.cli.shared.common_options import the_data
+from decbayes.cli.shared.match_confidence import OVERLAPS
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.sharing import RulesOption, check_to_send, rules_named, small_components
-from decbayes.cli.shared.streams import json_option, print_json, write_text
+from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages, print_written
 from decbayes.errors import NotDisclosed, StructureMismatch
 from decbayes.files import load

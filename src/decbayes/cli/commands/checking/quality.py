@@ -12,7 +12,7 @@ from decbayes.cli.shared.common_options import Reading, the_data
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import RulesOption, rules_named
-from decbayes.cli.shared.streams import STANDARD_OUTPUT, json_option, print_json, write_text
+from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT, json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages, output, plain
 from decbayes.cli.shared.topic_quality import Counts, added_up, remarks
 from decbayes.disclosure import Rules

@@ -10,7 +10,7 @@ from cyclopts.types import NonNegativeInt
 from rich.table import Table
 
 from decbayes.cli.shared.common_options import Device, Reading, work_on
-from decbayes.cli.shared.streams import json_option, print_json, table_file
+from decbayes.cli.shared.standard_streams import json_option, print_json, table_file
 from decbayes.cli.shared.terminal import messages, output
 from decbayes.errors import InvalidData
 from decbayes.files import load

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.sharing import RulesOption, rules_named
-from decbayes.cli.shared.streams import STANDARD_OUTPUT, json_option, print_json, table_file, write_text
+from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT, json_option, print_json, table_file, write_text
 from decbayes.cli.shared.terminal import messages, output, plain
 from decbayes.columns import Column, agree, coded, columns_of
 from decbayes.columns import plain as as_lists

@@ -17,7 +17,7 @@ from decbayes.cli.shared.sharing import (
     rules_said,
     small_components,
 )
-from decbayes.cli.shared.streams import STANDARD_OUTPUT, json_option, print_json, write_text
+from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT, json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages, print_written
 from decbayes.disclosure import Rules
 from decbayes.files import load

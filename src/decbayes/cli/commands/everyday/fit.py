@@ -38,7 +38,7 @@ from decbayes.cli.shared.sharing import (
     save_draft,
     within_agreed,
 )
-from decbayes.cli.shared.streams import json_option, print_json, table_file
+from decbayes.cli.shared.standard_streams import json_option, print_json, table_file
 from decbayes.cli.shared.terminal import fitting, many, messages
 from decbayes.cli.shared.unfinished import Counted, Unfinished, fit_on, forget, named
 from decbayes.devices import DeviceName, use_device

@@ -8,14 +8,14 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
-from decbayes.cli.shared.alignments import aligned, how_sure, number_of, overlaps_from, solver_named
 from decbayes.cli.shared.common_options import Device, work_on
 from decbayes.cli.shared.explain import print_alignment, print_differences, print_influence, shared_rows
+from decbayes.cli.shared.match_confidence import aligned, how_sure, number_of, overlaps_from, solver_named
 from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
 from decbayes.cli.shared.posterior_files import found_by, read_once
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import check_received_files, merged_manifest, rules_said
-from decbayes.cli.shared.streams import json_option, print_json
+from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import aligning, many, messages, plain
 from decbayes.cli.shared.terminal import output as results
 from decbayes.cli.shared.topic_priors import AS_FITTED, TopicPriors

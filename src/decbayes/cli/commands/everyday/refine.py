@@ -9,7 +9,6 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 from cyclopts.validators import Number
 
-from decbayes.cli.shared.alignments import number_of
 from decbayes.cli.shared.common_options import (
     Device,
     HoldBack,
@@ -18,6 +17,7 @@ from decbayes.cli.shared.common_options import (
     the_data,
     work_on,
 )
+from decbayes.cli.shared.match_confidence import number_of
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import read_sent
 from decbayes.cli.shared.running import WrongArgument
@@ -30,7 +30,7 @@ from decbayes.cli.shared.sharing import (
     safe_to_fit,
     save_draft,
 )
-from decbayes.cli.shared.streams import json_option, print_json
+from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import fitting, messages
 from decbayes.streaming.course import shift
 from decbayes.updates.rounds import Round

@@ -8,11 +8,11 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeFloat
 
-from decbayes.cli.shared.alignments import aligned, how_sure, number_of, solver_named
+from decbayes.cli.shared.match_confidence import aligned, how_sure, number_of, solver_named
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import read_all
 from decbayes.cli.shared.sharing import RulesOption, check_received_files, rows_behind, rules_said
-from decbayes.cli.shared.streams import json_option, print_json, write_text
+from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages, plain, print_written, progress_bar
 from decbayes.cli.shared.topic_quality import Counts, counted_for
 from decbayes.disclosure import Rules

@@ -10,7 +10,7 @@ from decbayes.cli.shared.describe import table_of
 from decbayes.cli.shared.outputs import DPI, Dpi, check_picture, save_picture
 from decbayes.cli.shared.posterior_files import support_tables
 from decbayes.cli.shared.sharing import manifest_of
-from decbayes.cli.shared.streams import json_option, print_json
+from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import output, plain
 from decbayes.cli.shared.topic_quality import Counts, remarks_on
 from decbayes.disclosure import Manifest

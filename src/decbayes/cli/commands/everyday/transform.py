@@ -12,7 +12,7 @@ from cyclopts.types import PositiveInt
 
 from decbayes.cli.shared.common_options import Device, Reading, the_data, work_on
 from decbayes.cli.shared.outputs import check_output, check_rows, part_of, writing
-from decbayes.cli.shared.streams import STANDARD_OUTPUT, json_option, print_json
+from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT, json_option, print_json
 from decbayes.cli.shared.terminal import messages, print_written, progress_bar
 from decbayes.cli.shared.unfinished import named
 from decbayes.errors import InvalidData

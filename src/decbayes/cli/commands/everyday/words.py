@@ -10,7 +10,7 @@ from cyclopts.validators import Number
 from decbayes.cli.shared.common_options import Reading
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.sharing import RulesOption, least_in_list, rules_named
-from decbayes.cli.shared.streams import json_option, print_json, write_text
+from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages, print_written
 from decbayes.errors import InvalidData
 from decbayes.inputs.documents import (

@@ -201,7 +201,7 @@ def own_rules(text: str | None, charter: "Charter") -> Rules | None:
 
 
 def watching(address: "PageAddress", score: "Score | None") -> "Watcher":
-    from decbayes.cli.shared.alignments import learned
+    from decbayes.cli.shared.match_confidence import learned
     from decbayes.network.runtime.reports.watching import Watcher
     from decbayes.page import Page
 

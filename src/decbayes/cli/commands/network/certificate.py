@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 from cyclopts.types import PositiveInt
 
-from decbayes.cli.shared.streams import json_option, print_fields, print_json
+from decbayes.cli.shared.standard_streams import json_option, print_fields, print_json
 from decbayes.extras import require_extra
 from decbayes.network.protocol.limits import AGENT_DAYS, AUTHORITY_DAYS
 

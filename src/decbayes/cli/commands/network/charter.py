@@ -10,7 +10,7 @@ import msgspec
 from cyclopts import App, Parameter
 
 from decbayes.cli.shared.sharing import rules_named
-from decbayes.cli.shared.streams import json_option, print_fields
+from decbayes.cli.shared.standard_streams import json_option, print_fields
 from decbayes.disclosure import Rules as DisclosureRules
 from decbayes.errors import InvalidCharter, InvalidRules, StoreFailed
 from decbayes.extras import require_extra

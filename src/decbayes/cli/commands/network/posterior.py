@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from decbayes.cli.shared.asking import ON_THIS_MACHINE, Link, print_notes
 from decbayes.cli.shared.outputs import check_output
-from decbayes.cli.shared.streams import json_option, print_json
+from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import plain
 from decbayes.errors import TransportFailed
 from decbayes.extras import require_extra

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from decbayes.cli.shared.asking import ON_THIS_MACHINE, Link, print_notes
-from decbayes.cli.shared.streams import json_option, print_json
+from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import output, plain
 from decbayes.extras import require_extra
 

@@ -14,10 +14,10 @@ from rich.text import Text
 
 from decbayes.network.runtime.reports.description import members
 from decbayes.network.runtime.reports.watching import Showing
-from decbayes.network.simulation.ledger import counted_shards
+from decbayes.network.simulation.guarantees import counted_shards
 from decbayes.network.simulation.schedule import History, run_history, simulated_identities
+from decbayes.network.simulation.simulated_sites import Site
 from decbayes.network.simulation.simulator import Simulation
-from decbayes.network.simulation.sites import Site
 from decbayes.network.simulation.studies import Study
 from decbayes.page import Page
 from decbayes.page.describing import Arrivals, outside_view

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
 from decbayes.cli.shared.common_options import PageOption, both, linger, showing
-from decbayes.cli.shared.streams import json_option, print_json
+from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.extras import require_extra
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def demo(
 def play(events: "Events", page: list[str] | None, console: "Output") -> None:
     """Run the agents through their story, in the terminal and on the page if there is one."""
     from decbayes.demo.page import Broadcast
-    from decbayes.demo.view import watching
+    from decbayes.demo.terminal_view import watching
 
     try:
         with watching(events, console), showing(page, console) as shown:

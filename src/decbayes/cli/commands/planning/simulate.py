@@ -22,7 +22,7 @@ from decbayes.cli.shared.model_options import (
 )
 from decbayes.cli.shared.outputs import DPI, Dpi, check_picture, save_picture
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.streams import json_option, print_json
+from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import Output
 from decbayes.extras import require_extra
 from decbayes.models.core.model import Model

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.table import Table
 
-from decbayes.cli.shared.streams import json_option, print_json
+from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages, output, plain
 from decbayes.disclosure import Ledger
 

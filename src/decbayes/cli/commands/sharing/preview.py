@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from decbayes.cli.shared.common_options import Reading, the_data
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.sharing import LedgerOption, RulesOption, ledger_for, manifest_of, rules_said
-from decbayes.cli.shared.streams import json_option, print_json, write_text
+from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages, output, plain
 from decbayes.disclosure import preview as look
 from decbayes.disclosure.preparing import prepared

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from decbayes.cli.shared.common_options import Reading, the_data
 from decbayes.cli.shared.sharing import LedgerOption, ledger_for, manifest_of
-from decbayes.cli.shared.streams import json_option, print_json
+from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages
 from decbayes.disclosure import release as released
 from decbayes.disclosure.manifest import KEY

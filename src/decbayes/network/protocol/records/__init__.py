@@ -3,7 +3,7 @@
 from decbayes.network.protocol.records.merges import Entry, Merged
 from decbayes.network.protocol.records.pool import Change, Pool, Proof
 from decbayes.network.protocol.records.record import Header, Record, SignedHeader, sign_record
-from decbayes.network.protocol.records.validation import REASONS, open_record, verify
+from decbayes.network.protocol.records.verification import REASONS, open_record, verify
 
 __all__ = [
     "REASONS",

@@ -14,7 +14,7 @@ from decbayes.network.protocol.records.notes import Note
 from decbayes.network.protocol.records.pool import Change, Pool, Proof
 from decbayes.network.protocol.records.record import HIGHEST_VERSION, NOTHING, Record, sign_record
 from decbayes.network.protocol.records.statements import Approval, Statement
-from decbayes.network.protocol.records.validation import Sealed, open_record
+from decbayes.network.protocol.records.verification import Sealed, open_record
 from decbayes.network.protocol.site.evidence import Evidence, nothing, reconcile
 
 # The first version of each start lies up to this far above the highest one known.

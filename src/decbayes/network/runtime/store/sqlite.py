@@ -17,7 +17,7 @@ from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.roster import Roster, roster
 from decbayes.network.protocol.records.pool import Pool, Proof
 from decbayes.network.protocol.records.record import Envelope, Record
-from decbayes.network.protocol.records.validation import check_proof, open_header, open_record, verify
+from decbayes.network.protocol.records.verification import check_proof, open_header, open_record, verify
 from decbayes.network.runtime.reports.description import Answer, answered
 from decbayes.posterior import Posterior
 

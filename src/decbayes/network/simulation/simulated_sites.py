@@ -10,7 +10,7 @@ from decbayes.network.protocol.effects import Saved
 from decbayes.network.protocol.group.keys import AgentId, Identity
 from decbayes.network.protocol.records.pool import Proof
 from decbayes.network.protocol.records.record import Record
-from decbayes.network.simulation.ledger import Ledger
+from decbayes.network.simulation.guarantees import Ledger
 
 
 class Disk:

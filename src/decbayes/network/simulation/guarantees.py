@@ -12,7 +12,7 @@ from decbayes.network.protocol.records.record import Record
 from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:
-    from decbayes.network.simulation.sites import Site
+    from decbayes.network.simulation.simulated_sites import Site
 
 
 class Violation(AssertionError):
