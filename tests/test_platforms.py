@@ -30,7 +30,7 @@ for module in walk_packages(decbayes.__path__, "decbayes."):
         import_module(module.name)
 for line in (
     "fit mixture a.csv --components 2 --restarts 0 -o a.posterior",
-    "fit mixture a.csv --like a.posterior --restarts 0 --seed 1 -o b.posterior",
+    "fit mixture b.csv --like a.posterior --restarts 0 -o b.posterior",
     "merge a.posterior b.posterior -o m.posterior",
     "show m.posterior",
     "agent --help",
@@ -43,7 +43,8 @@ for line in (
 
 
 def test_the_file_workflow_runs_without_what_windows_lacks(tmp_path):
-    np.savetxt(tmp_path / "a.csv", np.arange(40.0).reshape(20, 2), delimiter=",")
+    for place, name in enumerate("ab"):
+        np.savetxt(tmp_path / f"{name}.csv", place + np.arange(40.0).reshape(20, 2), delimiter=",")
     environment = os.environ | {"PYTHONPATH": str(Path(db.__file__).parents[1])}
     run = [sys.executable, "-c", CODE]
     ended = subprocess.run(run, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)

@@ -148,7 +148,7 @@ def test_one_number_per_topic_names_the_topics(rng):
     assert fit.structure.symmetry == ()
     assert db.model_for(fit.structure) == db.LatentDirichletAllocation.from_structure(fit.structure)
     np.testing.assert_array_equal(db.model_for(fit.structure).document_prior_of(fit), ALPHA)
-    assert db.merge([fit, fit]) == db.merging.product([fit, fit])
+    assert db.merge([fit, fit], duplicates="allow") == db.merging.product([fit, fit])
 
 
 def test_batches_learn_it_as_well(rng):

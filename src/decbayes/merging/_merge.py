@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from decbayes.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.merging.aligning import Number, aligned, merged_structure
 from decbayes.merging.base.canonical import canonical_order
@@ -72,6 +73,7 @@ def check_different(
     """Refuse a posterior that is there twice, by its name or its place; those of no data may be."""
     first: dict[str, int] = {}
     for place, posterior in enumerate(posteriors):
+        check_kind(Posterior, **{f"posteriors[{place}]": posterior})
         before = first.setdefault(posterior.digest, place)
         if before != place and posterior != Posterior.of_prior(posterior.structure):
             one, other = (names[each] if names else f"posterior {each}" for each in (before, place))
