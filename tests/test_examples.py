@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import decbayes as db
-from decbayes import views
+from decbayes import network, views
 
 ROOMS = [
     db.checking,
@@ -33,17 +33,33 @@ def public():
     for room in ROOMS:
         names |= {f"db.{room.__name__.split('.', 1)[1]}.{name}": getattr(room, name) for name in room.__all__}
     names |= {f"decbayes.views.{name}": getattr(views, name) for name in ("View", "register", "view_of")}
+    if find_spec("zenoh") and find_spec("cryptography"):
+        # Aliases of built-in types have no docstring of their own.
+        names |= {
+            f"decbayes.network.{name}": getattr(network, name) for name in {*network.__all__} - {"AgentId", "Peer"}
+        }
     return {name: value for name, value in names.items() if inspect.isclass(value) or inspect.isfunction(value)}
 
 
 CALLABLES = public()
 
 
+def begin(names):
+    """The lines that all examples of the network go on from, as its own documentation shows them."""
+    lines = doctest.DocTestParser().get_examples(inspect.getdoc(network) or "")
+    assert lines
+    for line in lines:
+        exec(line.source, names)
+
+
 @pytest.mark.parametrize("name", sorted(CALLABLES))
 def test_an_example_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = inspect.getdoc(CALLABLES[name]) or ""
-    test = doctest.DocTestParser().get_doctest(text, {"db": db, "np": np}, name, None, 0)
+    names = {"db": db, "np": np}
+    if name.startswith("decbayes.network."):
+        begin(names)
+    test = doctest.DocTestParser().get_doctest(text, names, name, None, 0)
     assert test.examples, f"{name} has no example"
     for library in re.findall(r"^(?:import|from) (\w+)", "".join(example.source for example in test.examples), re.M):
         pytest.importorskip(library)

@@ -27,6 +27,16 @@ there (it reads the agent's own evidence and changes nothing that messages chang
 Messages are small but for `Batch`, which carries the bodies that its receiver has asked for. The largest is
 `message_bytes(charter)`; a transport should refuse longer ones before they are in memory. A transport may drop any
 message: hashes are compared again at every tick. Nothing that an agent sends was not durable before.
+
+The examples of this package go on from these lines:
+
+>>> from decbayes import network
+>>> identity = network.Identity.from_seed(bytes(32))  # anybody could guess this key
+>>> settings = {"dimension": 1, "variance": 1.0}
+>>> charter = network.Charter("heights", "GaussianMean", settings, {"a": identity.public})
+>>> posterior = charter.model.fit(np.ones((4, 1))).posterior
+>>> shards = frozenset({"first"})
+>>> record = network.sign_record(charter, identity, 1, posterior=posterior, shards=shards, observations=4)
 """
 
 from importlib import import_module

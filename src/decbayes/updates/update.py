@@ -19,7 +19,14 @@ from decbayes.structure import Structure
 
 @dataclass(frozen=True)
 class Epoch:
-    """A prior made of earlier contributions, and the shards of each member that are in it."""
+    """A prior made of earlier contributions, and the shards of each member that are in it.
+
+    >>> from decbayes.updates import Epoch
+    >>> first = db.GaussianMean(dimension=1).fit(np.ones((4, 1))).posterior
+    >>> epoch = Epoch(first, {"a": ("first shard",)})
+    >>> epoch.whole(db.Posterior.of_prior(epoch.structure)) == first  # nothing observed since
+    True
+    """
 
     prior: Posterior
     counted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -42,6 +42,11 @@ class Agent(Member):
     its results, as the simulator does. `software` is what neighbours are told about the program. `name` is what they
     call this agent: with it neighbours must show that they are members, without it links are trusted. `rules` are the
     site's own disclosure rules; the stricter of these and the charter's hold.
+
+    >>> agent = network.Agent(charter, identity, rng=np.random.default_rng(0))
+    >>> effects = agent.observe(np.ones((4, 1)), rng=np.random.default_rng(0))
+    >>> agent.evidence.observations, agent.version  # published once a neighbour has said what it holds
+    (4, 0)
     """
 
     def __init__(
@@ -268,6 +273,11 @@ def persist_first(agent: Agent, effects: Iterable[Effect], store: Store) -> list
     """Carry out all writes, and return what is left to send and to log.
 
     Writes that come together are made together: one wait for the disk, not one for each.
+
+    >>> with network.SqliteStore("a.store", charter) as store:
+    ...     agent = network.Agent(charter, identity, rng=np.random.default_rng(0), saved=store.load())
+    ...     [effect.message[:1] for effect in network.persist_first(agent, agent.on_connect("b"), store)]
+    [b'...']
     """
     waiting, remaining = list(effects), list[Send | Report]()
     while writes := [effect.item for effect in waiting if isinstance(effect, Persist)]:

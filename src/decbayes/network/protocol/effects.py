@@ -13,7 +13,11 @@ Peer = str
 
 @dataclass(frozen=True)
 class Send:
-    """Hand a message to a neighbour; it may be lost, late, doubled or out of order."""
+    """Hand a message to a neighbour; it may be lost, late, doubled or out of order.
+
+    >>> network.Send("b", b"hello").peer
+    'b'
+    """
 
     peer: Peer
     message: bytes
@@ -21,14 +25,22 @@ class Send:
 
 @dataclass(frozen=True)
 class Persist:
-    """Write to the disk, and tell the agent how that went: its own versions are sent only once they are durable."""
+    """Write to the disk, and tell the agent how that went: its own versions are sent only once they are durable.
+
+    >>> network.Persist(record).item.version
+    1
+    """
 
     item: Record | Proof
 
 
 @dataclass(frozen=True)
 class Report:
-    """Something that people may want to know; a line of the log."""
+    """Something that people may want to know; a line of the log.
+
+    >>> network.Report("linked", {"peer": "b"}).event
+    'linked'
+    """
 
     event: str
     fields: dict[str, Any]
@@ -42,7 +54,13 @@ Saved = Record | Proof
 
 
 class Store(Protocol):
-    """Where records outlive the process."""
+    """Where records outlive the process.
+
+    >>> with network.SqliteStore("a.store", charter) as store:
+    ...     store.put([record])
+    ...     [item.version for item in store.load()]
+    [1]
+    """
 
     def put(self, items: Sequence[Saved]) -> None:
         """Make records and proofs durable, all of them or none, or raise StoreFailed."""

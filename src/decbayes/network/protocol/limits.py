@@ -44,6 +44,9 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     observation, `value` the largest absolute number in the data, if there is one. `refinements` bounds the refits of
     one start of an agent. Whoever signs versions faster than one per tick has `versions` of them to spare; the rest
     waits. The last two bound what one neighbour may send, or have sent, between two ticks.
+
+    >>> network.Limits(members=10).observations
+    1000000000000
     """
 
     members: int = 1000
@@ -81,6 +84,9 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     number, or "auto" to find it. `validation`: this share of each data set is kept out of the fit, so that its holder
     can score posteriors with it. `intervals`: members say beside their evidence how it depends on the merge, so that
     its intervals can be calibrated.
+
+    >>> network.Rules(robust=True).agreement
+    0.5
     """
 
     agreement: Annotated[float, Meta(ge=0.5, lt=1.0)] = 0.5

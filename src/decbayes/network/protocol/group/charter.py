@@ -43,6 +43,14 @@ class Charter:
     The group's `id` is drawn once and stays when members are added, so that earlier records remain valid. So is its
     `secret`, under which members compare marks of their data: the charter is for members' eyes only. `disclosure` is
     what may leave a member's site; None for public data.
+
+    >>> charter.save("group.toml")
+    >>> network.Charter.load("group.toml") == charter
+    True
+    >>> network.Charter("g", "NoModel", {}, {"a": identity.public})
+    Traceback (most recent call last):
+        ...
+    decbayes.errors.InvalidCharter: There is no model 'NoModel'; a charter names one of ...
     """
 
     group: str

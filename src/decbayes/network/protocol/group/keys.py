@@ -37,6 +37,11 @@ class Identity:
     """An agent's private key, and the secret under which its site names its shards. Neither leaves the site's machine.
 
     The secret follows from the first key, and stays when that is replaced: the same data keep their names.
+
+    >>> key = network.Identity.generate()
+    >>> key.save("a.key")
+    >>> network.Identity.load("a.key").public == key.public
+    True
     """
 
     private: Ed25519PrivateKey
@@ -115,11 +120,20 @@ def write_new(path: Path, content: bytes, *, private: bool = False) -> None:
 
 
 def agent_id(public: bytes) -> AgentId:
+    """SHA-256 of a public key, which agents are known by.
+
+    >>> network.agent_id(identity.public) == identity.id
+    True
+    """
     return hashlib.sha256(public).digest()
 
 
 def short(origin: AgentId) -> str:
-    """An id as people read it."""
+    """An id as people read it.
+
+    >>> network.short(identity.id)
+    '...'
+    """
     return origin.hex()[:8]
 
 

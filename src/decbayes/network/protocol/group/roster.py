@@ -16,7 +16,12 @@ from decbayes.network.protocol.group.keys import AgentId, agent_id, short
 
 @dataclass(frozen=True)
 class Roster:
-    """A charter's members, less those who were removed, with the keys that have replaced others."""
+    """A charter's members, less those who were removed, with the keys that have replaced others.
+
+    >>> roster = network.Roster(charter)
+    >>> roster.called(identity.id), roster.counts(identity.id, {identity.id})
+    ('a', True)
+    """
 
     charter: Charter
     removed: frozenset[AgentId] = frozenset()

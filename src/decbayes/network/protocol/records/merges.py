@@ -51,7 +51,13 @@ UNCOMPUTABLE = (DecbayesError, ArithmeticError, ValueError)
 
 @dataclass(frozen=True)
 class Merged:
-    """A merged posterior, and the set it was made from: who counted, with which version, and the set's hash."""
+    """A merged posterior, and the set it was made from: who counted, with which version, and the set's hash.
+
+    >>> pool = network.Pool(charter)
+    >>> change = pool.add(record)
+    >>> pool.merged().observations, pool.merged().posterior == posterior
+    (4, True)
+    """
 
     posterior: Posterior
     entries: tuple[Entry, ...]

@@ -33,7 +33,12 @@ from decbayes.posterior import Posterior
 
 @dataclass(frozen=True)
 class Proof:
-    """Two headers that one origin signed under one version: whoever sees them knows that it cannot be trusted."""
+    """Two headers that one origin signed under one version: whoever sees them knows that it cannot be trusted.
+
+    >>> other = network.sign_record(charter, identity, 1, posterior=None, shards=frozenset(), observations=0)
+    >>> network.Proof(record.signed, other.signed).origin == identity.id
+    True
+    """
 
     first: SignedHeader
     second: SignedHeader
@@ -56,7 +61,12 @@ class WorkedOut:
 
 
 class Change(Enum):
-    """What a record did to a pool."""
+    """What a record did to a pool.
+
+    >>> pool = network.Pool(charter)
+    >>> pool.add(record), pool.add(record)
+    (<Change.NEWER: 'newer'>, <Change.KNOWN: 'known'>)
+    """
 
     NEWER = "newer"
     KNOWN = "known"
@@ -66,7 +76,13 @@ class Change(Enum):
 
 
 class Pool:
-    """Origin → newest valid record. Only validated records are ever added."""
+    """Origin → newest valid record. Only validated records are ever added.
+
+    >>> pool = network.Pool(charter)
+    >>> change = pool.add(record)
+    >>> pool.version(identity.id), pool.posterior() == posterior
+    (1, True)
+    """
 
     def __init__(self, charter: Charter) -> None:
         self.charter = charter

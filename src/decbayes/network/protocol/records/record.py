@@ -52,7 +52,11 @@ HIGHEST_VERSION = (1 << 63) - 1
 
 
 class Header(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a record says about itself. `shards`, `marks` and `votes` rise strictly, so that nothing is named twice."""
+    """What a record says about itself. `shards`, `marks` and `votes` rise strictly, so that nothing is named twice.
+
+    >>> record.header.version, record.header.shards, record.header.observations
+    (1, ('first',), 4)
+    """
 
     protocol: int
     group: Annotated[str, Meta(max_length=64)]
@@ -90,7 +94,12 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 
 @dataclass(frozen=True)
 class SignedHeader:
-    """A header and its signature: enough to name a version, and half of a proof of equivocation."""
+    """A header and its signature: enough to name a version, and half of a proof of equivocation.
+
+    >>> origin, version, digest = record.signed.entry
+    >>> origin == identity.id, version
+    (True, 1)
+    """
 
     header: Header
     signature: bytes
@@ -119,7 +128,11 @@ class SignedHeader:
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """A signed header with its contribution. Whoever has one has made it or checked it (see `validation`)."""
+    """A signed header with its contribution. Whoever has one has made it or checked it (see `validation`).
+
+    >>> record.empty, record.posterior == posterior
+    (False, True)
+    """
 
     signed: SignedHeader
     body: bytes
@@ -187,7 +200,13 @@ def sign_record(
     note: Note | None = None,
     statement: Statement | None = None,
 ) -> Record:
-    """A new version of what a member has to say. `units` are the observations unless told otherwise."""
+    """A new version of what a member has to say. `units` are the observations unless told otherwise.
+
+    >>> shards = frozenset({"first"})
+    >>> second = network.sign_record(charter, identity, 2, posterior=posterior, shards=shards, observations=4)
+    >>> second.version
+    2
+    """
     body = b"" if posterior is None else body_of(posterior, note, statement)
     header = Header(
         protocol=PROTOCOL,

@@ -61,7 +61,15 @@ class Sealed:
 
 
 def open_record(content: bytes, charter: Charter, roster: Roster | None = None) -> Sealed:
-    """Read a record's header: size, envelope, group, fingerprint, membership and version."""
+    """Read a record's header: size, envelope, group, fingerprint, membership and version.
+
+    >>> network.open_record(record.content, charter).signed.version
+    1
+    >>> network.open_record(b"noise", charter)
+    Traceback (most recent call last):
+        ...
+    decbayes.errors.Refused: ...
+    """
     if len(content) > charter.limits.record_bytes:
         raise Refused("size", f"{len(content):,} bytes; a record has at most {charter.limits.record_bytes:,}.")
     try:
@@ -115,7 +123,11 @@ def check_prior(signed: SignedHeader, charter: Charter) -> None:
 
 
 def verify(sealed: Sealed, charter: Charter) -> Record:
-    """Check a record's content: digest, signature, evidence, shape, finiteness, domain, rules and consistency."""
+    """Check a record's content: digest, signature, evidence, shape, finiteness, domain, rules and consistency.
+
+    >>> network.verify(network.open_record(record.content, charter), charter) == record
+    True
+    """
     header = sealed.signed.header
     if hashlib.sha256(sealed.body).digest() != header.body:
         raise Refused("digest", "the body is not the one that was signed.")

@@ -34,6 +34,9 @@ class Evidence:
     """The posterior of some shards of an agent's data, under the group's prior, and how much data that is.
 
     `approval` says who has approved that it leaves the site, if somebody had to.
+
+    >>> network.Evidence.published(record.header, posterior).observations
+    4
     """
 
     posterior: Posterior
@@ -56,7 +59,13 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Learned:
-    """New evidence, and the shards of the evidence it replaces: if these have changed meanwhile, it is out of date."""
+    """New evidence, and the shards of the evidence it replaces: if these have changed meanwhile, it is out of date.
+
+    >>> agent = network.Agent(charter, identity, rng=np.random.default_rng(0))
+    >>> learned = agent.learn(np.ones((4, 1)), rng=np.random.default_rng(0))
+    >>> learned.evidence.observations, learned.replaces
+    (4, frozenset())
+    """
 
     evidence: Evidence
     replaces: frozenset[str]

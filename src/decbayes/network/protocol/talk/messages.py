@@ -89,7 +89,11 @@ def decode(content: bytes, charter: Charter) -> Message:
 
 
 def message_bytes(charter: Charter) -> int:
-    """The largest message of a group: one full record, or a listing of all members."""
+    """The largest message of a group: one full record, or a listing of all members.
+
+    >>> network.message_bytes(charter) > charter.limits.record_bytes
+    True
+    """
     return max(charter.limits.record_bytes + OVERHEAD, notice_bytes(charter))
 
 

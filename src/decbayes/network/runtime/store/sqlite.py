@@ -75,6 +75,12 @@ class SqliteStore:
     A store belongs to one running agent; `read_only` opens it beside that agent. What is read is validated again, and
     what does not pass is left out and counted in `damaged`: the agent hears of it anew from its neighbours. Records of
     another epoch stay until newer ones replace them.
+
+    >>> with network.SqliteStore("a.store", charter) as store:
+    ...     store.put([record])
+    >>> with network.SqliteStore("a.store", charter) as store:
+    ...     [item.version for item in store.load()]
+    [1]
     """
 
     def __init__(self, path: str | os.PathLike[str], charter: Charter, *, read_only: bool = False) -> None:
