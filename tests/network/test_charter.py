@@ -147,7 +147,7 @@ def test_another_number_of_slots_needs_components_that_can_be_more_or_fewer():
     with pytest.raises(InvalidCharter, match="robust"):
         mixture_charter(rules=Rules(components=2, robust=True))
     charter = mixture_charter(rules=Rules(components=2))
-    with pytest.raises(InvalidCharter, match="told the model's components apart"):
+    with pytest.raises(InvalidCharter, match="distinguishes the model's components"):
         charter.next_epoch(Posterior.of_prior(charter.structure), {})
 
 

@@ -65,7 +65,7 @@ def test_members_calibrate_their_merge_as_all_data_in_one_place_would(rng):
     simulation = overlapping_group(rng)
     refine(simulation, rng)
     merged = simulation.sites[0].agent.posterior()
-    assert "not looked" in simulation.sites[0].agent.pool.believed().why
+    assert "not published a note" in simulation.sites[0].agent.pool.believed().why
     look(simulation)
     beliefs = [site.agent.pool.believed() for site in simulation.sites]
     assert len({belief.posterior.digest for belief in beliefs}) == 1, "the same bits everywhere"
@@ -102,7 +102,7 @@ def test_notes_about_an_earlier_merge_are_passed_over_and_said_so(rng):
     talk(simulation)
     belief = simulation.sites[0].agent.pool.believed()
     assert belief.posterior.calibration is None
-    assert belief.why == "3 of 3 members have not looked at this merge yet"
+    assert belief.why == "3 of 3 members have not published a note on this merge yet"
     assert len(belief.stale) == 3
     assert belief.scores is None
 

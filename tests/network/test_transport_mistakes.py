@@ -65,4 +65,4 @@ def test_a_key_used_twice_and_a_charter_of_another_group_are_told(tmp_path):
         assert [len(party.agents[name].events("published")) for name in ("agent 1", "twin")] == published, (
             "both are silent"
         )
-        logged(party.agents["stray"], "alone", "compare charters")
+        logged(party.agents["stray"], "alone", "Compare charters")

@@ -39,7 +39,7 @@ def available(device: DeviceName) -> DeviceName:
 
 
 def work_on(device: DeviceName | None) -> None:
-    """From here on, for as long as the command runs."""
+    """Use a device for the rest of the command."""
     if device is not None:
         use_device(available(device))
 
@@ -79,7 +79,7 @@ def both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], 
 
 
 def linger(show: Callable[[], None], console: Console) -> None:
-    """Go on showing how things are until somebody presses Enter."""
+    """Keep the page up to date until somebody presses Enter."""
     console.print("The page stays until you press Enter.")
     pressed = Thread(target=sys.stdin.readline, daemon=True)
     pressed.start()
@@ -89,7 +89,7 @@ def linger(show: Callable[[], None], console: Console) -> None:
 
 
 def explained(hint: Any, *, negative: str | None = None) -> Parameter:
-    """An option that says of itself what the model's own option says."""
+    """An option with the help of the model's own option."""
     return Parameter(help=get_args(hint)[1], negative=negative)
 
 
@@ -115,7 +115,7 @@ class Reading:
     tokenizer: Annotated[str, explained(texts.TokenizerName)] = ""
 
     def options(self, kind: type[Model]) -> dict[str, Any]:
-        """What was said, as a model's `read` takes it; refused if it is about texts and the model is not."""
+        """The given options, for a model's `read`; refused if they are about texts and the model is not."""
         usual, values = asdict(Reading()), asdict(self)
         given = {name: value for name, value in values.items() if value != usual[name]}
         unknown = sorted(given.keys() - kind.sources)
@@ -125,7 +125,7 @@ class Reading:
 
 
 def the_data(model: Model, paths: Sequence[Path]) -> Any:
-    """What a model reads: one file, or several where it can."""
+    """The data as a model reads them: one file, or several where it can."""
     if model.many_files:
         return list(paths)
     if len(paths) != 1:

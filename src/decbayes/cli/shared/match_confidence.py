@@ -43,7 +43,7 @@ def how_sure(
 
 
 def quick(alignment: Alignment) -> bool:
-    """Whether sites like these are simulated in seconds."""
+    """Whether simulating sites like these takes seconds."""
     coupled_sets = alignment.structure.symmetry
     counts = [site for coupled in coupled_sets for site in reading.observations(alignment, coupled)]
     work = sum(site.sum() * len(site) for site in counts)
@@ -51,7 +51,7 @@ def quick(alignment: Alignment) -> bool:
 
 
 def learned(alignment: Alignment) -> Reliability:
-    """What margins are worth at such sites, where simulations are quick."""
+    """The reliability of margins at such sites, if simulations are quick."""
     from decbayes.calibration import reliability
 
     if not quick(alignment):
@@ -86,7 +86,7 @@ def solver_named(name: str | None, restarts: int | None) -> Solver | None:
 
 
 def overlaps_from(paths: Sequence[Path], posteriors: Sequence[Posterior]) -> list[Any]:
-    """What the files say of each posterior; None of those that no file is about."""
+    """The overlaps for each posterior; None if no file is about it."""
     by_digest: dict[str, Any] = dict(map(read_overlaps, paths))
     unknown = by_digest.keys() - {posterior.digest for posterior in posteriors}
     if unknown:

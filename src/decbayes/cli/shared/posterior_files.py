@@ -1,4 +1,4 @@
-"""Posterior files: what they say of the data behind them, and which sites have what in a merge."""
+"""Posterior files: which data they hold, and which sites have which component of a merge."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -43,7 +43,7 @@ def supporters(evidence: Array, names: Sequence[str]) -> dict[str, Any]:
 
 
 def support_tables(posterior: Posterior, note: Mapping[str, Any]) -> list[Table]:
-    """One table per coupled set; none where the file does not say it, or says something else than `merge` writes."""
+    """One table per coupled set; none if the file has no such note, or not the one that `merge` writes."""
     symmetry = posterior.structure.symmetry
     try:
         support, tables = note[KEY], []

@@ -61,7 +61,7 @@ class Unfinished:
 
     @classmethod
     def after(cls, report: Counted, interruption: FitInterrupted, left: "Unfinished | None") -> "Unfinished":
-        """How far a fit is that was interrupted, and may itself have been the rest of one."""
+        """The state of an interrupted fit, which may itself have continued an earlier one."""
         paused, reached = interruption.paused, report.last
         if paused is not None:
             return cls(interruption.fit.posterior, len(paused.bound), paused.restart, paused)
@@ -90,13 +90,13 @@ def folder_of(output: Path) -> Path:
 
 
 def forget(output: Path) -> None:
-    """Nothing is left to go on from."""
+    """Remove the state of an interrupted fit."""
     if (folder_of(output) / NOTE).is_file():
         shutil.rmtree(folder_of(output))
 
 
 def written(paused: Paused, folder: Path, name: str) -> dict[str, Any]:
-    """What a note says of a state; its arrays are written beside it."""
+    """A state as a note holds it; its arrays are written beside the note."""
     for array, values in paused.state.items():
         write_array(folder / f"{name}-{array}.npy", values)
     best = None if paused.best is None else written(paused.best, folder, "best")
@@ -129,14 +129,14 @@ def open_array(path: Path) -> Any:
 
 
 def named(kind: type[Model], data: Sequence[Path], options: Mapping[str, Any]) -> str:
-    """A name for a command: the same options and files that have not been written since."""
+    """A key for a command: the same for the same options and unchanged files."""
     files = [[str(path.resolve()), *state_of(path)] for path in data]
     parts = [kind.__name__, files, sorted(map(repr, options.items()))]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def state_of(path: Path) -> list[int]:
-    """What changes when somebody writes to a file; nobody knows whether standard input has changed."""
+    """Numbers that change when a file is written; standard input always counts as changed."""
     if path == STANDARD_INPUT:
         return [time.time_ns()]
     states = [inner.stat() for inner in sorted(path.rglob("*")) if inner.is_file()] if path.is_dir() else [path.stat()]

@@ -80,21 +80,21 @@ class Agent(Member):
 
     @property
     def neighbours(self) -> Mapping[Peer, Neighbour | None]:
-        """What the neighbours have said of themselves; None of those who have not spoken yet."""
+        """The neighbours' latest digests; None for neighbours that have not sent one yet."""
         return dict(self._gossip.peers)
 
     @property
     def guests(self) -> Mapping[Peer, AgentId]:
-        """The neighbours that have shown which member they are."""
+        """The neighbours that have proved which member they are."""
         return dict(self._guests.members)
 
     @property
     def ticks(self) -> int:
-        """How often it has ticked since its start."""
+        """The number of ticks since its start."""
         return self._gossip.ticks
 
     def called(self, name: str) -> None:
-        """Take the name that the links have for this agent: from now on neighbours must show that they are members."""
+        """Set the name that links use for this agent: from now on neighbours must prove that they are members."""
         self._guests.name = name
 
     # What the transport tells it
@@ -104,13 +104,13 @@ class Agent(Member):
         return [self._gossip.connect(peer)]
 
     def on_disconnect(self, peer: Peer) -> list[Effect]:
-        """A neighbour is gone. What it has said still counts."""
+        """A neighbour is gone. Its records still count."""
         self._gossip.disconnect(peer)
         self._guests.forget(peer)
         return []
 
     def on_tick(self) -> list[Effect]:
-        """Tell the news, compare hashes with one random neighbour, try again what has failed."""
+        """Send the news, compare hashes with one random neighbour, and retry failed writes."""
         for allowance in (self._bodies, self._checks, self._versions):
             allowance.refill()
         again = [Persist(item) for item in self._unsaved.values()]
@@ -138,7 +138,7 @@ class Agent(Member):
                 return self.on_batch(peer, message)
 
     def on_stranger(self, peer: Peer) -> list[Effect]:
-        """Somebody is linked, or asks, who does not hold the group's secret."""
+        """Somebody without the group's secret is linked, or asks a question."""
         return [self._refuse(peer, Refused("stranger", "it does not hold the group's secret."))]
 
     def on_digest(self, peer: Peer, message: Digest) -> list[Effect]:
@@ -151,7 +151,7 @@ class Agent(Member):
         return reports + ([everything] if self._bodies.spend(peer, len(everything.message)) else [])
 
     def on_listing(self, peer: Peer, message: Listing) -> list[Effect]:
-        """What a neighbour holds: pull what we lack, tell what it lacks."""
+        """A neighbour's listing: pull the records that we lack, and list those that it lacks."""
         effects: list[Effect] = [*self._gossip.answer(peer, message)]
         known = (version <= self.version for origin, version, _ in message.entries if origin == self.id)
         return effects + (self._heard() if message.complete and all(known) else [])
@@ -163,7 +163,7 @@ class Agent(Member):
         return [Send(peer, batch) for batch in messages.batches(affordable, proofs, self.charter)]
 
     def on_batch(self, peer: Peer, message: Batch) -> list[Effect]:
-        """Records and proofs: as many as a neighbour may have checked."""
+        """Check records and proofs, up to a neighbour's limit."""
         if not self._checks.spend(peer, len(message.records) + len(message.proofs)):
             return [self._refuse(peer, Refused("budget", "more records in a tick than a neighbour may send."))]
         effects = [effect for pair in message.proofs for effect in self.on_proof(peer, pair)]
@@ -215,9 +215,9 @@ class Agent(Member):
 
     def on_persist_failed(self, item: Record | Proof, why: str) -> list[Effect]:
         """The disk is full or broken: publish nothing new, serve what there is, try again at each tick."""
-        # Of others the newest is enough; an own version that waits for the disk is never dropped.
+        # Of other members only the newest is kept; our own versions that wait for the disk are never dropped.
         self._unsaved[item.digest if item.origin == self.id else item.origin] = item
-        # It is tried again at each tick, and said again only when the trouble is another.
+        # Retried at each tick, and reported again only if the problem changes.
         reports: list[Effect] = [] if self.trouble == why else [Report("store_failed", {"why": why})]
         self.trouble = why
         return reports
@@ -225,7 +225,7 @@ class Agent(Member):
     # What it does about it
 
     def _heard(self) -> list[Effect]:
-        """A neighbour has told what it holds, and we know all of it that is our own."""
+        """A neighbour has listed what it holds, and we know all versions of ours in it."""
         self._publisher.heard = True
         return self._publisher.publish()
 
@@ -237,7 +237,7 @@ class Agent(Member):
             newest = signed.version == self.pool.version(signed.origin)
             raise Refused("replay" if newest else "stale", f"version {signed.version} of {short(signed.origin)}.")
         if not self._versions.has(signed.origin):
-            raise Refused("pace", f"{short(signed.origin)} signs versions faster than they are taken.")
+            raise Refused("pace", f"{short(signed.origin)} signs versions faster than others accept them.")
 
     def _excluded(self, proof: Proof) -> list[Effect]:
         self._gossip.news.add(proof.origin)
@@ -249,8 +249,8 @@ class Agent(Member):
         return Report("linked" if same else "other_charter", {"peer": peer, **details})
 
     def _report_overdue(self) -> list[Effect]:
-        """A transport may discard what is far too long before anybody can refuse it: then it is seen here."""
-        why = "asked for again and again; it is longer than this agent's charter allows, or a link is too slow"
+        """Report records that never arrive: a transport may have discarded messages that are too long."""
+        why = "requested many times; it is longer than this agent's charter allows, or a link is too slow"
         reports = [overdue(entry, why) for entry in self._gossip.overdue]
         self._gossip.overdue.clear()
         return [*reports]
@@ -272,7 +272,7 @@ def overdue(entry: Entry, why: str) -> Report:
 def persist_first(agent: Agent, effects: Iterable[Effect], store: Store) -> list[Send | Report]:
     """Carry out all writes, and return what is left to send and to log.
 
-    Writes that come together are made together: one wait for the disk, not one for each.
+    Writes that come together are made in one transaction, which waits for the disk once.
 
     >>> with network.SqliteStore("a.store", charter) as store:
     ...     agent = network.Agent(charter, identity, rng=np.random.default_rng(0), saved=store.load())
@@ -287,7 +287,7 @@ def persist_first(agent: Agent, effects: Iterable[Effect], store: Store) -> list
 
 
 def write(agent: Agent, items: Sequence[Saved], store: Store) -> list[Effect]:
-    """Make items durable, and what the agent wants done about how that went."""
+    """Make items durable; returns the effects that follow from success or failure."""
     try:
         store.put(items)
     except StoreFailed as error:

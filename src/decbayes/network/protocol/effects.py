@@ -8,7 +8,7 @@ from decbayes.network.protocol.records.pool import Proof
 from decbayes.network.protocol.records.record import Record
 
 Peer = str
-"""A neighbour, by whatever name the transport has for it."""
+"""A neighbour, by the name that the transport uses."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Send:
 
 @dataclass(frozen=True)
 class Persist:
-    """Write to the disk, and tell the agent how that went: its own versions are sent only once they are durable.
+    """Write to the disk, and report the result to the agent: its own versions are sent only once they are durable.
 
     >>> network.Persist(record).item.version
     1
@@ -36,7 +36,7 @@ class Persist:
 
 @dataclass(frozen=True)
 class Report:
-    """Something that people may want to know; a line of the log.
+    """An event for people to read: a line of the log.
 
     >>> network.Report("linked", {"peer": "b"}).event
     'linked'
@@ -54,7 +54,7 @@ Saved = Record | Proof
 
 
 class Store(Protocol):
-    """Where records outlive the process.
+    """Storage that keeps records when the process ends.
 
     >>> with network.SqliteStore("a.store", charter) as store:
     ...     store.put([record])

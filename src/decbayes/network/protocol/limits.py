@@ -8,7 +8,7 @@ from msgspec import Meta
 
 
 class Allowance:
-    """So much for everybody at every tick. A single thing may cost more than that; its owner then waits for longer."""
+    """A budget per neighbour or member, refilled at every tick; whoever spends more than that waits longer."""
 
     def __init__(self, each_tick: float, most: float | None = None) -> None:
         self._each_tick, self._most = each_tick, each_tick if most is None else most
@@ -19,7 +19,7 @@ class Allowance:
         return self._left.get(who, self._most) > 0
 
     def spend(self, who: Hashable, amount: float) -> bool:
-        """Take so much, if anything is left; whether it was."""
+        """Spend an amount if anything is left; returns whether it was."""
         left = self._left.get(who, self._most)
         if left <= 0:
             return False
@@ -27,7 +27,7 @@ class Allowance:
         return True
 
     def refill(self) -> None:
-        """A tick has passed. Whoever has all of it back is forgotten."""
+        """A tick has passed. Entries with a full budget are dropped."""
         later = {who: left + self._each_tick for who, left in self._left.items()}
         self._left = {who: left for who, left in later.items() if left < self._most}
 
@@ -100,5 +100,5 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     @property
     def notes(self) -> bool:
-        """Whether members have something to say of a merge, once there is no more news."""
+        """Whether members publish notes on a merge once no more news arrives."""
         return self.intervals or self.validation > 0.0

@@ -14,7 +14,7 @@ from decbayes.network.runtime.reports.log import Log
 QUIET_TICKS = 15
 # So long without a neighbour, and it is time to say so.
 ALONE_TICKS = 25
-ALONE = "No neighbour is there."
+ALONE = "No neighbour is linked."
 # So many messages of one neighbour dropped between two ticks, and it is left alone.
 FLOOD = 1000
 
@@ -49,18 +49,18 @@ class Lookout:
             self._merges.submit(self._look_at_members)
         if self._ticks_alone == ALONE_TICKS:
             waiting = " Nothing is published before one answers." if self._agent.waiting else ""
-            who = "Nobody who is linked is of this group: compare charters." if self._transport.linked else ALONE
+            who = "No linked agent belongs to this group. Compare charters." if self._transport.linked else ALONE
             self._log("alone", text=f"{who}{waiting}")
 
     def _report_losses(self) -> None:
-        """Say when messages were dropped; what matters in them will be repeated."""
+        """Report dropped messages; anything important in them will be sent again."""
         dropped = self._inbox.dropped + self._transport.dropped
         if dropped > self._dropped:
             self._log("dropped", messages=dropped - self._dropped)
         self._dropped = dropped
 
     def _shut_out_floods(self) -> None:
-        """Leave a neighbour that sends far more than anybody could need: others have to be heard too."""
+        """Shut out a neighbour that floods this agent, so that others get their turn."""
         for source, count in list(self._inbox.dropped_of.items()):
             if count >= FLOOD and source in self._agent.peers:
                 member = member_name(self._agent, source)
@@ -75,14 +75,14 @@ class Lookout:
             self._log("refused", reason="link", text=self._log.warnings.popleft())
 
     def _report_unreachable(self) -> None:
-        """Say once why a neighbour cannot be reached; again when the reason has changed, or it was there in between."""
+        """Report once why a neighbour cannot be reached; again if the reason changes or it was reachable in between."""
         reasons = dict(self._log.unreachable)
         for endpoint, why in reasons.items() - self._unreachable.items():
             self._log("unreachable", endpoint=endpoint, why=why)
         self._unreachable = reasons
 
     def _report_flags(self, described: dict[str, Any]) -> None:
-        """Say what stands out, once for each time that it changes: nobody is dropped for it."""
+        """Report flagged members whenever the flags change. Flags exclude nobody."""
         flags = {name: tuple(member["flags"]) for name, member in described["members"].items() if member.get("flags")}
         for name, texts in flags.items() - self._flags.items():
             member = described["members"][name]
@@ -96,7 +96,7 @@ class Lookout:
     # In the thread of merges
 
     def _look_at_members(self) -> None:
-        """Merge what is held, and say who stands out in it."""
+        """Merge all records, and report flagged members."""
         try:
             pool = self._agent.pool.as_of_now()
             merged = pool.merged()

@@ -1,4 +1,4 @@
-"""Does what an agent's owner orders, beside the talk, and writes the answer into the store."""
+"""Carries out the orders of an agent's owner in the background, and writes the answers into the store."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

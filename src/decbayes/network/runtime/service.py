@@ -164,7 +164,7 @@ class Service:
         if self._watcher is not None:
             self._watcher.look(self.agent, status)
             if self._watcher.lost():
-                self.log("page_lost", why="its process has ended; the agent goes on without")
+                self.log("page_lost", why="its process has ended; the agent goes on without it")
 
     def _refine(self) -> None:
         """Refit against the others' evidence, once for each time that it has changed."""
@@ -175,7 +175,7 @@ class Service:
             self._fit(self._relearn)
 
     def _look_at_merge(self) -> None:
-        """Once there is no more new evidence, say beside the own what others need to believe the merge."""
+        """Once no new evidence arrives, publish the notes that others need to calibrate."""
         evidence = self.agent.pool.evidence
         self._ticks_same = self._ticks_same + 1 if evidence == self._evidence else 0
         self._evidence = evidence
@@ -186,7 +186,7 @@ class Service:
         self._fits.submit(partial(self._run_fit, job))
 
     def _publish(self, job: Fit, learned: Learned, done: Event) -> list[Effect]:
-        """Publish what was learned, or fit again if the agent's own evidence has changed meanwhile."""
+        """Publish the result of a fit, or fit again if the agent's evidence has changed meanwhile."""
         effects: list[Effect] = []
         if learned.replaces != self.agent.evidence.shards and not self.agent.retracted:
             self._fit(job)
@@ -216,7 +216,7 @@ class Service:
         return None
 
     def _turn_away(self, tell: Call) -> list[Effect]:
-        """Somebody asks who is no member: it is told so as long as that leaves room for members' questions."""
+        """Answer an asker who is not a member, as long as that leaves room for members' questions."""
         if self._answers.waiting < MOST_QUESTIONS // 2:
             self._answers.submit(tell)
         return self.agent.on_stranger("a question")
@@ -224,7 +224,7 @@ class Service:
     # In the workers' threads
 
     def _relearn(self) -> Learned | None:
-        """Refining is optional: if it cannot be done, the agent goes on without."""
+        """Refining is optional: if it fails, the agent goes on without it."""
         try:
             return self.agent.relearn(rng=self._rng)
         except UNCOMPUTABLE as error:

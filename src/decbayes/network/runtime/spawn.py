@@ -53,7 +53,7 @@ class AgentProcess:
         return self.process.poll() is None
 
     def kill(self) -> None:
-        """End it as a power cut would."""
+        """Kill it, as a power cut would."""
         self.process.kill()
         self._reap()
 

@@ -40,7 +40,7 @@ def refine(history: "History", site: Site) -> None:
 
 
 def look(history: "History", site: Site) -> None:
-    """A site says what it sees of the merge, which may be another by the time that it is heard."""
+    """A site publishes a note on the merge, which may have changed by the time the note arrives."""
     if site.agent is not None and site.agent.evidence.shards <= site.shards.keys():
         history.simulation.perform(site, site.agent.attach(site.agent.look()))
 
@@ -51,7 +51,7 @@ def retract(history: "History", site: Site) -> None:
 
 
 def withdraw(history: "History", site: Site) -> None:
-    """A site takes one of its shards back."""
+    """A site withdraws one of its shards."""
     names = sorted(site.shards)
     if (
         site.agent is not None
@@ -65,7 +65,7 @@ def withdraw(history: "History", site: Site) -> None:
 
 
 def vote(history: "History", site: Site) -> None:
-    """A site signs that one of them be removed or get another key, or takes that back."""
+    """A site votes to remove a member or to replace its key, or withdraws the vote."""
     subject = history.simulation.sites[history.accused].seat
     if site.agent is None or site.identity is not site.first:
         return
@@ -153,7 +153,7 @@ def knows(site: Site, record: Record) -> bool:
 
 
 def betray(history: "History", site: Site) -> None:
-    """A traitor signs something else under a version that it has used, and tells it to somebody.
+    """A traitor signs something else under a version that it has used, and sends it to one site.
 
     Where it can, to somebody who has not heard of the first; then nobody but all of them together can know.
     """
@@ -173,7 +173,7 @@ def betray(history: "History", site: Site) -> None:
 
 
 def exaggerate(history: "History", site: Site) -> None:
-    """A liar signs a version that holds a thousand times what it states, and tells it to somebody."""
+    """A liar signs a version that holds a thousand times the evidence it states, and sends it to one site."""
     simulation, liar = history.simulation, history.simulation.sites[0]
     newest = liar.disk.newest()
     if newest is None or newest.posterior is None or not simulation.running:
@@ -195,7 +195,7 @@ def exaggerate(history: "History", site: Site) -> None:
 
 
 def another_record(simulation: Simulation, traitor: Site, original: Record) -> Record:
-    """A record with the version of one there is, and another content."""
+    """A record with the version of an existing one and other content."""
     return sign_record(
         simulation.charter,
         traitor.identity,

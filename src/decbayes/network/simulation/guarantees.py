@@ -20,7 +20,7 @@ class Violation(AssertionError):
 
 
 class Ledger:
-    """The truth that no agent knows: which versions each origin has made durable, and what every site has seen.
+    """What no agent knows: the versions that each origin has made durable, and those that every site has seen.
 
     After each event: versions never regress at any site; nobody holds a version that its origin had not made durable
     first; no origin uses a version twice; no honest origin is excluded; nobody excluded comes back.
@@ -136,7 +136,7 @@ def check_belief(
     ledger: Ledger,
     check_deviations: Callable[[Posterior, Posterior], None],
 ) -> None:
-    """What sites say of a merge changes nothing in it, and they agree on how far to believe it.
+    """Notes do not change a merge, and sites agree on its calibration.
 
     If all whose evidence counts have looked at it, it is calibrated.
     """

@@ -44,7 +44,7 @@ class History:
             study.charter(keys), keys, rng=self.rng, weather=plan.weather, make_agent=make_agent
         )
         self.last = "start"
-        # Whom some want removed, or whose key they want replaced.
+        # The site that some vote to remove, or whose key they vote to replace.
         self.accused = int(self.rng.integers(plan.agents))
         self.new_keys = {key.id: key for key in simulated_identities(1, "new")}
         self.rewire()

@@ -92,7 +92,7 @@ class Simulation:
             self._meet(site, other)
 
     def remember(self, site: Site) -> None:
-        """Have the agent stand for all of its site's data and votes, and for nothing else."""
+        """Make the agent's evidence and votes those of its site, and nothing else."""
         agent = site.agent
         assert agent is not None
         for name, data in site.shards.items():
@@ -106,7 +106,7 @@ class Simulation:
             self.perform(site, agent.vote(subject, site.votes.get(subject)))
 
     def withdraw(self, site: Site) -> None:
-        """Have the agent stand for what its site has left."""
+        """Make the agent's evidence the data that its site has left."""
         assert site.agent is not None
         self.perform(site, site.agent.publish(site.agent.correct(site.shards.keys(), rng=self.rng)))
 
@@ -117,7 +117,7 @@ class Simulation:
         self.start(site)
 
     def stop(self, site: Site) -> None:
-        """Stop it dead. What it has said still counts; what it had not said is on its disk, or lost."""
+        """Stop it at once. What it has sent still counts; the rest is on its disk, or lost."""
         site.agent = None
         for other in self.neighbours(site):
             assert other.agent is not None

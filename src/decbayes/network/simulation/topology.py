@@ -1,4 +1,4 @@
-"""Who is whose neighbour, in simulations and demonstrations."""
+"""Topologies: who is linked with whom in simulations and demonstrations."""
 
 from collections.abc import Callable, Iterable
 

@@ -76,7 +76,7 @@ def read_words(table: VocabularyTable | None, charter: Path, given: str | os.Pat
     if table is None:
         return ()
     if given is None and table.file is None:
-        raise InvalidCharter(f"{charter} names its vocabulary by digest only; say which file holds it.")
+        raise InvalidCharter(f"{charter} names its vocabulary by digest only. Name the file that holds it.")
     source = Path(given) if given is not None else charter.parent / str(table.file)
     words = tuple(source.read_text(encoding="utf-8").split("\n")[:-1])
     if words_digest(words) != table.digest:

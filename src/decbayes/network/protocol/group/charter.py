@@ -81,7 +81,7 @@ class Charter:
             raise InvalidCharter(f"{self.model_name} cannot be built from the charter's settings: {error}") from None
         if model.undecided:
             raise InvalidCharter(
-                f"A group agrees on one number as its {model.undecided}; the charter must say it, not "
+                f"The members of a group agree on one number of {model.undecided}; the charter must say it, not "
                 f"{getattr(model, model.undecided)!r}. A first fit finds one."
             )
         return model
@@ -135,7 +135,7 @@ class Charter:
 
     @property
     def short_fingerprint(self) -> str:
-        """What people read to each other: 80 bits, in five groups."""
+        """The form in which people compare fingerprints: 80 bits, in five groups."""
         return abbreviated(self.fingerprint)
 
     def next_epoch(
@@ -224,7 +224,8 @@ class Charter:
         if charter.model.structure.fingerprint != content.group.structure:
             raise InvalidCharter(
                 f"The model has the fingerprint {charter.model.structure.fingerprint[:12]}, the charter says "
-                f"{content.group.structure[:12]}: it was edited by hand, or the vocabulary or decbayes is another."
+                f"{content.group.structure[:12]}: it was edited by hand, or made with another vocabulary or "
+                "version of decbayes."
             )
         return charter
 
@@ -261,11 +262,11 @@ def check_components(charter: Charter) -> None:
     """Refuse another number of slots where all slots must be the model's own."""
     why = ""
     if not charter.model.structure.resizable:
-        why = f"{charter.model_name} has no components whose number could be another"
+        why = f"{charter.model_name} has no components, so their number cannot change"
     elif charter.rules.robust:
         why = "a robust merge has as many slots as the model has components"
     elif charter.epoch is not None:
-        why = "after the first epoch the prior has told the model's components apart"
+        why = "after the first epoch the prior already distinguishes the model's components"
     if why:
         raise InvalidCharter(f'rules.components must be "model" here: {why}.')
 

@@ -1,4 +1,4 @@
-"""Who an agent is: an Ed25519 key and its hash."""
+"""An agent's identity: an Ed25519 key and its hash."""
 
 import base64
 import hashlib
@@ -25,7 +25,7 @@ from decbayes.errors import InvalidKey
 AgentId = bytes
 """SHA-256 of an agent's public key."""
 
-# A signature says what it signs, so that one made for another purpose can never pass for a record's.
+# The signed bytes name their purpose, so that a signature made for another purpose is never valid for a record.
 PURPOSE = b"decbayes record 2\0"
 LINK = b"decbayes link 2\0"
 PUBLIC_BYTES = 32
@@ -93,7 +93,7 @@ class Identity:
 
 
 def keyed(secret: bytes, content: bytes) -> bytes:
-    """A digest that nobody can compute, or compare with guesses, without the secret."""
+    """A keyed digest: without the secret nobody can compute it or check guesses against it."""
     return hmac.digest(secret, content, "sha256")
 
 

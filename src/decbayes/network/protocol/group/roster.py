@@ -1,4 +1,4 @@
-"""Who is a member: the charter says so, and the members may decide otherwise together.
+"""Who is a member: those in the charter, unless the members vote otherwise.
 
 A member's newest record carries its votes: remove that member, or replace its key by this one. What more than the
 agreed share of the charter's members have in their newest records holds. So decisions spread, are kept and are undone
@@ -16,7 +16,7 @@ from decbayes.network.protocol.group.keys import AgentId, agent_id, short
 
 @dataclass(frozen=True)
 class Roster:
-    """A charter's members, less those who were removed, with the keys that have replaced others.
+    """A charter's members without those who were removed, and with replaced keys.
 
     >>> roster = network.Roster(charter)
     >>> roster.called(identity.id), roster.counts(identity.id, {identity.id})
@@ -38,7 +38,7 @@ class Roster:
         return {**names, **{agent_id(key): names[old] for old, key in self.replaced.items()}}
 
     def called(self, origin: AgentId) -> str:
-        """A member's name, whichever of its keys is given; a short id for keys that are nobody's any more."""
+        """A member's name, for any of its keys; a short id for keys that belong to nobody any more."""
         return self.names.get(origin, short(origin))
 
     @cached_property
@@ -52,7 +52,7 @@ class Roster:
         return frozenset(self.newest(origin) for origin in self.charter.keys.keys() - self.removed)
 
     def seat(self, origin: AgentId) -> AgentId:
-        """The key under which the charter lists a member, whichever of its keys is given."""
+        """The key under which the charter lists a member, for any of its keys."""
         return self.earlier.get(origin, origin)
 
     def newest(self, origin: AgentId) -> AgentId:
@@ -72,7 +72,7 @@ Vote = tuple[AgentId, bytes]
 
 
 def roster(charter: Charter, ballots: Iterable[tuple[AgentId, Iterable[Vote]]]) -> Roster:
-    """What the members have decided: each ballot is a member and the votes in its newest record."""
+    """The result of the votes; each ballot is a member and the votes in its newest record."""
     votes = Counter(vote for voter, cast in ballots if voter in charter.keys for vote in cast)
     needed = charter.rules.agreement * len(charter.members)
     decided = {subject: key for (subject, key), count in votes.items() if count > needed}

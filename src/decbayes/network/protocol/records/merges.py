@@ -1,4 +1,4 @@
-"""How much of all evidence one member may count for."""
+"""The merge of records by the charter's rules, and the largest share of one member."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -45,7 +45,7 @@ Counted = tuple[AgentId, str, int, int]
 """Origin, digest of the contribution, observations and units: what a merge depends on."""
 
 
-# What may be raised by computing with numbers that others have made up; it must end no thread.
+# Errors that made-up numbers from others may raise; they must not end a thread.
 UNCOMPUTABLE = (DecbayesError, ArithmeticError, ValueError)
 
 
@@ -69,7 +69,7 @@ class Merged:
 
     @cached_property
     def influence(self) -> Influence | None:
-        """How much each of the entries has to do with the merge, and who disagrees with all others."""
+        """The influence of each entry on the merge, and which entries disagree with all others."""
         return None if self.alignment is None else reading.influence(self.alignment)
 
     def flags(self, site: int) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ class Merged:
         return *influence, *([self.reasons[site]] if site in self.reasons else [])
 
     def names(self, origin: AgentId) -> tuple[str, ...]:
-        """What the merge calls the components of a member's newest version; nothing if it is not in it."""
+        """The merge's ids for the components of a member's newest version; empty if it is not counted."""
         origins = [entry[0] for entry in self.entries]
         if self.alignment is None or origin not in origins or not self.alignment.structure.resizable:
             return ()

@@ -1,4 +1,4 @@
-"""What members say of one merged posterior beside their contributions, and what that adds up to."""
+"""Notes on a merged posterior that members publish with their contributions, and the sum of all notes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -67,10 +67,10 @@ def note_from(arrays: Mapping[str, Any], charter: Charter) -> Note | None:
     if not parts:
         return None
     if not parts.keys() <= {"at", "step", "slope", "overlaps", "scores"} or not names_posterior(parts):
-        raise InvalidFile("the note has other parts than notes have.")
+        raise InvalidFile("the note has unknown parts.")
     numbers = [part for name, part in parts.items() if name != "at"]
     if not all(part.ndim == 1 and part.dtype == np.float64 and np.isfinite(part).all() for part in numbers):
-        raise InvalidFile("the note holds something else than finite numbers.")
+        raise InvalidFile("the note holds values that are not finite numbers.")
     check_magnitudes(parts, charter.limits.magnitude)
     overlaps = parts.get("overlaps", NONE)
     if not ((overlaps >= 0.0) & (overlaps <= 1.0)).all() or len(overlaps) > most_components(charter):
@@ -122,7 +122,7 @@ def scores_from(at: str, parts: Mapping[str, Any], charter: Charter) -> "Scores 
         raise Refused("rules", "its scores are of fewer observations than the disclosure rules ask for.")
     sums, products = count[1 : 1 + side], count[1 + side :].reshape(side, side)
     if not sums[0] >= 1.0:
-        raise InvalidFile("the note's scores are of nothing.")
+        raise InvalidFile("the note's scores are for no observations.")
     return Scores(SCORED, (at, "", ""), int(count[0]), sums, products, *unit_and_rule(charter.model))
 
 
@@ -146,7 +146,7 @@ def note_of(
 def own_information(
     charter: Charter, posterior: Posterior, data: Any, rules: Rules | None = None
 ) -> "Information | None":
-    """How the contribution depends on the merge; None where that cannot be said, or would say too much of the data."""
+    """How the contribution depends on the merge; None if that is not known, or would reveal too much about the data."""
     if obstacle(charter):
         return None
     from decbayes.calibration import Information
@@ -165,7 +165,7 @@ def own_information(
 
 
 def coarsened(information: "Information", model: Model, data: Any, posterior: Posterior) -> "Information":
-    """Only as exact as it needs to be; nothing where no observation lies between two components."""
+    """Rounded to the digits that are needed; empty if no observation lies between two components."""
     between = 1.0
     if posterior.structure.symmetry:
         sums, _ = persons_between(model, posterior, data)
@@ -175,7 +175,7 @@ def coarsened(information: "Information", model: Model, data: Any, posterior: Po
 
 
 def fits(size: int, charter: Charter) -> bool:
-    """Whether a matrix of so many parameters has room in a record, and in the memory of those who read it."""
+    """Whether a matrix of this many parameters fits into a record, and into the memory of its readers."""
     return 8 * size**2 <= charter.limits.record_bytes
 
 
@@ -232,7 +232,7 @@ class Belief:
 
 
 def believed(charter: Charter, merged: "Merged", records: Sequence["Record"]) -> Belief:
-    """What the notes about this very merge say; it follows from the set of records alone."""
+    """The sum of all notes on this merge; it follows from the set of records alone."""
     at = merged.posterior.digest
     notes = {record.origin: record.note for record in records if record.note is not None and record.note.at == at}
     posterior, why = intervals(charter, merged.posterior, records, notes)
@@ -252,16 +252,16 @@ def intervals(
     """The posterior, calibrated if that is possible, and why it is not."""
     size = sum(prior.size for prior in posterior.structure.prior.values())
     published = [note.information for note in notes.values() if note.information is not None]
-    # A member may say something of another size: then it has not said what this merge needs.
+    # A matrix of another size is not about this merge.
     parts = [information for information in published if len(information.contribution) == size]
     why = obstacle(charter)
     if not why and len(notes) < len(records):
-        why = f"{len(records) - len(notes)} of {len(records)} members have not looked at this merge yet"
+        why = f"{len(records) - len(notes)} of {len(records)} members have not published a note on this merge yet"
     if not why and len(parts) < len(records):
-        why = f"{len(records) - len(parts)} of {len(records)} members have too few observations to say what it needs"
-        why += ", or say it of another number of parameters" if len(published) > len(parts) else ""
+        why = f"{len(records) - len(parts)} of {len(records)} members have too few observations for a note"
+        why += ", or their notes have another number of parameters" if len(published) > len(parts) else ""
     if why or not parts:
-        return posterior, why or "there is nothing in it"
+        return posterior, why or "it holds no data"
     from decbayes.calibration.intervals import by_response
 
     try:

@@ -33,7 +33,7 @@ from decbayes.posterior import Posterior
 
 @dataclass(frozen=True)
 class Proof:
-    """Two headers that one origin signed under one version: whoever sees them knows that it cannot be trusted.
+    """Two headers that one origin signed under one version, which prove that it cannot be trusted.
 
     >>> other = network.sign_record(charter, identity, 1, posterior=None, shards=frozenset(), observations=0)
     >>> network.Proof(record.signed, other.signed).origin == identity.id
@@ -54,14 +54,14 @@ class Proof:
 
 @dataclass
 class WorkedOut:
-    """The last merge, with what it was made from, and what was believed of it."""
+    """The last merge, the evidence in it, and the belief that follows from its notes."""
 
     merged: tuple[list[Counted], Merged] | None = None
     belief: tuple[Merged, Belief] | None = None
 
 
 class Change(Enum):
-    """What a record did to a pool.
+    """The effect of adding a record to a pool.
 
     >>> pool = network.Pool(charter)
     >>> pool.add(record), pool.add(record)
@@ -100,14 +100,14 @@ class Pool:
         return self._roster
 
     def add(self, record: Record) -> Change:
-        """Take a record in."""
+        """Add a record."""
         if record.origin in self.proofs:
             return Change.EXCLUDED
         change = self._join(record)
         return Change.EQUIVOCATION if self.notice() else change
 
     def exclude(self, proof: Proof) -> bool:
-        """Take a proof in: its origin counts no more, here and, as the proof spreads, everywhere."""
+        """Add a proof: its origin stops counting here and, as the proof spreads, everywhere."""
         if proof.origin in self.proofs:
             return False
         self.proofs[proof.origin] = proof
@@ -116,12 +116,12 @@ class Pool:
         return True
 
     def notice(self) -> list[Proof]:
-        """Exclude whoever is seen to have signed two records under one version."""
+        """Exclude an origin that has signed two records under one version."""
         proofs = [Proof(self.records[origin].signed, rival) for origin, rival in self.rivals.items()]
         return [proof for proof in proofs if self.exclude(proof)]
 
     def union(self, other: "Pool") -> None:
-        """Take in all that another pool holds."""
+        """Add everything that another pool holds."""
         for proof in other.proofs.values():
             self.exclude(proof)
         for origin, record in other.records.items():
@@ -131,7 +131,7 @@ class Pool:
                     self._join_rival(other.rivals[origin])
 
     def restore(self, saved: Iterable[Record | Proof]) -> None:
-        """Take in what a store has kept."""
+        """Add what a store has kept."""
         for item in saved:
             if isinstance(item, Proof):
                 self.exclude(item)
@@ -139,7 +139,7 @@ class Pool:
                 self.add(item)
 
     def knows(self, origin: AgentId, version: int, digest: bytes) -> bool:
-        """Whether that very version is held, or can no longer matter."""
+        """Whether this version is in the pool already, or is too old to matter."""
         newest = self.records.get(origin)
         if origin in self.proofs:
             return True
@@ -156,7 +156,7 @@ class Pool:
         return [(origin, r.version, r.digest) for origin, r in sorted(self.records.items()) if origin in keys]
 
     def excluded(self) -> list[AgentId]:
-        """Those against whom there is a proof, in order."""
+        """The excluded origins, in order."""
         return sorted(self.proofs.keys() & self.roster.keys.keys())
 
     @property
@@ -198,7 +198,7 @@ class Pool:
         if before is None or before[0] != evidence:
             before = evidence, merge_records(self.charter, records, set_hash)
         elif before[1].set_hash != set_hash:
-            # What was noted or voted since has changed nothing in it.
+            # Notes and votes since then do not change the merge.
             before = evidence, replace(before[1], entries=entries_of(records), set_hash=set_hash)
         self._last.merged = before
         return before[1]
@@ -225,7 +225,7 @@ class Pool:
         return self._evidence
 
     def same_data(self) -> list[tuple[AgentId, ...]]:
-        """Members who hold the same data set, as its mark tells; nobody else can know which data it is."""
+        """Members that hold the same data set, by its mark; nobody else can tell which data it is."""
         holders: dict[bytes, set[AgentId]] = defaultdict(set)
         for record in self.counted():
             for mark in record.header.marks:
@@ -233,7 +233,7 @@ class Pool:
         return sorted({tuple(sorted(origins)) for origins in holders.values() if len(origins) > 1})
 
     def posterior(self) -> Posterior:
-        """The posterior of everybody's data heard of so far."""
+        """The posterior of all evidence received so far."""
         return self.merged().posterior
 
     def __eq__(self, other: object) -> bool:

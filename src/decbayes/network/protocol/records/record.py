@@ -52,7 +52,7 @@ HIGHEST_VERSION = (1 << 63) - 1
 
 
 class Header(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a record says about itself. `shards`, `marks` and `votes` rise strictly, so that nothing is named twice.
+    """The header of a record. `shards`, `marks` and `votes` are strictly increasing, so that nothing is named twice.
 
     >>> record.header.version, record.header.shards, record.header.observations
     (1, ('first',), 4)
@@ -128,7 +128,7 @@ class SignedHeader:
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """A signed header with its contribution. Whoever has one has made it or checked it (see `validation`).
+    """A signed header with its contribution. It was either made here or checked (see `verification`).
 
     >>> record.empty, record.posterior == posterior
     (False, True)
@@ -163,7 +163,7 @@ class Record:
 
     @property
     def empty(self) -> bool:
-        """Whether there is no evidence in it: nothing yet, or nothing any more."""
+        """Whether it holds no evidence, because there is none yet or it was withdrawn."""
         return not self.signed.header.shards
 
     @property
@@ -200,7 +200,7 @@ def sign_record(
     note: Note | None = None,
     statement: Statement | None = None,
 ) -> Record:
-    """A new version of what a member has to say. `units` are the observations unless told otherwise.
+    """Sign a new version of a member's evidence and votes. `units` default to the observations.
 
     >>> shards = frozenset({"first"})
     >>> second = network.sign_record(charter, identity, 2, posterior=posterior, shards=shards, observations=4)

@@ -51,7 +51,7 @@ _headers = msgspec.msgpack.Decoder(Header)
 
 @dataclass(frozen=True)
 class Sealed:
-    """A record whose header has been read and belongs to the group; nothing yet vouches for its content."""
+    """A record whose header belongs to the group; its content is not checked yet."""
 
     signed: SignedHeader
     body: bytes
@@ -96,7 +96,7 @@ def open_header(content: bytes, signature: bytes, roster: Roster) -> SignedHeade
     try:
         check_header(header, roster)
     except Refused as error:
-        # The same version will never do better, and need not be asked for again, unless its origin becomes a member.
+        # This version will always be refused and need not be requested again, unless its origin becomes a member.
         error.entry = signed.entry if error.reason != "membership" else None
         raise
     return signed
@@ -112,7 +112,7 @@ def check_header(header: Header, roster: Roster) -> None:
     if header.origin not in roster.keys:
         raise Refused("membership", f"{short(header.origin)} is not in the charter.")
     if not 1 <= header.version <= HIGHEST_VERSION:
-        raise Refused("version", f"{header.version} is no version.")
+        raise Refused("version", f"{header.version} is not a version number.")
 
 
 def check_prior(signed: SignedHeader, charter: Charter) -> None:
@@ -137,12 +137,12 @@ def verify(sealed: Sealed, charter: Charter) -> Record:
         found, note, statement = read_body(sealed.body, charter) if header.shards else (None, None, None)
         posterior = None if found is None else named(found, header.ids)
         if posterior is None and (sealed.body or header.ids):
-            raise Refused("shape", "there is a contribution of no shards.")
+            raise Refused("shape", "there is a contribution without shards.")
         if posterior is not None:
             check_statement(statement, charter)
             check_consistency(header, posterior, charter)
     except Refused as error:
-        # Its origin has signed it as it is: nobody has another record under this digest.
+        # Its origin has signed exactly this: there is no other record with this digest.
         error.entry = sealed.signed.entry
         raise
     return Record(sealed.signed, sealed.body, posterior, note, statement)
@@ -192,7 +192,7 @@ def check_shapes(parts: Mapping[str, Contribution], structure: Structure) -> Non
 
 
 def check_magnitude(parts: Mapping[str, Contribution], charter: Charter) -> None:
-    """Numbers so large that a sum of them could overflow are no evidence."""
+    """Refuse numbers so large that their sum could overflow."""
     for name, part in parts.items():
         largest = np.abs(stored(part)).max(initial=0.0)
         if largest > charter.limits.magnitude:
@@ -226,7 +226,7 @@ def check_evidence(header: Header, seat: AgentId, charter: Charter) -> None:
     if len(header.shards) > limits.shards or len(header.marks) > len(header.shards):
         raise Refused("evidence", f"{len(header.shards):,} shards and {len(header.marks):,} marks.")
     if not header.shards and (header.observations or header.units or header.marks):
-        raise Refused("evidence", "observations of no shards.")
+        raise Refused("evidence", "observations without shards.")
     if header.shards and not fewest <= header.observations <= limits.observations:
         raise Refused(
             "evidence",
@@ -243,7 +243,7 @@ def check_evidence(header: Header, seat: AgentId, charter: Charter) -> None:
     if len(header.votes) > len(charter.members) or not all(subject in charter.keys for subject, _ in header.votes):
         raise Refused("evidence", "votes about somebody who is not in the charter.")
     if any(key and (len(key) != PUBLIC_BYTES or agent_id(key) in charter.keys) for _, key in header.votes):
-        raise Refused("evidence", "votes for a key that is none, or is a member's already.")
+        raise Refused("evidence", "votes for an invalid key, or for one that a member has already.")
 
 
 def check_consistency(header: Header, posterior: Posterior, charter: Charter) -> None:

@@ -1,4 +1,4 @@
-"""What an agent's own data has to say: fitted shard by shard, refined against everybody else's evidence."""
+"""An agent's evidence: its own data fitted shard by shard, and refined against the evidence of all others."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -73,7 +73,7 @@ class Learned:
 
 @dataclass(frozen=True)
 class Look:
-    """What an agent's data say of a merge, and which evidence that was merged from."""
+    """An agent's note on a merge, and the evidence in that merge."""
 
     evidence: bytes
     note: Note | None
@@ -132,7 +132,7 @@ def noted(
     origin: AgentId,
     rules: Rules | None = None,
 ) -> Note | None:
-    """What own data say of a merge; None if own evidence is not in it."""
+    """A note on a merge from the agent's own data; None if its evidence is not in the merge."""
     if not any(entry[0] == origin for entry in merged.entries):
         return None
     parts = [divided(charter, shard) for shard in at_hand(shards, evidence.shards)]

@@ -1,7 +1,4 @@
-"""A member of a group and its own data: what it stands for, without any talk.
-
-Calls in, effects out: `Agent` adds the talk.
-"""
+"""A member of a group and its own data, without messages: calls in, effects out. `Agent` adds the messages."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -150,7 +147,7 @@ class Member:
         return relearn(self.charter, self.evidence, self._shards, others, rng, self.rules)
 
     def look(self) -> Look:
-        """What own data say of the merge as it is now; nothing without own data, or where the charter asks for none."""
+        """A note on the current merge from own data; empty without data, or if the charter asks for no notes."""
         # In a thread of its own: records come in meanwhile.
         pool, evidence = self.pool.as_of_now(), self.evidence
         if not self.charter.rules.notes or not evidence.shards:
@@ -158,7 +155,7 @@ class Member:
         return Look(pool.evidence, noted(self.charter, evidence, self._shards, pool.merged(), self.id, self.rules))
 
     def attach(self, look: Look) -> list[Effect]:
-        """Say beside own evidence what was seen of the merge, unless there is another one by now."""
+        """Publish a note with the evidence, unless the merge has changed since."""
         note, published = look.note, self._publisher.published.note
         stale = look.evidence != self.pool.evidence or self.waiting or self.retracted
         if stale or note is None or (published is not None and same_note(note, published)):
@@ -189,7 +186,7 @@ class Member:
         return self._publisher.publish()
 
     def vote(self, member: AgentId, key: bytes | None) -> list[Effect]:
-        """Sign that a member should be removed (an empty key), or get another key; None takes the vote back."""
+        """Vote to remove a member (an empty key) or to replace its key; None withdraws the vote."""
         others = {subject: chosen for subject, chosen in self.votes.items() if subject != member}
         votes = others if key is None else {**others, member: key}
         if votes != self.votes:
@@ -202,16 +199,16 @@ class Member:
         return self._publisher.publish()
 
     def merged(self) -> Merged:
-        """The posterior of all evidence heard of, and the set of versions it was made from."""
+        """The posterior of all evidence received, and the set of versions in it."""
         return self.pool.merged()
 
     def posterior(self) -> Posterior:
-        """The posterior of all evidence heard of, that of earlier epochs included, as the model knows it."""
+        """The posterior of all evidence received, including earlier epochs, in the model's structure."""
         return self.charter.update.whole(self.pool.posterior())
 
     @property
     def evidence(self) -> Evidence:
-        """What the agent's own data has to say, published or not."""
+        """The evidence of the agent's own data, published or not."""
         return self._publisher.stand.evidence
 
     @property
@@ -225,7 +222,7 @@ class Member:
 
     @property
     def votes(self) -> Mapping[AgentId, bytes]:
-        """Whom this agent wants removed (an empty key), or under another key."""
+        """This agent's votes: members to remove (an empty key), or to give another key."""
         return self._publisher.stand.votes
 
     @property
@@ -234,7 +231,7 @@ class Member:
 
     @property
     def twin(self) -> bool:
-        """Whether another agent was seen to run with the same key."""
+        """Whether another agent is running with the same key."""
         return self._publisher.twin
 
     @property

@@ -1,4 +1,4 @@
-"""An agent's own evidence and votes on their way out: when they may go, and under which version."""
+"""When an agent's evidence and votes are published, and under which version."""
 
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -40,7 +40,7 @@ class Stand:
 
 
 class Publisher:
-    """What an agent stands for, what its newest version says, and what has to happen before the two are the same."""
+    """An agent's current evidence and votes, its newest published version, and how the two become the same."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Publisher:
         self.stand = replace(self.stand, evidence=nothing(self._charter), closed=True, note=None)
 
     def adopt(self, record: Record) -> None:
-        """Take a published version of our own for what we stand for, together with what it lacks."""
+        """Adopt a published version of our own, and add to it the evidence that it lacks."""
         posterior = record.posterior or self._charter.update.nothing
         approval = None if record.statement is None else record.statement.approval
         evidence = Evidence.published(record.header, posterior, approval)
@@ -155,14 +155,14 @@ class Publisher:
     def _sign_next(self, stand: Stand) -> list[Effect]:
         content = self._sign(stand).content
         try:
-            # What everybody else would refuse must not count here either, and the bits that they read count here too.
+            # Check it as all others will: what they would refuse must not count here either.
             record = self._verify(open_record(content, self._charter, self._pool.roster), self._charter)
         except Refused as error:
             reports: list[Effect] = [Report("not_published", {"why": f"the others would refuse it ({error})"})]
             if stand.note is None:
                 self._refused = self.stand
                 return reports
-            # What is said beside the evidence must not keep it from being heard.
+            # A note that is refused must not hold the evidence back.
             silent = replace(stand, note=None)
             self.stand = silent if stand is self.stand else self.stand
             return reports + self._sign_next(silent)
@@ -191,7 +191,7 @@ class Publisher:
         )
 
     def _too_few(self) -> int:
-        """How many observations are to be held back: a version that differs by few would give them away."""
+        """The number of observations to hold back: a version that differs by a few observations would reveal them."""
         evidence, published, least = self.stand.evidence, self.published.evidence, self._charter.least_observations
         before = published.observations if evidence.shards > published.shards else 0
         added = evidence.observations - before
@@ -203,7 +203,7 @@ class Publisher:
         if key in self._pool.proofs:
             why = "this agent's key has signed two records under one version; it needs a new key"
         elif key not in self._pool.roster.keys:
-            why = "this agent's key is a member's no more"
+            why = "this agent's key no longer belongs to a member"
         elif max(self._highest, self._pool.version(key)) + self._step > HIGHEST_VERSION:
             why = "there are no higher versions; this agent needs a new key"
         return Report("not_published", {"why": why}) if why else None

@@ -27,7 +27,7 @@ Introduce = Callable[[Peer], tuple[bytes, bytes]]
 
 @dataclass(frozen=True)
 class Neighbour:
-    """What a neighbour has said of itself, and at which tick."""
+    """A neighbour's latest digest, and the tick at which it came."""
 
     digest: Digest
     tick: int
@@ -58,14 +58,14 @@ class Gossip:
         self.peers.pop(peer, None)
 
     def hear(self, peer: Peer, digest: Digest) -> bool:
-        """Remember what a neighbour says of itself; whether it has another charter than when it last spoke."""
+        """Keep a neighbour's digest; returns whether its charter has changed since the last one."""
         if peer not in self.peers:
             return False
         before, self.peers[peer] = self.peers[peer], Neighbour(digest, self.ticks)
         return before is None or before.digest.charter != digest.charter
 
     def tick(self) -> list[Send]:
-        """Tell the news, and compare hashes with one random neighbour."""
+        """Send the news, and compare hashes with one random neighbour."""
         self.ticks += 1
         self._asked = {entry: tick for entry, tick in self._asked.items() if tick + PATIENCE > self.ticks}
         if not self.peers:

@@ -26,7 +26,7 @@ class Guests:
         self._seen: dict[Peer, tuple[bytes, bytes]] = {}
 
     def introduce(self, peer: Peer) -> tuple[AgentId, bytes]:
-        """Who we are, signed for that neighbour alone."""
+        """Our identity, signed for this link only."""
         if self.name is None:
             return b"", b""
         if peer not in self._signed:
@@ -34,7 +34,7 @@ class Guests:
         return self._identity.id, self._signed[peer]
 
     def recognise(self, peer: Peer, digest: Digest, roster: Roster) -> None:
-        """Take note of who a neighbour shows that it is."""
+        """Check a neighbour's proof of which member it is."""
         shown = digest.member, digest.proof
         if self.name is None or self._seen.get(peer) == shown:
             return
@@ -46,7 +46,7 @@ class Guests:
         self._seen[peer], self.members[peer] = shown, digest.member
 
     def admit(self, peer: Peer) -> None:
-        """Refuse whoever has not shown to be a member."""
+        """Refuse neighbours that have not proved to be members."""
         if self.name is not None and peer not in self.members:
             raise Refused("stranger", "it has not shown which member it is.")
 

@@ -1,4 +1,4 @@
-"""What agents say to each other, as bytes: small notices that are pushed, bodies that are pulled."""
+"""Messages between agents as bytes: small notices are pushed, bodies are pulled."""
 
 from collections.abc import Iterable
 from typing import Annotated

@@ -84,7 +84,9 @@ class Inquiry:
 
     def _odd(self) -> TransportFailed:
         group = self._charter.group
-        return TransportFailed(f"What answers at {self._endpoint} is no agent of '{group}', or has another decbayes.")
+        return TransportFailed(
+            f"The program at {self._endpoint} is no agent of '{group}', or runs an incompatible version."
+        )
 
 
 def is_merge(posterior: Posterior, charter: Charter) -> bool:
@@ -109,7 +111,7 @@ def is_status(status: dict[str, Any]) -> bool:
 
 
 def tells_members(description: dict[str, Any]) -> bool:
-    """Whether what is told of members, if anything, is of the form that is printed."""
+    """Whether the part about members, if there is one, has the form that is printed."""
     members, same = description.get("members", {}), description.get("same_data", [])
     if (
         not isinstance(members, dict)
@@ -127,7 +129,7 @@ def tells_members(description: dict[str, Any]) -> bool:
 
 
 def tells_belief(description: dict[str, Any]) -> bool:
-    """Whether what is told of how far to believe the merge, if anything, is of the form that is printed."""
+    """Whether the part about calibration, if there is one, has the form that is printed."""
     shares, scores = description.get("overlaps", {}), description.get("scores", {})
     if not isinstance(shares, dict) or not isinstance(scores, dict) or not all(map(is_list, shares.values())):
         return False
@@ -147,5 +149,5 @@ def is_list(value: object) -> bool:
 
 
 def printable(text: str) -> str:
-    """What somebody says, fit for a terminal."""
+    """Text from others, safe for a terminal."""
     return "".join(filter(str.isprintable, text[:500]))

@@ -1,4 +1,4 @@
-"""Where an agent listens and whom it calls, checked before a socket is opened."""
+"""Endpoints at which an agent listens and connects, checked before a socket is opened."""
 
 import re
 import socket
@@ -18,7 +18,7 @@ Discovery = Literal["none", "gossip", "multicast"]
 LEASE_MILLISECONDS = 2000
 # How long a body may wait for room in the queue of a slow link; each neighbour's queue has a thread of its own.
 PATIENCE_MICROSECONDS = 10_000_000
-# All that zenoh can be told to let nobody send or receive.
+# All kinds of zenoh messages that can be denied.
 EVERYTHING = [
     "put",
     "delete",
@@ -109,7 +109,7 @@ def with_port(endpoint: str) -> str:
 
 
 def settings(links: Links, listen: Sequence[str], *, most_bytes: int, insist: bool = True) -> dict[str, Any]:
-    """What zenoh is told: everything that matters here, nothing left to its defaults.
+    """The configuration of zenoh: everything that matters is set here, not left to defaults.
 
     Those who `insist` call again and again whoever does not answer; others call once, before the session is open.
     """
@@ -135,7 +135,7 @@ def settings(links: Links, listen: Sequence[str], *, most_bytes: int, insist: bo
 
 
 def access_settings(revoked: Iterable[str]) -> dict[str, Any]:
-    """Whoever shows one of these certificates is linked, and neither heard nor told anything."""
+    """Holders of these certificates can connect, but can neither send nor receive anything."""
     names = sorted(revoked)
     if not names:
         return {}

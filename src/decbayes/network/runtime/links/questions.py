@@ -62,7 +62,7 @@ TOKEN_BYTES = 16
 MOST_TOKENS = 10_000
 # A question holds memory until it is answered, and is never as long as this.
 QUESTION_BYTES = 1 << 16
-# What whoever cannot be told anything is told.
+# The answer to those who are not members.
 NO_MEMBER = b"Only members are answered: it does not hold the group's secret."
 
 
@@ -86,7 +86,7 @@ class Asking:
 
 
 class Question:
-    """The side of who is asked: to be answered once, from any thread. Refused where it is no member's."""
+    """The answering side of one question, from any thread. Refused if the asker is not a member."""
 
     def __init__(self, query: "Query", own_key: str, seal: Seal, tokens: Once) -> None:
         self.text = str(query.key_expr).rpartition("/")[2]
@@ -109,7 +109,7 @@ class Question:
 
 
 def turn_away(query: "Query") -> None:
-    """Tell somebody who is no member so."""
+    """Answer that the asker is not a member."""
     with departed(), query:
         query.reply_err(NO_MEMBER)
 
@@ -119,13 +119,13 @@ def about(question: str, token: bytes, part: str) -> str:
 
 
 def too_long(query: "Query") -> bool:
-    """Whether it is longer than a question can be: not even a refusal of it is worth its memory."""
+    """Whether it is longer than any question: it is dropped without a refusal, to save memory."""
     parts = (query.attachment, query.payload, str(query.selector))
     return sum(len(part) for part in parts if part is not None) > QUESTION_BYTES
 
 
 @contextmanager
 def departed() -> Iterator[None]:
-    """Whoever asked or was sent something may be gone by now, and zenoh then raises; that is none of our worries."""
+    """Ignore zenoh's error if the other side is gone by now."""
     with suppress(zenoh.ZError):
         yield

@@ -48,7 +48,7 @@ MOST_HEARD = 50_000
 ATTEMPTS = 8
 
 
-# What those say who do not hold the group's secret waits in one queue, whoever they are.
+# Messages of all who lack the group's secret wait in one queue.
 STRANGERS = "strangers"
 
 
@@ -65,7 +65,7 @@ class Listener(Protocol):
 
 Respond = Callable[[Question], list[Effect] | None]
 TurnAway = Callable[[Call], list[Effect]]
-"""Told of a question that is not answered, with what would tell so whoever asks."""
+"""Called for a question that is not answered, with a function that says so to the asker."""
 
 
 class Transport:
@@ -99,7 +99,7 @@ class Transport:
             outbox.put(message)
 
     def shut_out(self, peer: Peer) -> str:
-        """Neither hear nor send to a neighbour any more, as long as its session lasts; who it is, as the link tells."""
+        """Ignore a neighbour for as long as its session lasts; returns its name by the link."""
         self._shut_out.add(peer)
         who = self.address(peer)
         self._leave(peer)

@@ -85,7 +85,7 @@ def member(pool: Pool, seat: AgentId, merged: Merged | None) -> dict[str, Any]:
 
 
 def state(pool: Pool, seat: AgentId, record: Record | None) -> str:
-    """One word or two about a member."""
+    """A member's state in a word or two."""
     if pool.proofs.keys() & {seat, pool.roster.newest(seat)}:
         return "excluded"
     if seat in pool.roster.removed:
@@ -116,7 +116,7 @@ TICK_SECONDS = 0.2
 
 
 def status_of(agent: Agent, address: Callable[[Peer], str]) -> dict[str, Any]:
-    """What is known at once, without a merge."""
+    """The status that needs no merge."""
     called = agent.pool.roster.called
     return {
         "agent": called(agent.id),
@@ -169,7 +169,7 @@ def about_members(pool: Pool, merged: Merged | None) -> dict[str, Any]:
 
 
 def problems(status: Mapping[str, Any], charter: str) -> list[str]:
-    """What needs a look, most serious first."""
+    """Problems, most serious first."""
     neighbours, members = status.get("neighbours", []), status.get("members", {})
     waits = status.get("awaiting_approval")
     texts = {

@@ -52,13 +52,13 @@ def handler(status: Callable[[], Status]) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(content)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """The log has better things to say."""
+            """Requests are not logged."""
 
     return Handler
 
 
 def troubles(status: Status) -> list[str]:
-    """Why an agent does not do its work."""
+    """The reasons why an agent is not working."""
     reasons = {
         "starting": not status,
         "the store fails": status.get("trouble"),

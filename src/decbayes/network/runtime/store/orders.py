@@ -1,4 +1,4 @@
-"""What an agent's owner tells it while it runs: written into its store, done once, answered there.
+"""Orders to a running agent: written into its store, carried out once, and answered there.
 
 Whoever may write the store's file may give orders; nothing listens for them. An order that is given while the agent is
 down is done at its next start.
@@ -27,13 +27,13 @@ class Observe(msgspec.Struct, frozen=True, tag=True):
 
 
 class Withdraw(msgspec.Struct, frozen=True, tag=True):
-    """Take a file's data back: the rest is fitted again, and nothing of it is left."""
+    """Withdraw a file's data: the rest is fitted again, and no trace of it is left."""
 
     path: str
 
 
 class Replace(msgspec.Struct, frozen=True, tag=True):
-    """Take a file's data back, and publish another file's instead, in one version."""
+    """Withdraw a file's data and publish another file's instead, in one version."""
 
     path: str
     by: str
@@ -71,7 +71,7 @@ def give(path: str | os.PathLike[str], order: Order) -> int:
 
 
 def answer_to(path: str | os.PathLike[str], number: int, *, timeout: float = PATIENCE_SECONDS) -> str | None:
-    """What the agent says that it has done; None if it has not said so in time."""
+    """The agent's answer; None if it does not answer in time."""
     deadline = time.monotonic() + timeout
     with failures(Path(path)), closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as connection:
         while True:
@@ -93,7 +93,7 @@ def waiting(store: SqliteStore) -> list[tuple[int, Order]]:
         try:
             orders.append((number, msgspec.json.decode(content, type=Order)))
         except (msgspec.MsgspecError, TypeError, ValueError):
-            answer(store, number, "not done: this is no order")
+            answer(store, number, "not done: this is not an order")
     return orders
 
 
@@ -109,7 +109,7 @@ def observed_files(store: SqliteStore) -> dict[str, str]:
 
 
 def withdrawn(store: SqliteStore) -> frozenset[str]:
-    """Shards that were taken back: they do not count again because somebody starts the agent with their files."""
+    """Withdrawn shards: they do not count again if the agent is started with their files."""
     with failures(store.path):
         return frozenset(shard for (shard,) in store.connection.execute("SELECT shard FROM withdrawn").fetchall())
 
@@ -122,7 +122,7 @@ def remember(store: SqliteStore, path: str, shard: str) -> None:
 
 
 def forget(store: SqliteStore, shard: str) -> None:
-    """A shard was taken back."""
+    """A shard was withdrawn."""
     with store.transaction() as transaction:
         transaction.execute("DELETE FROM shards WHERE shard = ?", (shard,))
         transaction.execute("INSERT OR REPLACE INTO withdrawn VALUES (?)", (shard,))
