@@ -159,20 +159,18 @@ def fit(
     before = None if earlier is None else sent_in(earlier)
     device = None if device is None else available(device)
     search = {"restarts": restarts, "passes": passes, "batch": batch}
-    in_force = rules_named(rules)
+    known, in_force, told = like or earlier, rules_named(rules), Told()
     options = {"like": like, "earlier": before and before.posterior.digest, **search, "seed": seed, **settings}
     options["rules"] = None if in_force is None else in_force.plain()
     command = named(kind, files, options | given(hold_back=hold_back or None, device=device))
-    shared = like is not None or earlier is not None or settings.get("agreed_columns") is not None
-    if like is None and earlier is None:
+    shared = known is not None or settings.get("agreed_columns") is not None
+    if known is None:
         settings |= listing(kind, settings, in_force)
-    told = Told()
-    model, observations = model_and_data(kind, data, like or earlier, settings, told)
+    model, observations = model_and_data(kind, data, known, settings, told)
     check_earlier(before, earlier, model)
-    in_force = within_agreed(in_force, like or earlier)
-    safe = safe_to_fit(
-        model, observations, in_force, agreed=shared, on_top=before is not None, share=hold_back, told=told
-    )
+    in_force = within_agreed(in_force, known)
+    within = partial(safe_to_fit, agreed=shared, on_top=before is not None, share=hold_back, told=told)
+    safe = within(model, observations, in_force)
     observations = safe.data
     model = replace(safe.model, ascent=replace(model.ascent, **given(**search)))
     with nullcontext() if device is None else use_device(device):
@@ -181,21 +179,18 @@ def fit(
         else:
             outcome = fitted_after_forgetting(model, observations, before, forgetting, seed)
     outcome = learned(outcome, files)
-    public = public_documents(like or earlier, model)
-    write = partial(
-        save_draft,
-        site=site,
-        changed=safe.changed,
-        left_out=told.left_out,
-        before=before and before.posterior,
-        frequency=public,
-    )
-    note = {} if before is None else {"holds": sorted(before.data)}
-    write(outcome.posterior, output, observations, in_force, note=note | public_note(public))
+    write = partial(save_draft, site=site, changed=safe.changed, left_out=told.left_out)
+    write(outcome.posterior, output, observations, in_force, **beside(before, public_documents(known, model)))
     forget(output)
     messages().print(f"{output}: {outcome.text}")
     if as_json:
         print_json(outcome_values(outcome, output, model.count(observations)))
+
+
+def beside(before: Sent | None, public: Any) -> dict[str, Any]:
+    """What goes into a file beside the posterior: the earlier data in it, and public numbers of documents."""
+    note = {} if before is None else {"holds": sorted(before.data)}
+    return {"before": before and before.posterior, "frequency": public, "note": note | public_note(public)}
 
 
 class Outcome(NamedTuple):

@@ -33,7 +33,7 @@ from decbayes.cli.shared.sharing import (
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import fitting, messages
 from decbayes.streaming.course import shift
-from decbayes.updates.rounds import Round
+from decbayes.updates.rounds import Round, Sent
 
 AS_THEY_ARE = Reading()
 
@@ -97,7 +97,11 @@ def refine(
         others=before.others,
     )
     refined = replace(refined, posterior=kept)
-    moved = shift(before.merged, before.after(refined))
+    print_round(output, refined, shift(before.merged, before.after(refined)), as_json)
+
+
+def print_round(output: Path, refined: Sent, moved: float, as_json: bool) -> None:
+    """One line on a round: how far it moves the merge."""
     messages().print(
         f"{output}: round {refined.round} of {len(refined.sites)} sites; it moves the merge by {moved:.2g} standard "
         "deviations per parameter"
