@@ -124,7 +124,7 @@ OUTSIDE = {
     "network.runtime.queues": set(),
     "network.runtime.reports": {"errors", "merging", "models", "page", "posterior"},
     "network.runtime.links": {"errors", "files", "merging", "posterior"},
-    "network.runtime.store": {"errors", "posterior"},
+    "network.runtime.store": {"errors", "files", "posterior"},
     "network.runtime": {"disclosure", "errors", "files"},
 }
 # The protocol does no input or output, has one thread and reads no clock; only charters and keys know their own files.

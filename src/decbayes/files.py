@@ -5,8 +5,9 @@ import json
 import os
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any, overload
+from typing import IO, Any, overload
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -78,6 +79,17 @@ def write_whole(target: Path, content: bytes) -> None:
         raise OSError(error.errno, error.strerror, str(target)) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def lock(file: IO[bytes], *, wait: bool = False) -> None:
+    """Lock a file until it is closed; if another process has locked it, wait or fail at once."""
+    try:
+        fcntl: Any = import_module("fcntl")
+    except ImportError:
+        windows: Any = import_module("msvcrt")
+        windows.locking(file.fileno(), windows.LK_LOCK if wait else windows.LK_NBLCK, 1)
+    else:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
 def load(path: str | os.PathLike[str], *, most_bytes: int = MOST_BYTES) -> Posterior:

@@ -127,6 +127,23 @@ def test_merge_takes_drafts_with_a_remark_and_refuses_them_where_rules_ask_for_a
     assert not (tmp_path / "n.posterior").exists()
 
 
+def test_a_merge_states_no_rule_that_one_of_its_files_does_not_obey(run, points):
+    for name, part, least in (("a", points[::2], 4), ("b", points[1::2], 8)):
+        rules = Rules(least_cell=least, least_documents=12 - least)
+        db.save(MODEL.fit(part, rng=1).posterior, name, data=part, rules=rules)
+    assert run("merge a b -o m")[0] == 0
+    stated = manifest_in(load_note("m")).rules
+    assert (stated.least_cell, stated.least_documents) == (4, 4)
+
+
+def test_who_follows_a_file_with_rules_cannot_do_without(run, points, draft, tmp_path):
+    np.save("b.npy", points[::2])
+    status, _, errors = run("fit mixture b.npy --like a.posterior --rules none -o b")
+    assert status == 1
+    assert "may only be stricter" in errors
+    assert not (tmp_path / "b").exists()
+
+
 def test_a_merge_says_how_many_are_in_it(run, points):
     for name, part in (("a", points[::2]), ("b", points[1::2])):
         db.save(MODEL.fit(part, rng=1).posterior, name, data=part)

@@ -34,6 +34,13 @@ def test_a_larger_minimum_is_stricter(name):
     assert Rules().tightened(stricter) == stricter == stricter.tightened(Rules())
 
 
+def test_what_obeys_either_rules_obeys_the_looser_of_both_rule_by_rule():
+    first, second = Rules(least_cell=10, least_documents=3), Rules(least_cell=5, least_documents=8, most_levels=90)
+    both = first.loosened(second)
+    assert (both.least_cell, both.least_documents, both.most_levels) == (5, 3, 90)
+    assert first.looser_than(both) == second.looser_than(both) == []
+
+
 def test_more_levels_and_no_approval_are_looser():
     assert Rules(most_levels=100).looser_than(Rules()) == ["most_levels"]
     assert Rules().looser_than(Rules(approval=True)) == ["approval"]

@@ -3,14 +3,13 @@
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from decbayes.errors import DamagedLedger
+from decbayes.files import lock
 from decbayes.structure import canonical_json
 
 FIRST = "0" * 64
@@ -65,7 +64,8 @@ class Ledger:
     def append(self, entry: Entry) -> None:
         """Add an entry behind the last one, on disk before this returns."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a+b") as file, locked(file):
+        with self.path.open("a+b") as file:
+            lock(file, wait=True)
             file.seek(0)
             before = list(self._checked(file.read()))
             chained = replace(entry, before=before[-1].digest if before else FIRST)
@@ -90,18 +90,3 @@ class Ledger:
 
 
 REMEDY = "Restore the file from a backup; nothing is released until then."
-
-
-@contextmanager
-def locked(file: Any) -> Iterator[None]:
-    """One writer at a time, where the system has locks."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: two releases at the same moment are not expected
-        yield
-        return
-    fcntl.flock(file, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        fcntl.flock(file, fcntl.LOCK_UN)

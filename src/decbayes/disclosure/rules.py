@@ -88,6 +88,10 @@ class Rules:
         """The stricter of both, rule by rule."""
         return replace(self, **{name: getattr(other, name) for name in self.looser_than(other)})
 
+    def loosened(self, other: "Rules") -> "Rules":
+        """The looser of both, rule by rule: what holds for things that obey either."""
+        return replace(self, **{name: getattr(other, name) for name in other.looser_than(self)})
+
     def _looseness(self, name: str) -> float:
         value = float(getattr(self, name))
         return value if name in LOOSER_IF_LARGER else -value

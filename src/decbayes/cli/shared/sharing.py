@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,10 +11,10 @@ import numpy as np
 from cyclopts import Parameter
 from numpy.typing import NDArray
 
-from decbayes.cli.shared.common_options import without_held_back
+from decbayes.cli.shared.common_options import Reading, the_data, without_held_back
 from decbayes.cli.shared.terminal import messages, plain
 from decbayes.disclosure import Ledger, Manifest, Rules, prepared
-from decbayes.disclosure.drafting import check_received, drafted, in_words
+from decbayes.disclosure.drafting import check_received, drafted
 from decbayes.disclosure.guarding import NEARLY
 from decbayes.disclosure.manifest import KEY, manifest_in
 from decbayes.disclosure.preparing import MADE_UP, Prepared, check_size
@@ -60,8 +61,10 @@ def rules_said(text: str | None) -> Rules | None:
 def within_agreed(rules: Rules | None, path: Path | None) -> Rules | None:
     """The rules of another site's file hold here as well; a site may only be stricter."""
     agreed = None if path is None else manifest_of(path)
-    if agreed is None or agreed.rules is None or rules is None:
+    if agreed is None or agreed.rules is None:
         return rules
+    if rules is None:
+        raise NotDisclosed(f"{path} obeys disclosure rules, and a site may only be stricter: leave out --rules {NONE}.")
     return rules.tightened(agreed.rules)
 
 
@@ -176,12 +179,17 @@ def merged_manifest(paths: Sequence[Path], merged: Posterior) -> dict[str, Any]:
     manifests = [manifest for manifest in map(manifest_of, paths) if manifest is not None]
     if len(manifests) < len(paths):
         return {}
-    rules = [manifest.rules for manifest in manifests]
-    loosest = None if None in rules else max((r for r in rules if r is not None), key=lambda r: -r.least_cell)
-    made = Manifest(
-        merged.digest, in_words(model_for(merged.structure)), loosest, rows=sum(manifest.rows for manifest in manifests)
-    )
-    return {KEY: made.plain()}
+    rules = [manifest.rules for manifest in manifests if manifest.rules is not None]
+    loosest = reduce(Rules.loosened, rules) if len(rules) == len(manifests) else None
+    rows = sum(manifest.rows for manifest in manifests)
+    return {KEY: Manifest(merged.digest, manifests[0].model, loosest, rows=rows).plain()}
+
+
+def data_behind(posterior: Posterior, files: Sequence[Path], reading: Reading, rules: Rules | None) -> Any:
+    """The data behind a file of this site, as they were fitted under the rules."""
+    model = model_for(posterior.structure)
+    read = model.read(the_data(model, files), report=messages().print, **reading.options(type(model)))
+    return read if rules is None else prepared(model, read, rules, agreed=True).data
 
 
 def ledger_for(file: Path, path: Path | None) -> Ledger:

@@ -5,13 +5,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from decbayes.cli.shared.common_options import Reading, the_data
+from decbayes.cli.shared.common_options import Reading
 from decbayes.cli.shared.outputs import check_output
-from decbayes.cli.shared.sharing import LedgerOption, RulesOption, ledger_for, manifest_of, rules_said
+from decbayes.cli.shared.sharing import LedgerOption, RulesOption, data_behind, ledger_for, manifest_of, rules_said
 from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages, output, plain
 from decbayes.disclosure import preview as look
-from decbayes.disclosure.preparing import prepared
 from decbayes.disclosure.releasing import record_digests
 from decbayes.files import load
 from decbayes.models.core.registry import model_for
@@ -40,15 +39,12 @@ def preview(
     """Show what a file says of whom. The exit status is 3 if it breaks a rule."""
     check_output(page, file, *(data or []))
     posterior, manifest, said = load(file), manifest_of(file), rules_said(rules)
-    model, records = model_for(posterior.structure), ledger_for(file, ledger)
-    observations, members = None, []
+    records, observations, members = ledger_for(file, ledger), None, []
     if data:
-        observations = model.read(the_data(model, data), report=messages().print, **reading.options(type(model)))
         in_force = said or (None if manifest is None else manifest.rules)
-        if in_force is not None:
-            observations = prepared(model, observations, in_force, agreed=True).data
+        observations = data_behind(posterior, data, reading, in_force)
         if records.path.exists():
-            members = record_digests(model, observations, records)
+            members = record_digests(model_for(posterior.structure), observations, records)
     seen = look(posterior, observations, rules=said, manifest=manifest, ledger=records, members=members)
     if page is not None:
         write_text(page, preview_page(seen))

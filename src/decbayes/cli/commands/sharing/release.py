@@ -1,18 +1,17 @@
 """`decbayes release`: put a name to a file that may leave."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from decbayes.cli.shared.common_options import Reading, the_data
-from decbayes.cli.shared.sharing import LedgerOption, ledger_for, manifest_of
+from decbayes.cli.shared.common_options import Reading
+from decbayes.cli.shared.sharing import LedgerOption, data_behind, ledger_for, manifest_of
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages
 from decbayes.disclosure import release as released
+from decbayes.disclosure.drafting import today
 from decbayes.disclosure.manifest import KEY
-from decbayes.disclosure.preparing import prepared
 from decbayes.disclosure.releasing import Sign, record_digests
 from decbayes.errors import NotDisclosed
 from decbayes.extras import require_extra
@@ -49,20 +48,18 @@ def release(
         raise NotDisclosed(f"{file} was released by {manifest.approver} on {manifest.date} already.")
     records, members = ledger_for(file, ledger), []
     if data:
-        model = model_for(posterior.structure)
-        observations = model.read(the_data(model, data), report=messages().print, **reading.options(type(model)))
-        if manifest.rules is not None:
-            observations = prepared(model, observations, manifest.rules, agreed=True).data
-        members = record_digests(model, observations, records)
+        observations = data_behind(posterior, data, reading, manifest.rules)
+        members = record_digests(model_for(posterior.structure), observations, records)
+    elif records.path.exists():
+        messages().print("Not compared with earlier releases: name the data behind it (--data).")
     public, sign = signing(key)
-    today = datetime.now(UTC).date().isoformat()
     done = released(
         manifest,
         file.name,
         records,
         approver=approve,
         reason=reason,
-        date=today,
+        date=today(),
         members=members,
         key=public,
         sign=sign,
@@ -82,4 +79,4 @@ def signing(key: Path | None) -> tuple[bytes, Sign | None]:
     from decbayes.network import Identity
 
     identity = Identity.load(key)
-    return identity.public, lambda content: identity.private.sign(content)
+    return identity.public, identity.private.sign

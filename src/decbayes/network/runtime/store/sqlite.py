@@ -4,7 +4,6 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, TypeVar
@@ -12,6 +11,7 @@ from typing import IO, Any, TypeVar
 import msgspec
 
 from decbayes.errors import Refused, StoreFailed
+from decbayes.files import lock
 from decbayes.network.protocol.effects import Saved
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.roster import Roster, roster
@@ -243,17 +243,6 @@ def locked(path: Path) -> IO[bytes]:
         file.close()
         raise StoreFailed(f"{path} is in use by another agent. Every agent needs a store of its own.") from None
     return file
-
-
-def lock(file: IO[bytes]) -> None:
-    """Lock a file until it is closed, or fail at once if another process has locked it."""
-    try:
-        fcntl: Any = import_module("fcntl")
-    except ImportError:
-        windows: Any = import_module("msvcrt")
-        windows.locking(file.fileno(), windows.LK_NBLCK, 1)
-    else:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def address(path: Path, read_only: bool) -> str:
