@@ -1,7 +1,7 @@
 """Shared fixtures: seeded generators, and where the data sets are."""
 
-import gc
 import ast
+import gc
 import os
 from pathlib import Path
 

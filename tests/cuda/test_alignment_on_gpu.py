@@ -5,7 +5,8 @@ import pytest
 from scipy.sparse import csr_array
 
 import decbayes as db
-from decbayes.families import Dirichlet, dirichlet, dirichlet_cuda
+from decbayes.families import Dirichlet
+from decbayes.families.dirichlets import _cuda, dirichlet
 from decbayes.families.totals import DirichletTotals
 
 TOPICS, WORDS = 5, 300
@@ -28,7 +29,7 @@ def contribution(rng, *, lowest=0.0):
 def test_totals_gain_what_they_gain_on_the_processor(gpu, structure, rng, lowest):
     """With negative entries some sums are outside the domain, before or after a component has come or gone."""
     prior, everyone = structure.prior["topics"], np.arange(TOPICS)
-    ours, theirs = dirichlet_cuda.GpuDirichletTotals(gpu, prior), DirichletTotals(prior)
+    ours, theirs = _cuda.GpuDirichletTotals(gpu, prior), DirichletTotals(prior)
     sites = [Dirichlet().rows(contribution(rng, lowest=lowest)) for _ in range(3)]
     placed = [np.full(TOPICS, -1) for _ in sites]
     undefined = 0

@@ -4,18 +4,18 @@ To add a family, derive a class from `Family` and call `decbayes.families.regist
 saved and read like those here.
 """
 
-from decbayes.families.beta import Beta
-from decbayes.families.dirichlet import Dirichlet, Shares, Weights
-from decbayes.families.discrete import Bernoulli, Categorical
+from decbayes.families.dirichlets.beta import Beta
+from decbayes.families.dirichlets.dirichlet import Dirichlet, Shares, Weights
+from decbayes.families.dirichlets.transitions import Dirichlets, Transitions
 from decbayes.families.family import Family
 from decbayes.families.gamma import Gamma
-from decbayes.families.gaussian import DiagonalGaussian, FullGaussian, IsotropicGaussian
-from decbayes.families.gaussian_gamma import GaussianGamma
-from decbayes.families.isotropic_precision import IsotropicNormalGamma
+from decbayes.families.gaussians.gaussian import DiagonalGaussian, FullGaussian, IsotropicGaussian
+from decbayes.families.gaussians.gaussian_gamma import GaussianGamma
+from decbayes.families.gaussians.isotropic_precision import IsotropicNormalGamma
+from decbayes.families.gaussians.precision import MeanAndPrecision, NormalGamma, NormalWishart
+from decbayes.families.log_odds import Bernoulli, Categorical
 from decbayes.families.matrices import Array, Contribution, dense
-from decbayes.families.precision import MeanAndPrecision, NormalGamma, NormalWishart
 from decbayes.families.registry import FAMILIES, register
-from decbayes.families.transitions import Dirichlets, Transitions
 
 register(Bernoulli())
 register(Beta())

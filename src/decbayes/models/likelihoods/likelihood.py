@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from decbayes.families import Array, Family, IsotropicGaussian, IsotropicNormalGamma, MeanAndPrecision, NormalWishart
-from decbayes.families.gaussian import square_side
+from decbayes.families.gaussians.gaussian import square_side
 from decbayes.families.matrices import flat, folded, mirrored, upper_products
 
 LOG_2_PI = log(2 * pi)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, stdtr, stdtrit
 
 from decbayes.families import Array, DiagonalGaussian, MeanAndPrecision, NormalGamma, NormalWishart
-from decbayes.families.gaussian import diagonal
+from decbayes.families.gaussians.gaussian import diagonal
 from decbayes.families.matrices import split, upper
 from decbayes.models.core.points import LARGEST
 from decbayes.models.likelihoods.columnwise import Numbers

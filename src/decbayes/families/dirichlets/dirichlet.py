@@ -11,8 +11,8 @@ from scipy.special import digamma, gammaln, logsumexp, polygamma
 
 from decbayes.devices import device_for
 from decbayes.families import quantiles
-from decbayes.families.dirichlet_cuda import LARGE, GpuDirichletTotals
-from decbayes.families.dirichlet_groups import DirichletGroups, DirichletJoins
+from decbayes.families.dirichlets._cuda import LARGE, GpuDirichletTotals
+from decbayes.families.dirichlets._groups import DirichletGroups, DirichletJoins
 from decbayes.families.family import Family
 from decbayes.families.matrices import Array, Contribution, Indices, dense, is_sparse, smallest
 from decbayes.families.moments import Orders, singly, stacked, weight_informations

@@ -10,9 +10,9 @@ from scipy.special import digamma, gammaln, polygamma
 
 from decbayes.families import quantiles
 from decbayes.families.family import Family
+from decbayes.families.gaussians.precision import MeanAndPrecision, over_positive
 from decbayes.families.matrices import Array, outer
 from decbayes.families.moments import round_covariances
-from decbayes.families.precision import MeanAndPrecision, over_positive
 from decbayes.families.registry import positive
 from decbayes.families.rows import Rows
 

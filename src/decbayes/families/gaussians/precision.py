@@ -10,7 +10,7 @@ from scipy.special import digamma, gammaln, multigammaln, polygamma
 
 from decbayes.families import quantiles
 from decbayes.families.family import Family
-from decbayes.families.gaussian import diagonal, positive_definite, square_side, symmetric
+from decbayes.families.gaussians.gaussian import diagonal, positive_definite, square_side, symmetric
 from decbayes.families.matrices import Array, as_rows, block_width, by_dimension, flat, outer, split
 from decbayes.families.moments import given_precision, shifted_covariances, wishart_covariances
 from decbayes.families.registry import covariances, positive

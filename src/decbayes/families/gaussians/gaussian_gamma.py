@@ -10,10 +10,10 @@ from scipy.special import digamma, gammaln, polygamma
 
 from decbayes.families import quantiles
 from decbayes.families.family import Family
-from decbayes.families.gaussian import diagonal, positive_definite, square_side, symmetric
+from decbayes.families.gaussians.gaussian import diagonal, positive_definite, square_side, symmetric
+from decbayes.families.gaussians.precision import MeanAndPrecision, over_positive
 from decbayes.families.matrices import Array, flat, outer
 from decbayes.families.moments import gaussian_covariances
-from decbayes.families.precision import MeanAndPrecision, over_positive
 from decbayes.families.registry import covariances, positive
 from decbayes.families.rows import Rows
 

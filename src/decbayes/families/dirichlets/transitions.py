@@ -10,7 +10,12 @@ from numpy.typing import ArrayLike
 from scipy.special import digamma, gammaln
 
 from decbayes.families import quantiles
-from decbayes.families.dirichlet import DirichletRows, log_gamma_variates, log_share_covariances, share_deviation
+from decbayes.families.dirichlets.dirichlet import (
+    DirichletRows,
+    log_gamma_variates,
+    log_share_covariances,
+    share_deviation,
+)
 from decbayes.families.matrices import Array, Contribution, Indices, dense
 from decbayes.families.registry import positive
 from decbayes.families.rows import DenseRows, Rows

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaln, digamma, polygamma
 
 from decbayes.families import quantiles
-from decbayes.families.dirichlet import log_gamma_variates, share_deviation
+from decbayes.families.dirichlets.dirichlet import log_gamma_variates, share_deviation
 from decbayes.families.family import Family
 from decbayes.families.matrices import Array, as_rows, block_width, by_dimension, split
 from decbayes.families.registry import positive

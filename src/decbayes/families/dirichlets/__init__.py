@@ -1,0 +1,1 @@
+"""Distributions of probabilities: Beta, Dirichlet rows, mixture weights, transition matrices."""

@@ -1,0 +1,1 @@
+"""Gaussians over vectors and coefficients, with a known or an unknown precision."""
