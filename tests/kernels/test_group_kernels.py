@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import xlogy
 
-from decbayes.kernels.groups import STEEP, shared_likelihood, slot_join_losses, tabulate_g
+from decbayes.kernels.joined_counts import STEEP, shared_likelihood, slot_join_losses, tabulate_g
 
 
 def g(counts):

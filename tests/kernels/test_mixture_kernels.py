@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp, softmax
 
-from decbayes.kernels.mixture import WIDTH, fill_tiles, weigh_points
+from decbayes.kernels.responsibilities import WIDTH, fill_tiles, weigh_points
 
 
 def up_to_four(size):

@@ -80,7 +80,7 @@ def test_messages_and_docstrings_are_left_alone():
 
 @pytest.fixture(scope="module")
 def everything():
-    return {file: mutants(file) for file in files("families/d")}
+    return {file: mutants(file) for file in files("families/dirichlets/d")}
 
 
 def test_mutants_of_our_files_compile_and_differ_from_the_source(everything):

@@ -121,7 +121,7 @@ class SparseRows:
         return total
 
     def add_to(self, total: Array, slots: Indices, components: Indices, sign: float = 1.0) -> None:
-        from decbayes.kernels.rows import add_rows
+        from decbayes.kernels.sparse_rows import add_rows
 
         add_rows(total, *self.parts, slots, components, sign)
 

@@ -94,7 +94,7 @@ class DirichletTotals:
             self.outside[slot] = np.count_nonzero(self.alpha[slot] <= 0.0)
 
     def move(self, rows: Rows, slots: Indices, before: Indices, after: Indices) -> None:
-        from decbayes.kernels.rows import update_rows
+        from decbayes.kernels.sparse_rows import update_rows
 
         sparse = checked_sparse(rows)
         self.add(rows, slots, before, -1.0)

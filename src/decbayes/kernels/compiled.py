@@ -18,7 +18,7 @@ import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.runtime import rtsys
 
-from decbayes.kernels.announcing import announce
+from decbayes.kernels import announce
 
 # `reassoc` and `arcp` are left out on purpose: they would reorder the error-free steps of the special functions.
 FASTMATH = {"contract", "nnan", "ninf", "nsz"}

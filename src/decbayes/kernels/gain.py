@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from decbayes.kernels.compiled import compiled, inlined, inlined_reordered
-from decbayes.kernels.rows import longest, write_table
+from decbayes.kernels.sparse_rows import longest, write_table
 from decbayes.kernels.special import lgamma
 
 Array = np.ndarray[Any, np.dtype[np.float64]]

@@ -19,7 +19,7 @@ from rich.progress import (
 )
 
 from decbayes.cli.shared.running import STANDARD_OUTPUT
-from decbayes.kernels.announcing import announced
+from decbayes.kernels import announced
 from decbayes.models.core.ascent import Pass
 
 COMPILING = "compiling, once"

@@ -23,7 +23,7 @@ class DirichletGroups:
         np.add.at(self.totals, slots[placed], checked_sparse(rows).sums[placed])
 
     def update(self) -> None:
-        from decbayes.kernels.groups import tabulate_g
+        from decbayes.kernels.joined_counts import tabulate_g
 
         tabulate_g(self.counts, self.table)
 
@@ -34,7 +34,7 @@ class DirichletGroups:
         return np.asarray(self.table.sum(axis=1) - plain_g(self.totals))
 
     def gains(self, rows: Rows, chosen: Indices, held: Indices, evidence: Array, needed: Mask) -> Array:
-        from decbayes.kernels.groups import group_gains
+        from decbayes.kernels.joined_counts import group_gains
 
         sparse = checked_sparse(rows)
         gains = np.zeros((len(chosen), len(self.counts)))
@@ -49,7 +49,7 @@ class DirichletGroups:
         return gains
 
     def move(self, rows: Rows, component: int, before: int, after: int, evidence: float) -> None:
-        from decbayes.kernels.groups import group_move
+        from decbayes.kernels.joined_counts import group_move
 
         sparse = checked_sparse(rows)
         span = slice(sparse.starts[component], sparse.stops[component])
@@ -59,7 +59,7 @@ class DirichletGroups:
                 group_move(*row, slot, sign, self.counts, self.table, self.totals)
 
     def alone(self, rows: Rows, evidence: Array) -> Array:
-        from decbayes.kernels.groups import information_alone
+        from decbayes.kernels.joined_counts import information_alone
 
         sparse = checked_sparse(rows)
         information = np.empty(len(sparse.starts))
@@ -67,7 +67,7 @@ class DirichletGroups:
         return information
 
     def join_losses(self) -> Array:
-        from decbayes.kernels.groups import slot_join_losses
+        from decbayes.kernels.joined_counts import slot_join_losses
 
         losses = np.zeros((len(self.counts),) * 2)
         slot_join_losses(self.counts, self.table, self.totals, losses)
@@ -98,13 +98,13 @@ class DirichletJoins:
         self.room = np.zeros((3, sparse.width))
 
     def losses(self, group: int, others: Indices) -> Array:
-        from decbayes.kernels.groups import join_losses
+        from decbayes.kernels.joined_counts import join_losses
 
         rows = self.starts, self.stops, self.indices, self.data, self.known, self.sums
         return np.asarray(join_losses(*rows, group, others, self.room))
 
     def join(self, kept: int, absorbed: int) -> None:
-        from decbayes.kernels.groups import joined_row
+        from decbayes.kernels.joined_counts import joined_row
 
         first, second = (slice(self.starts[group], self.stops[group]) for group in (kept, absorbed))
         first_row = self.indices[first], self.data[first]
@@ -127,7 +127,7 @@ class DirichletJoins:
 
 def plain_g(values: Array) -> Array:
     """y log y, with a penalty below zero, as in the kernels."""
-    from decbayes.kernels.groups import tabulate_g
+    from decbayes.kernels.joined_counts import tabulate_g
 
     table = np.empty((1, len(values)))
     tabulate_g(np.ascontiguousarray(values)[None], table)

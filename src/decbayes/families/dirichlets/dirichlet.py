@@ -127,7 +127,7 @@ class Dirichlet(DirichletRows):
         return singly(self, prior, contributions, orders)
 
     def information(self, prior: Array, rows: Rows) -> float:
-        from decbayes.kernels.information import dirichlet_information
+        from decbayes.kernels.special import dirichlet_information
 
         distinct, sparse = smallest(prior), checked_sparse(rows)
         sums = (distinct + 1.0).sum(axis=1) * (prior.shape[1] // distinct.shape[1])

@@ -75,7 +75,7 @@ class Division:
 
     def add_to(self, received: Array, site: int, rows: Rows, order: Indices) -> None:
         """Divide a site's rows among the slots and add them to `received`, (columns, slots), rows in this order."""
-        from decbayes.kernels.groups import divide_rows
+        from decbayes.kernels.joined_counts import divide_rows
 
         sparse = rows.taken(order)
         assert isinstance(sparse, SparseRows), "counts are sparse"
@@ -170,7 +170,7 @@ def climbed(blocks: Callable[[], Iterable[Block]], prior: Array, start: State, p
 
     Plain passes take small steps; an extrapolated pass is worth two to four of them.
     """
-    from decbayes.kernels.groups import lead_on
+    from decbayes.kernels.joined_counts import lead_on
 
     reached = given = start
     for step in range(passes):
@@ -214,7 +214,7 @@ def blocks_of_columns(problem: Problem, at_once: int) -> Callable[[], Iterable[B
 
 def next_shares(columns: csc_array, shares: Array, profiles: Array, total: Array) -> Array:
     """The share of each component in each slot; adds the counts that the slots receive to `total`."""
-    from decbayes.kernels.groups import divide_columns
+    from decbayes.kernels.joined_counts import divide_columns
 
     parts = even_parts(columns.shape[1], PARTS)
     scales = np.zeros((len(parts), *shares.shape))
@@ -232,7 +232,7 @@ def next_shares(columns: csc_array, shares: Array, profiles: Array, total: Array
 
 def normalised(counts: Array) -> Array:
     """Counts divided by the sum of their column, in place."""
-    from decbayes.kernels.groups import normalise
+    from decbayes.kernels.joined_counts import normalise
 
     normalise(counts)
     return counts
@@ -240,7 +240,7 @@ def normalised(counts: Array) -> Array:
 
 def likelihood(rows: SparseRows, chosen: slice, shares: Array, profiles: Array) -> float:
     """How well the slots explain some of the components, each by its shares of them."""
-    from decbayes.kernels.groups import shared_likelihood
+    from decbayes.kernels.joined_counts import shared_likelihood
 
     starts, stops, indices, data = rows.parts
     return float(shared_likelihood(starts[chosen], stops[chosen], indices, data, shares[chosen], profiles))

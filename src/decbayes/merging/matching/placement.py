@@ -160,20 +160,20 @@ class ShortRows:
             self.refresh()
 
     def fold(self, order: Sequence[int]) -> None:
-        from decbayes.kernels.matching import fold_sites
+        from decbayes.kernels.short_rows import fold_sites
 
         fold_sites(*self._problem, np.asarray(order, dtype=np.int64), self._totals, self.assignments)
         self._announce()
 
     def rematch_all(self) -> bool:
-        from decbayes.kernels.matching import rematch_sites
+        from decbayes.kernels.short_rows import rematch_sites
 
         moved = rematch_sites(*self._problem, self._totals, self.assignments, self._versions, self._seen, TOLERANCE)
         self._announce()
         return bool(moved)
 
     def refresh(self) -> None:
-        from decbayes.kernels.matching import sum_slots
+        from decbayes.kernels.short_rows import sum_slots
 
         sum_slots(self._rows, self.assignments, self._totals)
 

@@ -92,12 +92,12 @@ class PointBlocks:
         return some if self._sizes[number] == len(some) else some[~np.isnan(some).all(axis=1)]
 
     def _weigh_block(self, number: int, slopes: Array, constants: Array, sums: Array, total: Array) -> None:
-        from decbayes.kernels.mixture import weigh_points
+        from decbayes.kernels.responsibilities import weigh_points
 
         total[0] = weigh_points(self._tiles(number), self._sizes[number], slopes, constants, sums)
 
     def _tiles(self, number: int) -> Array:
-        from decbayes.kernels.mixture import WIDTH, fill_tiles
+        from decbayes.kernels.responsibilities import WIDTH, fill_tiles
 
         kept = self._kept[number]
         if kept is not None:

@@ -94,7 +94,7 @@ def weighed(
 
 def smoothed(scores: Array, steps: Steps, start: Array, moves: Array) -> tuple[float, Array, Array]:
     """Probabilities of states in the place of scores; the log weight of all paths, expected moves and first states."""
-    from decbayes.kernels.chains import smooth
+    from decbayes.kernels.forward_backward import smooth
 
     moved, begun = np.zeros(moves.shape), np.zeros(len(start))
     return smooth(scores, steps.ends, start, moves, moved, begun), moved, begun

@@ -157,7 +157,7 @@ class HiddenMarkov(Sequential):
 
     def filter(self, posterior: Posterior, data: Any) -> Array:
         """(steps, states): the probability of each state given the steps up to now."""
-        from decbayes.kernels.chains import filtered
+        from decbayes.kernels.forward_backward import filtered
 
         steps, scores, start, moves = self._expected(posterior, data)
         filtered(scores, steps.ends, start, moves, np.empty(len(steps.ends)))
@@ -165,7 +165,7 @@ class HiddenMarkov(Sequential):
 
     def path(self, posterior: Posterior, data: Any) -> list[NDArray[np.int64]]:
         """The most likely states of each sequence, all steps together."""
-        from decbayes.kernels.chains import best_path
+        from decbayes.kernels.forward_backward import best_path
 
         steps, scores, start, moves = self._expected(posterior, data)
         states = np.empty(len(scores), dtype=np.int64)
@@ -176,7 +176,7 @@ class HiddenMarkov(Sequential):
         """log p(sequence | posterior) of each: emissions integrate their parameters out at each step, transitions are
         at their means.
         """
-        from decbayes.kernels.chains import filtered
+        from decbayes.kernels.forward_backward import filtered
 
         if held is not None:
             raise InvalidData("A score of sequences is about whole ones; nothing of them can be held out.")

@@ -111,7 +111,7 @@ Entries = tuple[Array, NDArray[Any], NDArray[np.int64]]
 
 def kept(statistics: Array) -> Entries:
     """What is not negligible of (words, topics) statistics."""
-    from decbayes.kernels.lda import keep_entries
+    from decbayes.kernels.documents import keep_entries
 
     indptr, nothing = np.empty(statistics.shape[1] + 1, dtype=np.int64), np.empty(0)
     keep_entries(statistics, NEGLIGIBLE, indptr, np.empty(0, dtype=np.int32), nothing)

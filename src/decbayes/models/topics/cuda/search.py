@@ -153,7 +153,7 @@ class GpuTopicSearch:
 
 def total_divergences(totals: Array, before: Array) -> Array:
     """Of each site the part of KL(q(β) ‖ prior) that its topics' totals have."""
-    from decbayes.kernels.lda import divergence
+    from decbayes.kernels.documents import divergence
 
     return np.array([divergence(after, prior) for after, prior in zip(totals, before, strict=True)])
 

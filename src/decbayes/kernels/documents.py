@@ -11,19 +11,35 @@ value of 1, so a word that no topic has seen (ψ of a tiny prior underflows in e
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numba import types
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from decbayes.kernels.compiled import compiled, inlined_reordered
-from decbayes.kernels.information import bound_term
-from decbayes.kernels.rows import longest
-from decbayes.kernels.sharing import take_next
-from decbayes.kernels.special import digamma, exp, exp_digamma, lgamma, log
+from decbayes.kernels.sparse_rows import longest
+from decbayes.kernels.special import bound_term, digamma, exp, exp_digamma, lgamma, log
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int32]
 
 TINY = 1e-280  # keeps n / Σ_k φ finite when every term underflows; such a word then counts for no topic
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def take_next(typing_context: Any, counter: Any) -> Any:
+    """The number in an array of one integer, which is then one higher; no two threads get the same.
+
+    Handing out parts of the work in Python would make threads wait for each other.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        return builder.atomic_rmw("add", array.data, context.get_constant(types.int64, 1), "monotonic")
+
+    return types.int64(counter), generate
 
 
 @compiled
