@@ -34,7 +34,7 @@ from decbayes.columns import OTHER
 from decbayes.disclosure import Rules, guarded, prepared
 from decbayes.disclosure.preparing import pooled_columns
 from decbayes.errors import DecbayesError, NotDisclosed
-from decbayes.inputs.frames import read_frame
+from decbayes.inputs.mixed_tables import read_frame
 
 RULES = Rules()
 RECORDS, SIZES, SITE = 200, (50, 500, 5000), 200

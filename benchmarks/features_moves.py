@@ -20,8 +20,8 @@ from unittest.mock import patch
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from decbayes.models.features import _moves as feature_moves
-from decbayes.models.features._moves import climbed, moves, random_start, repaired, starts
+from decbayes.models.features import _starts as feature_moves
+from decbayes.models.features._starts import climbed, moves, random_start, repaired, starts
 from decbayes.models.features._state import FeatureData, State, state_of, sweep
 
 VARIANCE = 0.04

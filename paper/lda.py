@@ -12,7 +12,7 @@ import numpy as np
 from decbayes.merging import align, merge, product
 from decbayes.plot.style import canvas
 from decbayes.posterior import Posterior
-from decbayes.streaming.course import sequential_round
+from decbayes.streams.course import sequential_round
 from decbayes.updates import Update
 from paper.amps import MATCHED
 from paper.boxes import draw_boxes, draw_times

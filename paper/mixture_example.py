@@ -9,7 +9,7 @@ import numpy as np
 from decbayes.families import Array
 from decbayes.merging import Symmetrized
 from decbayes.models.mixtures._sampling import gibbs
-from decbayes.models.mixtures.gaussian import GaussianMixture
+from decbayes.models.mixtures.gaussian_mixture import GaussianMixture
 from decbayes.posterior import Posterior
 from paper.table import Measurement, Table
 

@@ -14,7 +14,7 @@ from decbayes.models.core.ascent import Fit
 from decbayes.models.topics.lda import LatentDirichletAllocation
 from decbayes.plot.style import AMPS, NAIVE, canvas
 from decbayes.posterior import Posterior
-from decbayes.streaming import merge_batches, sda_bayes
+from decbayes.streams import merge_batches, sda_bayes
 from paper.amps import MATCHED
 from paper.boxes import Series, draw_boxes, draw_times
 from paper.claims import Claim, Compared, beats

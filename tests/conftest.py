@@ -44,7 +44,7 @@ def data_folder() -> Path:
 
 
 def _parse_undisturbed(*words, parse=ast.parse, **options):
-    """Hypothesis watches garbage collection in Python, which CPython 3.11 mistakes for a broken tree while it parses."""
+    """Hypothesis watches garbage collection, which CPython 3.11 mistakes for a broken tree while it parses."""
     collecting = gc.isenabled()
     gc.disable()
     try:

@@ -47,8 +47,8 @@ ALLOWED = {
     "columns": {"arguments", "errors"},
     "models": FOUNDATION | {"columns", "devices", "inputs"},
     "updates": FOUNDATION | {"devices", "merging", "models"},
-    "streaming": FOUNDATION | {"merging", "models", "updates"},
-    "calibration": FOUNDATION | {"files", "merging", "models", "streaming", "tensors", "updates"},
+    "streams": FOUNDATION | {"inputs", "merging", "models", "updates"},
+    "calibration": FOUNDATION | {"files", "merging", "models", "streams", "tensors", "updates"},
     "disclosure": FOUNDATION | {"columns", "decbayes", "extras", "files", "merging", "models"},
     "network": FOUNDATION
     | {
@@ -65,16 +65,15 @@ ALLOWED = {
         "updates",
     },
     "interop": FOUNDATION | {"columns", "extras", "files", "merging", "models"},
-    "sklearn": FOUNDATION | {"columns", "extras", "merging", "models", "streaming", "updates"},
+    "sklearn": FOUNDATION | {"columns", "extras", "merging", "models", "streams", "updates"},
     "views": FOUNDATION | {"columns", "merging", "models"},
     "page": FOUNDATION | {"merging", "models", "views"},
     "plot": FOUNDATION | {"extras", "merging", "models", "views"},
     "solvers": {"merging"},
     "checking": {"calibration", "models"},
-    "streams": {"inputs", "streaming", "updates"},
     "texts": {"inputs", "models"},
     "extending": {"arguments", "merging", "models", "structure", "symmetry"},
-    "reporting": FOUNDATION | {"decbayes", "disclosure", "files", "merging", "models", "streaming", "views"},
+    "reporting": FOUNDATION | {"decbayes", "disclosure", "files", "merging", "models", "streams", "views"},
 }
 
 # Within a part, each room may import itself and what is listed; the part's own files may import all of its rooms.

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from decbayes.models.topics import LatentDirichletAllocation as LatentDirichletAllocation
     from decbayes.posterior import Posterior as Posterior
     from decbayes.reporting import report as report
-    from decbayes.streaming import refine as refine
+    from decbayes.streams import refine as refine
 
 # Where each public name lives. It is loaded on first use, so that importing decbayes costs nothing that is not used.
 _HOME = {
@@ -71,7 +71,7 @@ _HOME = {
     "load": "disclosure",
     "merge": "merging",
     "model_for": "models.core",
-    "refine": "streaming",
+    "refine": "streams",
     "register": "models.core",
     "report": "reporting",
     "save": "disclosure",

@@ -10,8 +10,8 @@ from decbayes.merging.base.components import Components, bases
 from decbayes.merging.base.coupled import coupled_problem
 from decbayes.merging.base.division import divided
 from decbayes.merging.grouping import grouping, joins
-from decbayes.merging.grouping.cuda import division as division_cuda
-from decbayes.merging.grouping.cuda import grouping as grouping_cuda
+from decbayes.merging.grouping.cuda import gpu_division as division_cuda
+from decbayes.merging.grouping.cuda import gpu_search as grouping_cuda
 from decbayes.merging.grouping.search import SlotSearch
 
 WORDS, SLOTS = 40, 4

@@ -9,8 +9,8 @@ from scipy.sparse import csr_array, vstack
 
 import decbayes as db
 from decbayes.calibration.learning import fits
-from decbayes.models.topics.cuda import chunks as topic_chunks_cuda
-from decbayes.models.topics.cuda import search as topic_search_cuda
+from decbayes.models.topics.cuda import climb as topic_search_cuda
+from decbayes.models.topics.cuda import corpus as topic_chunks_cuda
 
 WORDS = 60
 VOCABULARY = tuple(f"word{w}" for w in range(WORDS))

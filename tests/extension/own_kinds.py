@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import gammaincinv, xlog1py
 
 from decbayes.columns import Column, Gaussian, register
-from decbayes.columns.values import as_numbers, refuse
+from decbayes.columns.cells import as_numbers, refuse
 from decbayes.families import Gamma
 from decbayes.models.likelihoods.columnwise import Numbers
 from decbayes.models.tables.factors import Factor

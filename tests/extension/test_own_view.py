@@ -114,7 +114,7 @@ def test_names_of_views_are_checked():
 
 @pytest.mark.parametrize("count", [1, 3, 7])
 def test_the_largest_values_are_those_of_a_whole_sort(count, rng):
-    from decbayes.views.words import largest
+    from decbayes.views.word_view import largest
 
     values = rng.integers(4, size=7).astype(float)  # with ties
     assert largest(values, count) == np.argsort(-values, kind="stable")[:count].tolist()

@@ -5,7 +5,7 @@ import pytest
 from feature_data import feature_error, synthetic
 from scipy import stats
 
-from decbayes.models.features._moves import climbed, component_start, moves, repaired, reseeded, tails
+from decbayes.models.features._starts import climbed, component_start, moves, repaired, reseeded, tails
 from decbayes.models.features._state import FeatureData, Span, State, believing, improved, state_of
 
 FEATURES, DIMENSION, VARIANCE = 3, 4, 0.3

@@ -38,7 +38,7 @@ from trial import (
 )
 
 TESTS = (
-    "families", "kernels", "columns", "merging", "models", "calibration", "streaming", "network", "test_posterior.py",
+    "families", "kernels", "columns", "merging", "models", "calibration", "streams", "network", "test_posterior.py",
     "test_files.py", "extension",
 )  # fmt: skip
 REQUIRED = 0.9

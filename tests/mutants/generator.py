@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "decbayes"
-AREAS = ("families", "merging", "models", "calibration", "updates", "streaming", "network/protocol")
+AREAS = ("families", "merging", "models", "calibration", "updates", "streams", "network/protocol")
 KINDS = (
     "operator", "comparison", "constant", "dropped term", "dropped guard", "dropped bound", "swapped arguments",
     "dropped keyword", "negated condition", "dropped not", "dropped effect",

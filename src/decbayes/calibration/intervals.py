@@ -17,7 +17,7 @@ from decbayes.merging import Alignment, reading
 from decbayes.merging.reading import LEAST_PER_PARAMETER
 from decbayes.models.core.model import Method, Model
 from decbayes.posterior import Posterior
-from decbayes.streaming.course import shift
+from decbayes.streams.course import shift
 from decbayes.updates.update import without
 from decbayes.workers import jobs
 

@@ -21,7 +21,7 @@ from decbayes.models.core.evaluation import hold_out
 from decbayes.models.core.model import Model
 from decbayes.models.core.simulation import drawn_parameters
 from decbayes.posterior import Posterior
-from decbayes.streaming import refine
+from decbayes.streams import refine
 
 # The number of draws among which the truth is ranked, and of bars in the histogram of ranks.
 DRAWS, BARS = 99, 20

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.arguments import is_number
-from decbayes.columns.values import (
+from decbayes.columns.cells import (
     Array,
     Raw,
     as_numbers,

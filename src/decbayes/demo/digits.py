@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from decbayes.families import Array
 from decbayes.merging import merge, product
 from decbayes.models.likelihoods.likelihood import squared_distances
-from decbayes.models.mixtures.gaussian import GaussianMixture
+from decbayes.models.mixtures.gaussian_mixture import GaussianMixture
 from decbayes.posterior import Posterior
 
 SITES = tuple(f"site-{number}" for number in range(1, 9))

@@ -25,7 +25,7 @@ import numpy as np
 from decbayes.errors import NotConvertible
 from decbayes.extras import require
 from decbayes.families import Array
-from decbayes.models.mixtures.gaussian import Covariance, GaussianMixture
+from decbayes.models.mixtures.gaussian_mixture import Covariance, GaussianMixture
 from decbayes.models.topics.word_prior import concentration
 from decbayes.posterior import Posterior
 

@@ -14,8 +14,8 @@ from decbayes.models.core.points import as_points
 from decbayes.plot.style import BLUE, GREY, INK, PALE, bare, canvas, colour, grid, new_axes, styled
 from decbayes.posterior import Posterior
 from decbayes.views import Image, Interval, Point, Profile, Shares, View, Words, view_of
-from decbayes.views.points import ellipse
-from decbayes.views.profiles import by_weight, most_different
+from decbayes.views.class_view import by_weight, most_different
+from decbayes.views.point_view import ellipse
 from decbayes.views.values import Shape
 from decbayes.views.view import as_images, contrast
 

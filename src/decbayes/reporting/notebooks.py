@@ -10,7 +10,7 @@ from decbayes.merging import Alignment, Tree, reading, remarks
 from decbayes.merging.alignment import MOST_LOOKED_AT
 from decbayes.posterior import Posterior
 from decbayes.reporting.markup import OPTIMALITY, Markup, tag
-from decbayes.streaming import Refinement
+from decbayes.streams import Refinement
 from decbayes.views import view_of
 from decbayes.views.findings import sureness
 from decbayes.views.text import counted, listed, number

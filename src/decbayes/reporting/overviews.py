@@ -9,8 +9,8 @@ from decbayes.families import Array
 from decbayes.reporting.drawing import COLOURS, Line, Scale, intervals, polyline, range_text, spanning, svg
 from decbayes.reporting.markup import Markup, figure, joined, left_out, table, tag
 from decbayes.views import Estimate, Findings, Interval, Matrix, Point, Profile, Shares
-from decbayes.views.points import ellipse
-from decbayes.views.profiles import by_weight, most_different
+from decbayes.views.class_view import by_weight, most_different
+from decbayes.views.point_view import ellipse
 from decbayes.views.text import number
 from decbayes.views.values import Part
 from decbayes.views.view import LEVEL

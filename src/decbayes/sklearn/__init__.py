@@ -4,7 +4,7 @@ from decbayes.extras import require
 
 require("sklearn", extra="interop", task="Estimators")
 
-from decbayes.sklearn.components import GaussianMixture, LatentClasses, LatentDirichletAllocation  # noqa: E402
+from decbayes.sklearn.component_models import GaussianMixture, LatentClasses, LatentDirichletAllocation  # noqa: E402
 from decbayes.sklearn.regressions import LinearRegression, LogisticRegression, PoissonRegression  # noqa: E402
 
 __all__ = [

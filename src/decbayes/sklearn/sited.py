@@ -18,7 +18,7 @@ from decbayes.models.core.model import Model
 from decbayes.models.core.points import check_structure
 from decbayes.models.core.settings import Number, number_of
 from decbayes.posterior import Posterior
-from decbayes.streaming import epochs, refine
+from decbayes.streams import epochs, refine
 from decbayes.updates.forgetting import Forgetting, checked_forgetting
 
 ONE_SITE = "all"

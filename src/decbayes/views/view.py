@@ -173,12 +173,12 @@ class Unknown(View):
 # Loaded when they are asked for.
 _shipped = {
     "table": "view:View",
-    "words": "words:WordView",
-    "images": "images:ImageView",
-    "points": "points:PointView",
-    "classes": "profiles:ClassView",
-    "states": "profiles:StateView",
-    "coefficients": "coefficients:CoefficientView",
+    "words": "word_view:WordView",
+    "images": "image_view:ImageView",
+    "points": "point_view:PointView",
+    "classes": "class_view:ClassView",
+    "states": "class_view:StateView",
+    "coefficients": "coefficient_view:CoefficientView",
 }
 _registered: dict[str, type[View]] = {}
 Kind = TypeVar("Kind", bound=type[View])

@@ -16,7 +16,7 @@ from decbayes.merging import Alignment, Confidence, Reliability, align, reading
 from decbayes.merging.aligning import Number
 from decbayes.merging.base.agreement import same_columns
 from decbayes.merging.base.problem import Solver
-from decbayes.merging.base.solvers import SOLVERS, checked_solver
+from decbayes.merging.base.solver_registry import SOLVERS, checked_solver
 from decbayes.posterior import Posterior
 
 # Observations (or words) times components that are simulated and fitted again unasked: a matter of seconds.

@@ -23,7 +23,7 @@ from decbayes.merging.base.components import (
 )
 from decbayes.merging.base.division import SITES_AT_A_TIME, Division, divided, divisible
 from decbayes.merging.base.problem import Problem, Slots, Solution
-from decbayes.merging.base.solvers import register
+from decbayes.merging.base.solver_registry import register
 from decbayes.merging.grouping._escapes import escape, vacate
 from decbayes.merging.grouping.inherited_ids import homes
 from decbayes.merging.grouping.joins import grown_labels
@@ -84,7 +84,7 @@ class Grouping:
             return None
         if device is None:
             return divided(problem, sites, self.passes, SITES_AT_A_TIME if large else problem.sites)
-        from decbayes.merging.grouping.cuda.division import divided as divided_there
+        from decbayes.merging.grouping.cuda.gpu_division import divided as divided_there
 
         return divided_there(device, problem, sites, self.passes)
 
@@ -112,7 +112,7 @@ class Grouping:
         count, anchors = problem.components, earlier_components(problem)
         fixed = problem.since is not None or home is not None
         if device is not None and not fixed and len(components) > count:
-            from decbayes.merging.grouping.cuda.grouping import fits, searched
+            from decbayes.merging.grouping.cuda.gpu_search import fits, searched
 
             if fits(device, components, count, short=SHORT):
                 return searched(device, components, count, short=SHORT, escapes=self.escapes, announce=problem.announce)

@@ -10,7 +10,7 @@ from decbayes.errors import TooManyRelabellings
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
 from decbayes.merging.base.problem import Problem, Solution
-from decbayes.merging.base.solvers import register
+from decbayes.merging.base.solver_registry import register
 from decbayes.merging.matching.placement import Placement
 
 MOST_COMBINATIONS = 5_000_000

@@ -6,7 +6,7 @@ import numpy as np
 
 from decbayes.families import Array
 from decbayes.merging.base.problem import TOLERANCE, Problem, Solution
-from decbayes.merging.base.solvers import register
+from decbayes.merging.base.solver_registry import register
 from decbayes.merging.matching.placement import Placement, sweep
 from decbayes.symmetry import Permutation
 

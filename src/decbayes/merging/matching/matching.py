@@ -9,7 +9,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from decbayes.arguments import check_whole, given
 from decbayes.families.rows import Rows
 from decbayes.merging.base.problem import Assignments, Problem, Solution, Solver
-from decbayes.merging.base.solvers import register
+from decbayes.merging.base.solver_registry import register
 from decbayes.merging.matching.placement import Placement, ShortRows, placed
 from decbayes.symmetry import identity, inverse
 from decbayes.workers import jobs

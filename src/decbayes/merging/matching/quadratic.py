@@ -12,7 +12,7 @@ from scipy.special import gammaln
 from decbayes.arguments import check_whole
 from decbayes.families import Array
 from decbayes.merging.base.problem import TOLERANCE, Optimality, Problem, Solution, best_permutation
-from decbayes.merging.base.solvers import register
+from decbayes.merging.base.solver_registry import register
 from decbayes.merging.matching._exhaustive import all_permutations
 from decbayes.merging.matching.placement import Placement
 from decbayes.symmetry import Permutation, identity

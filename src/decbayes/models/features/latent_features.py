@@ -17,8 +17,8 @@ from decbayes.models.core.information import Tally, feature_information
 from decbayes.models.core.model import Row, without_rare_values
 from decbayes.models.core.points import as_numbers, as_points, check_fit, check_held, check_rounding, check_structure
 from decbayes.models.core.transforms import Transform
-from decbayes.models.features._moves import exchangeable, repaired, starts
 from decbayes.models.features._prediction import Believed, assignments_given, held_log_densities, log_densities
+from decbayes.models.features._starts import exchangeable, repaired, starts
 from decbayes.models.features._state import FeatureData, Span, State, believing, improved, state_of
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure

@@ -2,7 +2,7 @@
 
 from decbayes.models.mixtures._mean import GaussianMean
 from decbayes.models.mixtures._sampling import gibbs
-from decbayes.models.mixtures.gaussian import GaussianMixture
+from decbayes.models.mixtures.gaussian_mixture import GaussianMixture
 from decbayes.models.mixtures.mixture import BernoulliMixture, CategoricalMixture, Mixture, PoissonMixture
 
 __all__ = [

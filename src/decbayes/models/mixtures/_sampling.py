@@ -9,7 +9,7 @@ from decbayes.arguments import Seed, check_whole, generator
 from decbayes.families import Array, IsotropicGaussian, Weights
 from decbayes.models.core.points import as_points
 from decbayes.models.likelihoods.likelihood import KnownVariance, squared_distances
-from decbayes.models.mixtures.gaussian import GaussianMixture
+from decbayes.models.mixtures.gaussian_mixture import GaussianMixture
 
 
 def gibbs(

@@ -9,12 +9,12 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from decbayes.columns.cells import is_missing
 from decbayes.columns.frames import is_frame, names_in, pooled, values_in, warn
-from decbayes.columns.values import is_missing
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Transitions, Weights
 from decbayes.inputs.chunks import each_chunk
-from decbayes.inputs.frames import Frame, read_frame
+from decbayes.inputs.mixed_tables import Frame, read_frame
 from decbayes.inputs.tables import Report
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import ignore, split_names

@@ -14,7 +14,7 @@ from decbayes.columns import KINDS, Column, columns_of, declared, plain
 from decbayes.columns.frames import Columns, coded, is_frame, known, pooled, warn
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
-from decbayes.inputs.frames import read_frame
+from decbayes.inputs.mixed_tables import read_frame
 from decbayes.inputs.tables import Report
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import Model, ignore, split_names

@@ -146,7 +146,7 @@ def search_of(site: Site, steps: Steps, ascent: Ascent, device: Device | None, w
     """The climb of one site on the device."""
     if device is None or site.learned is not None:
         return TopicSearch(site.counts, site.before, steps, ascent, watch, site.learned)
-    from decbayes.models.topics.cuda.search import GpuSearch, GpuTopicSearch
+    from decbayes.models.topics.cuda.climb import GpuSearch, GpuTopicSearch
 
     return GpuTopicSearch(GpuSearch(device, [site.counts], [site.before], steps, ascent))
 
@@ -156,7 +156,7 @@ def document_topics(counts: Counts, topics: Topics, steps: Steps, device: Device
     if device is None or not len(counts):
         gamma = np.empty((len(counts), len(steps.prior)))
         return gamma, Statistics(topics).add(counts, steps, Fresh(len(steps.prior)), gamma)
-    from decbayes.models.topics.cuda.search import GpuSearch
+    from decbayes.models.topics.cuda.climb import GpuSearch
 
     return GpuSearch(device, [counts], [topics], steps, Ascent()).document_topics()
 

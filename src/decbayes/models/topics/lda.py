@@ -220,7 +220,7 @@ class LatentDirichletAllocation(Predicting):
         gpu = device_for(device)
         if gpu is None or self.auto or self.learns or self.learns_words:
             return super().fit_many(shards, rng=rng, priors=priors, starts=starts)
-        from decbayes.models.topics.cuda.sites import fit_sites
+        from decbayes.models.topics.cuda.many_sites import fit_sites
 
         nothing = Posterior.of_prior(self.structure)  # made once, by nobody's thread
         given = zip(shards, priors or [nothing] * len(shards), each(starts, shards), strict=True)

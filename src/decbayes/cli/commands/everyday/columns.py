@@ -17,7 +17,7 @@ from decbayes.columns.frames import names_in
 from decbayes.disclosure import Rules
 from decbayes.disclosure.preparing import pooled_columns
 from decbayes.errors import InvalidData
-from decbayes.inputs.frames import read_frame
+from decbayes.inputs.mixed_tables import read_frame
 from decbayes.models.core.model import split_names
 from decbayes.models.tables.tabular import kinds_from, read_columns
 

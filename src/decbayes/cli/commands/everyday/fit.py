@@ -51,7 +51,7 @@ from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.models.core.settings import number_of
 from decbayes.posterior import Posterior
-from decbayes.streaming import epochs
+from decbayes.streams import epochs
 from decbayes.updates.forgetting import Forgetting, checked_forgetting
 from decbayes.updates.rounds import Sent
 

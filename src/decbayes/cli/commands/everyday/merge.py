@@ -25,7 +25,7 @@ from decbayes.merging import Alignment, Confidence, RobustMerge, product, remark
 from decbayes.merging.alignment import MOST_LOOKED_AT
 from decbayes.merging.base.agreement import same_columns
 from decbayes.merging.base.problem import Solver
-from decbayes.merging.base.solvers import SOLVERS
+from decbayes.merging.base.solver_registry import SOLVERS
 from decbayes.posterior import Posterior
 from decbayes.updates.rounds import Sent, together
 from decbayes.views import view_of

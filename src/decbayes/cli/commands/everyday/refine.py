@@ -32,7 +32,7 @@ from decbayes.cli.shared.sharing import (
 )
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import fitting, messages
-from decbayes.streaming.course import shift
+from decbayes.streams.course import shift
 from decbayes.updates.rounds import Round, Sent
 
 AS_THEY_ARE = Reading()

@@ -8,7 +8,7 @@ import numpy as np
 
 from decbayes.families import Array
 from decbayes.posterior import Posterior
-from decbayes.views.images import names_of, square
+from decbayes.views.image_view import names_of, square
 from decbayes.views.values import Part, Point, Shape
 from decbayes.views.view import LEVEL, TOP, View
 

@@ -12,9 +12,9 @@ from decbayes.merging import align
 from decbayes.merging.base.problem import Solver
 from decbayes.models.core.model import Model
 from decbayes.posterior import Posterior
-from decbayes.streaming.course import ROUNDS, Course, Ends, Schedule
-from decbayes.streaming.extrapolation import Extrapolation
-from decbayes.streaming.joining import Target, narrowed, sized, slots_of
+from decbayes.streams.course import ROUNDS, Course, Ends, Schedule
+from decbayes.streams.extrapolation import Extrapolation
+from decbayes.streams.joining import Target, narrowed, sized, slots_of
 from decbayes.updates import Update
 
 # Rounds after which restarts are compared.

@@ -9,7 +9,7 @@ from decbayes.merging.base.problem import Solver
 from decbayes.models.core.model import Model
 from decbayes.models.core.points import check_structure
 from decbayes.posterior import Posterior
-from decbayes.streaming.days import after_epoch
+from decbayes.streams.days import after_epoch
 from decbayes.updates import Update, without
 from decbayes.updates.forgetting import Forgetting, checked_forgetting
 

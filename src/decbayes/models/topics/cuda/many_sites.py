@@ -12,7 +12,7 @@ from decbayes.kernels.cuda.device import Device
 from decbayes.models.core.ascent import Ascent, Climb, Fit
 from decbayes.models.topics._fitting import NEGLIGIBLE, Entries, First, Site
 from decbayes.models.topics._passes import Steps, Topics
-from decbayes.models.topics.cuda.search import GpuSearch
+from decbayes.models.topics.cuda.climb import GpuSearch
 from decbayes.workers import gathered
 
 

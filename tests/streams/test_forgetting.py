@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 from scipy.stats import multivariate_normal, norm
 
 import decbayes as db
-from decbayes.streaming.days import CAPS, capped
+from decbayes.streams.days import CAPS, capped
 from decbayes.updates.forgetting import KEEP, learned_shares
 
 MEAN = db.GaussianMean(variance=2.0, dimension=1, prior_variance=100.0)

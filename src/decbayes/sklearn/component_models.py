@@ -16,8 +16,8 @@ from decbayes.models.core.ascent import Ascent
 from decbayes.models.core.counts import Vocabulary, words_in_order
 from decbayes.models.core.model import Model, Row
 from decbayes.models.core.settings import Number, number_of
-from decbayes.models.mixtures.gaussian import Covariance
-from decbayes.models.mixtures.gaussian import GaussianMixture as PointModel
+from decbayes.models.mixtures.gaussian_mixture import Covariance
+from decbayes.models.mixtures.gaussian_mixture import GaussianMixture as PointModel
 from decbayes.models.tables.latent_classes import LatentClasses as TableModel
 from decbayes.models.topics.lda import LatentDirichletAllocation as TopicModel
 from decbayes.models.topics.word_prior import shared_prior, with_priors

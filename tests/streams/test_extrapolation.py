@@ -5,8 +5,8 @@ import pytest
 
 import decbayes as db
 from decbayes.posterior import Posterior
-from decbayes.streaming.extrapolation import Extrapolation
-from decbayes.streaming.joining import bound
+from decbayes.streams.extrapolation import Extrapolation
+from decbayes.streams.joining import bound
 
 STRUCTURE = db.GaussianMean(variance=1.0, dimension=2).structure
 

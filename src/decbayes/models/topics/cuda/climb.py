@@ -18,7 +18,7 @@ from decbayes.kernels.cuda.device import Device
 from decbayes.models.core.ascent import Ascent
 from decbayes.models.core.counts import Counts
 from decbayes.models.topics._passes import Steps, Topics
-from decbayes.models.topics.cuda.chunks import KERNELS, THREADS, GpuCorpus, Spans, owners, spans_of, warps_for
+from decbayes.models.topics.cuda.corpus import KERNELS, THREADS, GpuCorpus, Spans, owners, spans_of, warps_for
 
 # Rows that one block sums.
 ROWS = 256

@@ -7,7 +7,7 @@ import pytest
 
 import decbayes as db
 from decbayes.models.mixtures.moves import join_gains
-from decbayes.streaming.one_pass import Seen, mixed
+from decbayes.streams.one_pass import Seen, mixed
 
 GRID = 7.0 * np.stack(np.meshgrid(range(3), range(2)), axis=-1).reshape(-1, 2)
 KINDS = [{"variance": 1.0, "prior_variance": 60.0}, {"covariance": "diagonal"}, {"covariance": "full"}]

@@ -10,8 +10,8 @@ from decbayes.arguments import generator
 from decbayes.families import dense
 from decbayes.merging import product
 from decbayes.posterior import Posterior
-from decbayes.streaming.extrapolation import Extrapolation
-from decbayes.streaming.joining import bound
+from decbayes.streams.extrapolation import Extrapolation
+from decbayes.streams.joining import bound
 from decbayes.updates import Update
 
 Schedule = Literal["sequential", "parallel", "asynchronous"]

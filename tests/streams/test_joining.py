@@ -6,7 +6,7 @@ from scipy.special import digamma, gammaln, logsumexp
 
 import decbayes as db
 from decbayes.errors import StructureMismatch
-from decbayes.streaming import joining
+from decbayes.streams import joining
 
 CENTRES = np.array([[-6.0, 0.0], [0.0, 5.0], [6.0, 0.0], [0.0, -5.0]])
 
