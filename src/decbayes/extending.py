@@ -6,8 +6,7 @@ from decbayes.models.core import Fit, FitInterrupted, Model
 from decbayes.models.core.settings import LOCAL
 from decbayes.models.likelihoods import Likelihood
 from decbayes.models.mixtures import Mixture
-from decbayes.structure import Structure
-from decbayes.symmetry import CoupledSet
+from decbayes.structure import CoupledSet, Structure
 
 __all__ = [
     "LOCAL",

@@ -19,8 +19,7 @@ from decbayes.families import FAMILIES
 from decbayes.families.matrices import smallest
 from decbayes.families.registry import registered
 from decbayes.posterior import Posterior, arrays
-from decbayes.structure import Structure, canonical_json
-from decbayes.symmetry import CoupledSet
+from decbayes.structure import CoupledSet, Structure, canonical_json
 from decbayes.tensors import Arrays, checked_csr, read_arrays
 
 FORMAT = "decbayes posterior 1"

@@ -17,8 +17,7 @@ from decbayes.display import Displayed
 from decbayes.errors import InvalidPosterior, OutOfDomain
 from decbayes.families import Array, Contribution, Family, dense
 from decbayes.families.matrices import Value, is_sparse, stored
-from decbayes.structure import Structure, shape_text
-from decbayes.symmetry import CoupledSet
+from decbayes.structure import CoupledSet, Structure, shape_text
 
 Row = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""What sites must agree on before their posteriors can be merged."""
+"""What sites must agree on before their posteriors can be merged; which factors are relabelled together, and how."""
 
 import hashlib
 import json
@@ -9,14 +9,32 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from decbayes.arguments import check_kind, check_whole, real_array
+from decbayes.arguments import check_kind, check_whole, names_of, real_array
 from decbayes.errors import InvalidStructure
 from decbayes.families import Array, Family
 from decbayes.families.matrices import smallest
-from decbayes.symmetry import CoupledSet
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
+Permutation = NDArray[np.intp]
+"""Slot k is filled by the site's component `permutation[k]`; `matrix[permutation]` relabels rows."""
+
+
+@dataclass(frozen=True)
+class CoupledSet:
+    """The factors that one permutation relabels together, such as a mixture's means and weights.
+
+    `factors` are their names in the structure.
+
+    >>> db.extending.CoupledSet(["means", "weights"]).factors
+    ('means', 'weights')
+    """
+
+    factors: Sequence[str]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "factors", names_of(factors=self.factors))
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,3 +226,20 @@ def check_model(structure: Structure) -> None:
         raise InvalidStructure(
             f"The model's settings {dict(structure.model)} must be numbers, strings and lists of them: {error}."
         ) from None
+
+
+def identity(size: int) -> Permutation:
+    return np.arange(size, dtype=np.intp)
+
+
+def inverse(permutation: Permutation) -> Permutation:
+    back = np.empty(len(permutation), dtype=np.intp)
+    back[permutation] = np.arange(len(permutation))
+    return back
+
+
+def is_permutation(candidate: Sequence[int] | Permutation, size: int) -> bool:
+    """Whether every number below `size` is there once, as an integer: others would not do as indices."""
+    array = np.asarray(candidate)
+    whole = array.ndim == 1 and array.dtype.kind in "ui" and not np.ma.is_masked(candidate)
+    return whole and np.array_equal(np.sort(array), np.arange(size))

@@ -12,7 +12,7 @@ import decbayes as db
 from decbayes.merging.base import division
 from decbayes.merging.base.components import chunks
 from decbayes.merging.grouping import grouping
-from decbayes.symmetry import CoupledSet
+from decbayes.structure import CoupledSet
 
 COUPLED = CoupledSet(("topics",))
 

@@ -184,8 +184,7 @@ def test_a_contribution_that_is_fine_alone_and_improper_fifty_times_is_refused()
 
 def test_relabelling_onto_another_slots_prior_is_part_of_the_domain_check():
     """With unlike priors a row that is fine on its own slot may be improper on another, where a merge may put it."""
-    from decbayes.structure import Structure
-    from decbayes.symmetry import CoupledSet
+    from decbayes.structure import CoupledSet, Structure
 
     class Unlike:
         limits = Limits(members=4)

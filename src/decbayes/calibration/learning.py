@@ -31,8 +31,7 @@ from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.models.core.simulation import drawn_parameters
 from decbayes.posterior import Posterior
-from decbayes.structure import Structure
-from decbayes.symmetry import CoupledSet
+from decbayes.structure import CoupledSet, Structure
 from decbayes.workers import jobs
 
 # The least number of matches to learn from, and of simulated worlds, because the matches of one world are correlated.

@@ -13,7 +13,7 @@ from decbayes.merging import Alignment, reading
 from decbayes.merging.base.components import LEAST_EVIDENCE
 from decbayes.models.core.model import Model
 from decbayes.posterior import Posterior
-from decbayes.symmetry import CoupledSet
+from decbayes.structure import CoupledSet
 from decbayes.updates.update import without
 
 # The number of observations whose responsibilities are in memory at a time.

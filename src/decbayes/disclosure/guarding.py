@@ -14,8 +14,7 @@ from decbayes.merging.base.products import AssignedSums
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
-from decbayes.structure import Structure
-from decbayes.symmetry import CoupledSet
+from decbayes.structure import CoupledSet, Structure
 
 # Persons that are nobody.
 NEARLY = 1e-6

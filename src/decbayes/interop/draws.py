@@ -13,8 +13,7 @@ from decbayes.arguments import check_kind, real_array
 from decbayes.errors import NotConvertible
 from decbayes.families import Array, Dirichlet, Family, Weights
 from decbayes.posterior import Posterior
-from decbayes.structure import Structure
-from decbayes.symmetry import CoupledSet
+from decbayes.structure import CoupledSet, Structure
 
 STEPS, HALVINGS = 500, 60
 # A step that could raise ⟨λ, t⟩ − A(λ) by less, in nats per row, is rounding.

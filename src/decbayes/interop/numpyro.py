@@ -10,8 +10,7 @@ from decbayes.errors import NotConvertible
 from decbayes.extras import require
 from decbayes.families import Array, Beta, DiagonalGaussian, Dirichlet, Family, Gamma, Weights
 from decbayes.posterior import Posterior
-from decbayes.structure import Structure
-from decbayes.symmetry import CoupledSet
+from decbayes.structure import CoupledSet, Structure
 
 Site = tuple[Family, Array]
 Program = Callable[[], Any]

@@ -12,7 +12,7 @@ from decbayes.merging.base.problem import OnMatch, Solver
 from decbayes.merging.base.products import Assignment, assigned_product, check_assignments
 from decbayes.merging.robust import Robust, robust_merge
 from decbayes.posterior import Posterior
-from decbayes.symmetry import CoupledSet
+from decbayes.structure import CoupledSet
 
 Duplicates = Literal["refuse", "allow"]
 

@@ -31,8 +31,7 @@ from decbayes.merging.grouping.number import found_number
 from decbayes.merging.matching.matching import Matching
 from decbayes.merging.matching.quadratic import Quadratic
 from decbayes.posterior import Posterior
-from decbayes.structure import Structure
-from decbayes.symmetry import CoupledSet, Permutation, identity, inverse
+from decbayes.structure import CoupledSet, Permutation, Structure, identity, inverse
 
 Number = int | Literal["auto"] | None
 

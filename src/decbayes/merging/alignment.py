@@ -20,8 +20,7 @@ from decbayes.merging.base.products import (
 )
 from decbayes.merging.grouping.shared import Shared, shared_components
 from decbayes.posterior import Posterior
-from decbayes.structure import Structure
-from decbayes.symmetry import CoupledSet, Permutation, is_permutation
+from decbayes.structure import CoupledSet, Permutation, Structure, is_permutation
 
 Assignments = tuple[Mapping[CoupledSet, Assignment], ...]
 

@@ -13,7 +13,7 @@ from decbayes.families import Array
 from decbayes.merging import Alignment, Confidence, Tree, reading
 from decbayes.merging.reading import CLOSE, DOUBTFUL
 from decbayes.plot.style import BLUE, COLOURS, GREY, INK, NAIVE, NOTHING, bare, matplotlib, new_axes, shades, styled
-from decbayes.symmetry import CoupledSet
+from decbayes.structure import CoupledSet
 from decbayes.views.findings import branches, least_sure
 from decbayes.views.text import by_number
 

@@ -11,7 +11,7 @@ from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.reading import DISAGREES
 from decbayes.reporting.drawing import COLOURS, Scale, svg
 from decbayes.reporting.markup import Markup, coordinate, figure, image, joined, left_out, note, table, tag
-from decbayes.symmetry import CoupledSet
+from decbayes.structure import CoupledSet
 from decbayes.views import Findings
 from decbayes.views.findings import branches
 from decbayes.views.text import counted, number

@@ -9,7 +9,7 @@ from decbayes.families import dense
 from decbayes.merging.reading import DISAGREES
 from decbayes.posterior import Posterior
 from decbayes.reporting.markup import Markup, description, image, joined, left_out, note, table, tag
-from decbayes.symmetry import CoupledSet
+from decbayes.structure import CoupledSet
 from decbayes.views import Findings, Image, Words
 from decbayes.views.text import counted, number, value_text
 from decbayes.views.values import Part, Row

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from decbayes.merging import reading
-from decbayes.symmetry import CoupledSet
+from decbayes.structure import CoupledSet
 from decbayes.views import Findings
 from decbayes.views.text import counted, listed, number
 

@@ -7,7 +7,7 @@ from decbayes.merging import Alignment, reading
 from decbayes.merging.reading import Heterogeneity
 from decbayes.models.regressions.outcome import FACTOR
 from decbayes.posterior import Posterior
-from decbayes.symmetry import CoupledSet
+from decbayes.structure import CoupledSet
 from decbayes.views.values import Difference, Estimate
 from decbayes.views.view import LEVEL, View
 

@@ -17,7 +17,7 @@ from decbayes.merging.grouping.shared import Shared
 from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity, Influence
 from decbayes.models.topics.quality import CoOccurrence
 from decbayes.posterior import Posterior
-from decbayes.symmetry import CoupledSet
+from decbayes.structure import CoupledSet
 from decbayes.views.text import by_number
 from decbayes.views.view import Notes, View, view_of
 

@@ -1,13 +1,15 @@
-"""Run one command line: errors in a line, exit statuses, readers that leave early, Ctrl-C."""
+"""Run one command line: errors in a line, exit statuses, readers that leave early, Ctrl-C; wrong arguments explained."""
 
 import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
 from io import TextIOWrapper
-from typing import Any, NoReturn
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal, NoReturn, get_args, get_origin
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CoercionError, CycloptsError, MissingArgumentError, UnusedCliTokensError
 
 from decbayes.errors import DecbayesError
 from decbayes.extras import load_extensions
@@ -22,6 +24,7 @@ USER_ERRORS = (DecbayesError, OSError, MemoryError)
 INTERRUPTED = 130
 BROKEN_PIPE = 141  # as for a command that SIGPIPE ends
 STANDARD_INPUT, STANDARD_OUTPUT = "/dev/stdin", "/dev/stdout"  # by these names on any system
+KINDS = {int: "an integer", float: "a number", bool: "true or false", Path: "a file name", str: "a word"}
 # Temporary files, and what messages call them.
 ALIASES: dict[str, str] = {}
 
@@ -57,8 +60,6 @@ def finish(command: Callable[[], object], *, name: str, debug: bool = False) -> 
         if sys.stdout is not None:  # as after >&-
             sys.stdout.flush()
     except CycloptsError as error:
-        from decbayes.cli.shared.complaints import complaint
-
         print(f"{name}: {complaint(error, name)}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:
@@ -111,3 +112,47 @@ def reason(error: Exception) -> str:
     for path, alias in ALIASES.items():
         text = text.replace(path, alias)
     return text
+
+
+def complaint(error: CycloptsError, name: str) -> str:
+    """What is wrong with a command line, and how to see what is right."""
+    command = " ".join([name, *(error.command_chain or ())])
+    return f"{explanation(error, command)} Try `{command} --help`."
+
+
+def explanation(error: CycloptsError, command: str) -> str:
+    if isinstance(error, MissingArgumentError) and error.argument is not None:
+        return missing(error, command)
+    if isinstance(error, UnusedCliTokensError):
+        return unused(error)
+    if isinstance(error, CoercionError) and error.token is not None and (kinds := kinds_of(error.target_type)):
+        return f'{error.token.keyword or "An argument"} must be {kinds}, not "{error.token.value}".'
+    return " ".join(str(error).split())
+
+
+def missing(error: MissingArgumentError, command: str) -> str:
+    """An argument that is not there, or an option without its value."""
+    assert error.argument is not None
+    count, _ = error.argument.token_count()
+    written = error.keyword or next((token.keyword for token in error.argument.tokens if token.keyword), None)
+    if written is None:
+        return f"{command} needs {error.argument.name}."
+    return f"{written} needs {'a value' if count == 1 else f'{count} values'}."
+
+
+def unused(error: UnusedCliTokensError) -> str:
+    """Arguments that a command does not take, or a name that is none of its commands."""
+    words = ", ".join(error.unused_tokens or ())
+    names = [] if error.app is None else [name for name in error.app if not name.startswith("-")]
+    if names:
+        return f'Unknown command "{words}". Available commands: {", ".join(sorted(names))}.'
+    return f"Too many arguments: {words}."
+
+
+def kinds_of(hint: Any) -> str:
+    """What may be given, in words; empty for choices, which cyclopts lists itself."""
+    parts = [part for part in (get_args(hint) or (hint,)) if part is not NoneType]
+    if get_origin(hint) is Literal or not all(part in KINDS or get_origin(part) is Literal for part in parts):
+        return ""
+    texts = [[KINDS[part]] if part in KINDS else [f"'{choice}'" for choice in get_args(part)] for part in parts]
+    return " or ".join(text for several in texts for text in several)

@@ -16,8 +16,7 @@ from decbayes.families.matrices import is_sparse
 from decbayes.merging.base.agreement import agreeing
 from decbayes.merging.base.coupled import in_memory
 from decbayes.posterior import Posterior, arrays
-from decbayes.structure import Structure
-from decbayes.symmetry import CoupledSet, Permutation
+from decbayes.structure import CoupledSet, Permutation, Structure
 
 Components = Mapping[CoupledSet, Permutation]
 """Each set's components in some order."""

@@ -10,8 +10,7 @@ from decbayes.families.rows import Rows
 from decbayes.merging.base.agreement import pad, same_columns
 from decbayes.merging.base.problem import Factor, Problem
 from decbayes.posterior import Posterior
-from decbayes.structure import Structure
-from decbayes.symmetry import CoupledSet, Permutation, identity
+from decbayes.structure import CoupledSet, Permutation, Structure, identity
 
 
 def as_sequence(posteriors: Iterable[Posterior]) -> Sequence[Posterior]:

@@ -19,7 +19,7 @@ from decbayes.families.matrices import Indices
 from decbayes.families.rows import Rows, SparseRows
 from decbayes.merging.base.components import earlier_components
 from decbayes.merging.base.problem import Problem
-from decbayes.symmetry import identity
+from decbayes.structure import identity
 from decbayes.workers import even_parts, share_out
 
 # Initial share of a component in its own slot; the rest is spread evenly, so that it can go anywhere.

@@ -16,8 +16,7 @@ from decbayes.merging.base.components import Components, bases
 from decbayes.merging.base.coupled import coupled_problem
 from decbayes.merging.base.problem import best_permutation
 from decbayes.posterior import Posterior, arrays
-from decbayes.structure import Structure
-from decbayes.symmetry import Permutation
+from decbayes.structure import Permutation, Structure
 
 # Two components are the same if describing one observation of each with common parameters loses less than this, in
 # nats. Two topics without a common word lose 2 log 2 = 1.39, two clusters three deviations apart 2.25.

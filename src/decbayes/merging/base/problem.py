@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from decbayes.families import Array, Family
 from decbayes.families.rows import Rows
-from decbayes.symmetry import Permutation
+from decbayes.structure import Permutation
 
 if TYPE_CHECKING:
     from decbayes.merging.base.division import Division

@@ -12,8 +12,7 @@ from decbayes.merging.base.canonical import canonical_components, canonical_orde
 from decbayes.merging.base.coupled import as_sequence
 from decbayes.merging.base.division import Division
 from decbayes.posterior import Posterior
-from decbayes.structure import Structure
-from decbayes.symmetry import CoupledSet, Permutation, identity
+from decbayes.structure import CoupledSet, Permutation, Structure, identity
 
 Assignment = Indices
 """The slot of each component."""

@@ -8,7 +8,7 @@ from decbayes.families import Array
 from decbayes.merging.base.problem import TOLERANCE, Problem, Solution
 from decbayes.merging.base.solver_registry import register
 from decbayes.merging.matching.placement import Placement, sweep
-from decbayes.symmetry import Permutation
+from decbayes.structure import Permutation
 
 
 @register

@@ -13,7 +13,7 @@ from decbayes.arguments import Seed, check_kind, generator
 from decbayes.errors import TooManyRelabellings
 from decbayes.families import Array
 from decbayes.posterior import Posterior
-from decbayes.symmetry import CoupledSet
+from decbayes.structure import CoupledSet
 
 # A density sums over K! relabellings in 2^K · K steps per draw; 16 components take about a million.
 MOST_COMPONENTS = 16

@@ -11,7 +11,7 @@ from decbayes.families.rows import Rows
 from decbayes.merging.base.problem import Assignments, Problem, Solution, Solver
 from decbayes.merging.base.solver_registry import register
 from decbayes.merging.matching.placement import Placement, ShortRows, placed
-from decbayes.symmetry import identity, inverse
+from decbayes.structure import identity, inverse
 from decbayes.workers import jobs
 
 # J rises in every sweep except the last, so sweeps end by themselves; this only limits a pathological case.

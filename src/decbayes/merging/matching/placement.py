@@ -19,7 +19,7 @@ from decbayes.merging.base.problem import (
     forbid_undefined,
     worthwhile,
 )
-from decbayes.symmetry import Permutation, identity
+from decbayes.structure import Permutation, identity
 
 Step = Callable[["Placement", int], bool]
 """A function that may move one site, and returns whether it did."""

@@ -15,7 +15,7 @@ from decbayes.merging.base.problem import TOLERANCE, Optimality, Problem, Soluti
 from decbayes.merging.base.solver_registry import register
 from decbayes.merging.matching._exhaustive import all_permutations
 from decbayes.merging.matching.placement import Placement
-from decbayes.symmetry import Permutation, identity
+from decbayes.structure import Permutation, identity
 
 MOST_SWEEPS = 100
 # Up to this many components all permutations are tried, which is faster than a search.

@@ -18,7 +18,7 @@ from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import LEAST_EVIDENCE
 from decbayes.merging.reading._margins import losses, margins
 from decbayes.merging.reading._support import alone, observations
-from decbayes.symmetry import CoupledSet
+from decbayes.structure import CoupledSet
 
 # Margins (in nats) and overlaps are capped here: larger values carry no further information.
 MOST_MARGIN, LEAST_OVERLAP = 1e6, 1e-3

@@ -25,7 +25,7 @@ from decbayes.errors import StructureMismatch
 from decbayes.families import Array, dense
 from decbayes.merging.alignment import Alignment
 from decbayes.posterior import Posterior
-from decbayes.symmetry import CoupledSet
+from decbayes.structure import CoupledSet
 
 # Observations that a site needs in a slot to be compared, and that an entry needs in total: rarer entries are not close
 # to normal.

@@ -15,7 +15,7 @@ from decbayes.merging.base.problem import Assignments, Problem, best_permutation
 from decbayes.merging.grouping.search import SlotSearch
 from decbayes.merging.matching.placement import Placement
 from decbayes.merging.matching.quadratic import Chains, Match
-from decbayes.symmetry import CoupledSet, Permutation, identity, inverse
+from decbayes.structure import CoupledSet, Permutation, identity, inverse
 
 Losses = Callable[[int, NDArray[np.bool_]], Array]
 """The loss of each slot of a site when its component must go elsewhere, given the slots that are alike."""

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from decbayes.families import Array
 from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import LEAST_EVIDENCE, Components, evidence_by_site
-from decbayes.symmetry import CoupledSet
+from decbayes.structure import CoupledSet
 
 # Observations per parameter that a site should have in a component: with fewer, its fit is far from the fit of all
 # data.

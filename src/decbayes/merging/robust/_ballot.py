@@ -17,7 +17,7 @@ from decbayes.merging.base.products import weighted_rows
 from decbayes.merging.robust._slots import Settled, as_mixtures, elected, gathered, lenient, settled, uncapped
 from decbayes.merging.robust.votes import LITTLE, Group
 from decbayes.posterior import Posterior
-from decbayes.symmetry import CoupledSet, Permutation, identity
+from decbayes.structure import CoupledSet, Permutation, identity
 
 # Votes that are not heard from which on another alignment is looked for, and votes that it must hear more.
 UNHEARD, BETTER = 1.0, 0.5

@@ -22,7 +22,7 @@ from decbayes.families.matrices import Indices
 from decbayes.merging.base.components import observed
 from decbayes.merging.base.problem import Factor
 from decbayes.posterior import Posterior
-from decbayes.symmetry import CoupledSet
+from decbayes.structure import CoupledSet
 
 # Deviations of chance that are tolerated, and times the usual loss per observation.
 DEVIATIONS, USUAL = 2.5, 2.5

@@ -21,8 +21,7 @@ from decbayes.models.features._prediction import Believed, assignments_given, he
 from decbayes.models.features._starts import exchangeable, repaired, starts
 from decbayes.models.features._state import FeatureData, Span, State, believing, improved, state_of
 from decbayes.posterior import Posterior
-from decbayes.structure import Structure
-from decbayes.symmetry import CoupledSet
+from decbayes.structure import CoupledSet, Structure
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,7 @@ from decbayes.models.likelihoods.likelihood import nearest, spread_out_centres, 
 from decbayes.models.likelihoods.point_pass import MOST_CANDIDATES, PointBlocks
 from decbayes.models.mixtures.moves import MixtureMoves
 from decbayes.posterior import Posterior
-from decbayes.structure import Structure
-from decbayes.symmetry import CoupledSet
+from decbayes.structure import CoupledSet, Structure
 
 Start = Literal["k-means++", "random"]
 

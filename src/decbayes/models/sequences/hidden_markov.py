@@ -23,8 +23,7 @@ from decbayes.models.likelihoods.real import Covariance, RealColumns, real_likel
 from decbayes.models.sequences.chains import ChainBlocks, Sequential, Steps, chain_weights, plus, smoothed, stationary
 from decbayes.models.tables.profiles import Filled, class_summaries, fill, profile_rows
 from decbayes.posterior import Posterior
-from decbayes.structure import Structure
-from decbayes.symmetry import CoupledSet
+from decbayes.structure import CoupledSet, Structure
 
 # With fewer steps per state, every other start is from random states: centres would leave states of single steps.
 POINTS_PER_CENTRE = 10

@@ -42,8 +42,7 @@ from decbayes.models.topics.word_prior import (
     shared_prior,
 )
 from decbayes.posterior import Posterior
-from decbayes.structure import Structure
-from decbayes.symmetry import CoupledSet
+from decbayes.structure import CoupledSet, Structure
 from decbayes.workers import HEAVY, gathered
 
 

@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
+from decbayes.arguments import given
+from decbayes.cli.commands.everyday._explanation import print_alignment, print_differences, print_influence, shared_rows
 from decbayes.cli.shared.common_options import Device, work_on
-from decbayes.cli.shared.explain import print_alignment, print_differences, print_influence, shared_rows
 from decbayes.cli.shared.match_confidence import aligned, how_sure, number_of, overlaps_from, solver_named
 from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
 from decbayes.cli.shared.posterior_files import found_by, read_once
@@ -18,8 +19,8 @@ from decbayes.cli.shared.sharing import check_received_files, merged_manifest, r
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import aligning, many, messages, plain
 from decbayes.cli.shared.terminal import output as results
-from decbayes.cli.shared.topic_priors import AS_FITTED, TopicPriors
 from decbayes.cli.shared.topic_quality import quality_of, remarks_on
+from decbayes.errors import InvalidStructure
 from decbayes.files import save
 from decbayes.merging import Alignment, Confidence, RobustMerge, product, remarks, robust_merge, tree
 from decbayes.merging.alignment import MOST_LOOKED_AT
@@ -87,6 +88,38 @@ class Aligning:
             raise WrongArgument("--restarts is for --solver matching.")
         number_of(self.components)
         solver_named(self.solver, self.restarts)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class TopicPriors:
+    """The priors that all topics get before they are merged; None leaves them as they are."""
+
+    topic_prior: Annotated[
+        float | Literal["learn"] | None,
+        Parameter(help="Common prior for sites whose topic priors differ, or 'learn' to find it."),
+    ] = None
+    document_prior: Annotated[float | None, Parameter(help="Common prior for sites whose document priors differ.")] = (
+        None
+    )
+
+    @property
+    def given(self) -> dict[str, Any]:
+        return given(topic_prior=self.topic_prior, document_prior=self.document_prior)
+
+    def applied(self, posteriors: Sequence[Posterior]) -> list[Posterior]:
+        """The posteriors on these priors; a prior that is learned is printed."""
+        if not self.given:
+            return [*posteriors]
+        from decbayes.models.topics.word_prior import shared_prior, with_priors
+
+        try:
+            moved = with_priors(posteriors, **self.given)
+        except (ValueError, InvalidStructure) as error:
+            raise WrongArgument(str(error)) from None
+        if self.topic_prior == "learn":
+            messages().print(f"topic prior {shared_prior(moved[0].structure):g}, learned from the topics of all sites")
+        return moved
 
 
 @Parameter(name="*")
@@ -166,7 +199,7 @@ class Telling:
             save_picture(plot.tree(tree(alignment.posteriors), names=names).figure, self.tree, self.dpi)
 
 
-AS_USUAL, NOTHING = Aligning(), Telling()
+AS_USUAL, AS_FITTED, NOTHING = Aligning(), TopicPriors(), Telling()
 
 
 def merge(

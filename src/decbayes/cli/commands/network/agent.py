@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
 import decbayes
-from decbayes.cli.shared.asking import ON_THIS_MACHINE, Link
+from decbayes.cli.commands.network._asking import ON_THIS_MACHINE, Link
 from decbayes.cli.shared.common_options import PageOption, available
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import NONE, rules_said

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from cyclopts import Parameter
 
-from decbayes.cli.shared.asking import ON_THIS_MACHINE, Link, print_notes
+from decbayes.cli.commands.network._asking import ON_THIS_MACHINE, Link, print_notes
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import plain

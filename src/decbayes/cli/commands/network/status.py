@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from rich.table import Table
 
-from decbayes.cli.shared.asking import ON_THIS_MACHINE, Link, print_notes
+from decbayes.cli.commands.network._asking import ON_THIS_MACHINE, Link, print_notes
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import output, plain
 from decbayes.extras import require_extra

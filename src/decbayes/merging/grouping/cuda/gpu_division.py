@@ -10,7 +10,7 @@ from decbayes.families.rows import SparseRows
 from decbayes.kernels.cuda.device import Device
 from decbayes.merging.base.division import FLOOR, GAIN, KEPT, WORDS, Division, known_before, pruned, sparse_contents
 from decbayes.merging.base.problem import Problem
-from decbayes.symmetry import identity
+from decbayes.structure import identity
 
 State = tuple[Any, Any]
 """Shares (components, slots) and profiles (columns, slots), on the GPU."""

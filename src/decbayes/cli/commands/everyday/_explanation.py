@@ -16,7 +16,7 @@ from decbayes.merging.base.lineage import ids_of
 from decbayes.merging.grouping.shared import Shared
 from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity
 from decbayes.posterior import Posterior
-from decbayes.symmetry import CoupledSet
+from decbayes.structure import CoupledSet
 from decbayes.views.values import Difference
 
 MOST_SURE = 0.99  # a few hundred simulated matches cannot show more
