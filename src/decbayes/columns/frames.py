@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from decbayes.columns.cells import FALSE, TRUE, Array, Raw, is_missing, seen, text_of
-from decbayes.columns.kinds import Categorical, Column, Gaussian, Missing, Persons, Poisson, YesNo, kind_named
+from decbayes.columns.column import Column, Persons
+from decbayes.columns.kinds import Categorical, Gaussian, Missing, Poisson, YesNo, kind_named
 from decbayes.errors import InvalidData, InvalidStructure
 
 Columns = Mapping[str, Column]

@@ -1,4 +1,4 @@
-"""Run one command line: errors in a line, exit statuses, readers that leave early, Ctrl-C; wrong arguments explained."""
+"""Run one command line: errors in a line, exit statuses, readers that leave early, Ctrl-C, wrong arguments."""
 
 import os
 import sys

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from decbayes.arguments import names_of
 from decbayes.columns import Column, columns_of, plain
 from decbayes.columns.cells import is_missing, text_of
+from decbayes.columns.column import SOLVABLE, Persons, too_few
 from decbayes.columns.frames import coded, is_frame, known, names_in, pooled, rows_in, values_in, warn
-from decbayes.columns.kinds import SOLVABLE, Persons, too_few
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
 from decbayes.inputs.mixed_tables import read_frame
