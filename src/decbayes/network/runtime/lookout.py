@@ -1,5 +1,6 @@
 """What an agent's service keeps an eye on, and says in the log: losses, floods, links, loneliness, who stands out."""
 
+from collections import Counter
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,8 @@ ALONE_TICKS = 25
 ALONE = "No neighbour is linked."
 # So many messages of one neighbour dropped between two ticks, and it is left alone.
 FLOOD = 1000
+# Who crowds the gate is said every so many ticks, with so many addresses.
+CROWD_TICKS, MOST_CROWDS = 50, 10
 
 
 class Lookout:
@@ -31,12 +34,17 @@ class Lookout:
         self._flags: dict[str, tuple[str, ...]] = {}
         self._same_data: set[tuple[str, ...]] = set()
         self._unreachable: dict[str, str] = {}
+        self.crowded: dict[str, int] = {}
+        """Addresses that crowd the gate, and how many of their connections were closed in the last ten seconds."""
+        self._crowds: Counter[str] = Counter()
+        self._crowds_due = 0
 
     def tick(self) -> None:
         self._look_around()
         self._report_losses()
         self._shut_out_floods()
         self._report_refusals()
+        self._report_crowds()
         self._report_unreachable()
 
     def _look_around(self) -> None:
@@ -70,9 +78,23 @@ class Lookout:
 
     def _report_refusals(self) -> None:
         """Count what was refused before it came to the agent: links without a proper certificate."""
-        while self._log.warnings:
+        warnings = [self._log.warnings.popleft() for _ in range(len(self._log.warnings))]
+        for text in (*warnings, *self._transport.refusals()):
             self._agent.refused["link"] += 1
-            self._log("refused", reason="link", text=self._log.warnings.popleft())
+            self._log("refused", reason="link", text=text)
+
+    def _report_crowds(self) -> None:
+        """Report who crowds the gate: at once, and then every ten seconds for as long as it lasts."""
+        for crowd in self._transport.crowds():
+            self._crowds[crowd.address] += crowd.connections
+        if self._crowds and self._agent.ticks >= self._crowds_due:
+            self.crowded = dict(self._crowds.most_common(MOST_CROWDS))
+            for address, connections in self.crowded.items():
+                self._log("crowded", address=address, connections=connections, addresses=len(self._crowds))
+            self._crowds.clear()
+            self._crowds_due = self._agent.ticks + CROWD_TICKS
+        elif self._agent.ticks >= self._crowds_due + CROWD_TICKS:
+            self.crowded = {}
 
     def _report_unreachable(self) -> None:
         """Report once why a neighbour cannot be reached; again if the reason changes or it was reachable in between."""

@@ -158,13 +158,16 @@ class Service:
     def _show_status(self) -> None:
         if self.agent.ticks % ORDER_TICKS or (self._metrics is None and self._watcher is None):
             return
-        status = status_of(self.agent, self.transport.address) | about_members(self.agent.pool, self._lookout.merged)
+        status = self._status() | about_members(self.agent.pool, self._lookout.merged)
         if self._metrics is not None:
             self._metrics.status = status
         if self._watcher is not None:
             self._watcher.look(self.agent, status)
             if self._watcher.lost():
                 self.log("page_lost", why="its process has ended; the agent goes on without it")
+
+    def _status(self) -> dict[str, Any]:
+        return status_of(self.agent, self.transport.address) | {"crowded": self._lookout.crowded}
 
     def _refine(self) -> None:
         """Refit against the others' evidence, once for each time that it has changed."""
@@ -205,9 +208,7 @@ class Service:
             return None
         match question.text:
             case "status":
-                self._answers.submit(
-                    partial(self._answer_status, question, status_of(self.agent, self.transport.address))
-                )
+                self._answers.submit(partial(self._answer_status, question, self._status()))
             case "posterior":
                 # Safe beside the talk: the pool copies its records in one step before it merges them.
                 self._merges.submit(partial(self._answer_merged, question))

@@ -12,7 +12,8 @@ zenoh peers pass nothing on, so whoever's token is seen is a direct neighbour; r
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,6 +24,7 @@ from decbayes.network.protocol.effects import Effect, Peer
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.talk.messages import message_bytes
 from decbayes.network.runtime.links.endpoints import Links, parse, settings, with_port
+from decbayes.network.runtime.links.gatekeeper import Crowd, Gatekeeper, Passed, is_guarded
 from decbayes.network.runtime.links.questions import (
     MOST_TOKENS,
     NONCE_BYTES,
@@ -46,6 +48,8 @@ SLACK = 1 << 16
 MOST_HEARD = 50_000
 # Others may take a free port before zenoh does.
 ATTEMPTS = 8
+# Where zenoh itself listens behind a gate.
+INNER = "127.0.0.1:0"
 
 
 # Messages of all who lack the group's secret wait in one queue.
@@ -81,7 +85,9 @@ class Transport:
         self._shut_out: set[Peer] = set()
         # Neighbours that have said something under the group's seal.
         self._spoken: set[Peer] = set()
-        self.session, self.endpoints = open_session(links, most_bytes=message_bytes(listener.charter) + SLACK)
+        self.session, self.endpoints, self._gate = open_guarded(
+            links, most_bytes=message_bytes(listener.charter) + SLACK, members=len(listener.charter.members)
+        )
         self.name = str(self.session.info.zid())
         self._root, self._seal = root_key(listener.charter), Seal(listener.charter.secret)
         # The token comes last: who sees it can already be heard.
@@ -107,14 +113,25 @@ class Transport:
 
     def address(self, peer: Peer) -> str:
         """A neighbour's address, and the name in its certificate where there is one."""
-        name = self.certificate(peer)
-        addresses = [str(link.dst) for link in self.session.info.links() if str(link.zid) == peer]
-        return (addresses or [peer])[0] + ("" if name is None else f" ({name})")
+        links = [link for link in self.session.info.links() if str(link.zid) == peer]
+        places = [self._passed(link) or Passed(str(link.dst), str(link.auth_identifier or "")) for link in links]
+        address, name = (places or [Passed(peer, "")])[0]
+        return address + (f" ({name})" if name else "")
 
-    def certificate(self, peer: Peer) -> str | None:
-        """The name in a neighbour's certificate; None without one."""
-        names = [link.auth_identifier for link in self.session.info.links() if str(link.zid) == peer]
-        return next((str(name) for name in names if name), None)
+    def _passed(self, link: Any) -> Passed | None:
+        """Who has come through the gate on this link: zenoh sees the gate in its place."""
+        if self._gate is None or parse(last(link.src))[1] != self._gate.inner_port:
+            return None
+        return self._gate.passed(parse(last(link.dst))[1])
+
+    def refusals(self) -> Iterator[str]:
+        """What was wrong with callers whom the gate has refused since this was asked last."""
+        while self._gate is not None and self._gate.refusals:
+            yield self._gate.refusals.popleft()
+
+    def crowds(self) -> list[Crowd]:
+        """Addresses whose connections have crowded the gate since this was asked last."""
+        return [] if self._gate is None else self._gate.crowds()
 
     @property
     def dropped(self) -> int:
@@ -129,6 +146,8 @@ class Transport:
     def close(self) -> None:
         for outbox in list(self._outboxes.values()):
             outbox.close()
+        if self._gate is not None:
+            self._gate.close()
         self.session.close()  # type: ignore[no-untyped-call]
 
     # Called by zenoh's threads
@@ -226,6 +245,25 @@ def last(key: Any) -> str:
     return str(key).rpartition("/")[2]
 
 
+def open_guarded(
+    links: Links, *, most_bytes: int, members: int
+) -> tuple["Session", tuple[str, ...], Gatekeeper | None]:
+    """A zenoh session, where it can be reached, and the gate in front of it if strangers may call."""
+    if not is_guarded(links):
+        return *open_session(links, most_bytes=most_bytes), None
+    session, (inner,) = open_session(replace(links, listen=(INNER,)), most_bytes=most_bytes)
+    for attempt in range(1, ATTEMPTS + 1):
+        listen = tuple(with_port(endpoint) for endpoint in links.listen)
+        try:
+            return session, listen, Gatekeeper(links, listen, inner, members)
+        except TransportFailed as error:
+            chosen_freely = listen != links.listen
+            if not (chosen_freely and "in use" in str(error)) or attempt == ATTEMPTS:
+                session.close()  # type: ignore[no-untyped-call]
+                raise TransportFailed(explain(str(error), listen)) from None
+    raise AssertionError("unreachable")
+
+
 def open_session(links: Links, *, most_bytes: int, insist: bool = True) -> tuple["Session", tuple[str, ...]]:
     """A zenoh session, and the endpoints it listens at."""
     for attempt in range(1, ATTEMPTS + 1):
@@ -249,6 +287,7 @@ def config(values: dict[str, Any]) -> Any:
 def explain(error: str, listen: Sequence[str]) -> str:
     """What a user can do about an error of zenoh's."""
     if "in use" in error:
-        taken = next((endpoint for endpoint in listen if f"{parse(endpoint)[1]}" in error), "a port")
+        named = [endpoint for endpoint in listen if f"{parse(endpoint)[1]}" in error]
+        taken = (named or [*listen, "a port"])[0]
         return f"{taken} is taken: another program, perhaps another agent, listens there. Choose another port, or 0."
     return f"The network cannot be opened: {plain(error)}"

@@ -184,6 +184,10 @@ def problems(status: Mapping[str, Any], charter: str) -> list[str]:
     wrong = [text for text, holds in texts.items() if holds]
     wrong += [f"{neighbour_name(n)} has another charter" for n in neighbours if n.get("charter") == "another"]
     wrong += [f"{neighbour_name(n)} has not shown which member it is" for n in neighbours if n.get("member") is None]
+    wrong += [
+        f"{address} opens more connections than are let in ({count:,} closed in ten seconds): block it in the firewall"
+        for address, count in status.get("crowded", {}).items()
+    ]
     wrong += [f"{who} {flag}" for who, member in members.items() for flag in member.get("flags", ())]
     return wrong + [f"{' and '.join(map(str, names))} hold the same data set" for names in status.get("same_data", ())]
 

@@ -125,6 +125,7 @@ SENTENCES = {
     "not_merged": "no merge: {why}",
     "refused": "refused ({reason}): {text}",
     "dropped": "{messages:,} messages were dropped",
+    "crowded": "{address} opens more connections than are let in; {connections:,} were closed",
 }
 
 

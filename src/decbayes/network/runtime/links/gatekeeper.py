@@ -1,0 +1,158 @@
+"""An agent's gate: starts the program in front of zenoh, keeps it running, and knows who has come through it."""
+
+import json
+import subprocess
+import sys
+import time
+from collections import Counter, deque
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
+from typing import Any, NamedTuple
+
+from decbayes.errors import TransportFailed
+from decbayes.network.runtime.links.endpoints import Links, is_loopback, parse
+
+PROGRAM = Path(__file__).with_name("gate.py")
+START_SECONDS = 20.0
+# How long a caller has until zenoh has answered it.
+PATIENCE_SECONDS = 5.0
+# So many connections at once per certificate, or per address without certificates, beside two for each member.
+FURTHER_LINKS = 64
+MOST_REFUSALS = 1000
+
+
+def is_guarded(links: Links) -> bool:
+    """Whether strangers may call: not on this machine without certificates, nor where zenoh tells others where it is.
+
+    Neighbours that gossip, or answer on the local network, name the endpoints that zenoh itself listens at.
+    """
+    exposed = links.tls is not None or any(not is_loopback(parse(endpoint)[0]) for endpoint in links.listen)
+    return bool(links.listen) and exposed and links.discovery == "none"
+
+
+class Passed(NamedTuple):
+    """A caller whom the gate has let in."""
+
+    address: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """Connections from one address that were hung up on because there were too many."""
+
+    address: str
+    connections: int
+
+
+class Gatekeeper:
+    """The process of one agent's gate. If it ends, it is started again."""
+
+    def __init__(self, links: Links, listen: tuple[str, ...], inner: str, members: int) -> None:
+        files = links.tls
+        self._settings = {
+            "listen": [parse(endpoint) for endpoint in listen],
+            "inner": parse(inner),
+            "tls": files and {name: str(getattr(files, name)) for name in ("authority", "certificate", "key")},
+            "revoked": sorted(links.revoked),
+            "known": [host for host, _ in map(parse, links.connect) if is_address(host)],
+            "most_open": FURTHER_LINKS + 2 * members,
+            "patience": PATIENCE_SECONDS,
+        }
+        self.inner_port = parse(inner)[1]
+        self._passed: dict[int, Passed] = {}
+        self._crowds: Counter[str] = Counter()
+        # What was wrong with callers that were refused, for the agent to count.
+        self.refusals: deque[str] = deque(maxlen=MOST_REFUSALS)
+        self._closed = False
+        self._begin()
+
+    def passed(self, port: int) -> Passed | None:
+        """Who speaks through this port of our own machine."""
+        return self._passed.get(port)
+
+    def crowds(self) -> list[Crowd]:
+        """Who has crowded the gate since this was asked last, the worst first."""
+        crowds, self._crowds = self._crowds, Counter()
+        return [Crowd(address, count) for address, count in crowds.most_common()]
+
+    def close(self) -> None:
+        self._closed = True
+        self._end()
+
+    def _begin(self) -> None:
+        """Start the program and wait until it listens; say why it does not."""
+        first: Queue[dict[str, Any]] = Queue()
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", str(PROGRAM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(self._settings) + "\n")
+        self._process.stdin.flush()
+        Thread(target=self._listen, args=(self._process, first), daemon=True).start()
+        try:
+            event = first.get(timeout=START_SECONDS)
+        except Empty:
+            event = {"event": "failed", "why": "it does not start"}
+        if event["event"] != "ready":
+            self._end()
+            raise TransportFailed(f"the gate cannot open: {event.get('why', 'it has ended')}")
+
+    def _end(self) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.close()
+            self._process.wait(timeout=5.0)
+        except (OSError, subprocess.TimeoutExpired):
+            self._process.kill()
+            self._process.wait()
+
+    def _listen(self, process: "subprocess.Popen[str]", first: "Queue[dict[str, Any]]") -> None:
+        """In a thread of its own: hear what the program says, until it ends; then start it again."""
+        assert process.stdout is not None
+        opened = False
+        for line in process.stdout:
+            event = json.loads(line)
+            if event["event"] in ("ready", "failed"):
+                opened = event["event"] == "ready"
+                first.put(event)
+            else:
+                self._hear(event)
+        first.put({"event": "ended"})
+        process.stdout.close()
+        while opened and not self._closed:
+            opened = not self._again()
+
+    def _hear(self, event: dict[str, Any]) -> None:
+        match event:
+            case {"event": "opened", "port": port, "address": address, "name": name}:
+                self._passed[port] = Passed(address, name)
+            case {"event": "closed", "port": port}:
+                self._passed.pop(port, None)
+            case {"event": "crowded", "address": address, "connections": count}:
+                self._crowds[address] += count
+            case {"event": "refused", "address": address, "why": why, "connections": count}:
+                self.refusals.extend([f"{address}: {why}"] * count)
+
+    def _again(self) -> bool:
+        """Whether the program listens again."""
+        self._passed.clear()
+        self._process.wait()
+        self.refusals.append("the gate in front of this agent has ended, and is started again")
+        try:
+            self._begin()
+        except TransportFailed:
+            time.sleep(1.0)
+            return False
+        return True
+
+
+def is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
