@@ -70,8 +70,15 @@ def gate(known=()):
     return Gate(settings)
 
 
+class Quiet:
+    """A socket on which nothing has arrived."""
+
+    def recv(self, size, flags):
+        raise BlockingIOError
+
+
 def arrive(opened, address, count=1, *, silent=True):
-    callers = [Caller(None, address, 1, place_of(address), silent=silent) for _ in range(count)]
+    callers = [Caller(Quiet(), address, 1, place_of(address), silent=silent) for _ in range(count)]
     for caller in callers:
         opened.make_room(caller.place)
         opened.pending[caller] = None
@@ -112,7 +119,7 @@ def test_the_address_with_the_most_connections_loses_first():
     opened = gate()
     (alone,) = arrive(opened, "10.0.0.1")
     for number in range(20):
-        arrive(opened, f"10.0.1.{number}", 10)
+        arrive(opened, f"10.0.1.{number}", 20)
     assert alone in opened.pending
     assert pending(opened).total() == MOST_PENDING - KEPT_FOR_KNOWN
 

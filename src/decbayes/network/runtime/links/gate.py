@@ -21,13 +21,14 @@ import socket
 import ssl
 import sys
 from collections import Counter, OrderedDict
+from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from ipaddress import ip_address, ip_network
 from typing import Any
 
-MOST_PENDING, MOST_PER_ADDRESS, KEPT_FOR_KNOWN = 128, 16, 32
+MOST_PENDING, MOST_PER_ADDRESS, KEPT_FOR_KNOWN = 256, 64, 64
 MOST_KNOWN = 1_000
 BUFFER_BYTES = 1 << 16
 TELL_SECONDS = 1.0
@@ -55,8 +56,16 @@ class Caller:
     place: str
     task: "asyncio.Task[None] | None" = None
     silent: bool = True
+    streaming: bool = False
     name: str = ""
     inner_port: int = 0
+
+    def is_silent(self) -> bool:
+        """Whether it has said nothing so far; its first bytes may be here and not have been looked at yet."""
+        if self.silent:
+            with suppress(OSError):
+                self.silent = not self.socket.recv(1, socket.MSG_PEEK)
+        return self.silent
 
     def hang_up(self) -> None:
         if self.task is not None:
@@ -73,6 +82,7 @@ class Gate:
     known: "OrderedDict[str, None]" = field(default_factory=OrderedDict)
     crowded: "Counter[str]" = field(default_factory=Counter)
     refused: "Counter[tuple[str, str]]" = field(default_factory=Counter)
+    tasks: "set[asyncio.Task[None]]" = field(default_factory=set)
 
     def __post_init__(self) -> None:
         files = self.settings["tls"]
@@ -88,10 +98,18 @@ class Gate:
         """Listen at all endpoints until standard input ends."""
         listening = [listener(host, port) for host, port in self.settings["listen"]]
         tell(event="ready")
-        self.tasks = [asyncio.create_task(one) for one in (*map(self.accept, listening), self.report())]
+        for one in (*map(self.accept, listening), self.report()):
+            self.begin(one)
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
         # The agent is gone or leaving: nobody waits for what callers still have to say.
         os._exit(0)
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Do something beside all else. The loop itself would forget a task that nobody holds."""
+        task = asyncio.get_running_loop().create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return task
 
     async def accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -105,7 +123,7 @@ class Gate:
             caller = Caller(connection, address, port, place_of(address))
             self.make_room(caller.place)
             self.pending[caller] = None
-            caller.task = loop.create_task(self.receive(caller))
+            caller.task = self.begin(self.receive(caller))
 
     def make_room(self, place: str) -> None:
         """Hang up on somebody if there are too many pending connections for one more from a place."""
@@ -120,7 +138,7 @@ class Gate:
             loser = max(strangers or counts, key=counts.__getitem__)
         if loser:
             crowd = [caller for caller in self.pending if caller.place == loser]
-            victim = next((caller for caller in crowd if caller.silent), crowd[0])
+            victim = next((caller for caller in crowd if caller.is_silent()), crowd[0])
             self.crowded[victim.address] += 1
             self.pending.pop(victim)
             victim.hang_up()
@@ -138,7 +156,8 @@ class Gate:
                 first = await inner[0].read(BUFFER_BYTES)
             self.let_in(caller)
             outer[1].write(first)
-            await asyncio.wait([pump, asyncio.create_task(copy(inner[0], outer[1]))], return_when="FIRST_COMPLETED")
+            back = asyncio.create_task(copy(inner[0], outer[1]))
+            await asyncio.wait([pump, back], return_when="FIRST_COMPLETED")
         except TimeoutError:
             self.refused[caller.address, "it said too little in time"] += 1
         except NoRoom:
@@ -157,14 +176,14 @@ class Gate:
         if caller.name:
             self.open[caller.name] -= 1
         self.pending.pop(caller, None)
-        if caller.silent:
+        if not caller.streaming:
             # Later on it belongs to its stream, which closes it.
             caller.socket.close()
 
     async def admit(self, caller: Caller) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """The caller's stream, once it has said something and, where there are certificates, shown one."""
         await readable(caller.socket)
-        caller.silent = False
+        caller.silent, caller.streaming = False, True
         stream = await stream_of(caller.socket, self.outside)
         if self.outside is None:
             self.count(caller, caller.address)
