@@ -64,11 +64,16 @@ def save(posterior: Posterior, path: str | os.PathLike[str], *, note: Mapping[st
     write_whole(Path(path), to_bytes(posterior, note))
 
 
-def write_whole(target: Path, content: bytes) -> None:
-    """Replace a file's content in one step: readers see the old or the new, never half of it."""
+def write_whole(target: Path, content: bytes, *, private: bool = False) -> None:
+    """Replace a file's content in one step: readers see the old or the new, never half of it.
+
+    A `private` file can be read by its owner only.
+    """
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
     try:
-        with temporary.open("xb") as file:
+        with open(
+            temporary, "xb", opener=lambda path, flags: os.open(path, flags, 0o600 if private else 0o666)
+        ) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

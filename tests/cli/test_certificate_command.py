@@ -78,7 +78,12 @@ def test_what_is_shown_is_what_was_asked_for_and_requests_keep_their_keys(comman
     signed = command("sign", "b.pem.request", "--authority", "authority.pem", "--output", "b.pem", "--days", "30")
     shown = command("show", "b.pem")
     assert shown == signed
-    for part in (r"name +CN=b\n", r"hosts +site-b\.example\.org, ::1\n", r"signed by +CN=our group\n", "valid until"):
+    for part in (
+        r"name +CN=site-b\.example\.org\n",
+        r"hosts +site-b\.example\.org, ::1\n",
+        r"signed by +CN=our group\n",
+        "valid until",
+    ):
         assert re.search(part, shown[1])
     modes = {file.name: file.stat().st_mode & 0o077 for file in tmp_path.glob("*.key")}
     assert modes == {"authority.pem.key": 0, "b.pem.key": 0}
@@ -109,6 +114,20 @@ def test_mistakes_are_told_in_one_line_and_leave_nothing_behind(command, tmp_pat
     assert (status, told.startswith("decbayes: "), told.count("\n")) == (1, True, 0)
     assert said in told
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_sites_that_use_one_file_name_have_certificates_of_different_names(command, tmp_path, capsys):
+    """All agents' certificates were called after their file, agent.pem: revoking one by name revoked all."""
+    command("authority", "authority.pem")
+    for site in ("a", "b"):
+        (tmp_path / site).mkdir()
+        shown = command("issue", f"{site}/agent.pem", "--authority", "authority.pem", "--host", f"{site}.example.org")
+        assert f"CN={site}.example.org" in shown[1]
+    with contextlib.chdir(tmp_path), pytest.raises(SystemExit):
+        main(
+            ["certificate", "issue", "c.pem", "--authority", "authority.pem", "--host", "c", "--name", "a.example.org"]
+        )
+    assert "another key under the name a.example.org" in capsys.readouterr().err
 
 
 def test_an_expired_certificate_is_shown_and_fails(command, tmp_path):

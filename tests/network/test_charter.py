@@ -195,9 +195,24 @@ def test_keys_are_saved_for_their_owner_only_and_never_overwritten(tmp_path):
     identity = Identity.generate()
     identity.save(tmp_path / "site.key")
     assert (tmp_path / "site.key").stat().st_mode & 0o777 == 0o600
+
     assert Identity.load(tmp_path / "site.key").id == identity.id
     with pytest.raises(FileExistsError):
         identity.save(tmp_path / "site.key")
+
+
+def test_a_charter_is_for_its_owner_alone_and_one_that_others_can_read_is_reported(tmp_path, capsys):
+    """It holds the group's secret, and was once written for everybody to read."""
+    from decbayes.cli import main
+
+    file = tmp_path / "group.toml"
+    mixture_charter().save(file)
+    assert file.stat().st_mode & 0o777 == 0o600
+    for mode, warned in ((0o600, False), (0o640, False), (0o644, True)):
+        file.chmod(mode)
+        with pytest.raises(SystemExit) as end:
+            main(["charter", "show", str(file)])
+        assert (end.value.code, "chmod 600" in capsys.readouterr().err) == (0, warned)
 
 
 def test_what_is_no_key_is_refused(tmp_path):

@@ -142,11 +142,14 @@ def test_metrics_and_health_are_served_on_this_machine(tmp_path):
         assert until(lambda: 'decbayes_member_observations{member="agent 1"} 20' in fetched(address)[1])
         assert fetched(address.replace("/metrics", "/health")) == (200, "well\n")
         assert fetched(address.replace("/metrics", "/else"))[0] == 404
+        for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", ""):
+            assert fetched(address, Host=host)[0] == 403, "a page that has its name point here reads nothing"
+        assert fetched(address, Host="localhost:9400")[0] == 200
 
 
-def fetched(address):
+def fetched(address, **headers):
     try:
-        with urllib.request.urlopen(address, timeout=5) as answer:
+        with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=5) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

@@ -1,11 +1,13 @@
 """Commands that ask a running agent: options of the link, and what they print of the group's notes."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from decbayes.cli.shared.terminal import messages
 from decbayes.cli.shared.terminal import plain as printable
 from decbayes.errors import TransportFailed
 
@@ -50,6 +52,16 @@ class Link:
 
 
 ON_THIS_MACHINE = Link()
+
+
+def load_charter(file: Path) -> "Charter":
+    """A charter from its file, with a warning if others on this machine can read the group's secret in it."""
+    from decbayes.network import Charter
+
+    charter = Charter.load(file)
+    if os.name == "posix" and file.stat().st_mode & 0o004:
+        messages().print(f"{file} can be read by everybody on this machine, and holds the group's secret: chmod 600.")
+    return charter
 
 
 def print_notes(answer: dict[str, Any], charter: "Charter", *, width: int) -> None:

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
 import decbayes
-from decbayes.cli.commands.network._asking import ON_THIS_MACHINE, Link
+from decbayes.cli.commands.network._asking import ON_THIS_MACHINE, Link, load_charter
 from decbayes.cli.shared.common_options import PageOption, available
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import NONE, rules_said
@@ -104,7 +104,7 @@ def agent(
 ) -> None:
     """Join a group: fit this site's data, publish the contribution, relay and merge those of all members."""
     require_extra(*(["net"] if page is None else ["net", "page"]), task="decbayes agent")
-    from decbayes.network import Charter, Identity, SqliteStore
+    from decbayes.network import Identity, SqliteStore
     from decbayes.network.runtime.links import Links
     from decbayes.network.runtime.renewal import CharterFile, KeyFile
     from decbayes.network.runtime.reports.log import Log
@@ -114,7 +114,7 @@ def agent(
     check_streams(stop_with_stdin)
     use_device(available(device))
     trust(tokenizer)
-    agreed, identity = Charter.load(charter), Identity.load(key)
+    agreed, identity = load_charter(charter), Identity.load(key)
     stricter = own_rules(rules, agreed)
     shown_at = None if page is None else PageAddress.parse(page, plain=link.plain)
     if held is not None and page is None:

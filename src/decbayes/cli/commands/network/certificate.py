@@ -8,6 +8,7 @@ from cyclopts import App, Parameter
 from cyclopts.types import PositiveInt
 
 from decbayes.cli.shared.standard_streams import json_option, print_fields, print_json
+from decbayes.cli.shared.terminal import messages, plain
 from decbayes.extras import require_extra
 from decbayes.network.protocol.limits import AGENT_DAYS, AUTHORITY_DAYS
 
@@ -24,7 +25,10 @@ Hosts = Annotated[
 ]
 Days = Annotated[PositiveInt, Parameter(help="Days until it expires; at most those of the authority.")]
 Json = Annotated[bool, json_option("certificate", "name", "hosts", "signed_by", "valid_until", "fingerprint")]
-Name = Annotated[str | None, Parameter(help="Name in the certificate; default: the file's name.")]
+Name = Annotated[
+    str | None,
+    Parameter(help="Name in the certificate, by which it can be revoked: another one for each site. Default: --host."),
+]
 
 
 @app.command
@@ -32,7 +36,7 @@ def authority(
     file: File,
     /,
     *,
-    name: Name = None,
+    name: Annotated[str | None, Parameter(help="Name of the authority; default: the file's name.")] = None,
     days: Annotated[PositiveInt, Parameter(help="Days until it expires.")] = AUTHORITY_DAYS,
     as_json: Json = False,
 ) -> None:
@@ -70,9 +74,10 @@ def issue(
     """
     make = certificates()
     signer = make.Authority.load(authority)
-    key, request = make.new_request(name or file.stem, hosts)
+    key, request = make.new_request(name, hosts)
     certificate = signer.sign(request, days=days)
     make.save_pair(file, certificate, make.key_file(file), key)
+    register(authority, certificate)
     print_certificate(certificate, as_json)
 
 
@@ -94,7 +99,7 @@ def request(
     ```
     """
     make = certificates()
-    key, made = make.new_request(name or file.stem, hosts)
+    key, made = make.new_request(name, hosts)
     make.refuse_existing(file)
     make.save_pair(make.request_file(file), made, make.key_file(file), key)
     if as_json:
@@ -124,6 +129,7 @@ def sign(
     make = certificates()
     certificate = make.Authority.load(authority).sign(make.read_request(request), days=days)
     make.write_certificate(output, certificate)
+    register(authority, certificate)
     print_certificate(certificate, as_json)
 
 
@@ -141,6 +147,16 @@ def show(file: Annotated[Path, Parameter(help="A certificate.")], /, *, as_json:
     certificate = make.read_certificates(file)[0]
     print_certificate(certificate, as_json)
     make.check_validity(certificate, file)
+
+
+def register(authority: Path, certificate: "x509.Certificate") -> None:
+    """Remember a name, and say so if another key has it already."""
+    if certificates().register(authority, certificate):
+        name = plain(certificate.subject.rfc4514_string().removeprefix("CN="))
+        messages().print(
+            f"This authority has signed another key under the name {name}. Whoever revokes {name} revokes both; "
+            "--name gives a certificate a name of its own."
+        )
 
 
 def certificates() -> ModuleType:

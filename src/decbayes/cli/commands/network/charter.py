@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from cyclopts import App, Parameter
 
+from decbayes.cli.commands.network._asking import load_charter
 from decbayes.cli.shared.sharing import rules_named
 from decbayes.cli.shared.standard_streams import json_option, print_fields
 from decbayes.disclosure import Rules as DisclosureRules
@@ -160,9 +161,7 @@ def show(file: File, /, *, as_json: Json = False) -> None:
 
 def load(file: Path) -> "Charter":
     require_extra("net", task="decbayes charter")
-    from decbayes.network import Charter
-
-    return Charter.load(file)
+    return load_charter(file)
 
 
 def refuse_existing(file: Path) -> None:

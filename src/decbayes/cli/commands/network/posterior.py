@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from cyclopts import Parameter
 
-from decbayes.cli.commands.network._asking import ON_THIS_MACHINE, Link, print_notes
+from decbayes.cli.commands.network._asking import ON_THIS_MACHINE, Link, load_charter, print_notes
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import plain
@@ -38,11 +38,10 @@ def posterior(
 ) -> None:
     """Print and save the merged posterior of all contributions that an agent has received."""
     require_extra("net", task="decbayes posterior")
-    from decbayes.network import Charter
     from decbayes.network.runtime.store import stored, stored_parts
 
     check_output(output, charter, store)
-    agreed = Charter.load(charter)
+    agreed = load_charter(charter)
     if (agent is None) == (store is None):
         raise TransportFailed("Give either --agent HOST:PORT (a running agent) or --store FILE.")
     if parts is not None and store is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from rich.table import Table
 
-from decbayes.cli.commands.network._asking import ON_THIS_MACHINE, Link, print_notes
+from decbayes.cli.commands.network._asking import ON_THIS_MACHINE, Link, load_charter, print_notes
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import output, plain
 from decbayes.extras import require_extra
@@ -33,10 +33,9 @@ def status(
 ) -> int:
     """Neighbours and members by name, what stands out about them, and what is wrong. Ends with 3 if anything is."""
     require_extra("net", task="decbayes status")
-    from decbayes.network import Charter
     from decbayes.network.runtime.reports.description import problems
 
-    agreed = Charter.load(charter)
+    agreed = load_charter(charter)
     with link.inquiry(agreed, agent) as inquiry:
         answer = inquiry.status()
     wrong = problems(answer, agreed.short_fingerprint)

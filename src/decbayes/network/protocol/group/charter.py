@@ -191,7 +191,8 @@ class Charter:
         prior = target.with_suffix(".prior").name
         if self.epoch is not None:
             write_whole(target.with_name(prior), to_bytes(self.epoch.prior))
-        write_whole(target, self.to_toml(vocabulary_file=words, prior_file=prior).encode())
+        # It holds the group's secret.
+        write_whole(target, self.to_toml(vocabulary_file=words, prior_file=prior).encode(), private=True)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, vocabulary: str | os.PathLike[str] | None = None) -> "Charter":

@@ -1,9 +1,11 @@
 """Certificates for the agents' links: made by one authority per group, and checked when an agent starts."""
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
-from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from decbayes.errors import InvalidCertificate
@@ -86,7 +88,7 @@ def revoked_names(path: Path) -> frozenset[str]:
 HEAD_START = timedelta(hours=1)
 LABEL = "[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 HOST = re.compile(rf"(\*\.)?{LABEL}(\.{LABEL})*")
-MOST_HOST_CHARACTERS = 253
+MOST_HOST_CHARACTERS, MOST_NAME = 253, 64
 BOTH_SIDES = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
 
 Signed = x509.Certificate | x509.CertificateSigningRequest
@@ -139,11 +141,25 @@ class Authority:
         return builder.sign(self.key, hashes.SHA256())
 
 
-def new_request(name: str, hosts: Sequence[str]) -> tuple[ec.EllipticCurvePrivateKey, x509.CertificateSigningRequest]:
-    """An agent's key, and what the authority has to sign for it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    builder = x509.CertificateSigningRequestBuilder(common_name(name))
-    return key, builder.add_extension(alternatives(hosts), critical=False).sign(key, hashes.SHA256())
+def new_request(
+    name: str | None, hosts: Sequence[str]
+) -> tuple[ec.EllipticCurvePrivateKey, x509.CertificateSigningRequest]:
+    """An agent's key, and what the authority has to sign for it; without a name it gets that of its first host."""
+    key, reached_at = ec.generate_private_key(ec.SECP256R1()), alternatives(hosts)
+    builder = x509.CertificateSigningRequestBuilder(common_name(name or hosts[0].strip("[]")[:MOST_NAME]))
+    return key, builder.add_extension(reached_at, critical=False).sign(key, hashes.SHA256())
+
+
+def register(authority: Path, certificate: x509.Certificate) -> bool:
+    """Note a certificate's name and key beside the authority's; whether another key has the name already."""
+    issued = authority.with_name(f"{authority.name}.issued")
+    public = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    line = json.dumps([certificate.subject.rfc4514_string(), sha256(public).hexdigest()])
+    earlier = issued.read_text(encoding="utf-8").splitlines() if issued.exists() else []
+    with issued.open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+    name = json.dumps([certificate.subject.rfc4514_string()])[:-1]
+    return any(known.startswith(f"{name},") and known != line for known in earlier)
 
 
 def read_request(path: Path) -> x509.CertificateSigningRequest:

@@ -35,7 +35,10 @@ def handler(status: Callable[[], Status]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             description = status()
-            if self.path == "/metrics":
+            if not is_local(self.headers.get("Host", "")):
+                # A web page that calls this machine by a name of its own must not read what is served here.
+                self._answer(403, "Ask for 127.0.0.1 or localhost.\n")
+            elif self.path == "/metrics":
                 self._answer(200, metrics_text(description))
             elif self.path == "/health":
                 wrong = troubles(description)
@@ -55,6 +58,12 @@ def handler(status: Callable[[], Status]) -> type[BaseHTTPRequestHandler]:
             """Requests are not logged."""
 
     return Handler
+
+
+def is_local(host: str) -> bool:
+    """Whether a request is for this machine by its usual names."""
+    name, _, port = host.rpartition(":") if ":" in host else (host, "", "")
+    return name in (LOOPBACK, "localhost") and (port.isdigit() or not port)
 
 
 def troubles(status: Status) -> list[str]:
