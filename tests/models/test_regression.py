@@ -11,7 +11,8 @@ from scipy.special import expit
 import decbayes as db
 from decbayes.columns import Categorical, Gaussian, Poisson, YesNo
 from decbayes.errors import InvalidData, InvalidStructure
-from decbayes.models.regressions.design import Design, parsed
+from decbayes.models.regressions.design import Design
+from decbayes.models.regressions.formula import parsed
 from decbayes.models.regressions.poisson import log_poisson, quantile
 
 ROWS, SITES = 400, 8
@@ -282,8 +283,6 @@ class TestTerms:
         ("formula", "message"),
         [
             ("y = age", "of the form"),
-            ("y ~ log(age)", "needs a column 'log"),
-            ("y ~ age - sex", "only the intercept"),
             ("age ~ age", "cannot be a term of its own"),
             ("height ~ age", "There is no column 'height' to predict; there are age, sex, y"),
         ],

@@ -10,7 +10,7 @@ import decbayes as db
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.models.regressions import _table as regression_table
 from decbayes.models.regressions._site_effects import Moments, SiteEffects, places_among
-from decbayes.models.regressions.design import parsed
+from decbayes.models.regressions.formula import parsed
 
 SITES, ROWS = 12, 25
 KINDS = [db.LinearRegression, db.LogisticRegression, db.PoissonRegression]
@@ -214,16 +214,16 @@ class TestSayingSo:
         ],
     )
     def test_formulas(self, formula, terms, varying, by):
-        assert parsed(formula, ["age", "sex", "clinic", "y"]) == ("y", terms, True, varying, by)
+        assert parsed(formula, ["age", "sex", "clinic", "y"]) == ("y", terms, True, varying, by, "")
 
     @pytest.mark.parametrize(
         ("formula", "message"),
         [
-            ("pressure ~ age + (1 | ward)", "no column 'ward'"),
+            ("pressure ~ age + (1 | ward)", "'ward' in the formula is neither a column"),
             ("pressure ~ age + (1 + smoker | site)", "'smoker' cannot vary from site to site: it is no term"),
             ("pressure ~ age - 1 + (1 | site)", "'intercept' cannot vary"),
             ("pressure ~ age + (1 | site) + (1 | clinic)", "at most one"),
-            ("pressure ~ age + (1 | site", "at most one"),
+            ("pressure ~ age + (1 | site", "not closed"),
         ],
     )
     def test_formulas_that_make_no_sense(self, formula, message, rng):

@@ -16,7 +16,7 @@ from decbayes.disclosure.rules import Rules
 from decbayes.errors import DecbayesError, InvalidFile, NotDisclosed
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
-from decbayes.models.regressions.design import HERE, INTERCEPT
+from decbayes.models.regressions.formula import HERE, INTERCEPT
 from decbayes.posterior import Posterior
 
 USUAL = Rules()

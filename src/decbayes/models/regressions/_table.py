@@ -22,7 +22,9 @@ from decbayes.inputs.tables import LeftOut, Report
 from decbayes.models.core.model import split_names
 from decbayes.models.core.points import as_numbers, as_points, check_held
 from decbayes.models.core.transforms import Observed
-from decbayes.models.regressions.design import Design, needed, parsed
+from decbayes.models.regressions.design import Design, needed
+from decbayes.models.regressions.factors import Expression, expression_of
+from decbayes.models.regressions.formula import parsed
 from decbayes.models.tables.tabular import columns_text, kinds_from, read_columns
 
 Target = Annotated[str, "The column to predict, from all others."]
@@ -46,15 +48,23 @@ class Table:
     intercept: bool = True
     varying: Sequence[str] = ()
     by: str = ""
+    offset: str = ""
+    weights: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", known(self.columns))
         if self.target not in self.columns:
             raise InvalidStructure(f"The target '{self.target}' is not among the columns; say what it holds.")
-        others = tuple(name for name in self.columns if name != self.target)
+        apart = {self.target, *needed(self.columns, self.offset, self.weights)}
+        others = tuple(name for name in self.columns if name not in apart)
         object.__setattr__(self, "terms", names_of(terms=self.terms) or others)
         object.__setattr__(self, "intercept", bool(self.intercept))
-        object.__setattr__(self, "varying", names_of(varying=self.varying))
+        self.check_apart()
+        written = dict(zip(self.terms, self.design.canonical, strict=True))
+        object.__setattr__(self, "terms", tuple(written.values()))
+        del self.__dict__["design"]  # which has the terms as they were given
+        varying = names_of(varying=self.varying)
+        object.__setattr__(self, "varying", tuple(written.get(name, name) for name in varying))
         if not self.design.labels:
             raise InvalidStructure("A regression needs an intercept, or a term.")
         if self.by and not self.varying:
@@ -65,15 +75,45 @@ class Table:
 
     @cached_property
     def design(self) -> Design:
-        if self.target in needed(self.columns, "", self.terms):
+        if self.target in needed(self.columns, *self.terms, self.offset, self.weights):
             raise InvalidStructure(f"The target '{self.target}' cannot be a term of its own regression.")
         predictors = {name: column for name, column in self.columns.items() if name != self.target}
         return Design(predictors, tuple(self.terms), self.intercept)
+
+    def check_apart(self) -> None:
+        """An offset is a number, and so is a weight."""
+        if self.weights and (self.weights not in self.columns or self.columns[self.weights].flag):
+            raise InvalidStructure(f"The weights '{self.weights}' are no column of numbers.")
+        _ = self.added
+
+    @cached_property
+    def added(self) -> Expression | None:
+        """What the linear predictor has besides xβ."""
+        return expression_of(self.offset, self.columns) if self.offset else None
+
+    def offsets(self, points: Array) -> Array:
+        """(N,): what each row adds to xβ."""
+        values = {name: points[:, place] for place, name in enumerate(self.columns)}
+        return np.zeros(len(points)) if self.added is None else self.added.checked(values) + np.zeros(len(points))
+
+    def row_weights(self, points: Array) -> Array:
+        """(N,): how often each row counts."""
+        if not self.weights:
+            return np.ones(len(points))
+        weights = points[:, list(self.columns).index(self.weights)]
+        if not (weights >= 0).all():
+            raise InvalidData(f"The weights '{self.weights}' must be numbers from 0 on.")
+        return np.asarray(weights)
 
     @cached_property
     def places(self) -> NDArray[np.intp]:
         """Which coefficients differ from site to site."""
         return np.array(self.design.places(self.varying), dtype=np.intp)
+
+    @property
+    def predictors(self) -> tuple[str, ...]:
+        """The columns that a prediction needs."""
+        return tuple(name for name in self.columns if name not in (self.target, self.weights))
 
     @cached_property
     def target_place(self) -> int:
@@ -84,7 +124,8 @@ class Table:
         """What sites must agree on."""
         varying = {"varying": list(self.varying), **({"by": self.by} if self.by else {})} if self.varying else {}
         terms = {"terms": list(self.terms), "intercept": self.intercept}
-        return {"target": self.target, "columns": plain(self.columns), **terms, **varying}
+        apart = {name: text for name, text in (("offset", self.offset), ("weights", self.weights)) if text}
+        return {"target": self.target, "columns": plain(self.columns), **terms, **varying, **apart}
 
     def pooled(self, data: Any, least: int, least_outcome: int, *, agreed: bool) -> tuple[Any, Array, list[str]]:
         """Columns and rows without levels that few have, few of one outcome included; and what was changed."""
@@ -158,7 +199,7 @@ class Table:
     def points(self, data: Any, *, target: bool = True) -> Array:
         """Rows as a matrix of numbers; the target is NaN where it is not needed."""
         points = self._coded(data, target) if is_frame(data) else self.numbers(data)
-        used = [place for place, name in enumerate(self.columns) if target or name != self.target]
+        used = [place for place, name in enumerate(self.columns) if target or name in self.predictors]
         gaps = np.isnan(points[:, used]).any(axis=1)
         if gaps.any():
             raise InvalidData(
@@ -168,10 +209,10 @@ class Table:
         return points
 
     def _coded(self, frame: Any, target: bool) -> Array:
-        used = {name: column for name, column in self.columns.items() if target or name != self.target}
-        # A mean without terms needs no column to predict it.
-        points = coded(frame, used) if used else np.empty((rows_in(frame), 0))
-        points = points if target else np.insert(points, self.target_place, np.nan, axis=1)
+        used = {name: column for name, column in self.columns.items() if target or name in self.predictors}
+        points = np.full((rows_in(frame), len(self.columns)), np.nan)
+        if used:  # a mean without terms needs no column to predict it
+            points[:, [place for place, name in enumerate(self.columns) if name in used]] = coded(frame, used)
         return np.column_stack([points, site_numbers(frame, self.by, len(points))]) if self.varying else points
 
     def numbers(self, data: Any) -> Array:
@@ -200,7 +241,7 @@ class Table:
 
     def targets(self, points: Array) -> Array:
         """The targets of whole rows, as they are coded, once the units of rows have been checked."""
-        report_far(self.columns, self.target, points)
+        report_far(self.columns, self.target, needed(self.columns, *self.terms), points)
         return points[:, self.target_place]
 
     def sites(self, points: Array) -> Array:
@@ -231,7 +272,7 @@ class Table:
 
     def stream(self, path: Path, report: Report) -> Iterator[Observed]:
         """The predictors of a file; rows in which one is missing get no prediction."""
-        yield complete(path, self._frame(path, [name for name in self.columns if name != self.target]), report)
+        yield complete(path, self._frame(path, list(self.predictors)), report)
 
     def _frame(self, path: Path, names: list[str]) -> Mapping[str, Any]:
         """Some columns of a file, and the one that names sites if it has that."""
@@ -263,7 +304,8 @@ def model_of_frame(
     terms: tuple[str, ...] = ()
     if formula:
         target, terms, settings = asked(model, formula, names_in(frame), settings)
-        names = needed(names_in(frame), target, terms)
+        check_among(target, names_in(frame))
+        names = needed(names_in(frame), target, *terms, *apart(settings))
     check_among(target, names_in(frame))
     chosen = {target: "", **(kinds or {})}
     chosen[target] = chosen[target] or model.outcome.kind_in(frame, target)
@@ -286,7 +328,7 @@ def model_of_file(
     if agreed_columns is None:
         chosen = split_names(columns)
         read = read_frame(path, [*chosen, by] if chosen and by else chosen)
-        frame = complete(path, asked_for(read, formula, by), report).data
+        frame = complete(path, asked_for(read, formula, settings), report).data
         regression = model_of_frame(model, frame, formula, target, kinds_from(kinds), report, settings)
         remark = regression.outcome.remark(regression.target, regression.columns[regression.target])
         report(f"{path}: {columns_text(regression.columns)}{remark}")
@@ -295,7 +337,7 @@ def model_of_file(
     terms: tuple[str, ...] = ()
     if formula:
         target, terms, settings = asked(model, formula, [*agreed, *names_in(read_frame(path))], settings)
-        agreed = {name: agreed[name] for name in needed(agreed, target, terms)}
+        agreed = {name: agreed[name] for name in needed(agreed, target, *terms, *apart(settings))}
     agreed = {name: column for name, column in agreed.items() if name != settings.get("by")}
     regression = model(target=target, columns=agreed, terms=terms, **settings)
     return regression, regression.read(path, report=report)
@@ -309,11 +351,20 @@ def asked(model: Any, formula: str, names: Sequence[str], settings: Any) -> tupl
         raise InvalidStructure(
             f"{model.__name__} has no terms that vary from site to site; leave '( … | … )' out of the formula."
         )
-    return wanted.target, wanted.terms, {"intercept": wanted.intercept, **varying, **settings}
+    added = {"offset": wanted.offset} if wanted.offset else {}
+    if added and "offset" not in model.from_data:
+        raise InvalidStructure(f"{model.__name__} has no offset; leave it out of the formula.")
+    return wanted.target, wanted.terms, {"intercept": wanted.intercept, **varying, **added, **settings}
 
 
-def asked_for(frame: Mapping[str, Any], formula: str, by: str = "") -> Mapping[str, Any]:
-    """The columns that a formula names and the one that names sites, or all."""
+def apart(settings: Mapping[str, Any]) -> list[str]:
+    """The columns and expressions that are no terms."""
+    return [settings.get("offset", ""), settings.get("weights", "")]
+
+
+def asked_for(frame: Mapping[str, Any], formula: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The columns that a formula and settings name, or all."""
+    by = settings.get("by", "")
     if by and by not in frame:
         raise InvalidData(f"There is no column '{by}' to name sites; there are {', '.join(frame)}.")
     if not formula:
@@ -321,7 +372,8 @@ def asked_for(frame: Mapping[str, Any], formula: str, by: str = "") -> Mapping[s
     wanted = parsed(formula, frame)
     check_among(wanted.target, list(frame))
     by = by or wanted.by
-    return {name: frame[name] for name in [*needed(frame, wanted.target, wanted.terms), *([by] if by else [])]}
+    names = needed(frame, wanted.target, *wanted.terms, wanted.offset, *apart(settings))
+    return {name: frame[name] for name in [*names, *([by] if by else [])]}
 
 
 def check_among(target: str, names: Sequence[str]) -> None:
@@ -341,10 +393,12 @@ def complete(path: Path, frame: Mapping[str, Any], report: Report) -> Observed:
     return Observed(whole, rows=np.flatnonzero(~gaps), size=len(gaps))
 
 
-def report_far(columns: Mapping[str, Column], target: str, points: Array, report: Report = warn) -> None:
+def report_far(
+    columns: Mapping[str, Column], target: str, used: Sequence[str], points: Array, report: Report = warn
+) -> None:
     """Priors assume that real columns are near zero, in agreed units; else they pull coefficients away."""
     for place, (name, column) in enumerate(columns.items()):
-        if column.factor == "real" and len(points):
+        if column.factor == "real" and len(points) and name in (target, *used):
             centre, scale = column.zero_and_unit
             away = abs(float(points[:, place].mean()) - centre) / scale
             if away > (FAR_TARGET if name == target else FAR):

@@ -1,48 +1,101 @@
-"""The columns of a table as the numbers that a regression multiplies with its coefficients, as a formula says."""
+"""The columns of a table as the numbers that a regression multiplies with its coefficients, coded as in R."""
 
 import re
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.columns.frames import Columns
+from decbayes.columns import Column
 from decbayes.errors import InvalidStructure
 from decbayes.families import Array
+from decbayes.models.regressions.factors import CALL, Factor, factor_of
+from decbayes.models.regressions.formula import INTERCEPT, unbracketed
 
-INTERCEPT = "intercept"
+Span = tuple[frozenset[str], frozenset[str]]
+"""A space of functions: factors that are numbers, and factors with levels whose contrasts are multiplied with them."""
+
+
+class Piece(NamedTuple):
+    """A product of factors, and which of them are `whole`: with all levels, or not centred."""
+
+    factors: tuple[Factor, ...]
+    whole: tuple[bool, ...]
 
 
 @dataclass(frozen=True)
 class Design:
-    """Terms of a regression: a column, or several joined by ":" whose product counts.
+    """Terms of a regression: a column or a function of columns, or several joined by ":" whose product counts.
 
-    Real columns are in agreed units, (x − centre) / scale, and counts in theirs. A categorical column has one number
-    per category but its first, with which all others are compared; yes is 1 and no is 0.
+    Real columns are in agreed units, (x − centre) / scale, and counts in theirs. A column with levels has one number
+    per level but its first, with which all others are compared; yes is 1 and no is 0. Where the terms before do not
+    contain that comparison it has a number for each level, and numbers are not centred where that would change what
+    the terms can express: `y ~ x - 1` goes through the origin.
     """
 
-    columns: Columns
+    columns: Mapping[str, Column]
     terms: tuple[str, ...]
     intercept: bool
+
+    @cached_property
+    def factors(self) -> tuple[tuple[Factor, ...], ...]:
+        """The factors of each term."""
+        return tuple(
+            tuple(factor_of(text, self.columns) for text in parts_of(self.columns, term)) for term in self.terms
+        )
+
+    @property
+    def canonical(self) -> tuple[str, ...]:
+        """The terms with everything written out that their columns decide."""
+        return tuple(":".join(factor.text for factor in factors) for factors in self.factors)
+
+    @cached_property
+    def pieces(self) -> tuple[tuple[Piece, ...], ...]:
+        """How each term is coded: products that together express what no term before it does."""
+        spans: set[Span] = {(frozenset(), frozenset())} if self.intercept else set()
+        coded: dict[int, list[dict[str, bool]]] = {}
+        for place in sorted(range(len(self.terms)), key=lambda place: len(self.factors[place])):
+            numeric, levels = split(self.factors[place])
+            wanted = [span for span in subspaces(numeric, levels) if span not in spans]
+            spans.update(wanted)
+            coded[place] = simplified([group for _, group in wanted])
+        return tuple(
+            tuple(self._piece(factors, levels, spans) for levels in coded[place])
+            for place, factors in enumerate(self.factors)
+        )
+
+    def _piece(self, factors: tuple[Factor, ...], levels: dict[str, bool], spans: set[Span]) -> Piece:
+        kept = tuple(factor for factor in factors if not factor.categorical or factor.text in levels)
+        centred = centred_among(kept, spans)
+        return Piece(kept, tuple(levels.get(factor.text, factor.text not in centred) for factor in kept))
+
+    @property
+    def _all(self) -> list[Piece]:
+        return [piece for pieces in self.pieces for piece in pieces]
 
     @property
     def labels(self) -> tuple[str, ...]:
         """What each coefficient belongs to, such as "age", "sex=m" or "age:sex=m"."""
-        names = [label for term in self.terms for label in term_labels(self.columns, term)]
+        names = [label for piece in self._all for label in piece_labels(piece)]
         return (INTERCEPT, *names) if self.intercept else tuple(names)
+
+    def _each(self, values: Iterable[tuple[Piece, float]]) -> Array:
+        """One value per label, where a piece has one for all of its own; 1 for the intercept."""
+        spread = [value for piece, value in values for _ in piece_labels(piece)]
+        return np.array([1.0, *spread] if self.intercept else spread)
 
     @property
     def units(self) -> Array:
         """How much of its columns, in their own units, one unit of each coefficient's number is."""
-        units = [unit for term in self.terms for unit in term_units(self.columns, term)]
-        return np.array([1.0, *units] if self.intercept else units)
+        return self._each((piece, float(np.prod([factor.unit for factor in piece.factors]))) for piece in self._all)
 
     def places(self, names: Iterable[str]) -> list[int]:
         """Where the coefficients of these terms are, or of the intercept."""
-        sizes = [1] * self.intercept + [len(term_labels(self.columns, term)) for term in self.terms]
+        sizes = [1] * self.intercept + [sum(len(piece_labels(piece)) for piece in pieces) for pieces in self.pieces]
         ends = np.cumsum(sizes)
         first = [INTERCEPT] if self.intercept else []
         known = {
@@ -58,8 +111,7 @@ class Design:
     @property
     def flags(self) -> NDArray[np.bool_]:
         """Which of the numbers are 0 or 1: the intercept, categories, yes and no, and products of these."""
-        by_term = [all(self.columns[name].flag for name in names) for names in self._named]
-        return np.array([True, *by_term] if self.intercept else by_term, dtype=np.bool_)
+        return self._each((piece, all(factor.flag for factor in piece.factors)) for piece in self._all).astype(np.bool_)
 
     def ones(self, contribution: Array) -> Array:
         """Σ w over the rows in which a number is 1, for each that is 0 or 1.
@@ -72,25 +124,25 @@ class Design:
 
     def largest(self, value: float) -> Array:
         """How large each of the numbers can be, if no value of a column is beyond ±`value`."""
-        sizes = [
-            float(np.prod([self.columns[name].largest_contrast(value) for name in names])) for names in self._named
-        ]
-        return np.array([1.0, *sizes] if self.intercept else sizes)
-
-    @property
-    def _named(self) -> list[list[str]]:
-        """The columns behind each label but the intercept's."""
-        return [names_of(self.columns, term) for term in self.terms for _ in term_labels(self.columns, term)]
+        return self._each(
+            (piece, float(np.prod([factor.largest(value) for factor in piece.factors]))) for piece in self._all
+        )
 
     def matrix(self, points: Array) -> Array:
         """(N, D): a row of numbers per observation; `points` are coded as `columns` says, in that order."""
-        places = {name: place for place, name in enumerate(self.columns)}
-        parts = [
-            reduce(products, [self.columns[name].contrasts(points[:, places[name]]) for name in names])
-            for names in (names_of(self.columns, term) for term in self.terms)
-        ]
+        values = {name: points[:, place] for place, name in enumerate(self.columns)}
         first = [np.ones((len(points), 1))] if self.intercept else []
-        return np.column_stack([*first, *parts])
+        return np.column_stack([*first, *(piece_numbers(piece, values) for piece in self._all)])
+
+
+def piece_numbers(piece: Piece, values: Mapping[str, Array]) -> Array:
+    parts = [factor.numbers(values, whole=whole) for factor, whole in zip(*piece, strict=True)]
+    return reduce(products, parts)
+
+
+def piece_labels(piece: Piece) -> list[str]:
+    parts = [factor.labels(whole=whole) for factor, whole in zip(*piece, strict=True)]
+    return reduce(lambda left, right: [f"{a}:{b}" for a in left for b in right], parts)
 
 
 def products(left: Array, right: Array) -> Array:
@@ -98,97 +150,83 @@ def products(left: Array, right: Array) -> Array:
     return (left[:, :, None] * right[:, None, :]).reshape(len(left), left.shape[1] * right.shape[1])
 
 
-def term_labels(columns: Columns, term: str) -> list[str]:
-    parts = [columns[name].contrast_labels(name) for name in names_of(columns, term)]
-    return reduce(lambda left, right: [f"{a}:{b}" for a in left for b in right], parts)
+def split(factors: Iterable[Factor]) -> Span:
+    """The texts of factors that are numbers, and of those with levels."""
+    kinds = {factor.text: factor.categorical for factor in factors}
+    numeric = frozenset(text for text, categorical in kinds.items() if not categorical)
+    return numeric, frozenset(kinds) - numeric
 
 
-def term_units(columns: Columns, term: str) -> list[float]:
-    """One per label; categories and yes or no have no unit."""
-    unit = float(np.prod([columns[name].zero_and_unit[1] for name in names_of(columns, term)]))
-    return [unit] * len(term_labels(columns, term))
+def subspaces(numeric: frozenset[str], levels: frozenset[str]) -> list[Span]:
+    """What all levels of some factors express, as contrasts: those of every subset, smaller ones first."""
+    ordered = sorted(levels)
+    return [(numeric, frozenset(chosen)) for size in range(len(ordered) + 1) for chosen in combinations(ordered, size)]
 
 
-def names_of(columns: Container[str], term: str) -> list[str]:
-    """The columns of a term; a column may have ":" in its own name."""
-    names = [term] if term in columns else [name.strip() for name in term.split(":")]
-    unknown = [name for name in names if name not in columns]
-    if unknown:
-        raise InvalidStructure(
-            f"The term '{term}' needs a column '{unknown[0]}', which there is not. Terms are names of columns, or "
-            "several joined by ':'. Compute any other term as a column first."
-        )
-    return names
-
-
-HERE = "site"
-"""What a formula calls the place where the rows are, if they have no column of that name."""
-
-GROUPED = re.compile(r"\(([^()|]*)\|([^()|]*)\)")
-WITHOUT = ("-1", "- 1", "0")
-
-
-class Formula(NamedTuple):
-    """A target, its terms, whether there is an intercept; which terms vary, by the sites that a column names."""
-
-    target: str
-    terms: tuple[str, ...]
-    intercept: bool
-    varying: tuple[str, ...] = ()
-    by: str = ""
-
-
-def parsed(formula: str, columns: Iterable[str]) -> Formula:
-    """What a formula says of these columns.
-
-    "a * b" is "a + b + a:b", "." all other columns, and "- 1" or "+ 0" leave the intercept out. "(1 + a | clinic)" lets
-    the intercept and the slope of a differ from clinic to clinic, a column; of "site", from place to place.
+def simplified(groups: Sequence[frozenset[str]]) -> list[dict[str, bool]]:
+    """Products of contrasts, joined where possible: contrasts of a factor and what they are compared with are all of
+    its levels. Each product says of its factors whether all levels are used.
     """
-    target, sign, right = (part.strip() for part in formula.partition("~"))
+    coded = [dict.fromkeys(group, False) for group in groups]
+    pair = joinable(coded)
+    while pair is not None:
+        smaller, larger, factor = pair
+        coded[larger] = coded[larger] | {factor: True}
+        del coded[smaller]
+        pair = joinable(coded)
+    return coded
+
+
+def joinable(coded: Sequence[dict[str, bool]]) -> tuple[int, int, str] | None:
+    for smaller, few in enumerate(coded):
+        for larger, many in enumerate(coded):
+            extra = set(many) - set(few)
+            same = all(many.get(factor) == whole for factor, whole in few.items())
+            if len(extra) == 1 and len(many) == len(few) + 1 and same and not many[next(iter(extra))]:
+                return smaller, larger, extra.pop()
+    return None
+
+
+def centred_among(factors: Sequence[Factor], spans: set[Span]) -> set[str]:
+    """Which numbers of a product can be centred, because the regression contains all that this adds to it."""
+    numeric, levels = split(factors)
+    centred: set[str] = set()
+    for text in (factor.text for factor in factors if factor.text in numeric):
+        trial = sorted(centred | {text})
+        dropped = [set(chosen) for size in range(1, len(trial) + 1) for chosen in combinations(trial, size)]
+        if all(span in spans for fewer in dropped for span in subspaces(numeric - fewer, levels)):
+            centred.add(text)
+    return centred
+
+
+def parts_of(columns: Container[str], term: str) -> list[str]:
+    """The factors of a term; a column may have ":" in its name."""
+    return [term] if term in columns else unbracketed(term, ":")
+
+
+def mentioned(columns: Iterable[str], text: str) -> list[str]:
+    """The columns that a term or an expression needs."""
     known = list(columns)
-    others = [name for name in known if name != target]
-    grouped = GROUPED.findall(right)
-    right = GROUPED.sub("", right)
-    if not sign or not target or not (right.strip() or grouped) or "|" in right or len(grouped) > 1:
+    if text in known:
+        return [text]
+    return [name for part in unbracketed(text, ":") for name in mentioned_in(known, part, text)]
+
+
+def mentioned_in(known: Sequence[str], part: str, term: str) -> list[str]:
+    if part in known:
+        return [part]
+    if not CALL.fullmatch(part):
         raise InvalidStructure(
-            f"A formula is of the form 'target ~ term + term', with at most one '(1 + term | site)'; not {formula!r}."
+            f"The term '{term}' needs a column '{part}', which there is not. Terms are names of columns, functions "
+            "such as log(x), or several joined by ':'. Compute any other term as a column first."
         )
-    varying, by = grouping(grouped[0][0], grouped[0][1], known) if grouped else ((), "")
-    pieces = pieces_of(right)
-    terms = [term for piece in pieces for term in expanded(piece, [name for name in others if name != by])]
-    return Formula(target, tuple(dict.fromkeys(terms)), not set(WITHOUT) & set(pieces), varying, by)
+    found = re.compile("|".join(rf"`{re.escape(name)}`|(?<![\w.`]){re.escape(name)}(?![\w.`(])" for name in known))
+    inside = [match.strip("`") for match in found.findall(part[part.index("(") :])] if known else []
+    return list(dict.fromkeys(inside))
 
 
-def pieces_of(text: str) -> list[str]:
-    return [piece.strip() for piece in text.replace("-", "+ -").split("+")]
-
-
-def grouping(inside: str, name: str, columns: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """Which terms vary, the intercept unless it is left out, and the column by which they do."""
-    by = name.strip()
-    if by not in columns and by != HERE:
-        raise InvalidStructure(f"'| {by})': there is no column '{by}'. Write '| {HERE})' if all rows are of one site.")
-    pieces = pieces_of(inside)
-    named = [term for piece in pieces for term in expanded(piece, columns)]
-    first = [] if set(WITHOUT) & set(pieces) else [INTERCEPT]
-    return tuple(dict.fromkeys([*first, *named])), by if by in columns else ""
-
-
-def expanded(piece: str, others: Sequence[str]) -> list[str]:
-    if piece in ("", "1", *WITHOUT):
-        return []
-    if piece == ".":
-        return list(others)
-    if piece.startswith("-"):
-        raise InvalidStructure(f"'{piece}': only the intercept can be left out of a formula, with '- 1'.")
-    if "*" in piece:
-        first, _, second = (part.strip() for part in piece.partition("*"))
-        return [first, second, f"{first}:{second}"]
-    return [":".join(part.strip() for part in piece.split(":"))] if piece not in others else [piece]
-
-
-def needed(columns: Iterable[str], target: str, terms: Sequence[str]) -> list[str]:
-    """The target and the columns of the terms, in the order of the columns."""
+def needed(columns: Iterable[str], *texts: str) -> list[str]:
+    """The columns that some terms or expressions need, in the order of the columns."""
     known = list(columns)
-    names = {target, *(name for term in terms for name in names_of(known, term))}
+    names = {name for text in texts if text for name in mentioned(known, text)}
     return [name for name in known if name in names]

@@ -92,9 +92,9 @@ class ConjugateClimb(Climb):
     def __init__(self, outcome: Linear, problem: Problem) -> None:
         self.outcome, self.problem, self.variation = outcome, problem, problem.variation
         self.before, self.exact = problem.before, not problem.variation.there
-        targets = problem.targets
-        self.count, self.square = len(targets), float(targets @ targets)
-        self.shift, self.precision = problem.rows.sums(targets, np.ones(len(targets)))
+        targets, weights = problem.targets - problem.offset, problem.weights
+        self.count, self.square = float(weights.sum()), float((weights * targets) @ targets)
+        self.shift, self.precision = problem.rows.sums(weights * targets, weights)
 
     def begin(self, start: Natural | None) -> Place:
         known = self.before if start is None else start

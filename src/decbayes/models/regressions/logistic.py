@@ -86,8 +86,8 @@ class Logistic(Generalized):
         # g + w E[f] of a yes falls from 1 to 0 as E[f] rises, and that of a no from 0 to −1.
         return 1.0, 0.25
 
-    def beginning(self, targets: Array) -> Array:
-        return np.zeros(len(targets))
+    def beginning(self, targets: Array, offset: Array) -> Array:
+        return offset
 
     def log_density(self, natural: Array, mean: Array, variance: Array, targets: Array) -> Array:
         signed = (2.0 * targets - 1.0) * mean

@@ -37,12 +37,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Problem:
-    """What one fit is about: rows by their sites, targets in agreed units of this size, numbers of the sites; natural
-    parameters before the rows are seen; which coefficients vary.
+    """What one fit is about: rows by their sites; targets in agreed units of this size, what each row adds to xβ in
+    these, and how often it counts; numbers of the sites; natural parameters before the rows are seen; what varies.
     """
 
     rows: SiteRows
     targets: Array
+    offset: Array
+    weights: Array
     unit: float
     sites: Array
     before: dict[str, Array]
@@ -204,8 +206,8 @@ class Generalized(Outcome):
         """How large |g + w E[f]| and w of a row can be, if its target is within ±`value`."""
 
     @abstractmethod
-    def beginning(self, targets: Array) -> Array:
-        """A value of f for each row that its target suggests."""
+    def beginning(self, targets: Array, offset: Array) -> Array:
+        """A value of f, which contains the offset, for each row that its target suggests."""
 
     def prior(self, side: int, settings: Any) -> Array:
         variance = float(settings.prior_variance) * np.eye(side)
@@ -256,21 +258,23 @@ class GaussianClimb(Climb):
     def begin(self, start: Natural | None) -> GaussianPlace:
         if start is not None:
             return self.settled(start)
-        rows, targets = self.problem.rows, self.problem.targets
-        f = self.outcome.beginning(targets)
-        _, slope, weight = self.outcome.expectations(targets, f, np.zeros(len(f)))
-        sums = rows.sums(slope + weight * f, weight)
+        f = self.outcome.beginning(self.problem.targets, self.problem.offset)
+        _, sums = self.sums(f - self.problem.offset, np.zeros(len(f)))
         effects = self.problem.effects(*sums, self.before)
         first = self.before[FACTOR] + added(*sums) - hidden_by(effects)
         return self.place(self.before | {FACTOR: first}, effects)
 
+    def sums(self, mean: Array, variance: Array) -> tuple[float, tuple[Array, Array]]:
+        """Σ E[log p(y|f)] where xβ has these moments in each row, and what rows of each site add up to."""
+        problem = self.problem
+        parts = self.outcome.expectations(problem.targets, mean + problem.offset, variance)
+        value, slope, weight = (problem.weights * part for part in parts)
+        return float(value.sum()), problem.rows.sums(slope + weight * mean, weight)
+
     def place(self, natural: dict[str, Array], effects: SiteEffects) -> GaussianPlace:
-        rows, targets = self.problem.rows, self.problem.targets
-        mean, variance = rows.linear(*effects.coefficients(*self.outcome.moments(natural[FACTOR])))
-        variance = variance if self.variational else np.zeros(len(mean))
-        value, slope, weight = self.outcome.expectations(targets, mean, variance)
-        sums = rows.sums(slope + weight * mean, weight)
-        height = float(value.sum()) + self.log_prior(natural[FACTOR])
+        mean, variance = self.problem.rows.linear(*effects.coefficients(*self.outcome.moments(natural[FACTOR])))
+        value, sums = self.sums(mean, variance if self.variational else np.zeros(len(mean)))
+        height = value + self.log_prior(natural[FACTOR])
         return GaussianPlace(natural, height + self.between_bound(natural, effects), effects, sums)
 
     def log_prior(self, natural: Array) -> float:

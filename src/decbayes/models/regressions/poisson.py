@@ -35,8 +35,9 @@ class PoissonOutcome(Generalized):
         # No row may weigh more than the largest count: w is the count that the posterior expects, and E[f] ≤ log w.
         return value * (2.0 + np.log1p(value)) + 1.0, value
 
-    def beginning(self, targets: Array) -> Array:
-        return np.log(targets + 0.5)
+    def beginning(self, targets: Array, offset: Array) -> Array:
+        # Half an event more than were seen, in rows of one unit of exposure: without the latter passes may diverge.
+        return np.log(targets + 0.5 * np.exp(np.minimum(offset, MOST)))
 
     def log_density(self, natural: Array, mean: Array, variance: Array, targets: Array) -> Array:
         return log_poisson(targets, mean, np.maximum(variance, 1e-12))

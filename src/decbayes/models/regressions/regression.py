@@ -44,8 +44,9 @@ class Regression(Model):
     """How one column depends on others: a linear predictor xβ, and an outcome whose distribution depends on it.
 
     `columns` says what the columns hold, the `target` among them. `terms` are the columns to use, all others if not
-    given, or several joined by ":" for their product. Real columns are in agreed units, (x − centre) / scale, so that
-    priors mean the same for all of them. Coefficients have a prior variance of `prior_variance` each.
+    given, functions of them such as "log(dose)" or "ns(age, df=4)", or several joined by ":" for their product.
+    `offset`, such as "log(years)", is added to xβ as it is; `weights` is a column that says how often a row counts.
+    Real columns are in agreed units, (x − centre) / scale, so that priors mean the same for all of them. Coefficients have a prior variance of `prior_variance` each.
 
     Data are data frames with these columns, or matrices of numbers in their order, with categories as numbers from 0
     on.
@@ -62,6 +63,8 @@ class Regression(Model):
     intercept: Annotated[bool, "Whether there is an intercept."] = field(default=True, kw_only=True)
     varying: Sequence[str] = field(default=(), kw_only=True)
     by: str = field(default="", kw_only=True)
+    offset: str = field(default="", kw_only=True)
+    weights: str = field(default="", kw_only=True)
     prior_between: Annotated[float, "Prior variance between sites of the terms that vary.", Above(0)] = field(
         default=0.1, kw_only=True
     )
@@ -73,7 +76,9 @@ class Regression(Model):
     )
     ascent: Ascent = field(default=Ascent(passes=100, tolerance=1e-10), kw_only=True, metadata=LOCAL)
 
-    from_data: ClassVar[frozenset[str]] = frozenset({"columns", "terms", "intercept", "varying", "by"})
+    from_data: ClassVar[frozenset[str]] = frozenset(
+        {"columns", "terms", "intercept", "varying", "by", "offset", "weights"}
+    )
     caption: ClassVar[str] = "term"
     view: ClassVar[str] = "coefficients"
     outcome: ClassVar[Outcome]
@@ -94,7 +99,9 @@ class Regression(Model):
     @cached_property
     def table(self) -> Table:
         """Rows as numbers."""
-        return Table(self.target, self.columns, self.terms, self.intercept, self.varying, self.by)
+        return Table(
+            self.target, self.columns, self.terms, self.intercept, self.varying, self.by, self.offset, self.weights
+        )
 
     @cached_property
     def variation(self) -> Variation:
@@ -154,6 +161,7 @@ class Regression(Model):
         target: Target = "",
         varying: Annotated[str, "Terms that differ from site to site, or 'intercept', separated by commas."] = "",
         by: Annotated[str, "The column that names sites, where a file has several."] = "",
+        weights: Annotated[str, "The column that says how often a row counts."] = "",
         columns: Names = "",
         kinds: Kinds = "",
         agreed_columns: Agreed = None,
@@ -164,7 +172,7 @@ class Regression(Model):
         columns are real. Rows with missing values are left out.
         """
         options |= {"varying": tuple(split_names(varying))} if varying else {}
-        options |= {"by": by} if by else {}
+        options |= {name: value for name, value in (("by", by), ("weights", weights)) if value}
         options |= {"formula": formula, "target": target, "columns": columns, "kinds": kinds}
         return model_of_file(cls, path, agreed_columns=agreed_columns, report=report, **options)
 
@@ -235,9 +243,10 @@ class Regression(Model):
         points, (size, zero) = self.table.points(data), self.target_units
         groups, sites = numbered(self.table.sites(points))
         rows = rows_by(self.table.matrix(points), groups, len(sites))
-        targets = (self._targets(points) - zero) / size
-        tolerance = self.ascent.tolerance
-        return Problem(rows, targets, size, sites, before, self.variation, self._approximation, tolerance)
+        targets, offset = (self._targets(points) - zero) / size, self.table.offsets(points) / size
+        weights, tolerance = self.table.row_weights(points), self.ascent.tolerance
+        settings = before, self.variation, self._approximation, tolerance
+        return Problem(rows, targets, offset, weights, size, sites, *settings)
 
     @property
     def _approximation(self) -> str:
@@ -290,8 +299,9 @@ class Regression(Model):
             return super().log_likelihoods(parameters, data)
         points = self.points(data)
         targets, exactly = self._targets(points), np.zeros(len(points))
-        lines = parameters[FACTOR][:, 0] @ self.table.matrix(points).T
-        return np.array([self.outcome.expectations(targets, line, exactly)[0].sum() for line in lines])
+        lines = parameters[FACTOR][:, 0] @ self.table.matrix(points).T + self.table.offsets(points)
+        weights = self.table.row_weights(points)
+        return np.array([(weights * self.outcome.expectations(targets, line, exactly)[0]).sum() for line in lines])
 
     def linear(self, posterior: Posterior, data: Any, known: Any = None) -> tuple[Array, Array]:
         """Mean and variance of the linear predictor in each row: of a site that is in `known`, or of a new one."""
@@ -300,12 +310,14 @@ class Regression(Model):
         points, places = self.table.points(data, target=False), self.table.places
         design, new = self.table.matrix(points), covariance.copy()
         new[places, places] += self.variation.variances(posterior.natural)
-        if known is None or not self.varying:
-            return rows_by(design, np.zeros(len(design), dtype=np.intp), 1).linear(mean[None], new[None])
-        effects, numbers = self._site_effects(posterior, known)
-        means, covariances = effects.coefficients(mean, covariance)
-        rows = rows_by(design, places_among(self.table.sites(points), numbers), len(numbers) + 1)
-        return rows.linear(np.append(means, mean[None], axis=0), np.append(covariances, new[None], axis=0))
+        groups, means, covariances = np.zeros(len(design), dtype=np.intp), mean[None], new[None]
+        if known is not None and self.varying:
+            effects, numbers = self._site_effects(posterior, known)
+            groups = places_among(self.table.sites(points), numbers)
+            at_sites = effects.coefficients(mean, covariance)
+            means, covariances = (np.append(*both, axis=0) for both in zip(at_sites, (means, covariances), strict=True))
+        linear, variance = rows_by(design, groups, len(means)).linear(means, covariances)
+        return linear + self.table.offsets(points) / self.target_units[0], variance
 
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None, *, known: Any = None) -> Array:
         """log p(y | x, posterior) per row, all parameters integrated out; `held` may have the targets.
@@ -426,7 +438,7 @@ class Regression(Model):
         else:
             points = self.table.points(data, target=False)[:size]
         design, (coefficients, noise) = self.table.matrix(points), self.outcome.drawn(parameters[FACTOR])
-        linear = np.asarray(design @ coefficients)
+        linear = design @ coefficients + self.table.offsets(points) / self.target_units[0]
         if self.varying:
             groups, numbers = numbered(points[:, -1])
             drawn = rng.standard_normal((len(numbers), len(self.table.places))) / np.sqrt(parameters[BETWEEN][0])

@@ -1,0 +1,423 @@
+"""What the terms of a formula are made of: columns, functions of columns, polynomials, splines.
+
+A factor turns rows into numbers by what sites have agreed on alone, never by their data: its zero and unit, knots and
+levels are functions of the agreed columns.
+"""
+
+import ast
+import operator
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import factorial
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.interpolate import BSpline
+from scipy.special import ndtri
+
+from decbayes.columns import Column
+from decbayes.errors import InvalidData, InvalidStructure
+from decbayes.families import Array
+
+Named = Mapping[str, Array]
+"""Coded values by the names of their columns."""
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "exp": np.exp, "sqrt": np.sqrt, "abs": np.abs,
+}  # fmt: skip
+OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.Pow: operator.pow, ast.USub: operator.neg, ast.UAdd: operator.pos,
+}  # fmt: skip
+CALL = re.compile(r"\s*([A-Za-z]\w*)\s*\((.*)\)\s*", re.DOTALL)
+# Splines end so many agreed units from the agreed centre, unless a formula says where.
+REACH = 2.5
+
+
+class Factor(ABC):
+    """A part of a term. `text` names it in labels; `names` are the columns that it needs."""
+
+    text: str
+    names: tuple[str, ...]
+    categorical: ClassVar[bool] = False
+    """Whether it has levels, so that its full coding adds up to one."""
+    flag: bool = False
+    """Whether its numbers are 0 or 1."""
+
+    @abstractmethod
+    def numbers(self, values: Named, *, whole: bool) -> Array:
+        """(N, labels); `whole`: all levels instead of contrasts, and numbers that are not centred."""
+
+    @abstractmethod
+    def labels(self, *, whole: bool) -> list[str]: ...
+
+    @property
+    def unit(self) -> float:
+        """How much of the column, in its own unit, one unit of the numbers is."""
+        return 1.0
+
+    def largest(self, value: float) -> float:
+        """How large a number can be, if no value of a column is beyond ±`value`."""
+        ends = np.array([-value, -1.0, 0.0, 1.0, value])
+        with np.errstate(all="ignore"):
+            numbers = np.abs(self.numbers(dict.fromkeys(self.names, ends), whole=False))
+        return float(np.nan_to_num(numbers, nan=0.0, posinf=0.0).max(initial=1.0))
+
+
+@dataclass(frozen=True)
+class Plain(Factor):
+    """A column as it is."""
+
+    text: str
+    column: Column
+
+    @property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (self.text,)
+
+    @property
+    def categorical(self) -> bool:  # type: ignore[override]
+        return self.column.flag
+
+    @property
+    def flag(self) -> bool:  # type: ignore[override]
+        return self.column.flag
+
+    def numbers(self, values: Named, *, whole: bool) -> Array:
+        numbers = self.column.contrasts(values[self.text])
+        if whole and self.flag:
+            return np.column_stack([1.0 - numbers.sum(axis=1), numbers])
+        zero, unit = self.column.zero_and_unit
+        return numbers + zero / unit if whole else numbers
+
+    def labels(self, *, whole: bool) -> list[str]:
+        if not (whole and self.flag):
+            return self.column.contrast_labels(self.text)
+        levels = self.column.entries if len(self.column.entries) > 1 else ("no", "yes")
+        return [f"{self.text}={level}" for level in levels]
+
+    @property
+    def unit(self) -> float:
+        return self.column.zero_and_unit[1]
+
+    def largest(self, value: float) -> float:
+        zero, unit = self.column.zero_and_unit
+        return 1.0 if self.flag else max(self.column.largest_contrast(value), (value + abs(zero)) / unit)
+
+
+@dataclass(frozen=True)
+class Levels(Factor):
+    """C(column, ref="b"): a categorical column compared with another level than its first."""
+
+    text: str
+    name: str
+    column: Column
+    reference: int
+    categorical: ClassVar[bool] = True
+    flag: ClassVar[bool] = True  # type: ignore[misc]
+
+    @property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (self.name,)
+
+    def _kept(self, whole: bool) -> list[int]:
+        return [level for level in range(len(self.column.entries)) if whole or level != self.reference]
+
+    def numbers(self, values: Named, *, whole: bool) -> Array:
+        return np.asarray(values[self.name][:, None] == np.array(self._kept(whole)), dtype=np.float64)
+
+    def labels(self, *, whole: bool) -> list[str]:
+        return [f"{self.name}={self.column.entries[level]}" for level in self._kept(whole)]
+
+    def largest(self, value: float) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Computed(Factor):
+    """A function of columns, such as log(x) or I(x**2), in units that follow from the agreed ones."""
+
+    text: str
+    expression: "Expression"
+    columns: Mapping[str, Column]
+
+    @property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.expression.names
+
+    @cached_property
+    def zero_and_unit(self) -> tuple[float, float]:
+        """The function at the agreed centres, and how much it changes within one agreed unit of a column."""
+        agreed = {name: self.columns[name].zero_and_unit for name in self.names}
+        at = {name: zero for name, (zero, _) in agreed.items()}
+        with np.errstate(all="ignore"):
+            zero = float(self.expression(at))
+            moved = [
+                float(self.expression(at | {name: centre + side * unit}))
+                for name, (centre, unit) in agreed.items()
+                for side in (-1.0, 1.0)
+            ]
+        changes = [abs(value - zero) for value in moved if np.isfinite(value) and np.isfinite(zero)]
+        return (zero if np.isfinite(zero) else 0.0), max([change for change in changes if change > 0], default=1.0)
+
+    @property
+    def unit(self) -> float:
+        return self.zero_and_unit[1]
+
+    def numbers(self, values: Named, *, whole: bool) -> Array:
+        zero, unit = self.zero_and_unit
+        return ((self.expression.checked(values) - (0.0 if whole else zero)) / unit)[:, None]
+
+    def labels(self, *, whole: bool) -> list[str]:
+        return [self.text]
+
+
+@dataclass(frozen=True)
+class Basis(Factor):
+    """Several functions of one column: poly, bs or ns. Numbers are functions of z = (x − centre) / scale, as agreed."""
+
+    text: str
+    name: str
+    column: Column
+    functions: Callable[[Array], Array]
+
+    @property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (self.name,)
+
+    def numbers(self, values: Named, *, whole: bool) -> Array:
+        zero, unit = self.column.zero_and_unit
+        return self.functions((values[self.name] - zero) / unit)
+
+    def labels(self, *, whole: bool) -> list[str]:
+        kind = self.text.partition("(")[0]
+        return [f"{kind}({self.name})[{place + 1}]" for place in range(self.functions(np.zeros(1)).shape[1])]
+
+
+@dataclass(frozen=True)
+class Expression:
+    """Arithmetic with columns: read as a tree of permitted operations, nothing else is ever run."""
+
+    text: str
+    tree: ast.expr
+    names: tuple[str, ...]
+
+    def __call__(self, values: Mapping[str, Any]) -> Any:
+        return self._value(self.tree, values)
+
+    def checked(self, values: Named) -> Array:
+        with np.errstate(all="ignore"):
+            numbers = np.asarray(self(values), dtype=np.float64)
+        wrong = ~np.isfinite(numbers)
+        if wrong.any():
+            raise InvalidData(
+                f"'{self.text}' is not a finite number in {wrong.sum():,} of {numbers.size:,} rows. Leave these rows "
+                "out, or use another function."
+            )
+        return numbers
+
+    def _value(self, node: ast.expr, values: Mapping[str, Any]) -> Any:
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.Name):
+            return values[node.id]
+        if isinstance(node, ast.UnaryOp):
+            return OPERATORS[type(node.op)](self._value(node.operand, values))
+        if isinstance(node, ast.BinOp):
+            return OPERATORS[type(node.op)](self._value(node.left, values), self._value(node.right, values))
+        assert isinstance(node, ast.Call)
+        assert isinstance(node.func, ast.Name)
+        (argument,) = node.args
+        inside = self._value(argument, values)
+        return inside if node.func.id == "I" else FUNCTIONS[node.func.id](inside)
+
+
+def expression_of(text: str, columns: Mapping[str, Column]) -> Expression:
+    """What a text computes from columns."""
+    quoted = re.findall(r"`([^`]+)`", text)
+    known = {f"column_{place}_": name for place, name in enumerate(quoted)}
+    plain = text
+    for token, name in known.items():
+        plain = plain.replace(f"`{name}`", token, 1)
+    try:
+        tree = ast.parse(plain.strip().replace("^", "**"), mode="eval").body
+    except SyntaxError:
+        raise InvalidStructure(
+            f"'{text}' is not a formula for a number; write for example I(x**2) or log(x)."
+        ) from None
+    shown, names = ast.unparse(tree), list[str]()
+    for token, name in known.items():
+        shown = shown.replace(token, f"`{name}`")
+    check_tree(tree, text, known, columns, names)
+    return Expression(shown, tree, tuple(dict.fromkeys(names)))
+
+
+def check_tree(
+    node: ast.AST, text: str, known: Mapping[str, str], columns: Mapping[str, Column], names: list[str]
+) -> None:
+    """Refuse whatever is not arithmetic with columns of numbers; note the names of these."""
+    match node:
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+            return
+        case ast.Name(id=name):
+            node.id = known.get(name, name)
+            check_number(node.id, text, columns)
+            names.append(node.id)
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
+            check_tree(operand, text, known, columns, names)
+        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in OPERATORS:
+            check_tree(left, text, known, columns, names)
+            check_tree(right, text, known, columns, names)
+        case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name == "I" or name in FUNCTIONS:
+            check_tree(argument, text, known, columns, names)
+        case _:
+            raise InvalidStructure(
+                f"'{text}' is more than a formula can compute: there are + − * / **, I(…) and {', '.join(FUNCTIONS)}; "
+                "poly, bs, ns and C stand alone. Compute any other term as a column first."
+            )
+
+
+def check_number(name: str, text: str, columns: Mapping[str, Column]) -> None:
+    if name not in columns:
+        raise InvalidStructure(f"'{text}' needs a column '{name}', which there is not.")
+    if columns[name].flag:
+        raise InvalidStructure(f"'{text}': the column '{name}' holds no numbers.")
+
+
+def factor_of(text: str, columns: Mapping[str, Column]) -> Factor:
+    """The factor that a text names: a column, or a call."""
+    if text in columns:
+        return Plain(text, columns[text])
+    call = CALL.fullmatch(text)
+    if call is None:
+        raise InvalidStructure(
+            f"There is no column '{text}'. Terms are names of columns, functions such as log(x), or several joined by "
+            "':'."
+        )
+    name = call.group(1)
+    if name in BASES:
+        return basis_of(name, text, columns)
+    if name == "C":
+        return levels_of(text, columns)
+    expression = expression_of(text, columns)
+    return Computed(expression.text, expression, columns)
+
+
+def arguments(text: str, names: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
+    """The column of a call, and its further arguments, which are plain numbers or strings."""
+    quoted = re.search(r"`([^`]+)`", text)
+    plain = text.replace(quoted.group(), "column_", 1) if quoted else text
+    try:
+        call = ast.parse(plain.strip(), mode="eval").body
+        assert isinstance(call, ast.Call)
+        assert isinstance(call.args[0], ast.Name)
+        given = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
+        given |= dict(zip(names, map(ast.literal_eval, call.args[1:]), strict=False))
+    except (SyntaxError, ValueError, AssertionError, IndexError):
+        given = {"": None}
+    if set(given) - set(names):
+        raise InvalidStructure(f"'{text}' is not of the form {text.partition('(')[0]}(column, {', '.join(names)}=…).")
+    return (quoted.group(1) if quoted else call.args[0].id), {str(name): value for name, value in given.items()}  # type: ignore[attr-defined]
+
+
+def levels_of(text: str, columns: Mapping[str, Column]) -> Factor:
+    name, given = arguments(text, ("ref",))
+    if name not in columns or len(columns[name].entries) < 2:
+        raise InvalidStructure(f"'{text}' needs a categorical column; make it one with its kind.")
+    levels, reference = columns[name].entries, str(given.get("ref", columns[name].entries[0]))
+    if reference not in levels:
+        raise InvalidStructure(f"'{text}': '{name}' has no such level as its reference.")
+    return Levels(f"C({quoted(name)}, ref={reference!r})", name, columns[name], levels.index(reference))
+
+
+def quoted(name: str) -> str:
+    return name if name.isidentifier() else f"`{name}`"
+
+
+def polynomials(degree: int) -> Callable[[Array], Array]:
+    """Hermite polynomials: uncorrelated where z is standard normal."""
+    scale = np.sqrt([factorial(power) for power in range(1, degree + 1)])
+
+    def functions(z: Array) -> Array:
+        return np.asarray(np.polynomial.hermite_e.hermevander(z, degree)[:, 1:] / scale)
+
+    return functions
+
+
+def b_splines(knots: Array, low: float, high: float, degree: int) -> Callable[[Array], Array]:
+    """All but the first B-spline; beyond the ends they stay polynomials."""
+    padded = np.concatenate([[low] * (degree + 1), knots, [high] * (degree + 1)])
+
+    def functions(z: Array) -> Array:
+        spline = BSpline(padded, np.eye(len(padded) - degree - 1), degree, extrapolate=True)
+        return np.asarray(spline(z)[:, 1:])
+
+    return functions
+
+
+def natural_splines(knots: Array, low: float, high: float, degree: int) -> Callable[[Array], Array]:
+    """Cubic between knots, linear beyond the ends: the truncated powers whose second derivative vanishes there."""
+    every = np.concatenate([[low], knots, [high]])
+
+    def bent(z: Array, knot: float) -> Array:
+        return np.asarray((np.maximum(z - knot, 0.0) ** 3 - np.maximum(z - high, 0.0) ** 3) / (high - knot))
+
+    def functions(z: Array) -> Array:
+        last = bent(z, every[-2])
+        bends = [(bent(z, knot) - last) / (high - low) for knot in every[:-2]]
+        return np.column_stack([z, *bends])
+
+    return functions
+
+
+BASES: dict[str, Callable[..., Callable[[Array], Array]]] = {
+    "bs": b_splines,
+    "ns": natural_splines,
+    "poly": polynomials,
+}
+
+
+def basis_of(kind: str, text: str, columns: Mapping[str, Column]) -> Factor:
+    """A polynomial or spline of a column. What its call leaves open follows from the agreed centre and scale."""
+    names = ("degree",) if kind == "poly" else ("df", "knots", "bounds", *(("degree",) if kind == "bs" else ()))
+    name, given = arguments(text, names)
+    check_number(name, text, columns)
+    degree, column = given.get("degree", 2 if kind == "poly" else 3), columns[name]
+    if not isinstance(degree, int) or not 1 <= degree <= 9:
+        raise InvalidStructure(f"'{text}': a degree is a whole number from 1 to 9.")
+    if kind == "poly":
+        return Basis(f"poly({quoted(name)}, {degree})", name, column, polynomials(degree))
+    zero, unit = column.zero_and_unit
+    knots, bounds = spline_ends(kind, text, given, degree, zero, unit)
+    tail = "" if kind == "ns" else f", degree={degree}"
+    shown = f"{kind}({quoted(name)}, knots={numbers_text(knots)}, bounds={numbers_text(bounds)}{tail})"
+    low, high = ((bound - zero) / unit for bound in bounds)
+    return Basis(shown, name, column, BASES[kind]((np.array(knots) - zero) / unit, low, high, degree))
+
+
+def spline_ends(
+    kind: str, text: str, given: dict[str, Any], degree: int, zero: float, unit: float
+) -> tuple[list[float], list[float]]:
+    """Inner knots and the two ends, in the column's own unit."""
+    fewest = degree if kind == "bs" else 1
+    try:
+        size = int(given.get("df", fewest + 1))
+        stated = [float(knot) for knot in np.atleast_1d(given["knots"])] if "knots" in given else None
+        low, high = (float(end) for end in given.get("bounds", (zero - REACH * unit, zero + REACH * unit)))
+    except (TypeError, ValueError):
+        raise InvalidStructure(f"'{text}': df is a whole number, knots and bounds are numbers.") from None
+    if not fewest <= size <= 50:
+        raise InvalidStructure(f"'{text}': df is a whole number from {fewest} to 50.")
+    usual = zero + unit * ndtri(np.arange(1, size - fewest + 1) / (size - fewest + 1))
+    knots = stated if stated is not None else [float(f"{knot:.4g}") for knot in usual]
+    low, high = (end if "bounds" in given else float(f"{end:.4g}") for end in (low, high))
+    if not (np.diff([low, *knots, high]) > 0).all():
+        raise InvalidStructure(f"'{text}': knots rise, and lie between the bounds {low:g} and {high:g}.")
+    return knots, [low, high]
+
+
+def numbers_text(numbers: list[float]) -> str:
+    return f"({', '.join(f'{number!r}' for number in numbers)}{',' if len(numbers) == 1 else ''})"

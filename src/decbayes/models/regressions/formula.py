@@ -1,0 +1,252 @@
+"""Formulas as in R: which terms a regression has, what it predicts, what is added to it, and what varies between sites.
+
+target ~ term + term,   "a:b" the product, "a * b" = "a + b + a:b", "a / b" = "a + a:b", "(a + b)^2", "." all others,
+"- term" leaves a term out, "- 1" or "+ 0" the intercept, "offset(log(t))" adds log(t) with the coefficient 1,
+"(1 + a | clinic)" lets the intercept and the slope of a differ between clinics
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import NamedTuple
+
+from decbayes.errors import InvalidStructure
+
+INTERCEPT = "intercept"
+HERE = "site"
+"""The name in a formula for the place that holds the rows, if they have no column of that name."""
+
+Term = tuple[str, ...]
+"""The factors of a product, in order; without factors it is the intercept."""
+
+CALL = re.compile(r"[A-Za-z]\w*\s*(?=\()")
+SYMBOL = re.compile(r"\*\*|[-+*/:^()|.]|\d+(?![\w.])")
+OFFSET = "offset"
+
+
+class Formula(NamedTuple):
+    """A target, its terms, whether there is an intercept; which terms vary, by the column that names sites; and what is
+    added to the linear predictor as it is.
+    """
+
+    target: str
+    terms: tuple[str, ...]
+    intercept: bool
+    varying: tuple[str, ...] = ()
+    by: str = ""
+    offset: str = ""
+
+
+def parsed(formula: str, columns: Iterable[str]) -> Formula:
+    """What a formula says about these columns.
+
+    Products follow the terms that they are made of, as in R.
+    """
+    target, sign, right = (part.strip() for part in formula.partition("~"))
+    target = target.strip("`")
+    if not sign or not target or not right or "~" in right:
+        raise InvalidStructure(
+            f"A formula is of the form 'target ~ term + term', with at most one '(1 + term | site)'; not {formula!r}."
+        )
+    reader = Reader(right, list(columns), target)
+    terms = reader.everything()
+    ordered = sorted((term for term in terms if term), key=len)
+    return Formula(target, tuple(map(":".join, ordered)), () in terms, reader.varying, reader.by, reader.offset)
+
+
+def unbracketed(text: str, separator: str) -> list[str]:
+    """The parts of a text between separators that are not within brackets, quotes or backticks."""
+    parts, depth, quote = [""], 0, ""
+    for letter in text:
+        if letter in "'\"`" and quote in ("", letter):
+            quote = "" if quote else letter
+        depth += 0 if quote else (letter == "(") - (letter == ")")
+        if letter == separator and not depth and not quote:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
+
+
+class Reader:
+    """Reads the right side of a formula from left to right; each method returns the terms of what it has read."""
+
+    def __init__(self, text: str, columns: Sequence[str], target: str) -> None:
+        self.text, self.columns, self.target = text, columns, target
+        self.varying: tuple[str, ...] = ()
+        self.by = self.offset = ""
+        self.tokens = list(self._split())
+        self.place = 0
+
+    def _split(self) -> Iterable[str]:
+        """Names of columns, calls with all that is in their brackets, and symbols."""
+        names = "|".join(re.escape(name) for name in sorted({*self.columns, HERE}, key=len, reverse=True) if name)
+        known = re.compile(rf"(?:{names})(?!\w)(?!\s*\()")
+        place = 0
+        while place < len(self.text):
+            rest = self.text[place:]
+            if rest[0].isspace():
+                place += 1
+                continue
+            if rest[0] == "`" and "`" in rest[1:]:
+                end = rest.index("`", 1) + 1
+                yield self._column(rest[1 : end - 1])
+            elif match := known.match(rest):
+                end = match.end()
+                yield match.group()
+            elif CALL.match(rest):
+                end = self._closing(rest)
+                yield rest[:end]
+            elif match := SYMBOL.match(rest):
+                end = match.end()
+                yield match.group()
+            else:
+                word = re.match(r"[\w.]+", rest)
+                raise self._unknown(word.group() if word else rest[0])
+            place += end
+
+    def _closing(self, rest: str) -> int:
+        """Where the brackets of a call end."""
+        depth = 0
+        for place, letter in enumerate(rest):
+            depth += (letter == "(") - (letter == ")")
+            if letter == ")" and depth == 0:
+                return place + 1
+        raise InvalidStructure(f"A bracket is not closed in '{self.text}'.")
+
+    def _column(self, name: str) -> str:
+        if name not in self.columns:
+            raise self._unknown(name)
+        return name
+
+    def _unknown(self, name: str) -> InvalidStructure:
+        return InvalidStructure(
+            f"'{name}' in the formula is neither a column nor an operation. Columns are {', '.join(self.columns)}; put "
+            "names with spaces into backticks."
+        )
+
+    def everything(self) -> list[Term]:
+        terms = self.sum()
+        if self.place < len(self.tokens):
+            raise InvalidStructure(f"'{self._next()}' has no meaning where it stands in '{self.text}'.")
+        return [term for term in terms if term != (self.by,)] if "." in self.tokens else terms
+
+    def _next(self) -> str:
+        return self.tokens[self.place] if self.place < len(self.tokens) else ""
+
+    def _take(self, *tokens: str) -> str:
+        """The next token if it is one of these."""
+        token = self._next()
+        if token and token in tokens and token not in self.columns:
+            self.place += 1
+            return token
+        return ""
+
+    def sum(self) -> list[Term]:
+        terms: list[Term] = [()]
+        sign = self._take("+", "-") or "+"
+        while sign:
+            part: list[Term] = [()]
+            if self._take("0"):  # "+ 0" is "- 1"
+                sign = "-" if sign == "+" else "+"
+            else:
+                part = self.crossing()
+            terms = joined(terms, part) if sign == "+" else [term for term in terms if not among(term, part)]
+            sign = self._take("+", "-")
+        return terms
+
+    def crossing(self) -> list[Term]:
+        terms = self.interaction()
+        while sign := self._take("*", "/"):
+            other = self.interaction()
+            within = terms if sign == "*" else [tuple(dict.fromkeys(name for term in terms for name in term))]
+            terms = joined(terms, *([other] if sign == "*" else []), products(within, other))
+        return terms
+
+    def interaction(self) -> list[Term]:
+        terms = self.power()
+        while self._take(":"):
+            terms = products(terms, self.power())
+        return terms
+
+    def power(self) -> list[Term]:
+        terms = self.atom()
+        if self._take("^", "**"):
+            times = self._next()
+            if not times.isdigit() or not 1 <= int(times) <= 9:
+                raise InvalidStructure(
+                    "A power in a formula is a whole number from 1 to 9; write I(x**2) for a square."
+                )
+            self.place += 1
+            first = terms
+            for _ in range(int(times) - 1):
+                terms = joined(terms, products(terms, first))
+        return terms
+
+    def atom(self) -> list[Term]:
+        token = self._next()
+        self.place += 1
+        if token in self.columns:
+            return [(token,)]
+        if token == "(":
+            return self._bracket()
+        if token == "1":
+            return [()]
+        if token == ".":
+            return [(name,) for name in self.columns if name != self.target]
+        if CALL.match(token):
+            return self._call(token)
+        if token == HERE:
+            raise self._unknown(token)
+        raise InvalidStructure(f"Something is missing in '{self.text}' before '{token}'." if token else self._ends())
+
+    def _ends(self) -> str:
+        return f"The formula '{self.text}' ends where a term should follow."
+
+    def _bracket(self) -> list[Term]:
+        inside = self.sum_within()
+        if self._take("|"):
+            self._group(inside)
+            inside = []
+        if not self._take(")"):
+            raise InvalidStructure(f"A bracket is not closed in '{self.text}'.")
+        return inside
+
+    def sum_within(self) -> list[Term]:
+        """Within brackets there is an intercept only where '1' says so, or before '|'."""
+        start = self.place
+        terms = self.sum()
+        stated = "1" in self.tokens[start : self.place] or self._next() == "|"
+        return terms if stated else [term for term in terms if term]
+
+    def _group(self, terms: list[Term]) -> None:
+        name = self._next()
+        self.place += 1
+        if self.varying:
+            raise InvalidStructure("A formula has at most one '(1 + term | site)'.")
+        if name not in (*self.columns, HERE):
+            raise InvalidStructure(f"'| {name})' needs the name of a column, or '{HERE}' if all rows are of one site.")
+        self.by = name if name in self.columns else ""
+        self.varying = tuple(":".join(term) or INTERCEPT for term in terms)
+
+    def _call(self, token: str) -> list[Term]:
+        name, _, inside = token.partition("(")
+        if name.strip() != OFFSET:
+            return [(token,)]
+        inside = inside[:-1].strip()
+        self.offset = f"{self.offset} + {inside}" if self.offset else inside
+        return []
+
+
+def joined(*parts: Sequence[Term]) -> list[Term]:
+    """All terms, each once, whatever the order of its factors."""
+    kept = {frozenset(term): term for part in reversed(parts) for term in reversed(part)}
+    return [kept[key] for key in dict.fromkeys(frozenset(term) for part in parts for term in part)]
+
+
+def among(term: Term, terms: Sequence[Term]) -> bool:
+    return frozenset(term) in map(frozenset, terms)
+
+
+def products(left: Sequence[Term], right: Sequence[Term]) -> list[Term]:
+    return joined([tuple(dict.fromkeys((*one, *other))) for one, other in product(left, right)])

@@ -1,0 +1,204 @@
+"""Formulas mean what they mean in R: patsy's matrices span the same space; offsets and weights do what they say."""
+
+import numpy as np
+import pandas as pd
+import patsy
+import pytest
+from scipy import optimize, stats
+
+import decbayes as db
+from decbayes.columns import Categorical, Gaussian
+from decbayes.errors import InvalidData, InvalidStructure
+from decbayes.models.regressions.design import Design
+from decbayes.models.regressions.formula import parsed
+
+ROWS = 80
+# Agreed centres and units are not those of the data: what a formula expresses must not depend on them.
+COLUMNS = {
+    "x": Gaussian(5.1, 1.9),
+    "z": Gaussian(-0.8, 0.6),
+    "g": Categorical("a", "b", "c"),
+    "h": Categorical("u", "v"),
+    "k": Categorical("p", "q", "r"),
+}
+PARTS = (
+    "x",
+    "z",
+    "g",
+    "h",
+    "k",
+    "x:g",
+    "x:z",
+    "g:h",
+    "x:g:h",
+    "g:h:k",
+    "x*g",
+    "x*z",
+    "x*z*g",
+    "g*h",
+    "x:z:g",
+    "I(x**2)",
+)
+
+
+@pytest.fixture
+def frame(rng):
+    levels = {name: rng.choice(COLUMNS[name].categories, ROWS) for name in "ghk"}
+    return pd.DataFrame(
+        {"y": rng.normal(size=ROWS), "x": rng.normal(5, 2, ROWS), "z": rng.normal(-1, 0.5, ROWS), **levels}
+    )
+
+
+def coded(frame):
+    return np.column_stack([column.coded(frame[name].to_numpy()) for name, column in COLUMNS.items()])
+
+
+def matrix(formula, frame):
+    read = parsed(formula, frame.columns)
+    design = Design(COLUMNS, read.terms, read.intercept)
+    numbers = design.matrix(coded(frame))
+    assert len(design.labels) == len(design.units) == len(design.flags) == numbers.shape[1]
+    return numbers
+
+
+def same_space(ours, theirs):
+    rank = np.linalg.matrix_rank
+    return ours.shape[1] == theirs.shape[1] and rank(ours) == rank(theirs) == rank(np.hstack([ours, theirs]))
+
+
+def test_random_formulas_express_what_patsy_says(frame, rng):
+    for _ in range(120):
+        chosen = rng.choice(PARTS, size=rng.integers(1, 5), replace=False)
+        formula = " + ".join(chosen) + rng.choice(["", " - 1", " + 0"])
+        assert same_space(matrix(f"y ~ {formula}", frame), np.asarray(patsy.dmatrix(formula, frame))), formula
+
+
+@pytest.mark.parametrize(
+    ("formula", "same"),
+    [
+        ("(x + z)^2", "x + z + x:z"),
+        ("g / x", "g + g:x"),
+        ("x * g - g", "x + x:g"),
+        ("(x + z):g", "x:g + z:g"),
+        ("x + 1 + 0", "x - 1"),
+        ("g:h + h:g + g:g", "g + g:h"),
+        ("I(x ** 2)+log( x+9 )", "I(x**2) + log(x + 9)"),
+    ],
+)
+def test_two_ways_to_write_a_formula(formula, same, frame):
+    np.testing.assert_array_equal(matrix(f"y ~ {formula}", frame), matrix(f"y ~ {same}", frame))
+
+
+@pytest.mark.parametrize(
+    ("formula", "theirs"),
+    [
+        ("bs(x, knots=(4, 6), bounds=(-5, 15))", "bs(x, knots=(4, 6), lower_bound=-5, upper_bound=15, degree=3)"),
+        ("bs(x, knots=4, bounds=(-5, 15), degree=2)", "bs(x, knots=(4,), lower_bound=-5, upper_bound=15, degree=2)"),
+        ("ns(x, knots=(3, 5, 7), bounds=(0, 10))", "cr(x, knots=(3, 5, 7), lower_bound=0, upper_bound=10) - 1"),
+        ("poly(x, 3)", "I(x) + I(x**2) + I(x**3)"),
+        ("log(x + 20) + sqrt(x + 20)", "np.log(x + 20) + np.sqrt(x + 20)"),
+        ("C(g, ref='b') * x", "C(g, Treatment('b')) * x"),
+    ],
+)
+def test_functions_of_columns_span_what_patsy_s_do(formula, theirs, frame):
+    frame["x"] = frame["x"].clip(-4.5, 14.5) if "bs" in formula else frame["x"]
+    assert same_space(matrix(f"y ~ {formula}", frame), np.asarray(patsy.dmatrix(theirs, frame)))
+
+
+def test_natural_splines_are_straight_beyond_their_ends():
+    basis = Design(COLUMNS, ("ns(x, knots=(3, 5, 7), bounds=(0, 10))",), False)
+    for ends in (np.linspace(10.0, 30.0, 5), np.linspace(-20.0, 0.0, 5)):
+        points = np.column_stack([ends, np.zeros((5, 4))])
+        np.testing.assert_allclose(np.diff(basis.matrix(points), n=2, axis=0), 0.0, atol=1e-9)
+
+
+def test_what_a_formula_leaves_open_is_part_of_what_sites_agree_on(frame):
+    model = db.LinearRegression.from_frame(frame, "y ~ ns(x, df=3) + g")
+    assert "knots=(" in model.terms[0]
+    assert db.model_for(model.structure) == model
+    other = db.LinearRegression("y", columns=model.columns | {"x": Gaussian(0.0, 1.0)}, terms=("ns(x, df=3)", "g"))
+    assert other.structure.fingerprint != model.structure.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("formula", "message"),
+    [
+        ("y ~ w", "'w' in the formula is neither a column"),
+        ("y ~ log(w)", "needs a column 'w'"),
+        ("y ~ log(g)", "holds no numbers"),
+        ("y ~ I(__import__('os'))", "more than a formula can compute"),
+        ("y ~ I(x.real)", "more than a formula can compute"),
+        ("y ~ log(x", "not closed"),
+        ("y ~ x +", "ends where a term should follow"),
+        ("y ~ x * * g", "Something is missing"),
+        ("y ~ x) + z", "has no meaning"),
+        ("y ~ x^z", "whole number from 1 to 9"),
+        ("y ~ C(g, ref='nobody')", "no such level"),
+        ("y ~ bs(x, df=1)", "df is a whole number from 3"),
+        ("y ~ bs(x, knots=(7, 5))", "knots rise"),
+        ("y ~ ns(x, knots='many')", "knots and bounds are numbers"),
+        ("y ~ poly(x, 0)", "degree"),
+        ("y ~ poly(x, wrong=3)", "not of the form poly"),
+        ("y ~ x + offset(g)", "holds no numbers"),
+    ],
+)
+def test_formulas_that_are_refused(formula, message, frame):
+    with pytest.raises(InvalidStructure, match=message):
+        db.LinearRegression.from_frame(frame, formula)
+
+
+def test_values_without_a_logarithm_are_counted_not_quoted(frame):
+    frame["x"] = frame["x"].abs()
+    frame.loc[[3, 5], "x"] = -123.0
+    with pytest.raises(InvalidData, match=r"'log\(x\)' is not a finite number in 2 of 80 rows") as refused:
+        db.LinearRegression.from_frame(frame, "y ~ log(x)").fit(frame)
+    assert "123" not in str(refused.value)
+
+
+class TestOffset:
+    def test_rates_are_those_of_maximum_likelihood(self, rng):
+        years, x = rng.uniform(0.01, 30.0, 600), rng.normal(size=600)
+        events = rng.poisson(years * np.exp(-1.0 + 0.5 * x))
+        frame = {"events": events, "years": years, "x": x}
+        model = db.PoissonRegression.from_frame(frame, "events ~ x + offset(log(years))", prior_variance=1e6)
+        found = model.fit(frame).posterior
+
+        def surprise(beta):
+            mean = years * np.exp(beta[0] + beta[1] * (x - model.columns["x"].centre))
+            return -stats.poisson.logpmf(events, mean).sum()
+
+        best = optimize.minimize(surprise, np.zeros(2), method="BFGS").x
+        rows = model.coefficients(found)
+        assert [row["mean"] for row in rows] == pytest.approx(best, abs=0.01)
+        one, ten = model.predict(found, {"x": [0.3, 0.3], "years": [1.0, 10.0]})["mean"]
+        assert ten == pytest.approx(10 * one)
+
+    def test_linear_targets_are_measured_from_it(self, rng):
+        x, base = rng.normal(size=100), rng.normal(100.0, 30.0, 100)
+        y = base + 2.0 * x + rng.normal(size=100)
+        with_offset = db.LinearRegression(
+            "y", columns={"y": Gaussian(3.0, 2.0), "x": Gaussian(), "base": Gaussian()}, terms=("x",), offset="base"
+        )
+        shifted = db.LinearRegression("y", columns={"y": Gaussian(3.0, 2.0), "x": Gaussian()})
+        one = with_offset.fit(np.column_stack([y, x, base])).posterior
+        two = shifted.fit(np.column_stack([y - base, x])).posterior
+        np.testing.assert_allclose(one.natural["coefficients"], two.natural["coefficients"], rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [db.LinearRegression, db.LogisticRegression, db.PoissonRegression])
+def test_a_row_of_weight_three_is_three_rows(kind, rng):
+    x, weight = rng.normal(size=60), rng.integers(0, 4, 60).astype(float)
+    y = (rng.random(60) < 0.4).astype(float)
+    columns = {"y": kind.outcome.holds(), "x": Gaussian(), "n": Gaussian()}
+    weighted = kind("y", columns=columns, weights="n").fit(np.column_stack([y, x, weight])).posterior
+    repeated = np.column_stack([y, x]).repeat(weight.astype(int), axis=0)
+    once = kind("y", columns={"y": columns["y"], "x": columns["x"]}).fit(repeated).posterior
+    np.testing.assert_allclose(weighted.natural["coefficients"], once.natural["coefficients"], rtol=2e-3, atol=1e-3)
+
+
+def test_predictions_need_no_weights(rng):
+    frame = {"y": rng.normal(size=50), "x": rng.normal(size=50), "n": rng.uniform(1, 2, 50)}
+    model = db.LinearRegression.from_frame(frame, "y ~ x", weights="n")
+    assert model.predict(model.fit(frame).posterior, {"x": [0.0]})["mean"].shape == (1,)
+    with pytest.raises(InvalidData, match="numbers from 0 on"):
+        model.fit(frame | {"n": -frame["n"]})
