@@ -46,7 +46,8 @@ class Regression(Model):
     `columns` says what the columns hold, the `target` among them. `terms` are the columns to use, all others if not
     given, functions of them such as "log(dose)" or "ns(age, df=4)", or several joined by ":" for their product.
     `offset`, such as "log(years)", is added to xβ as it is; `weights` is a column that says how often a row counts.
-    Real columns are in agreed units, (x − centre) / scale, so that priors mean the same for all of them. Coefficients have a prior variance of `prior_variance` each.
+    Real columns are in agreed units, (x − centre) / scale, so that priors mean the same for all of them.
+    Coefficients have a prior variance of `prior_variance` each.
 
     Data are data frames with these columns, or matrices of numbers in their order, with categories as numbers from 0
     on.
