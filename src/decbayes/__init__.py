@@ -1,16 +1,16 @@
 """Decentralized Bayesian inference: fit where the data lives, broadcast once, merge anywhere."""
 
+from decbayes import errors as errors
+from decbayes.lazily import exported
+
 # As `typing` has it; importing that would take longer than all of this file.
 TYPE_CHECKING = False
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from decbayes import checking as checking
     from decbayes import columns as columns
-    from decbayes import errors as errors
     from decbayes import extending as extending
     from decbayes import families as families
     from decbayes import interop as interop
@@ -49,65 +49,27 @@ if TYPE_CHECKING:
     from decbayes.reporting import report as report
     from decbayes.streams import refine as refine
 
-# Where each public name lives. It is loaded on first use, so that importing decbayes costs nothing that is not used.
-_HOME = {
-    "Ascent": "models.core",
-    "BernoulliMixture": "models.mixtures",
-    "CategoricalMixture": "models.mixtures",
-    "GaussianMean": "models.mixtures",
-    "GaussianMixture": "models.mixtures",
-    "HiddenMarkov": "models.sequences",
-    "LatentClasses": "models.tables",
-    "LatentDirichletAllocation": "models.topics",
-    "LatentFeatures": "models.features",
-    "LinearRegression": "models.regressions",
-    "LogisticRegression": "models.regressions",
-    "PoissonMixture": "models.mixtures",
-    "PoissonRegression": "models.regressions",
-    "Posterior": "posterior",
-    "RegressionMixture": "models.regressions",
-    "align": "merging",
-    "calibrate": "calibration",
-    "load": "disclosure",
-    "merge": "merging",
-    "model_for": "models.core",
-    "refine": "streams",
-    "register": "models.core",
-    "report": "reporting",
-    "save": "disclosure",
-    "simulate": "models.core",
-    "transform": "models.core",
-    "use_device": "devices",
-    "validate": "calibration",
-}
-_ROOMS = (
-    "checking",
-    "columns",
-    "disclosure",
-    "extending",
-    "families",
-    "interop",
-    "merging",
-    "plot",
-    "sklearn",
-    "solvers",
-    "streams",
-    "texts",
+# Each public name is loaded on first use, so that importing decbayes costs nothing that is not used.
+__getattr__, __all__ = exported(
+    __name__,
+    {
+        ".calibration": "calibrate validate",
+        ".devices": "use_device",
+        ".disclosure": "load save",
+        ".merging": "align merge",
+        ".models.core": "Ascent model_for register simulate transform",
+        ".models.features": "LatentFeatures",
+        ".models.mixtures": "BernoulliMixture CategoricalMixture GaussianMean GaussianMixture PoissonMixture",
+        ".models.regressions": "LinearRegression LogisticRegression PoissonRegression RegressionMixture",
+        ".models.sequences": "HiddenMarkov",
+        ".models.tables": "LatentClasses",
+        ".models.topics": "LatentDirichletAllocation",
+        ".posterior": "Posterior",
+        ".reporting": "report",
+        ".streams": "refine",
+    },
+    "checking columns disclosure extending families interop merging plot sklearn solvers streams texts",
 )
-
-__all__ = sorted([*_HOME, *_ROOMS])
-
-
-def __getattr__(name: str) -> "Any":
-    from importlib import import_module
-
-    if name in (*_ROOMS, "errors"):
-        return import_module(f"decbayes.{name}")
-    if name not in _HOME:
-        raise AttributeError(f"decbayes has no '{name}'; it has {', '.join(__all__)}.")
-    value = getattr(import_module(f"decbayes.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
 
 
 def __dir__() -> list[str]:

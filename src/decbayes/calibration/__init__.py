@@ -1,35 +1,43 @@
 """How far to trust a posterior: scores on held-back data, matches, intervals, plans."""
 
-from decbayes.calibration.checks import Diagnosis, PredictiveCheck, diagnose, predictive_check
-from decbayes.calibration.intervals import calibrate, calibrated, jackknifed
-from decbayes.calibration.learning import reliability
-from decbayes.calibration.linear_response import covariance
-from decbayes.calibration.matches import overlap
-from decbayes.calibration.plans import PlanReport, advice, try_plan
-from decbayes.calibration.shares import TopicShares, topic_shares
-from decbayes.calibration.sites import Information
-from decbayes.calibration.trials import Plan
-from decbayes.calibration.validation import Choice, Scores, validate
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Choice",
-    "Diagnosis",
-    "Information",
-    "Plan",
-    "PlanReport",
-    "PredictiveCheck",
-    "Scores",
-    "TopicShares",
-    "advice",
-    "calibrate",
-    "calibrated",
-    "covariance",
-    "diagnose",
-    "jackknifed",
-    "overlap",
-    "predictive_check",
-    "reliability",
-    "topic_shares",
-    "try_plan",
-    "validate",
-]
+from decbayes.lazily import exported
+
+if TYPE_CHECKING:
+    from decbayes.calibration.checks import Diagnosis as Diagnosis
+    from decbayes.calibration.checks import PredictiveCheck as PredictiveCheck
+    from decbayes.calibration.checks import diagnose as diagnose
+    from decbayes.calibration.checks import predictive_check as predictive_check
+    from decbayes.calibration.intervals import calibrate as calibrate
+    from decbayes.calibration.intervals import calibrated as calibrated
+    from decbayes.calibration.intervals import jackknifed as jackknifed
+    from decbayes.calibration.learning import reliability as reliability
+    from decbayes.calibration.linear_response import covariance as covariance
+    from decbayes.calibration.matches import overlap as overlap
+    from decbayes.calibration.plans import PlanReport as PlanReport
+    from decbayes.calibration.plans import advice as advice
+    from decbayes.calibration.plans import try_plan as try_plan
+    from decbayes.calibration.shares import TopicShares as TopicShares
+    from decbayes.calibration.shares import topic_shares as topic_shares
+    from decbayes.calibration.sites import Information as Information
+    from decbayes.calibration.trials import Plan as Plan
+    from decbayes.calibration.validation import Choice as Choice
+    from decbayes.calibration.validation import Scores as Scores
+    from decbayes.calibration.validation import validate as validate
+
+__getattr__, __all__ = exported(
+    __name__,
+    {
+        ".checks": "Diagnosis PredictiveCheck diagnose predictive_check",
+        ".intervals": "calibrate calibrated jackknifed",
+        ".learning": "reliability",
+        ".linear_response": "covariance",
+        ".matches": "overlap",
+        ".plans": "PlanReport advice try_plan",
+        ".shares": "TopicShares topic_shares",
+        ".sites": "Information",
+        ".trials": "Plan",
+        ".validation": "Choice Scores validate",
+    },
+)

@@ -293,18 +293,24 @@ def main(arguments: Sequence[str] | None = None, *, loaded: Callable[[], object]
         finish(lambda: print(TO_BEGIN), name="decbayes")
 
     def prepare() -> None:
-        load_command(words[0])
+        load_command(*words)
         loaded()
 
     run(app, words, name="decbayes", prepare=prepare)
 
 
-def load_command(name: str) -> None:
-    """Import a command; if there is none of that name, those of other packages."""
+def load_command(name: str, *words: str) -> None:
+    """Import a command; if there is none of that name, those of other packages.
+
+    Help on a command that has several, such as `fit` one per model, needs all of them.
+    """
     if name not in [*app]:
         add_further_commands()
-    else:
-        _ = app[name]
+        return
+    command = app[name]
+    if words[:1] in (("--help",), ("-h",)) or not (words or command.default_command):
+        for inner in command:
+            _ = command[inner]
 
 
 def add_further_commands() -> None:

@@ -1,26 +1,34 @@
 """What may leave a site: rules, what a file reveals, who released it, and what has left so far."""
 
-from decbayes.disclosure._exposure import exposure
-from decbayes.disclosure.drafting import load, save
-from decbayes.disclosure.guarding import guarded
-from decbayes.disclosure.ledger import Entry, Ledger
-from decbayes.disclosure.manifest import Manifest
-from decbayes.disclosure.preparing import check_columns, prepared
-from decbayes.disclosure.previewing import preview
-from decbayes.disclosure.releasing import release
-from decbayes.disclosure.rules import Rules
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Entry",
-    "Ledger",
-    "Manifest",
-    "Rules",
-    "check_columns",
-    "exposure",
-    "guarded",
-    "load",
-    "prepared",
-    "preview",
-    "release",
-    "save",
-]
+from decbayes.lazily import exported
+
+if TYPE_CHECKING:
+    from decbayes.disclosure._exposure import exposure as exposure
+    from decbayes.disclosure.drafting import load as load
+    from decbayes.disclosure.drafting import save as save
+    from decbayes.disclosure.guarding import guarded as guarded
+    from decbayes.disclosure.ledger import Entry as Entry
+    from decbayes.disclosure.ledger import Ledger as Ledger
+    from decbayes.disclosure.manifest import Manifest as Manifest
+    from decbayes.disclosure.preparing import check_columns as check_columns
+    from decbayes.disclosure.preparing import prepared as prepared
+    from decbayes.disclosure.previewing import preview as preview
+    from decbayes.disclosure.releasing import release as release
+    from decbayes.disclosure.rules import Rules as Rules
+
+__getattr__, __all__ = exported(
+    __name__,
+    {
+        "._exposure": "exposure",
+        ".drafting": "load save",
+        ".guarding": "guarded",
+        ".ledger": "Entry Ledger",
+        ".manifest": "Manifest",
+        ".preparing": "check_columns prepared",
+        ".previewing": "preview",
+        ".releasing": "release",
+        ".rules": "Rules",
+    },
+)

@@ -4,58 +4,49 @@ To add a family, derive a class from `Family` and call `decbayes.families.regist
 saved and read like those here.
 """
 
-from decbayes.families.dirichlets.beta import Beta
-from decbayes.families.dirichlets.dirichlet import Dirichlet, Shares, Weights
-from decbayes.families.dirichlets.transitions import Dirichlets, Transitions
-from decbayes.families.family import Family
-from decbayes.families.gamma import Gamma
-from decbayes.families.gaussians.gaussian import DiagonalGaussian, FullGaussian, IsotropicGaussian
-from decbayes.families.gaussians.gaussian_gamma import GaussianGamma
-from decbayes.families.gaussians.isotropic_precision import IsotropicNormalGamma
-from decbayes.families.gaussians.precision import MeanAndPrecision, NormalGamma, NormalWishart
-from decbayes.families.log_odds import Bernoulli, Categorical
-from decbayes.families.matrices import Array, Contribution, dense
-from decbayes.families.registry import FAMILIES, register
+from typing import TYPE_CHECKING
 
-register(Bernoulli())
-register(Beta())
-register(Categorical())
-register(DiagonalGaussian())
-register(Dirichlet())
-register(Dirichlets())
-register(FullGaussian())
-register(Gamma())
-register(GaussianGamma())
-register(IsotropicGaussian())
-register(IsotropicNormalGamma())
-register(NormalGamma())
-register(NormalWishart())
-register(Shares())
-register(Transitions())
-register(Weights())
+from decbayes.lazily import exported
 
-__all__ = [
-    "FAMILIES",
-    "Array",
-    "Bernoulli",
-    "Beta",
-    "Categorical",
-    "Contribution",
-    "DiagonalGaussian",
-    "Dirichlet",
-    "Dirichlets",
-    "Family",
-    "FullGaussian",
-    "Gamma",
-    "GaussianGamma",
-    "IsotropicGaussian",
-    "IsotropicNormalGamma",
-    "MeanAndPrecision",
-    "NormalGamma",
-    "NormalWishart",
-    "Shares",
-    "Transitions",
-    "Weights",
-    "dense",
-    "register",
-]
+if TYPE_CHECKING:
+    from decbayes.families.dirichlets.beta import Beta as Beta
+    from decbayes.families.dirichlets.dirichlet import Dirichlet as Dirichlet
+    from decbayes.families.dirichlets.dirichlet import Shares as Shares
+    from decbayes.families.dirichlets.dirichlet import Weights as Weights
+    from decbayes.families.dirichlets.transitions import Dirichlets as Dirichlets
+    from decbayes.families.dirichlets.transitions import Transitions as Transitions
+    from decbayes.families.family import Family as Family
+    from decbayes.families.gamma import Gamma as Gamma
+    from decbayes.families.gaussians.gaussian import DiagonalGaussian as DiagonalGaussian
+    from decbayes.families.gaussians.gaussian import FullGaussian as FullGaussian
+    from decbayes.families.gaussians.gaussian import IsotropicGaussian as IsotropicGaussian
+    from decbayes.families.gaussians.gaussian_gamma import GaussianGamma as GaussianGamma
+    from decbayes.families.gaussians.isotropic_precision import IsotropicNormalGamma as IsotropicNormalGamma
+    from decbayes.families.gaussians.precision import MeanAndPrecision as MeanAndPrecision
+    from decbayes.families.gaussians.precision import NormalGamma as NormalGamma
+    from decbayes.families.gaussians.precision import NormalWishart as NormalWishart
+    from decbayes.families.log_odds import Bernoulli as Bernoulli
+    from decbayes.families.log_odds import Categorical as Categorical
+    from decbayes.families.matrices import Array as Array
+    from decbayes.families.matrices import Contribution as Contribution
+    from decbayes.families.matrices import dense as dense
+    from decbayes.families.registry import FAMILIES as FAMILIES
+    from decbayes.families.registry import register as register
+
+__getattr__, __all__ = exported(
+    __name__,
+    {
+        ".dirichlets.beta": "Beta",
+        ".dirichlets.dirichlet": "Dirichlet Shares Weights",
+        ".dirichlets.transitions": "Dirichlets Transitions",
+        ".family": "Family",
+        ".gamma": "Gamma",
+        ".gaussians.gaussian": "DiagonalGaussian FullGaussian IsotropicGaussian",
+        ".gaussians.gaussian_gamma": "GaussianGamma",
+        ".gaussians.isotropic_precision": "IsotropicNormalGamma",
+        ".gaussians.precision": "MeanAndPrecision NormalGamma NormalWishart",
+        ".log_odds": "Bernoulli Categorical",
+        ".matrices": "Array Contribution dense",
+        ".registry": "FAMILIES register",
+    },
+)

@@ -1,17 +1,10 @@
 """Families by name, with an example of each for tests of laws that hold for all."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 import numpy as np
 
 from decbayes.families.family import Family
 from decbayes.families.matrices import Array
-
-_families: dict[str, Family] = {}
-
-FAMILIES: Mapping[str, Family] = MappingProxyType(_families)
-"""Every registered family by the name of its class; a family with several layouts is represented by an example."""
+from decbayes.registering import Registry
 
 
 def register(family: Family) -> None:
@@ -25,13 +18,46 @@ def register(family: Family) -> None:
     ...     "A Gamma by a name of its own."
     >>> db.families.register(Concentration())
     """
+    FAMILIES.add(family)
+
+
+def name_of(family: Family) -> str:
+    """The name of a family's class, which no other class may have."""
     if not isinstance(family, Family):
         raise TypeError(f"register takes a family, such as Gamma(), not {family!r}.")
     name = type(family).__name__
     known = FAMILIES.get(name, family)
     if origin(known) != origin(family):
         raise ValueError(f"There is already a family {name}, of {origin(known)[0]}. Choose another name.")
-    _families[name] = family
+    return name
+
+
+class Families(Registry[Family]):
+    def __getitem__(self, name: str) -> Family:
+        """Of a family that is shipped, the class is known."""
+        family: Family | type[Family] = super().__getitem__(name)
+        return family() if isinstance(family, type) else family
+
+
+FAMILIES = Families(
+    {
+        name: f"decbayes.families.{file}:{name}"
+        for file, names in {
+            "dirichlets.beta": "Beta",
+            "dirichlets.dirichlet": "Dirichlet Shares Weights",
+            "dirichlets.transitions": "Dirichlets Transitions",
+            "gamma": "Gamma",
+            "gaussians.gaussian": "DiagonalGaussian FullGaussian IsotropicGaussian",
+            "gaussians.gaussian_gamma": "GaussianGamma",
+            "gaussians.isotropic_precision": "IsotropicNormalGamma",
+            "gaussians.precision": "NormalGamma NormalWishart",
+            "log_odds": "Bernoulli Categorical",
+        }.items()
+        for name in names.split()
+    },
+    name_of,
+)
+"""Every family by the name of its class; a family with several layouts is represented by an example."""
 
 
 def registered(name: str) -> Family:

@@ -1,66 +1,60 @@
 """Merging posteriors: align components, add contributions, and quantify how certain the result is."""
 
-from decbayes.files import Library
-from decbayes.merging._merge import merge, objective
-from decbayes.merging._tree import Tree, tree
-from decbayes.merging.aligning import align
-from decbayes.merging.alignment import Alignment, remarks
-from decbayes.merging.base.agreement import pad
-from decbayes.merging.base.lineage import Event, Lineage, follow
-from decbayes.merging.base.products import product
-from decbayes.merging.grouping.shared import Shared
-from decbayes.merging.matching import Symmetrized, symmetrize
-from decbayes.merging.reading import (
-    Confidence,
-    Heterogeneity,
-    Influence,
-    Reliability,
-    confidence,
-    fillings,
-    heterogeneity,
-    influence,
-    losses,
-    margins,
-    observations,
-    support,
-    thin,
-    upper_bound,
-)
-from decbayes.merging.robust import Robust, RobustMerge, Standing, robust_merge
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Alignment",
-    "Confidence",
-    "Event",
-    "Heterogeneity",
-    "Influence",
-    "Library",
-    "Lineage",
-    "Reliability",
-    "Robust",
-    "RobustMerge",
-    "Shared",
-    "Standing",
-    "Symmetrized",
-    "Tree",
-    "align",
-    "confidence",
-    "fillings",
-    "follow",
-    "heterogeneity",
-    "influence",
-    "losses",
-    "margins",
-    "merge",
-    "objective",
-    "observations",
-    "pad",
-    "product",
-    "remarks",
-    "robust_merge",
-    "support",
-    "symmetrize",
-    "thin",
-    "tree",
-    "upper_bound",
-]
+from decbayes.lazily import exported
+
+if TYPE_CHECKING:
+    from decbayes.files import Library as Library
+    from decbayes.merging._merge import merge as merge
+    from decbayes.merging._merge import objective as objective
+    from decbayes.merging._tree import Tree as Tree
+    from decbayes.merging._tree import tree as tree
+    from decbayes.merging.aligning import align as align
+    from decbayes.merging.alignment import Alignment as Alignment
+    from decbayes.merging.alignment import remarks as remarks
+    from decbayes.merging.base.agreement import pad as pad
+    from decbayes.merging.base.lineage import Event as Event
+    from decbayes.merging.base.lineage import Lineage as Lineage
+    from decbayes.merging.base.lineage import follow as follow
+    from decbayes.merging.base.products import product as product
+    from decbayes.merging.grouping.shared import Shared as Shared
+    from decbayes.merging.matching import Symmetrized as Symmetrized
+    from decbayes.merging.matching import symmetrize as symmetrize
+    from decbayes.merging.reading import Confidence as Confidence
+    from decbayes.merging.reading import Heterogeneity as Heterogeneity
+    from decbayes.merging.reading import Influence as Influence
+    from decbayes.merging.reading import Reliability as Reliability
+    from decbayes.merging.reading import confidence as confidence
+    from decbayes.merging.reading import fillings as fillings
+    from decbayes.merging.reading import heterogeneity as heterogeneity
+    from decbayes.merging.reading import influence as influence
+    from decbayes.merging.reading import losses as losses
+    from decbayes.merging.reading import margins as margins
+    from decbayes.merging.reading import observations as observations
+    from decbayes.merging.reading import support as support
+    from decbayes.merging.reading import thin as thin
+    from decbayes.merging.reading import upper_bound as upper_bound
+    from decbayes.merging.robust import Robust as Robust
+    from decbayes.merging.robust import RobustMerge as RobustMerge
+    from decbayes.merging.robust import Standing as Standing
+    from decbayes.merging.robust import robust_merge as robust_merge
+
+__getattr__, __all__ = exported(
+    __name__,
+    {
+        "decbayes.files": "Library",
+        "._merge": "merge objective",
+        "._tree": "Tree tree",
+        ".aligning": "align",
+        ".alignment": "Alignment remarks",
+        ".base.agreement": "pad",
+        ".base.lineage": "Event Lineage follow",
+        ".base.products": "product",
+        ".grouping.shared": "Shared",
+        ".matching": "Symmetrized symmetrize",
+        ".reading": "Confidence Heterogeneity Influence Reliability confidence fillings heterogeneity influence losses "
+        "margins observations support thin upper_bound",
+        ".robust": "Robust RobustMerge Standing robust_merge",
+    },
+)

@@ -1,18 +1,20 @@
 """The merge: align the components of all sites, then add."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Literal
 
-from decbayes.arguments import check_kind
 from decbayes.errors import StructureMismatch
-from decbayes.merging.aligning import Number, aligned, merged_structure
+from decbayes.merging.aligning import aligned, merged_structure
+from decbayes.merging.base.agreement import check_different
 from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.coupled import as_sequence
-from decbayes.merging.base.problem import OnMatch, Solver
+from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.base.products import Assignment, assigned_product, check_assignments
-from decbayes.merging.robust import Robust, robust_merge
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet
+
+if TYPE_CHECKING:
+    from decbayes.merging.robust import Robust
 
 Duplicates = Literal["refuse", "allow"]
 
@@ -24,7 +26,7 @@ def merge(
     solver: Solver | str | None = None,
     since: Posterior | None = None,
     progress: OnMatch | None = None,
-    robust: Robust | bool = False,
+    robust: "Robust | bool" = False,
     duplicates: Duplicates = "refuse",
 ) -> Posterior:
     """Combine posteriors of separate data into the posterior of all of it, whatever their labels.
@@ -62,25 +64,11 @@ def merge(
     if robust:
         if since is not None:
             raise StructureMismatch("A robust merge follows no earlier one. Leave out `since`, or `robust`.")
+        from decbayes.merging.robust import Robust, robust_merge
+
         rule = robust if isinstance(robust, Robust) else None
         return robust_merge(posteriors, rule, components=components, solver=solver, progress=progress).posterior
     return aligned(posteriors, components, solver, since, progress)[0].merged()
-
-
-def check_different(
-    posteriors: Sequence[Posterior], names: Sequence[str] = (), otherwise: str = 'duplicates="allow"'
-) -> None:
-    """Refuse a posterior that is there twice, by its name or its place; those of no data may be."""
-    first: dict[str, int] = {}
-    for place, posterior in enumerate(posteriors):
-        check_kind(Posterior, **{f"posteriors[{place}]": posterior})
-        before = first.setdefault(posterior.digest, place)
-        if before != place and posterior != Posterior.of_prior(posterior.structure):
-            one, other = (names[each] if names else f"posterior {each}" for each in (before, place))
-            raise StructureMismatch(
-                f"{other} is the same posterior as {one}: its data would count twice. Leave one of them out, or allow "
-                f"it: {otherwise}."
-            )
 
 
 def objective(posteriors: Iterable[Posterior], assignments: Iterable[Mapping[CoupledSet, Assignment]]) -> float:

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 
 from decbayes.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.families.matrices import Indices
+from decbayes.merging import matching
 from decbayes.merging.alignment import Alignment, Assignments
 from decbayes.merging.base.canonical import Canonical, canonical_order
 from decbayes.merging.base.components import evidence_by_site
@@ -23,17 +23,13 @@ from decbayes.merging.base.coupled import (
     reordered,
 )
 from decbayes.merging.base.lineage import check_followed
-from decbayes.merging.base.problem import STRENGTH, OnMatch, Problem, Solution, Solver
+from decbayes.merging.base.problem import STRENGTH, Number, OnMatch, Problem, Solution, Solver
 from decbayes.merging.base.solver_registry import checked_solver
 from decbayes.merging.grouping.grouping import Grouping
 from decbayes.merging.grouping.inherited_ids import inherited
 from decbayes.merging.grouping.number import found_number
-from decbayes.merging.matching.matching import Matching
-from decbayes.merging.matching.quadratic import Quadratic
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Permutation, Structure, identity, inverse
-
-Number = int | Literal["auto"] | None
 
 
 def align(
@@ -148,9 +144,9 @@ def solver_for(problem: Problem) -> Solver:
     """`Grouping` if an observation belongs to one component; otherwise one component of each site in each slot."""
     families = [factor.family for factor in problem.factors]
     if problem.two_sided and all(contents[0].count <= problem.components for contents in problem.contents):
-        return Quadratic()
+        return matching.Quadratic()
     distinguished = any(not family.over_components for family in families)
-    return Grouping() if distinguished and any(family.exclusive for family in families) else Matching()
+    return Grouping() if distinguished and any(family.exclusive for family in families) else matching.Matching()
 
 
 def solve_canonically(

@@ -5,21 +5,29 @@ A function draws on the axes it is given, or on those of a new figure, and retur
 `figure.savefig(path)`; axes have their figure as `axes.figure`.
 """
 
-from decbayes.plot._components import classes, components, features, images, mixture, states, topics
-from decbayes.plot._probabilities import calibration, simplex
-from decbayes.plot._sites import alignment, network, tree
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "alignment",
-    "calibration",
-    "classes",
-    "components",
-    "features",
-    "images",
-    "mixture",
-    "network",
-    "simplex",
-    "states",
-    "topics",
-    "tree",
-]
+from decbayes.lazily import exported
+
+if TYPE_CHECKING:
+    from decbayes.plot._components import classes as classes
+    from decbayes.plot._components import components as components
+    from decbayes.plot._components import features as features
+    from decbayes.plot._components import images as images
+    from decbayes.plot._components import mixture as mixture
+    from decbayes.plot._components import states as states
+    from decbayes.plot._components import topics as topics
+    from decbayes.plot._probabilities import calibration as calibration
+    from decbayes.plot._probabilities import simplex as simplex
+    from decbayes.plot._sites import alignment as alignment
+    from decbayes.plot._sites import network as network
+    from decbayes.plot._sites import tree as tree
+
+__getattr__, __all__ = exported(
+    __name__,
+    {
+        "._components": "classes components features images mixture states topics",
+        "._probabilities": "calibration simplex",
+        "._sites": "alignment network tree",
+    },
+)

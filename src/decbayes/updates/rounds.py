@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from decbayes import merging
 from decbayes.devices import everywhere_alike
 from decbayes.errors import InvalidFile, StructureMismatch
-from decbayes.merging import align, product
-from decbayes.merging.aligning import Number
+from decbayes.merging.base.problem import Number
 from decbayes.models.core.ascent import Ascent, OnPass
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
@@ -120,11 +120,11 @@ class Round:
         check_round(sent)
         posteriors = [posterior.posterior for posterior in sent.values()]
         begun = next(iter(sent.values())).round > 0
-        return cls(sent, tuple(posteriors if begun else align(posteriors, components=components).relabelled()))
+        return cls(sent, tuple(posteriors if begun else merging.align(posteriors, components=components).relabelled()))
 
     @cached_property
     def merged(self) -> Posterior:
-        return product(self.slots)
+        return merging.product(self.slots)
 
     @property
     def model(self) -> Model:
@@ -156,7 +156,7 @@ class Round:
     @property
     def others(self) -> Posterior:
         """The merge of what all other sites have sent."""
-        return product(self.slots[1:])
+        return merging.product(self.slots[1:])
 
     def evened(self, data: Any, least: int) -> "Round":
         """The round for a fit that cannot tell words of fewer than `least` documents apart."""
@@ -164,7 +164,7 @@ class Round:
 
     def after(self, sent: Sent) -> Posterior:
         """The merge after this site has sent this contribution."""
-        return product([sent.posterior, *self.slots[1:]])
+        return merging.product([sent.posterior, *self.slots[1:]])
 
 
 def check_data(model: Model, data: Any, posterior: Posterior, name: str) -> None:

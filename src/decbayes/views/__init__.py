@@ -5,24 +5,32 @@ images, points, profiles or entries of a table. Renderers know these kinds, and 
 `register` adds a view: one class in one file. `Findings` are the same for a whole merge.
 """
 
-from decbayes.views.findings import Findings, Sureness
-from decbayes.views.values import Entries, Estimate, Image, Interval, Matrix, Numbers, Point, Profile, Shares, Words
-from decbayes.views.view import View, register, view_of
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Entries",
-    "Estimate",
-    "Findings",
-    "Image",
-    "Interval",
-    "Matrix",
-    "Numbers",
-    "Point",
-    "Profile",
-    "Shares",
-    "Sureness",
-    "View",
-    "Words",
-    "register",
-    "view_of",
-]
+from decbayes.lazily import exported
+
+if TYPE_CHECKING:
+    from decbayes.views.findings import Findings as Findings
+    from decbayes.views.findings import Sureness as Sureness
+    from decbayes.views.values import Entries as Entries
+    from decbayes.views.values import Estimate as Estimate
+    from decbayes.views.values import Image as Image
+    from decbayes.views.values import Interval as Interval
+    from decbayes.views.values import Matrix as Matrix
+    from decbayes.views.values import Numbers as Numbers
+    from decbayes.views.values import Point as Point
+    from decbayes.views.values import Profile as Profile
+    from decbayes.views.values import Shares as Shares
+    from decbayes.views.values import Words as Words
+    from decbayes.views.view import View as View
+    from decbayes.views.view import register as register
+    from decbayes.views.view import view_of as view_of
+
+__getattr__, __all__ = exported(
+    __name__,
+    {
+        ".findings": "Findings Sureness",
+        ".values": "Entries Estimate Image Interval Matrix Numbers Point Profile Shares Words",
+        ".view": "View register view_of",
+    },
+)

@@ -2,22 +2,24 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
 from decbayes.errors import InvalidData, StructureMismatch
 from decbayes.families import Array
-from decbayes.merging import Alignment
 from decbayes.models.core.model import Model
 from decbayes.models.core.points import as_numbers
 from decbayes.models.core.registry import model_for
-from decbayes.models.topics.quality import CoOccurrence, Quality
 from decbayes.posterior import Posterior
+from decbayes.registering import Registry
 from decbayes.structure import Structure
 from decbayes.views.text import MOST_NUMBERS, number, value_text
 from decbayes.views.values import Difference, Entries, Estimate, Image, Matrix, Part, Row, Shape, Trace
+
+if TYPE_CHECKING:
+    from decbayes.merging import Alignment
+    from decbayes.models.topics.quality import CoOccurrence, Quality
 
 LEVEL = 0.9
 TOP = 10  # words, or other entries of long rows
@@ -108,7 +110,7 @@ class View:
         """The height and width of components that are images; with `guess`, also if they only look like images."""
         return None
 
-    def observations(self, alignment: Alignment, evidence: Array) -> Array:
+    def observations(self, alignment: "Alignment", evidence: Array) -> Array:
         """How many observations each site has, given the evidence of sites × slots."""
         return np.asarray(evidence.sum(axis=1))
 
@@ -120,11 +122,11 @@ class View:
         """Standard deviations between sites, for parameters that may differ from site to site."""
         return ()
 
-    def differences(self, alignment: Alignment) -> Sequence[Difference]:
+    def differences(self, alignment: "Alignment") -> Sequence[Difference]:
         """Whether sites differ by more than chance, parameter by parameter."""
         return ()
 
-    def advice(self, alignment: Alignment) -> Iterator[tuple[str, str]]:
+    def advice(self, alignment: "Alignment") -> Iterator[tuple[str, str]]:
         """What stands out in a merge of such models, and what to do about it."""
         return iter(())
 
@@ -140,11 +142,11 @@ class View:
         """One sequence with the states that it goes through."""
         raise StructureMismatch(f"This is a posterior of {self.title}, which has no states over time.")
 
-    def quality(self, posterior: Posterior, *, top: int = TOP) -> Quality | None:
+    def quality(self, posterior: Posterior, *, top: int = TOP) -> "Quality | None":
         """How easy components are to read, if they consist of words."""
         return None
 
-    def notes(self, posterior: Posterior, counts: CoOccurrence | None = None) -> Notes:
+    def notes(self, posterior: Posterior, counts: "CoOccurrence | None" = None) -> Notes:
         """What readers should know about all components and about each; `counts` are those of words in documents."""
         return Notes()
 
@@ -171,16 +173,6 @@ class Unknown(View):
 
 
 # Loaded when they are asked for.
-_shipped = {
-    "table": "view:View",
-    "words": "word_view:WordView",
-    "images": "image_view:ImageView",
-    "points": "point_view:PointView",
-    "classes": "class_view:ClassView",
-    "states": "class_view:StateView",
-    "coefficients": "coefficient_view:CoefficientView",
-}
-_registered: dict[str, type[View]] = {}
 Kind = TypeVar("Kind", bound=type[View])
 
 
@@ -194,12 +186,31 @@ def register(view: Kind) -> Kind:
     ... class Rates(views.View):
     ...     name = "rates"
     """
+    VIEWS.add(view)
+    return view
+
+
+def name_of(view: type[View]) -> str:
+    """The name by which models ask for a view of somebody else's."""
     if not isinstance(view, type) or not issubclass(view, View):
         raise TypeError(f"register takes a class that is a decbayes.views.View, not {view!r}.")
-    if view.name in _shipped:
+    if view.name in VIEWS.shipped:
         raise ValueError(f"decbayes ships a view named {view.name!r}; choose another name.")
-    _registered[view.name] = view
-    return view
+    return view.name
+
+
+VIEWS: Registry[type[View]] = Registry(
+    {
+        "table": "decbayes.views.view:View",
+        "words": "decbayes.views.word_view:WordView",
+        "images": "decbayes.views.image_view:ImageView",
+        "points": "decbayes.views.point_view:PointView",
+        "classes": "decbayes.views.class_view:ClassView",
+        "states": "decbayes.views.class_view:StateView",
+        "coefficients": "decbayes.views.coefficient_view:CoefficientView",
+    },
+    name_of,
+)
 
 
 def view_of(source: Model | Structure) -> View:
@@ -221,14 +232,10 @@ def view_of(source: Model | Structure) -> View:
 
 
 def named(name: str) -> type[View]:
-    if name in _shipped:
-        module, _, kind = _shipped[name].partition(":")
-        shipped: type[View] = getattr(import_module(f"{__package__}.{module}"), kind)
-        return shipped
-    if name not in _registered:
-        known = ", ".join([*_shipped, *_registered])
+    if name not in VIEWS:
+        known = ", ".join(VIEWS)
         raise LookupError(f"No view is named {name!r} ({known} are). Register it with `decbayes.views.register`.")
-    return _registered[name]
+    return VIEWS[name]
 
 
 def as_images(values: Any, shape: Shape) -> Array:

@@ -3,21 +3,23 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from decbayes import calibration, merging
 from decbayes.arguments import given
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.terminal import aligning, messages
 from decbayes.errors import InvalidFile, NotCalibrated, StructureMismatch
 from decbayes.files import load
-from decbayes.merging import Alignment, Confidence, Reliability, align, reading
-from decbayes.merging.aligning import Number
 from decbayes.merging.base.agreement import same_columns
-from decbayes.merging.base.problem import Solver
+from decbayes.merging.base.problem import Number, Solver
 from decbayes.merging.base.solver_registry import SOLVERS, checked_solver
 from decbayes.posterior import Posterior
+
+if TYPE_CHECKING:
+    from decbayes.merging import Alignment, Confidence, Reliability
 
 # Observations (or words) times components that are simulated and fitted again unasked: a matter of seconds.
 QUICK = 100_000
@@ -26,48 +28,48 @@ OVERLAPS = "decbayes overlap 1"
 
 
 def how_sure(
-    alignment: Alignment, wanted: bool | None, reported: Sequence[Any] | None, solver: Solver | None
-) -> Confidence | str:
+    alignment: "Alignment", wanted: bool | None, reported: Sequence[Any] | None, solver: Solver | None
+) -> "Confidence | str":
     """The probability of each match, or why there is none."""
-    from decbayes.calibration import reliability
-
     if wanted is False:
         return "they were not asked for."
     if wanted is None and not quick(alignment):
         return "simulations take a while. --confidence asks for them."
     try:
         with messages().status("simulating sites like these"):
-            return reading.confidence(alignment, reliability(alignment, solver=solver, matches=SIMULATED), reported)
+            return merging.confidence(
+                alignment, calibration.reliability(alignment, solver=solver, matches=SIMULATED), reported
+            )
     except NotCalibrated as error:
         return str(error)
 
 
-def quick(alignment: Alignment) -> bool:
+def quick(alignment: "Alignment") -> bool:
     """Whether simulating sites like these takes seconds."""
     coupled_sets = alignment.structure.symmetry
-    counts = [site for coupled in coupled_sets for site in reading.observations(alignment, coupled)]
+    counts = [site for coupled in coupled_sets for site in merging.observations(alignment, coupled)]
     work = sum(site.sum() * len(site) for site in counts)
     return bool(work <= QUICK)
 
 
-def learned(alignment: Alignment) -> Reliability:
+def learned(alignment: "Alignment") -> "Reliability":
     """The reliability of margins at such sites, if simulations are quick."""
-    from decbayes.calibration import reliability
-
     if not quick(alignment):
         raise NotCalibrated("Simulations of so much data take a while.")
-    return reliability(alignment, matches=SIMULATED)
+    return calibration.reliability(alignment, matches=SIMULATED)
 
 
 def aligned(
     posteriors: list[Posterior], components: str | None, since: Path | None, solver: Solver | None
-) -> Alignment:
+) -> "Alignment":
     """Posteriors with their columns in one order, aligned; `since` is the file of an earlier merge."""
     earlier = None
     if since is not None:
         *posteriors, earlier = same_columns([*posteriors, load(since)])
     with aligning(len(posteriors)) as progress:
-        return align(posteriors, components=number_of(components), solver=solver, since=earlier, progress=progress)
+        return merging.align(
+            posteriors, components=number_of(components), solver=solver, since=earlier, progress=progress
+        )
 
 
 def number_of(components: str | None) -> Number:

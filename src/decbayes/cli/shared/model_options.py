@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from decbayes.arguments import Above
@@ -16,7 +16,7 @@ from decbayes.cli.shared.terminal import messages
 from decbayes.errors import InvalidStructure
 from decbayes.files import load
 from decbayes.models.core.model import Model
-from decbayes.models.core.registry import MODELS, model_for
+from decbayes.models.core.registry import MODELS, SHIPPED, model_for
 from decbayes.posterior import Posterior
 
 Note = TypeVar("Note")
@@ -182,12 +182,27 @@ def command_name(kind: type[Model]) -> str:
     return str(vars(kind).get("command", "")) or kind.__name__.lower()
 
 
-def known_models() -> dict[str, type[Model]]:
-    """All models that can be loaded; a message names the others."""
-    known = {}
+def add_model_commands(
+    app: App, module: str, command: Callable[[type[Model]], Callable[..., None]]
+) -> Callable[[str], Callable[..., None]]:
+    """A command for each model; and the `__getattr__` of the commands' module, which makes one when it is called.
+
+    So a command loads its own model only. `command` makes the command of a kind of model.
+    """
+    for name, (_, words) in SHIPPED.items():
+        app.command(f"{module}:{name}", name=words)
     for name in MODELS:
-        try:
-            known[name] = MODELS[name]
-        except (ImportError, AttributeError, TypeError) as error:
-            messages().print(f"The model {name} cannot be loaded: {error}")
-    return known
+        if name not in SHIPPED:
+            try:
+                kind = MODELS[name]
+            except (ImportError, AttributeError, TypeError) as error:
+                messages().print(f"The model {name} cannot be loaded: {error}")
+            else:
+                app.command(command(kind), name=command_name(kind))
+
+    def made(name: str) -> Callable[..., None]:
+        if name not in SHIPPED:
+            raise AttributeError(f"{module} has no {name!r}.")
+        return command(MODELS[name])
+
+    return made

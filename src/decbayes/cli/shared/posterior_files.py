@@ -2,31 +2,33 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.table import Table
 
+from decbayes import merging
 from decbayes.cli.shared.terminal import plain, progress_bar
 from decbayes.errors import InvalidFile, NothingToMerge, StructureMismatch
 from decbayes.families import Array
 from decbayes.files import load, load_note
-from decbayes.merging import Alignment, reading
-from decbayes.merging._merge import check_different
-from decbayes.merging.base.agreement import alike, same_columns, why
+from decbayes.merging.base.agreement import alike, check_different, same_columns, why
 from decbayes.models.core.registry import MODELS
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.updates.rounds import Sent, check_once
 
+if TYPE_CHECKING:
+    from decbayes.merging import Alignment
+
 MOST_NAMED = 10
 KEY = "found by"
 
 
-def found_by(alignment: Alignment, names: Sequence[str]) -> dict[str, Any]:
+def found_by(alignment: "Alignment", names: Sequence[str]) -> dict[str, Any]:
     """For the note of a merged file: for each coupled set and slot how many sites have it, and the largest by name."""
     slots = [
-        [supporters(column, names) for column in reading.support(alignment, coupled).T]
+        [supporters(column, names) for column in merging.support(alignment, coupled).T]
         for coupled in alignment.structure.symmetry
     ]
     return {KEY: {"sites": len(names), "slots": slots}}

@@ -5,19 +5,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from cyclopts import Parameter
 from numpy.typing import NDArray
 
+from decbayes import disclosure
 from decbayes.cli.shared.common_options import Reading, the_data, without_held_back
 from decbayes.cli.shared.terminal import messages, plain
-from decbayes.disclosure import Ledger, Manifest, Rules, prepared
-from decbayes.disclosure.drafting import check_received, drafted
-from decbayes.disclosure.guarding import NEARLY
-from decbayes.disclosure.manifest import KEY, manifest_in
-from decbayes.disclosure.preparing import MADE_UP, Prepared, check_size
+from decbayes.disclosure import Rules
+from decbayes.disclosure.manifest import KEY, Manifest, manifest_in
 from decbayes.errors import InvalidFile, NotDisclosed
 from decbayes.files import load_note, save
 from decbayes.inputs.tables import LeftOut
@@ -25,6 +23,10 @@ from decbayes.merging.base.components import group_evidence
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
+
+if TYPE_CHECKING:
+    from decbayes.disclosure import Ledger
+    from decbayes.disclosure.preparing import Prepared
 
 NONE, USUAL = "none", "usual"
 PUBLIC = "public_documents"
@@ -79,6 +81,8 @@ def least_in_list(asked: int | None, rules: Rules | None) -> int:
     """How many documents a word needs to be listed: as many as somebody asks for, and never fewer than the rules do."""
     least = Rules().least_documents if rules is None else rules.least_documents
     if rules is not None and asked is not None and asked < least:
+        from decbayes.disclosure.preparing import MADE_UP
+
         raise NotDisclosed(f"Words need at least {least} documents to be listed, not {asked}. {MADE_UP}")
     return asked or least
 
@@ -123,12 +127,14 @@ def safe_to_fit(
     on_top: bool = False,
     share: float = 0.0,
     told: Told,
-) -> Prepared:
+) -> "Prepared":
     """The model and the data under the rules, without the share that is held back; what was changed is said.
 
     Columns are those of all data, so that the rules hold for these, too, and not only for what is fitted.
     A fit cannot tell rare words apart, unless it is `on_top` of earlier data that name them.
     """
+    from decbayes.disclosure.preparing import Prepared, prepared
+
     whole = Prepared(model, observations) if rules is None else prepared(model, observations, rules, agreed=agreed)
     safe = replace(whole, data=without_held_back(whole.model, whole.data, share))
     if share:
@@ -155,6 +161,8 @@ def save_draft(
     **context: Any,
 ) -> Posterior:
     """Write what may leave of a posterior; what was hidden is said."""
+    from decbayes.disclosure.drafting import drafted
+
     draft, manifest = drafted(posterior, observations, rules, site=site, changed=tuple(changed), **context)
     for change in manifest.changed[len(changed) :]:
         messages().print(plain(change))
@@ -165,6 +173,8 @@ def save_draft(
 def check_received_files(paths: Sequence[Path], posteriors: Sequence[Posterior], rules: Rules | None) -> None:
     """Refuse files that break the receiver's rules; where nobody has asked for rules, a remark on drafts will do."""
     if rules is not None:
+        from decbayes.disclosure.drafting import check_received
+
         for path, posterior in zip(paths, posteriors, strict=True):
             check_received(path, posterior, rules)
         return
@@ -189,11 +199,11 @@ def data_behind(posterior: Posterior, files: Sequence[Path], reading: Reading, r
     """The data behind a file of this site, as they were fitted under the rules."""
     model = model_for(posterior.structure)
     read = model.read(the_data(model, files), report=messages().print, **reading.options(type(model)))
-    return read if rules is None else prepared(model, read, rules, agreed=True).data
+    return read if rules is None else disclosure.prepared(model, read, rules, agreed=True).data
 
 
-def ledger_for(file: Path, path: Path | None) -> Ledger:
-    return Ledger(path or file.parent / "releases.ledger")
+def ledger_for(file: Path, path: Path | None) -> "Ledger":
+    return disclosure.Ledger(path or file.parent / "releases.ledger")
 
 
 def rows_behind(paths: Sequence[Path], posteriors: Sequence[Posterior]) -> list[int] | None:
@@ -210,6 +220,8 @@ def rows_behind(paths: Sequence[Path], posteriors: Sequence[Posterior]) -> list[
 def check_to_send(model: Model, observations: Any, rules: Rules | None) -> None:
     """Refuse to write sums over too few persons for others."""
     if rules is not None:
+        from decbayes.disclosure.preparing import check_size
+
         check_size(model.count(observations), model, rules)
 
 
@@ -218,5 +230,7 @@ def small_components(posterior: Posterior, rules: Rules | None) -> NDArray[np.bo
     (coupled,) = posterior.structure.symmetry or (None,)
     if rules is None or coupled is None:
         return np.zeros(0, dtype=np.bool_)
+    from decbayes.disclosure.guarding import NEARLY
+
     evidence = group_evidence(posterior, coupled.factors)
     return np.asarray((evidence > NEARLY) & (evidence < rules.least_cell - NEARLY))

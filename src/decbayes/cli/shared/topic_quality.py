@@ -1,16 +1,21 @@
 """Topics in words: how different they are and, given counts, how coherent."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from decbayes.cli.shared.terminal import plain
 from decbayes.errors import InvalidData
-from decbayes.models.topics.quality import CoOccurrence, Quality
+from decbayes.models import topics as topic_models
 from decbayes.posterior import Posterior
 from decbayes.views import view_of
+
+if TYPE_CHECKING:
+    from decbayes.models.topics import CoOccurrence, Quality
 
 FEW = 3
 
@@ -38,7 +43,7 @@ def added_up(topics: Quality, files: list[Path]) -> CoOccurrence:
 
 def counts_in(path: Path) -> CoOccurrence:
     try:
-        return CoOccurrence.of_plain(json.loads(path.read_text(encoding="utf-8")))
+        return topic_models.CoOccurrence.of_plain(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, RecursionError):
         raise InvalidData(f"{path} does not hold counts of words, as `decbayes quality -o` writes them.") from None
     except InvalidData as error:
@@ -47,7 +52,7 @@ def counts_in(path: Path) -> CoOccurrence:
 
 def counted_for(posterior: Posterior, files: list[Path]) -> CoOccurrence:
     """The counts of all sites, which must be those of the posterior's top words, as many as the files have."""
-    return added_up(Quality(posterior, len(counts_in(files[0]).words[0])), files)
+    return added_up(topic_models.Quality(posterior, len(counts_in(files[0]).words[0])), files)
 
 
 def remarks(topics: Quality) -> list[str]:

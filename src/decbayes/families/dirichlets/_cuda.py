@@ -11,9 +11,6 @@ from decbayes.families.rows import Rows, SparseRows
 from decbayes.families.totals import checked_sparse
 from decbayes.kernels.cuda.device import Device
 
-# The number of slots × components × columns above which a launch is worth its time.
-LARGE = 1_000_000
-
 THREADS = 256
 
 

@@ -11,7 +11,6 @@ from scipy.special import digamma, gammaln, logsumexp, polygamma
 
 from decbayes.devices import device_for
 from decbayes.families import quantiles
-from decbayes.families.dirichlets._cuda import LARGE, GpuDirichletTotals
 from decbayes.families.dirichlets._groups import DirichletGroups, DirichletJoins
 from decbayes.families.family import Family
 from decbayes.families.matrices import Array, Contribution, Indices, dense, is_sparse, smallest
@@ -19,6 +18,9 @@ from decbayes.families.moments import Orders, singly, stacked, weight_informatio
 from decbayes.families.registry import positive
 from decbayes.families.rows import Rows, SparseRows, sparse_rows
 from decbayes.families.totals import DirichletTotals, Totals, checked_sparse
+
+# The number of slots × components × columns above which a launch on a GPU is worth its time.
+LARGE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,11 @@ class Dirichlet(DirichletRows):
 
     def totals(self, prior: Array) -> Totals:
         device = device_for() if len(prior) * prior.size >= LARGE else None
-        return DirichletTotals(prior) if device is None else GpuDirichletTotals(device, prior)
+        if device is None:
+            return DirichletTotals(prior)
+        from decbayes.families.dirichlets._cuda import GpuDirichletTotals
+
+        return GpuDirichletTotals(device, prior)
 
     def groups(self, base: Array, slots: int) -> DirichletGroups:
         return DirichletGroups(len(base), slots)

@@ -187,3 +187,19 @@ def labels_text(first: Structure, second: Structure, name: str) -> str:
         if one != other:
             return f"; column {column} is {one!r} in one and {other!r} in the other"
     return ""
+
+
+def check_different(
+    posteriors: Sequence[Posterior], names: Sequence[str] = (), otherwise: str = 'duplicates="allow"'
+) -> None:
+    """Refuse a posterior that is there twice, by its name or its place; those of no data may be."""
+    first: dict[str, int] = {}
+    for place, posterior in enumerate(posteriors):
+        check_kind(Posterior, **{f"posteriors[{place}]": posterior})
+        before = first.setdefault(posterior.digest, place)
+        if before != place and posterior != Posterior.of_prior(posterior.structure):
+            one, other = (names[each] if names else f"posterior {each}" for each in (before, place))
+            raise StructureMismatch(
+                f"{other} is the same posterior as {one}: its data would count twice. Leave one of them out, or allow "
+                f"it: {otherwise}."
+            )

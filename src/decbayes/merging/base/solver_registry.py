@@ -1,17 +1,11 @@
 """The registry of solvers by name."""
 
-from collections.abc import Iterator, Mapping
-from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
 from decbayes.merging.base.problem import Solver
+from decbayes.registering import Registry
 
 Kind = TypeVar("Kind", bound=type[Any])
-
-GROUP = "decbayes.solvers"
-"""The entry points under which installed packages offer their solvers, NAME = "module:Class"."""
-
-_registered: dict[str, type[Any]] = {}
 
 
 def register(solver: Kind) -> Kind:
@@ -33,35 +27,34 @@ def register(solver: Kind) -> Kind:
     >>> db.align(fits, solver="aslabelled").optimality
     'none'
     """
-    if not isinstance(solver, type) or not callable(getattr(solver, "solve", None)):
-        raise TypeError(f"register takes a class with a method `solve`, not {solver!r}.")
-    name = solver.__name__.lower()
-    known = _registered.get(name, solver)
-    if (known.__module__, known.__qualname__) != (solver.__module__, solver.__qualname__):
-        raise ValueError(f"There is already a solver {name!r}, of {known.__module__}. Choose another name.")
-    _registered[name] = solver
+    SOLVERS.add(solver)
     return solver
 
 
-class Solvers(Mapping[str, type[Any]]):
-    """All solvers by name; those of installed packages are loaded on access."""
-
-    def __getitem__(self, name: str) -> type[Any]:
-        if name not in _registered:
-            offered = entry_points(group=GROUP, name=name)
-            if not offered:
-                raise KeyError(name)
-            register(next(iter(offered)).load())
-        return _registered[name]
-
-    def __iter__(self) -> Iterator[str]:
-        yield from sorted({*_registered, *entry_points(group=GROUP).names})
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
+def name_of(solver: type[Any]) -> str:
+    """The name of a solver's class in lower case, which no other class may have."""
+    if not isinstance(solver, type) or not callable(getattr(solver, "solve", None)):
+        raise TypeError(f"register takes a class with a method `solve`, not {solver!r}.")
+    name = solver.__name__.lower()
+    known = SOLVERS[name] if name in {*SOLVERS.shipped, *SOLVERS.registered} else solver
+    if (known.__module__, known.__qualname__) != (solver.__module__, solver.__qualname__):
+        raise ValueError(f"There is already a solver {name!r}, of {known.__module__}. Choose another name.")
+    return name
 
 
-SOLVERS = Solvers()
+SOLVERS: Registry[type[Any]] = Registry(
+    {
+        "exhaustive": "decbayes.merging.matching._exhaustive:Exhaustive",
+        "grouping": "decbayes.merging.grouping.grouping:Grouping",
+        "hierarchical": "decbayes.merging.matching.matching:Hierarchical",
+        "matching": "decbayes.merging.matching.matching:Matching",
+        "quadratic": "decbayes.merging.matching.quadratic:Quadratic",
+        "swaps": "decbayes.merging.matching._swaps:Swaps",
+    },
+    name_of,
+    "decbayes.solvers",
+)
+"""All solvers by name. Installed packages offer theirs as entry points of this group, NAME = "module:Class"."""
 
 
 def checked_solver(solver: Solver | str | None, **settings: Any) -> Solver | None:

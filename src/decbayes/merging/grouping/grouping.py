@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from decbayes.devices import device_for
 from decbayes.families import Array
 from decbayes.families.groups import Groups
 from decbayes.families.matrices import Indices
-from decbayes.kernels.cuda.device import Device
 from decbayes.merging.base.components import (
     LEAST_EVIDENCE,
     Components,
@@ -23,11 +22,13 @@ from decbayes.merging.base.components import (
 )
 from decbayes.merging.base.division import SITES_AT_A_TIME, Division, divided, divisible
 from decbayes.merging.base.problem import Problem, Slots, Solution
-from decbayes.merging.base.solver_registry import register
 from decbayes.merging.grouping._escapes import escape, vacate
 from decbayes.merging.grouping.inherited_ids import homes
 from decbayes.merging.grouping.joins import grown_labels
 from decbayes.merging.grouping.search import SlotSearch, begin_at, empty_slots
+
+if TYPE_CHECKING:
+    from decbayes.kernels.cuda.device import Device
 
 # Components without evidence, or with less than this share of the median, are placed after all others.
 LEAST_SHARE = 0.01
@@ -40,7 +41,6 @@ MOST_LOADED, MOST_SEARCHED, ROUNDS = 1 << 24, 5_000, 4
 LARGE = 1_000_000
 
 
-@register
 @dataclass(frozen=True)
 class Grouping:
     """Any component into any slot: similar components go together, whichever sites they come from.
@@ -79,7 +79,7 @@ class Grouping:
         sites = split(labels, [contents[0].count for contents in problem.contents])
         return Solution(sites, (), "none", self._division(problem, sites, large, device))
 
-    def _division(self, problem: Problem, sites: Slots, large: bool, device: Device | None) -> Division | None:
+    def _division(self, problem: Problem, sites: Slots, large: bool, device: "Device | None") -> Division | None:
         if not self.passes or not divisible(problem):
             return None
         if device is None:
@@ -88,7 +88,7 @@ class Grouping:
 
         return divided_there(device, problem, sites, self.passes)
 
-    def _labels(self, problem: Problem, device: Device | None) -> Indices:
+    def _labels(self, problem: Problem, device: "Device | None") -> Indices:
         count, components = problem.components, Components.of(problem.factors, problem.contents)
         base = bases(components.factors, float(components.evidence.sum()), count)
         if not problem.exchangeable:
@@ -107,7 +107,7 @@ class Grouping:
         base: Sequence[Array],
         sites: Indices,
         home: Indices | None,
-        device: Device | None,
+        device: "Device | None",
     ) -> Indices:
         count, anchors = problem.components, earlier_components(problem)
         fixed = problem.since is not None or home is not None
@@ -145,7 +145,7 @@ def is_large(problem: Problem) -> bool:
     return False
 
 
-def device_of(problem: Problem) -> Device | None:
+def device_of(problem: Problem) -> "Device | None":
     """The GPU, if one is used and components are many and counts; not for merges that follow an earlier one."""
     if problem.since is not None or len(problem.factors) > 1 or not countable(problem):
         return None

@@ -1,17 +1,25 @@
 """One to one, as in the paper: one component of each site into each slot."""
 
-from decbayes.merging.matching._exhaustive import Exhaustive
-from decbayes.merging.matching._swaps import Swaps
-from decbayes.merging.matching._symmetrized import Symmetrized, symmetrize
-from decbayes.merging.matching.matching import Hierarchical, Matching
-from decbayes.merging.matching.quadratic import Quadratic
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Exhaustive",
-    "Hierarchical",
-    "Matching",
-    "Quadratic",
-    "Swaps",
-    "Symmetrized",
-    "symmetrize",
-]
+from decbayes.lazily import exported
+
+if TYPE_CHECKING:
+    from decbayes.merging.matching._exhaustive import Exhaustive as Exhaustive
+    from decbayes.merging.matching._swaps import Swaps as Swaps
+    from decbayes.merging.matching._symmetrized import Symmetrized as Symmetrized
+    from decbayes.merging.matching._symmetrized import symmetrize as symmetrize
+    from decbayes.merging.matching.matching import Hierarchical as Hierarchical
+    from decbayes.merging.matching.matching import Matching as Matching
+    from decbayes.merging.matching.quadratic import Quadratic as Quadratic
+
+__getattr__, __all__ = exported(
+    __name__,
+    {
+        "._exhaustive": "Exhaustive",
+        "._swaps": "Swaps",
+        "._symmetrized": "Symmetrized symmetrize",
+        ".matching": "Hierarchical Matching",
+        ".quadratic": "Quadratic",
+    },
+)

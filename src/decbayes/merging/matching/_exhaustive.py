@@ -10,13 +10,11 @@ from decbayes.errors import TooManyRelabellings
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
 from decbayes.merging.base.problem import Problem, Solution
-from decbayes.merging.base.solver_registry import register
 from decbayes.merging.matching.placement import Placement
 
 MOST_COMBINATIONS = 5_000_000
 
 
-@register
 @dataclass(frozen=True)
 class Exhaustive:
     """The best of all combinations of permutations, proven: for a handful of sites and components.

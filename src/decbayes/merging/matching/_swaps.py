@@ -6,12 +6,10 @@ import numpy as np
 
 from decbayes.families import Array
 from decbayes.merging.base.problem import TOLERANCE, Problem, Solution
-from decbayes.merging.base.solver_registry import register
 from decbayes.merging.matching.placement import Placement, sweep
 from decbayes.structure import Permutation
 
 
-@register
 @dataclass(frozen=True)
 class Swaps:
     """Swap two components of one site wherever that increases J; stop when no swap does.

@@ -9,7 +9,6 @@ from joblib import Parallel, delayed, effective_n_jobs
 from decbayes.arguments import check_whole, given
 from decbayes.families.rows import Rows
 from decbayes.merging.base.problem import Assignments, Problem, Solution, Solver
-from decbayes.merging.base.solver_registry import register
 from decbayes.merging.matching.placement import Placement, ShortRows, placed
 from decbayes.structure import identity, inverse
 from decbayes.workers import jobs
@@ -24,7 +23,6 @@ CHEAP, CHEAP_RESTARTS = 8_000_000, 8
 WORTH_A_WORKER = 500_000
 
 
-@register
 @dataclass(frozen=True)
 class Matching:
     """One component of each site into each slot: match each site to the others in turn, until no site changes.
@@ -108,7 +106,6 @@ class Subtree:
     merged: tuple[Rows, ...]
 
 
-@register
 @dataclass(frozen=True)
 class Hierarchical:
     """For thousands of sites: align groups of a few, merge each group into one site, and repeat up to the root.

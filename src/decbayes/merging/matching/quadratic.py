@@ -12,7 +12,6 @@ from scipy.special import gammaln
 from decbayes.arguments import check_whole
 from decbayes.families import Array
 from decbayes.merging.base.problem import TOLERANCE, Optimality, Problem, Solution, best_permutation
-from decbayes.merging.base.solver_registry import register
 from decbayes.merging.matching._exhaustive import all_permutations
 from decbayes.merging.matching.placement import Placement
 from decbayes.structure import Permutation, identity
@@ -28,7 +27,6 @@ BLOCK = 1 << 20
 every_permutation = cache(all_permutations)
 
 
-@register
 @dataclass(frozen=True)
 class Quadratic:
     """For hidden Markov models: match sites in turn, by the emissions of states and by their transitions.

@@ -1,40 +1,40 @@
 """Functions of an alignment: margins, probabilities of matches, support, influence, heterogeneity."""
 
-from decbayes.merging.reading._confidence import DOUBTFUL, Confidence, Curve, Reliability, confidence, features
-from decbayes.merging.reading._heterogeneity import Heterogeneity, heterogeneity
-from decbayes.merging.reading._influence import DISAGREES, Influence, influence
-from decbayes.merging.reading._margins import CLOSE, losses, margins, upper_bound
-from decbayes.merging.reading._support import (
-    LEAST_PER_PARAMETER,
-    alone,
-    fillings,
-    observations,
-    seen,
-    support,
-    thin,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "CLOSE",
-    "DISAGREES",
-    "DOUBTFUL",
-    "LEAST_PER_PARAMETER",
-    "Confidence",
-    "Curve",
-    "Heterogeneity",
-    "Influence",
-    "Reliability",
-    "alone",
-    "confidence",
-    "features",
-    "fillings",
-    "heterogeneity",
-    "influence",
-    "losses",
-    "margins",
-    "observations",
-    "seen",
-    "support",
-    "thin",
-    "upper_bound",
-]
+from decbayes.lazily import exported
+
+if TYPE_CHECKING:
+    from decbayes.merging.reading._confidence import DOUBTFUL as DOUBTFUL
+    from decbayes.merging.reading._confidence import Confidence as Confidence
+    from decbayes.merging.reading._confidence import Curve as Curve
+    from decbayes.merging.reading._confidence import Reliability as Reliability
+    from decbayes.merging.reading._confidence import confidence as confidence
+    from decbayes.merging.reading._confidence import features as features
+    from decbayes.merging.reading._heterogeneity import Heterogeneity as Heterogeneity
+    from decbayes.merging.reading._heterogeneity import heterogeneity as heterogeneity
+    from decbayes.merging.reading._influence import DISAGREES as DISAGREES
+    from decbayes.merging.reading._influence import Influence as Influence
+    from decbayes.merging.reading._influence import influence as influence
+    from decbayes.merging.reading._margins import CLOSE as CLOSE
+    from decbayes.merging.reading._margins import losses as losses
+    from decbayes.merging.reading._margins import margins as margins
+    from decbayes.merging.reading._margins import upper_bound as upper_bound
+    from decbayes.merging.reading._support import LEAST_PER_PARAMETER as LEAST_PER_PARAMETER
+    from decbayes.merging.reading._support import alone as alone
+    from decbayes.merging.reading._support import fillings as fillings
+    from decbayes.merging.reading._support import observations as observations
+    from decbayes.merging.reading._support import seen as seen
+    from decbayes.merging.reading._support import support as support
+    from decbayes.merging.reading._support import thin as thin
+
+__getattr__, __all__ = exported(
+    __name__,
+    {
+        "._confidence": "DOUBTFUL Confidence Curve Reliability confidence features",
+        "._heterogeneity": "Heterogeneity heterogeneity",
+        "._influence": "DISAGREES Influence influence",
+        "._margins": "CLOSE losses margins upper_bound",
+        "._support": "LEAST_PER_PARAMETER alone fillings observations seen support thin",
+    },
+)

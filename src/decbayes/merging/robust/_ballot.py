@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from decbayes.families import Array, Contribution, Family, dense
 from decbayes.families.matrices import Indices
-from decbayes.merging.aligning import Number, aligned
+from decbayes.merging.aligning import aligned
 from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import groups_of
-from decbayes.merging.base.problem import OnMatch, Solver
+from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.base.products import weighted_rows
 from decbayes.merging.robust._slots import Settled, as_mixtures, elected, gathered, lenient, settled, uncapped
 from decbayes.merging.robust.votes import LITTLE, Group

@@ -17,11 +17,10 @@ import numpy as np
 from scipy.special import gammainc
 
 from decbayes.families import Array
-from decbayes.merging.aligning import Number
 from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.coupled import as_sequence
-from decbayes.merging.base.problem import OnMatch, Solver
+from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.robust._ballot import FLAGGED, Ballot, Outcome
 from decbayes.merging.robust.votes import LITTLE, Group
 from decbayes.posterior import Posterior

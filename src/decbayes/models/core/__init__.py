@@ -1,9 +1,27 @@
 """What every model is made of: the protocol, settings, the registry, the one loop, data as it comes in."""
 
-from decbayes.models.core.ascent import Ascent, Fit, FitInterrupted
-from decbayes.models.core.model import Model
-from decbayes.models.core.registry import MODELS, model_for, register
-from decbayes.models.core.simulation import simulate
-from decbayes.models.core.transforms import transform
+from typing import TYPE_CHECKING
 
-__all__ = ["MODELS", "Ascent", "Fit", "FitInterrupted", "Model", "model_for", "register", "simulate", "transform"]
+from decbayes.lazily import exported
+
+if TYPE_CHECKING:
+    from decbayes.models.core.ascent import Ascent as Ascent
+    from decbayes.models.core.ascent import Fit as Fit
+    from decbayes.models.core.ascent import FitInterrupted as FitInterrupted
+    from decbayes.models.core.model import Model as Model
+    from decbayes.models.core.registry import MODELS as MODELS
+    from decbayes.models.core.registry import model_for as model_for
+    from decbayes.models.core.registry import register as register
+    from decbayes.models.core.simulation import simulate as simulate
+    from decbayes.models.core.transforms import transform as transform
+
+__getattr__, __all__ = exported(
+    __name__,
+    {
+        ".ascent": "Ascent Fit FitInterrupted",
+        ".model": "Model",
+        ".registry": "MODELS model_for register",
+        ".simulation": "simulate",
+        ".transforms": "transform",
+    },
+)

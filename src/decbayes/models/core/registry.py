@@ -1,37 +1,31 @@
 """Models by name: the only place that knows all of them."""
 
-from collections.abc import Iterator, Mapping
-from importlib import import_module
-from importlib.metadata import entry_points
 from typing import TypeVar
 
 from decbayes.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.models.core.model import Model
+from decbayes.registering import Registry
 from decbayes.structure import Structure
 
 Kind = TypeVar("Kind", bound=type[Model])
 
-GROUP = "decbayes.models"
-"""The entry points under which installed packages offer models of their own, NAME = "module:Class"."""
-
-# Loaded when they are asked for: a fit of topics needs no mixtures.
-_shipped = {
-    "BernoulliMixture": "decbayes.models.mixtures",
-    "CategoricalMixture": "decbayes.models.mixtures",
-    "GaussianMean": "decbayes.models.mixtures",
-    "GaussianMixture": "decbayes.models.mixtures",
-    "HiddenMarkov": "decbayes.models.sequences",
-    "LatentClasses": "decbayes.models.tables",
-    "LatentDirichletAllocation": "decbayes.models.topics",
-    "LatentFeatures": "decbayes.models.features",
-    "LinearRegression": "decbayes.models.regressions",
-    "LogisticRegression": "decbayes.models.regressions",
-    "PoissonMixture": "decbayes.models.mixtures",
-    "PoissonRegression": "decbayes.models.regressions",
-    "RegressionMixture": "decbayes.models.regressions",
+# The room of each model, and its command: `decbayes fit` knows all commands, and loads one model.
+SHIPPED = {
+    "BernoulliMixture": ("mixtures", "yes-no"),
+    "CategoricalMixture": ("mixtures", "categories"),
+    "GaussianMean": ("mixtures", "mean"),
+    "GaussianMixture": ("mixtures", "mixture"),
+    "HiddenMarkov": ("sequences", "states"),
+    "LatentClasses": ("tables", "classes"),
+    "LatentDirichletAllocation": ("topics", "topics"),
+    "LatentFeatures": ("features", "features"),
+    "LinearRegression": ("regressions", "linear-regression"),
+    "LogisticRegression": ("regressions", "logistic-regression"),
+    "PoissonMixture": ("mixtures", "counts"),
+    "PoissonRegression": ("regressions", "poisson-regression"),
+    "RegressionMixture": ("regressions", "regression-mixture"),
 }
-_registered: dict[str, type[Model]] = {}
 
 
 def register(model: Kind) -> Kind:
@@ -53,36 +47,23 @@ def register(model: Kind) -> Kind:
     `DECBAYES_EXTENSIONS`. A package registers for everyone who installs it, by an entry point of the group
     "decbayes.models".
     """
-    if not isinstance(model, type) or not issubclass(model, Model):
-        raise TypeError(f"register takes a class that is a decbayes.extending.Model, not {model!r}.")
-    if model.__name__ in _shipped:
-        raise ValueError(f"decbayes ships a model named {model.__name__}; choose another name.")
-    _registered[model.__name__] = model
+    MODELS.add(model)
     return model
 
 
-class Models(Mapping[str, type[Model]]):
-    """All models by name; each is loaded when it is asked for."""
-
-    def __getitem__(self, name: str) -> type[Model]:
-        if name in _shipped:
-            model: type[Model] = getattr(import_module(_shipped[name]), name)
-            return model
-        if name not in _registered:
-            offered = entry_points(group=GROUP, name=name)
-            if not offered:
-                raise KeyError(name)
-            register(next(iter(offered)).load())
-        return _registered[name]
-
-    def __iter__(self) -> Iterator[str]:
-        yield from dict.fromkeys([*_shipped, *_registered, *entry_points(group=GROUP).names])
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
+def name_of(model: type[Model]) -> str:
+    """The name under which a model of somebody else's is known."""
+    if not isinstance(model, type) or not issubclass(model, Model):
+        raise TypeError(f"register takes a class that is a decbayes.extending.Model, not {model!r}.")
+    if model.__name__ in SHIPPED:
+        raise ValueError(f"decbayes ships a model named {model.__name__}; choose another name.")
+    return model.__name__
 
 
-MODELS = Models()
+MODELS: Registry[type[Model]] = Registry(
+    {name: f"decbayes.models.{room}:{name}" for name, (room, _) in SHIPPED.items()}, name_of, "decbayes.models"
+)
+"""All models by name. Installed packages offer theirs as entry points of this group, NAME = "module:Class"."""
 
 
 def model_for(structure: Structure) -> Model:

@@ -1,13 +1,21 @@
 """Regressions over tables: linear, logistic, Poisson, with coefficients that may vary between sites."""
 
-from decbayes.models.regressions._mixture import RegressionMixture
-from decbayes.models.regressions.linear import LinearRegression
-from decbayes.models.regressions.logistic import LogisticRegression
-from decbayes.models.regressions.poisson import PoissonRegression
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "LinearRegression",
-    "LogisticRegression",
-    "PoissonRegression",
-    "RegressionMixture",
-]
+from decbayes.lazily import exported
+
+if TYPE_CHECKING:
+    from decbayes.models.regressions._mixture import RegressionMixture as RegressionMixture
+    from decbayes.models.regressions.linear import LinearRegression as LinearRegression
+    from decbayes.models.regressions.logistic import LogisticRegression as LogisticRegression
+    from decbayes.models.regressions.poisson import PoissonRegression as PoissonRegression
+
+__getattr__, __all__ = exported(
+    __name__,
+    {
+        "._mixture": "RegressionMixture",
+        ".linear": "LinearRegression",
+        ".logistic": "LogisticRegression",
+        ".poisson": "PoissonRegression",
+    },
+)

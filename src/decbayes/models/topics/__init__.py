@@ -1,11 +1,20 @@
 """Topics of documents: latent Dirichlet allocation by batch variational Bayes."""
 
-from decbayes.models.topics.lda import LatentDirichletAllocation
-from decbayes.models.topics.quality import Quality
-from decbayes.models.topics.word_prior import with_priors
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "LatentDirichletAllocation",
-    "Quality",
-    "with_priors",
-]
+from decbayes.lazily import exported
+
+if TYPE_CHECKING:
+    from decbayes.models.topics.lda import LatentDirichletAllocation as LatentDirichletAllocation
+    from decbayes.models.topics.quality import CoOccurrence as CoOccurrence
+    from decbayes.models.topics.quality import Quality as Quality
+    from decbayes.models.topics.word_prior import with_priors as with_priors
+
+__getattr__, __all__ = exported(
+    __name__,
+    {
+        ".lda": "LatentDirichletAllocation",
+        ".quality": "CoOccurrence Quality",
+        ".word_prior": "with_priors",
+    },
+)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +11,15 @@ from scipy.sparse import csr_array
 from decbayes.arguments import generator
 from decbayes.families import Array, Dirichlet
 from decbayes.families.matrices import stored
-from decbayes.kernels.cuda.device import Device
 from decbayes.models.core.ascent import Ascent, Keep, Watch
 from decbayes.models.core.counts import Counts
 from decbayes.models.topics._passes import Fresh, Statistics, Steps, Topics
 from decbayes.models.topics._search import TopicSearch
 from decbayes.models.topics.document_prior import SHARES, LearnedPrior, contributions
 from decbayes.posterior import Posterior
+
+if TYPE_CHECKING:
+    from decbayes.kernels.cuda.device import Device
 
 # A start gives each topic the corpus's word frequencies and this share of one document's: enough to tell topics apart,
 # too little to tie them to that document.
@@ -142,7 +144,7 @@ def random_first(counts: Counts, topics: int, rng: np.random.Generator) -> First
     return First(topics, even, (words, owners, DISTINCTION * counts.tokens / topics * drawn))
 
 
-def search_of(site: Site, steps: Steps, ascent: Ascent, device: Device | None, watch: Watch | None) -> TopicClimb:
+def search_of(site: Site, steps: Steps, ascent: Ascent, device: "Device | None", watch: Watch | None) -> TopicClimb:
     """The climb of one site on the device."""
     if device is None or site.learned is not None:
         return TopicSearch(site.counts, site.before, steps, ascent, watch, site.learned)
@@ -151,7 +153,7 @@ def search_of(site: Site, steps: Steps, ascent: Ascent, device: Device | None, w
     return GpuTopicSearch(GpuSearch(device, [site.counts], [site.before], steps, ascent))
 
 
-def document_topics(counts: Counts, topics: Topics, steps: Steps, device: Device | None) -> tuple[Array, Array]:
+def document_topics(counts: Counts, topics: Topics, steps: Steps, device: "Device | None") -> tuple[Array, Array]:
     """γ of each document and its part of the bound, given the topics."""
     if device is None or not len(counts):
         gamma = np.empty((len(counts), len(steps.prior)))

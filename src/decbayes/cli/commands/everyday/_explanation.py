@@ -17,6 +17,7 @@ from decbayes.merging.grouping.shared import Shared
 from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet
+from decbayes.views import view_of
 from decbayes.views.values import Difference
 
 MOST_SURE = 0.99  # a few hundred simulated matches cannot show more
@@ -27,6 +28,13 @@ MEANING = (
     "between sites: the standard deviation between sites that would explain the rest."
 )
 SHORTEST_CAPTION = 16  # width of the last column on a narrow terminal
+
+
+def explain(alignment: Alignment, merged: Posterior, names: list[str], sure: Confidence | str) -> None:
+    """Which component went where, whether sites differ, and each site's influence."""
+    print_alignment(alignment, merged, names, sure)
+    print_differences(view_of(alignment.structure).differences(alignment))
+    print_influence(alignment, names)
 
 
 def print_alignment(alignment: Alignment, merged: Posterior, names: list[str], sure: Confidence | str) -> None:

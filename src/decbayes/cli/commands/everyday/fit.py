@@ -12,14 +12,15 @@ import numpy as np
 from cyclopts import App, Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 
+from decbayes import streams
 from decbayes.arguments import given
 from decbayes.cli.shared.common_options import Device, HoldBack, available, check_hold_back
 from decbayes.cli.shared.model_options import (
     KEYWORD,
     about,
+    add_model_commands,
     as_option,
     command_name,
-    known_models,
     lacking,
     model_options,
 )
@@ -51,7 +52,6 @@ from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.models.core.settings import number_of
 from decbayes.posterior import Posterior
-from decbayes.streams import epochs
 from decbayes.updates.forgetting import Forgetting, checked_forgetting
 from decbayes.updates.rounds import Sent
 
@@ -255,7 +255,9 @@ def fitted_after_forgetting(
         return None
     rng = np.random.default_rng(seed)
     with messages().status("fitting, and finding out what still holds" if forgetting == "learn" else "fitting"):
-        posterior = next(epochs(model, [[observations]], start=before.posterior, forgetting=forgetting, rng=rng))
+        posterior = next(
+            streams.epochs(model, [[observations]], start=before.posterior, forgetting=forgetting, rng=rng)
+        )
     kept = "what still holds" if forgetting == "learn" else f"{1.0 - float(forgetting or 0.0):.0%}"
     return Outcome(
         posterior, f"{many(model.count(observations), 'new observation')} on top of {kept} of the earlier data"
@@ -337,5 +339,4 @@ def help_text(kind: type[Model]) -> str:
     return f"{about(kind)}\n\n{reading}\n\nFor example:\n\n```sh\n{example}\n```"
 
 
-for _kind in known_models().values():
-    app.command(fit_command(_kind), name=command_name(_kind))
+__getattr__ = add_model_commands(app, __name__, fit_command)

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
+from decbayes import merging, plot
 from decbayes.arguments import given
-from decbayes.cli.commands.everyday._explanation import print_alignment, print_differences, print_influence, shared_rows
 from decbayes.cli.shared.common_options import Device, work_on
 from decbayes.cli.shared.match_confidence import aligned, how_sure, number_of, overlaps_from, solver_named
 from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
@@ -22,7 +22,6 @@ from decbayes.cli.shared.terminal import output as results
 from decbayes.cli.shared.topic_quality import quality_of, remarks_on
 from decbayes.errors import InvalidStructure
 from decbayes.files import save
-from decbayes.merging import Alignment, Confidence, RobustMerge, product, remarks, robust_merge, tree
 from decbayes.merging.alignment import MOST_LOOKED_AT
 from decbayes.merging.base.agreement import same_columns
 from decbayes.merging.base.problem import Solver
@@ -30,6 +29,9 @@ from decbayes.merging.base.solver_registry import SOLVERS
 from decbayes.posterior import Posterior
 from decbayes.updates.rounds import Sent, together
 from decbayes.views import view_of
+
+if TYPE_CHECKING:
+    from decbayes.merging import Alignment, Confidence, RobustMerge
 
 TOP_WORDS = 10
 
@@ -169,7 +171,7 @@ class Telling:
 
     def tell(
         self,
-        alignment: Alignment,
+        alignment: "Alignment",
         merged: Posterior,
         names: list[str],
         reported: Sequence[Any] | None,
@@ -179,24 +181,24 @@ class Telling:
         sure = how_sure(alignment, wanted, reported, solver)
         self.draw(alignment, names, sure)
         if self.explain:
-            print_alignment(alignment, merged, names, sure)
-            print_differences(view_of(alignment.structure).differences(alignment))
-            print_influence(alignment, names)
+            from decbayes.cli.commands.everyday._explanation import explain
+
+            explain(alignment, merged, names, sure)
             for line in remarks_on(merged, TOP_WORDS):
                 results().print(line)
         if self.as_json:
+            from decbayes.cli.commands.everyday._explanation import shared_rows
+
             quality = quality_of(merged, TOP_WORDS)
             for row in shared_rows(alignment, names, sure):
                 print_json(row | ({} if quality is None else {"telling": quality.telling[row["slot"]]}))
 
-    def draw(self, alignment: Alignment, names: list[str], sure: Confidence | str) -> None:
-        from decbayes import plot
-
+    def draw(self, alignment: "Alignment", names: list[str], sure: "Confidence | str") -> None:
         if self.picture is not None:
-            known = sure if isinstance(sure, Confidence) else None
+            known = sure if isinstance(sure, merging.Confidence) else None
             save_picture(plot.alignment(alignment, names=names, confidence=known).figure, self.picture, self.dpi)
         if self.tree is not None:
-            save_picture(plot.tree(tree(alignment.posteriors), names=names).figure, self.tree, self.dpi)
+            save_picture(plot.tree(merging.tree(alignment.posteriors), names=names).figure, self.tree, self.dpi)
 
 
 AS_USUAL, AS_FITTED, NOTHING = Aligning(), TopicPriors(), Telling()
@@ -238,7 +240,7 @@ def merge(
         return
     read = list(same_columns(priors.applied([site.posterior for site in sent.values()])))
     if options.naive:
-        keep(product(read))
+        keep(merging.product(read))
         messages().print(f"{output}: {len(read)} posteriors, not aligned")
         return
     names = [path.name.removesuffix(".posterior") for path in posteriors]
@@ -254,14 +256,14 @@ def merge(
     print_outcome(alignment, output)
 
 
-def robustly_merged(posteriors: list[Posterior], options: Aligning) -> RobustMerge:
+def robustly_merged(posteriors: list[Posterior], options: Aligning) -> "RobustMerge":
     with aligning(len(posteriors)) as progress:
-        return robust_merge(
+        return merging.robust_merge(
             posteriors, components=number_of(options.components), solver=options.solving, progress=progress
         )
 
 
-def tell_robust(robust: RobustMerge, names: list[str], output: Path, options: Aligning, telling: Telling) -> None:
+def tell_robust(robust: "RobustMerge", names: list[str], output: Path, options: Aligning, telling: Telling) -> None:
     """Say who was left out or hardly counts; what is explained and drawn are the sites that count."""
     counted = [names[site] for site in robust.merged]
     replace(telling, confidence=False).tell(robust.alignment, robust.posterior, counted, None, options.solving)
@@ -283,7 +285,7 @@ def merged_round(sent: Mapping[str, Sent], with_options: bool) -> Posterior | No
     return whole
 
 
-def print_outcome(alignment: Alignment, path: Path) -> None:
+def print_outcome(alignment: "Alignment", path: Path) -> None:
     """One line on the merge; what became of earlier components, and what deserves a look."""
     structure = alignment.structure
     slots = ", ".join(many(structure.components(coupled), "component") for coupled in structure.symmetry)
@@ -295,7 +297,7 @@ def print_outcome(alignment: Alignment, path: Path) -> None:
             messages().print(plain(str(event)))
     if len(alignment.posteriors) > MOST_LOOKED_AT:
         return
-    for remark in remarks(alignment):
+    for remark in merging.remarks(alignment):
         messages().print(remark)
     for finding in view_of(structure).advice(alignment):
         messages().print(plain(" ".join(finding)))

@@ -18,10 +18,10 @@ from decbayes.calibration.trials import Plan, Trial
 from decbayes.cli.shared.model_options import (
     KEYWORD,
     about,
+    add_model_commands,
     as_option,
     before_data,
     command_name,
-    known_models,
     options_before_data,
 )
 from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
@@ -197,5 +197,4 @@ def print_report(plan: Plan, report: PlanReport) -> None:
     results().print(f"{len(report.trials)} data sets. {advice(plan, report)}")
 
 
-for _kind in known_models().values():
-    app.command(plan_command(_kind), name=command_name(_kind))
+__getattr__ = add_model_commands(app, __name__, plan_command)

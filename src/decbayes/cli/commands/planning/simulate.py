@@ -14,10 +14,10 @@ from decbayes.cli.shared.common_options import PageOption, linger, showing
 from decbayes.cli.shared.model_options import (
     KEYWORD,
     about,
+    add_model_commands,
     as_option,
     before_data,
     command_name,
-    known_models,
     options_before_data,
 )
 from decbayes.cli.shared.outputs import DPI, Dpi, check_picture, save_picture
@@ -160,5 +160,4 @@ def run(study: "Study", group: Group) -> None:
         print_json(ended)
 
 
-for _kind in known_models().values():
-    app.command(simulate_command(_kind), name=command_name(_kind))
+__getattr__ = add_model_commands(app, __name__, simulate_command)

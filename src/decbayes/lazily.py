@@ -1,0 +1,29 @@
+"""Rooms whose public names are loaded on first use: nobody waits for code that is not called."""
+
+TYPE_CHECKING = False  # as `typing` has it, which would take longer to import than all of this
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+
+def exported(room: str, files: "Mapping[str, str]", rooms: str = "") -> "tuple[Callable[[str], Any], list[str]]":
+    """A room's `__getattr__` and `__all__`, from the names that each file brings, and the rooms within that it shows.
+
+    Names are separated by spaces. A file is ".name" within the room; the whole name of one elsewhere.
+    """
+    homes = dict.fromkeys(rooms.split(), "") | {name: file for file, names in files.items() for name in names.split()}
+    public = sorted(homes)
+
+    def load(name: str) -> "Any":
+        import sys
+        from importlib import import_module
+
+        if name not in homes:
+            raise AttributeError(f"{room} has no '{name}'; it has {', '.join(public)}.")
+        file = homes[name]
+        value = getattr(import_module(file, room), name) if file else import_module(f".{name}", room)
+        setattr(sys.modules[room], name, value)
+        return value
+
+    return load, public
