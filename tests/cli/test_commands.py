@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import decbayes as db
+from decbayes.cli.shared.model_options import about, command_name
 from decbayes.merging.base.agreement import same_columns
 from decbayes.models.core.ascent import Fit, FitInterrupted
+from decbayes.models.core.registry import MODELS, SHIPPED
 
 
 @pytest.fixture
@@ -520,3 +522,16 @@ def test_an_interrupted_fit_leaves_its_best_state(run, sites, monkeypatch):
     status, _, errors = run("fit mixture a.csv --columns x,y -o a.posterior --debug")
     assert (status, "FitInterrupted" in errors, "Traceback" in errors) == (130, True, True)
     assert db.load(sites / "a.posterior") == posterior
+
+
+def test_commands_of_models_are_known_without_loading_these():
+    assert {name: command for name, (_, command) in SHIPPED.items()} == {
+        name: command_name(MODELS[name]) for name in SHIPPED
+    }
+    assert SHIPPED.keys() == MODELS.shipped.keys()
+
+
+def test_help_on_fit_describes_every_model(run):
+    listing = " ".join(run("fit --help")[1].split())
+    for name, (_, command) in SHIPPED.items():
+        assert f"│ {command} {' '.join(about(MODELS[name]).split()[:2])}" in listing

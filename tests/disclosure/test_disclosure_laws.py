@@ -7,7 +7,7 @@ from planted import ATTACKS, rows
 import decbayes as db
 from decbayes.disclosure import Rules, guarded, prepared
 from decbayes.files import load
-from decbayes.models.core import registry
+from decbayes.models.core.registry import MODELS
 
 RULES = Rules()
 COUNT = 200
@@ -22,7 +22,7 @@ def fitted(name, seed, rare=True, safe=False):
 
 
 def test_every_model_has_an_attack():
-    assert set(registry._shipped) == set(ATTACKS)
+    assert set(MODELS.shipped) == set(ATTACKS)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import expon, lomax
 
 import decbayes as db
-from decbayes.models.core import registry
+from decbayes.models.core.registry import MODELS
 from decbayes.network import Charter, Identity
 from decbayes.network.simulation.simulator import Simulation
 from decbayes.network.simulation.topology import ring
@@ -25,7 +25,7 @@ def mixture(monkeypatch):
     monkeypatch.syspath_prepend(HERE)
     from waiting_times import WaitingTimes
 
-    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(MODELS, "registered", {})
     return db.register(WaitingTimes)
 
 
@@ -96,7 +96,7 @@ def test_agents_fit_merge_and_refine_it(mixture, rng):
 def others(monkeypatch):
     """The modules with a likelihood and a model of a user's own, freshly imported so that they register."""
     monkeypatch.syspath_prepend(HERE)
-    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(MODELS, "registered", {})
     for name in ("overdispersed", "single_rate"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     import overdispersed

@@ -8,7 +8,7 @@ import pytest
 
 import decbayes as db
 from decbayes.cli import main
-from decbayes.merging.base import solver_registry
+from decbayes.merging.base.solver_registry import SOLVERS
 
 MODEL = db.GaussianMixture(3, 1, variance=0.25, prior_variance=100.0)
 
@@ -16,7 +16,7 @@ MODEL = db.GaussianMixture(3, 1, variance=0.25, prior_variance=100.0)
 @pytest.fixture
 def in_order(monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).parent)
-    monkeypatch.setattr(solver_registry, "_registered", dict(solver_registry._registered))
+    monkeypatch.setattr(SOLVERS, "registered", {})
     monkeypatch.delitem(sys.modules, "in_order", raising=False)
     from in_order import InOrder
 

@@ -8,10 +8,10 @@ import pytest
 import decbayes as db
 from decbayes import views
 from decbayes.cli.commands.everyday.show import show
-from decbayes.models.core import registry
+from decbayes.models.core.registry import MODELS
 from decbayes.page.describing import described
 from decbayes.reporting.reports import page
-from decbayes.views import view
+from decbayes.views.view import VIEWS
 
 CLOCKS = ("late", "early")
 
@@ -53,8 +53,8 @@ def fitted(kind, rng):
 
 @pytest.fixture(autouse=True)
 def nothing_registered(monkeypatch):
-    monkeypatch.setattr(registry, "_registered", {})
-    monkeypatch.setattr(view, "_registered", {})
+    monkeypatch.setattr(MODELS, "registered", {})
+    monkeypatch.setattr(VIEWS, "registered", {})
 
 
 def test_everybody_shows_what_the_view_says(rng, tmp_path, capsys):

@@ -7,6 +7,9 @@ from decbayes.registering import Registry
 
 Kind = TypeVar("Kind", bound=type[Any])
 
+GROUP = "decbayes.solvers"
+"""The entry points under which installed packages offer theirs, NAME = "module:Class"."""
+
 
 def register(solver: Kind) -> Kind:
     """Make a solver known by its name to `merge`, `align`, `refine` and the command line; also a class decorator.
@@ -52,9 +55,9 @@ SOLVERS: Registry[type[Any]] = Registry(
         "swaps": "decbayes.merging.matching._swaps:Swaps",
     },
     name_of,
-    "decbayes.solvers",
+    GROUP,
 )
-"""All solvers by name. Installed packages offer theirs as entry points of this group, NAME = "module:Class"."""
+"""All solvers by name."""
 
 
 def checked_solver(solver: Solver | str | None, **settings: Any) -> Solver | None:

@@ -10,6 +10,9 @@ from decbayes.structure import Structure
 
 Kind = TypeVar("Kind", bound=type[Model])
 
+GROUP = "decbayes.models"
+"""The entry points under which installed packages offer theirs, NAME = "module:Class"."""
+
 # The room of each model, and its command: `decbayes fit` knows all commands, and loads one model.
 SHIPPED = {
     "BernoulliMixture": ("mixtures", "yes-no"),
@@ -61,9 +64,9 @@ def name_of(model: type[Model]) -> str:
 
 
 MODELS: Registry[type[Model]] = Registry(
-    {name: f"decbayes.models.{room}:{name}" for name, (room, _) in SHIPPED.items()}, name_of, "decbayes.models"
+    {name: f"decbayes.models.{room}:{name}" for name, (room, _) in SHIPPED.items()}, name_of, GROUP
 )
-"""All models by name. Installed packages offer theirs as entry points of this group, NAME = "module:Class"."""
+"""All models by name."""
 
 
 def model_for(structure: Structure) -> Model:
