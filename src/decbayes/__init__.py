@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from decbayes.models.tables import LatentClasses as LatentClasses
     from decbayes.models.topics import LatentDirichletAllocation as LatentDirichletAllocation
     from decbayes.posterior import Posterior as Posterior
+    from decbayes.remarks import Remark as Remark
     from decbayes.reporting import report as report
     from decbayes.streams import refine as refine
 
@@ -65,6 +66,7 @@ __getattr__, __all__ = exported(
         ".models.tables": "LatentClasses",
         ".models.topics": "LatentDirichletAllocation",
         ".posterior": "Posterior",
+        ".remarks": "Remark",
         ".reporting": "report",
         ".streams": "refine",
     },

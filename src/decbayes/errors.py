@@ -1,4 +1,11 @@
-"""Everything decbayes raises on purpose, as one tree: catch `DecbayesError` to catch it all."""
+"""Everything decbayes raises on purpose, as one tree: catch `DecbayesError` to catch it all. And its one warning."""
+
+
+class MergeWarning(UserWarning):
+    """A merge that should be looked at before it is used: `posterior.remarks` says why.
+
+    Silence it with `warnings.simplefilter("ignore", decbayes.errors.MergeWarning)`.
+    """
 
 
 class DecbayesError(Exception):

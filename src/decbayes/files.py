@@ -19,12 +19,14 @@ from decbayes.families import FAMILIES
 from decbayes.families.matrices import smallest
 from decbayes.families.registry import registered
 from decbayes.posterior import Posterior, arrays
+from decbayes.remarks import Remark, from_plain, to_plain
 from decbayes.structure import CoupledSet, Structure, canonical_json
 from decbayes.tensors import Arrays, checked_csr, read_arrays
 
 FORMAT = "decbayes posterior 1"
 KEY = "decbayes"
 CALIBRATION = "calibration/"
+REMARKS = "remarks"  # the entry of the note with the posterior's remarks
 MOST_BYTES = 1 << 30
 
 # Other files that are taken for posteriors, by how they begin or how their names end, and what to do with them.
@@ -179,7 +181,7 @@ class Library(Sequence[Posterior]):
 
 
 def to_bytes(posterior: Posterior, note: Mapping[str, Any] | None = None) -> bytes:
-    """The canonical bytes of a posterior: equal posteriors have equal bytes, and so have equal notes."""
+    """The canonical bytes of a posterior: equal posteriors, remarks and notes have equal bytes."""
     from safetensors.numpy import save as serialize
 
     structure = posterior.structure
@@ -192,8 +194,9 @@ def to_bytes(posterior: Posterior, note: Mapping[str, Any] | None = None) -> byt
     if posterior.calibration is not None:
         header["calibration"] = posterior.calibration.method
         tensors |= {name: array.astype("<f8") for name, array in posterior.calibration.arrays().items()}
-    if note:
-        header["note"] = dict(note)
+    remarks = {REMARKS: to_plain(posterior.remarks)} if posterior.remarks else {}
+    if note or remarks:
+        header["note"] = {**(note or {}), **remarks}
     return bytes(serialize(tensors, metadata={KEY: canonical_json(header).decode()}))
 
 
@@ -202,7 +205,8 @@ def from_bytes(content: bytes) -> Posterior:
     description, tensors = parse(content)
     structure = structure_from(description, tensors)
     contribution = {name: contribution_from(tensors, name, structure) for name in structure.families}
-    return Posterior(structure, contribution, ids_from(description), calibration_from(description, tensors))
+    calibration, remarks = calibration_from(description, tensors), remarks_from(description)
+    return Posterior(structure, contribution, ids_from(description), calibration, remarks)
 
 
 def check_registered(structure: Structure) -> None:
@@ -230,6 +234,12 @@ def ids_from(description: str) -> tuple[str, ...]:
     if not isinstance(ids, list):
         raise InvalidFile("The ids of the components are not a list.")
     return tuple(ids)
+
+
+def remarks_from(description: str) -> tuple[Remark, ...]:
+    """The remarks in the file's note, if there are any; nobody vouches for them."""
+    note = parsed_header(description).get("note", {}) if f'"{REMARKS}":' in description else {}
+    return from_plain(note.get(REMARKS, [])) if isinstance(note, dict) else ()
 
 
 def calibration_from(description: str, tensors: Arrays) -> Calibration | None:

@@ -17,6 +17,7 @@ from decbayes.display import Displayed
 from decbayes.errors import InvalidPosterior, OutOfDomain
 from decbayes.families import Array, Contribution, Family, dense
 from decbayes.families.matrices import Value, is_sparse, stored
+from decbayes.remarks import Remark, lines
 from decbayes.structure import CoupledSet, Structure, shape_text
 
 Row = dict[str, Any]
@@ -66,6 +67,8 @@ class Posterior(Displayed):
     `ids` are names of the components that last from one merge to the next; `follow` and `merge(since=…)` give them.
     Components of a site that are parts of one thing have one id.
     `calibration` holds deviations that are better than the families' own; `calibrate` finds them.
+    `remarks` are what to know before relying on it, the most important first. They are not part of its value: equal
+    posteriors may have different remarks.
 
     `structure` is what all sites agree on, and `contribution` the matrix λ − λ0 of each factor.
 
@@ -82,6 +85,7 @@ class Posterior(Displayed):
     contribution: Mapping[str, Contribution]
     ids: Sequence[str] = ()
     calibration: Calibration | None = None
+    remarks: Sequence[Remark] = ()
 
     def __post_init__(self) -> None:
         check_kind(Structure, structure=self.structure)
@@ -93,6 +97,8 @@ class Posterior(Displayed):
         object.__setattr__(self, "ids", checked_ids(self.ids, self.structure))
         if self.calibration is not None:
             check_calibration(self, self.calibration)
+        object.__setattr__(self, "remarks", tuple(self.remarks))
+        check_kind(Remark, **{f"remarks[{place}]": remark for place, remark in enumerate(self.remarks)})
 
     @classmethod
     def from_natural(cls, structure: Structure, natural: Mapping[str, Array]) -> "Posterior":
@@ -207,11 +213,12 @@ class Posterior(Displayed):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A read-only view cannot be pickled; workers in other processes get a posterior that is checked again.
-        return Posterior, (self.structure, dict(self.contribution), self.ids, self.calibration)
+        return Posterior, (self.structure, dict(self.contribution), self.ids, self.calibration, self.remarks)
 
     def __repr__(self) -> str:
-        lines = [self._factor_text(name) for name in self.structure.families]
-        return f"Posterior({'; '.join(lines)}; structure {self.structure.fingerprint[:12]})"
+        factors = "; ".join(self._factor_text(name) for name in self.structure.families)
+        text = f"Posterior({factors}; structure {self.structure.fingerprint[:12]})"
+        return "\n".join([text, *lines(self.remarks, rest="see `remarks`")])
 
     def _rows(self, factor: str, *, top: int, level: float) -> Iterator[dict[str, Any]]:
         values: dict[str, dict[str, Array]] = {"mean": {}, "deviation": {}, "lower": {}, "upper": {}}

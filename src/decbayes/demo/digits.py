@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from decbayes.families import Array
-from decbayes.merging import merge, product
+from decbayes.merging import align, product
 from decbayes.models.likelihoods.likelihood import squared_distances
 from decbayes.models.mixtures.gaussian_mixture import GaussianMixture
 from decbayes.posterior import Posterior
@@ -116,7 +116,7 @@ class Story:
         return {
             "best site alone": max(first, key=self.digits.score),
             "naive merge": product(first),
-            "AMPS": merge(first),
+            "AMPS": align(first).merged(),
             **refined,
             "all data in one place": self.digits.batch,
         }

@@ -1,16 +1,20 @@
 """The merge: align the components of all sites, then add."""
 
+import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from decbayes.errors import StructureMismatch
+from decbayes.errors import MergeWarning, StructureMismatch
 from decbayes.merging.aligning import aligned, merged_structure
+from decbayes.merging.alignment import quick_remarks
 from decbayes.merging.base.agreement import check_different
 from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.coupled import as_sequence
 from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.base.products import Assignment, assigned_product, check_assignments
 from decbayes.posterior import Posterior
+from decbayes.remarks import lines, warnings_in
 from decbayes.structure import CoupledSet
 
 if TYPE_CHECKING:
@@ -34,7 +38,8 @@ def merge(
         λ = λ0 + Σ_i (λ_i − λ0 in common slots)
 
     Sites may have found different components, and different numbers of them. The result depends only on the set of
-    posteriors, not on their order. To withdraw a posterior, merge the others.
+    posteriors, not on their order. To withdraw a posterior, merge the others. What to know before relying on the
+    result is in its `remarks`; a `MergeWarning` has the most important ones.
 
     Args:
         posteriors: one per site, fitted with the same prior to separate data. A `Library` reads them from files.
@@ -67,8 +72,13 @@ def merge(
         from decbayes.merging.robust import Robust, robust_merge
 
         rule = robust if isinstance(robust, Robust) else None
-        return robust_merge(posteriors, rule, components=components, solver=solver, progress=progress).posterior
-    return aligned(posteriors, components, solver, since, progress)[0].merged()
+        merged = robust_merge(posteriors, rule, components=components, solver=solver, progress=progress).posterior
+    else:
+        alignment, _ = aligned(posteriors, components, solver, since, progress)
+        merged = replace(alignment.merged(), remarks=quick_remarks(alignment))
+    if doubts := warnings_in(merged.remarks):
+        warnings.warn("\n".join(lines(doubts, rest="see `remarks` of the result")), MergeWarning, stacklevel=2)
+    return merged
 
 
 def objective(posteriors: Iterable[Posterior], assignments: Iterable[Mapping[CoupledSet, Assignment]]) -> float:

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from decbayes.display import Displayed
 from decbayes.errors import StructureMismatch
-from decbayes.merging.base.coupled import coupled_problem
+from decbayes.merging.base.coupled import coupled_problem, in_memory
 from decbayes.merging.base.division import Division
 from decbayes.merging.base.lineage import Lineage, follow, with_new_ids
 from decbayes.merging.base.problem import Optimality, Problem
@@ -19,13 +19,21 @@ from decbayes.merging.base.products import (
     filled_by,
 )
 from decbayes.merging.grouping.shared import Shared, shared_components
+from decbayes.merging.remarking import remarks_on
 from decbayes.posterior import Posterior
+from decbayes.remarks import Remark, lines
 from decbayes.structure import CoupledSet, Permutation, Structure, is_permutation
 
 Assignments = tuple[Mapping[CoupledSet, Assignment], ...]
 
-# With more sites than this, printing an alignment leaves out the remarks, which take time.
+# With more sites than this, nobody looks for remarks unasked: that takes time.
 MOST_LOOKED_AT = 100
+NOT_LOOKED_AT = Remark(
+    "not checked",
+    f"With more than {MOST_LOOKED_AT} sites, or files that are read one by one, a merge is not checked.",
+    "`db.merging.remarks(alignment)` checks it.",
+    severity="note",
+)
 
 
 @dataclass(frozen=True)
@@ -78,8 +86,8 @@ class Alignment(Displayed):
         """The size of the alignment, J, and, if they are quick to compute, the remarks."""
         sizes = ", ".join(str(self.structure.components(coupled)) for coupled in self.structure.symmetry)
         reached = f", J = {self.objective[-1]:,.1f}" if self.objective else ""
-        doubts = remarks(self) if len(self.posteriors) <= MOST_LOOKED_AT else ()
-        return "\n".join([f"{len(self.posteriors)} posteriors in {sizes or 'no'} slots{reached}", *doubts])
+        size = f"{len(self.posteriors)} posteriors in {sizes or 'no'} slots{reached}"
+        return "\n".join([size, *lines(quick_remarks(self), rest="see `db.merging.remarks`")])
 
     @property
     def permutations(self) -> tuple[Mapping[CoupledSet, Permutation], ...]:
@@ -145,11 +153,12 @@ class Alignment(Displayed):
         return coupled_problem(self.posteriors, coupled, self.structure)
 
 
-def remarks(alignment: Alignment) -> tuple[str, ...]:
-    """Warnings about slots that hold different components or are nearly the same, each with a remedy.
+def remarks(alignment: Alignment, names: Sequence[str] | None = None) -> tuple[Remark, ...]:
+    """What to know about a merge before relying on it, the most important first: what it means, and what to do.
 
     Args:
         alignment: what `align` returns.
+        names: the names of the sites. Default: "site 0" and so on.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=400.0)
     >>> rng = np.random.default_rng(0)
@@ -158,6 +167,15 @@ def remarks(alignment: Alignment) -> tuple[str, ...]:
     >>> db.merging.remarks(db.align(sites))
     ()
     >>> print(*db.merging.remarks(db.align(sites, components=1)))
-    1 of 1 slots hold components that differ (0). More components than 1 would give them slots of their own; ...
+    Slot 0 holds components that differ: with more than 1 slots the merge would predict better. ...
     """
-    return tuple(remark for shared in alignment.shared().values() for remark in shared.remarks())
+    named = tuple(names) if names is not None else tuple(f"site {site}" for site in range(len(alignment.posteriors)))
+    if len(named) != len(alignment.posteriors):
+        raise ValueError(f"names must be one for each of the {len(alignment.posteriors)} posteriors.")
+    return remarks_on(alignment.posteriors, alignment.structure, alignment.shared(), named)
+
+
+def quick_remarks(alignment: Alignment, names: Sequence[str] | None = None) -> tuple[Remark, ...]:
+    """The remarks if they are quick to find, else one that says so."""
+    quick = in_memory(alignment.posteriors) and len(alignment.posteriors) <= MOST_LOOKED_AT
+    return remarks(alignment, names) if quick else (NOT_LOOKED_AT,)

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.merging import Alignment, Tree, reading, remarks
-from decbayes.merging.alignment import MOST_LOOKED_AT
+from decbayes.merging import Alignment, Tree, reading
+from decbayes.merging.alignment import quick_remarks
 from decbayes.posterior import Posterior
+from decbayes.remarks import Remark, lines
 from decbayes.reporting.markup import OPTIMALITY, Markup, tag
 from decbayes.streams import Refinement
 from decbayes.views import view_of
@@ -28,16 +29,17 @@ def html_of(value: Any) -> str:
 
 @html_of.register
 def of_posterior(value: Posterior) -> str:
-    """The model, the fingerprint, and each component with its share in a few words."""
-    view = view_of(value.structure)
+    """The model, the fingerprint, and each component with its share in a few words; then the remarks."""
+    view, doubts = view_of(value.structure), remark_notes(value.remarks)
     head, texts = f"Posterior of {view.title}, {value.digest[:DIGITS]}", view.captions(value)
     if not texts:
         factors = map(partial(factor_row, value), value.structure.families)
-        return framed(head, table(["factor", "family", "shape"], factors))
+        return framed(head, table(["factor", "family", "shape"], factors), doubts)
     shares = weights(value, len(texts))
     rows = [[k, *([f"{shares[k]:.1%}"] if shares is not None else []), text] for k, text in enumerate(texts)]
     titles = ["", *(["share"] if shares is not None else []), "description"]
-    return framed(head, table(titles, rows[:MOST_COMPONENTS]), left_out(len(rows) - MOST_COMPONENTS, "component"))
+    shown, more = table(titles, rows[:MOST_COMPONENTS]), left_out(len(rows) - MOST_COMPONENTS, "component")
+    return framed(head, shown, more, doubts)
 
 
 def factor_row(value: Posterior, name: str) -> list[str]:
@@ -57,8 +59,12 @@ def weights(value: Posterior, count: int) -> Any:
 def of_alignment(value: Alignment) -> str:
     """Sites × slots: which components went where, shaded by certainty."""
     head = f"Alignment of {counted(len(value.posteriors), 'posterior')}, optimality: {OPTIMALITY[value.optimality]}"
-    doubts = remarks(value) if len(value.posteriors) <= MOST_LOOKED_AT else ()
-    return framed(head, [matrix(value, coupled) for coupled in value.structure.symmetry], list(map(note, doubts)))
+    doubts = remark_notes(quick_remarks(value))
+    return framed(head, [matrix(value, coupled) for coupled in value.structure.symmetry], doubts)
+
+
+def remark_notes(remarks: Sequence[Remark]) -> list[Markup]:
+    return [note(text) for text in lines(remarks, rest="see `remarks`")]
 
 
 def matrix(value: Alignment, coupled: Any) -> list[Markup | None]:

@@ -13,11 +13,12 @@ from decbayes.arguments import check_kind
 from decbayes.files import write_whole
 from decbayes.merging import Alignment, Reliability
 from decbayes.models.topics.quality import CoOccurrence
+from decbayes.remarks import MOST_SHOWN, Remark
 from decbayes.reporting.alignments import dendrogram, support
 from decbayes.reporting.cards import cards, disagreements, supported
 from decbayes.reporting.markup import OPTIMALITY, Markup, description, joined, left_out, lines_of, note, table, tag
 from decbayes.reporting.overviews import overview
-from decbayes.reporting.remarks import CHECKED, Remark, remarks
+from decbayes.reporting.remarks import CHECKED, remarks
 from decbayes.views import Findings
 from decbayes.views.findings import LEAST
 from decbayes.views.text import counted, listed, number
@@ -192,12 +193,15 @@ def attention(findings: Findings) -> Markup:
     noticed = remarks(findings)
     if not noticed:
         return tag("p", f"Nothing stands out. Checked: {CHECKED}.")
-    return tag("ul", map(item, noticed), class_="remarks")
+    first, rest = noticed[:MOST_SHOWN], noticed[MOST_SHOWN:]
+    more = tag("summary", counted(len(rest), "further remark"))
+    behind = tag("details", more, tag("ul", map(item, rest), class_="remarks")) if rest else None
+    return joined([tag("ul", map(item, first), class_="remarks"), behind])
 
 
 def item(remark: Remark) -> Markup:
-    look = "serious" if remark.serious else None
-    return tag("li", tag("b", remark.what), tag("span", remark.remedy), class_=look)
+    look, advice = "serious" if remark.is_warning else None, f"{remark.rests_on} {remark.advice}".strip()
+    return tag("li", tag("b", remark.what), tag("span", advice), class_=look)
 
 
 def components(findings: Findings, shape: Shape | None) -> Markup:

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import softmax
 
 from decbayes.families import Array
-from decbayes.merging import merge
+from decbayes.merging.aligning import aligned
 from decbayes.merging.base.problem import Solver
 from decbayes.merging.base.products import weighted
 from decbayes.models.core.evaluation import in_halves, to_predict
@@ -44,7 +44,7 @@ class Day:
         self._settings = (model, shards, rng, solver)
         self._update = Update(model, Epoch(before))
         learned = [self._update.learn(shard, self._update.nothing, rng=rng, start=start) for shard in shards]
-        self.added = merge(learned, solver=solver, duplicates="allow")
+        self.added = aligned(learned, solver=solver)[0].merged()
 
     def whole(self) -> Posterior:
         return self._update.whole(self.added)

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from decbayes.arguments import Seed, generator, given_generator
-from decbayes.merging import merge, product
+from decbayes.merging import product
+from decbayes.merging.aligning import aligned
 from decbayes.merging.base.problem import Solver
 from decbayes.models.core.model import Model
 from decbayes.models.core.points import check_structure
@@ -98,8 +99,8 @@ def merge_batches(
     """
     random = given_generator(rng)
     fitted = [[model.fit(batch, rng=random).posterior for batch in batches] for batches in shards]
-    sites = [merge(posteriors, solver=solver, duplicates="allow") for posteriors in fitted if posteriors]
-    return merge(sites, solver=solver, duplicates="allow")
+    sites = [aligned(posteriors, solver=solver)[0].merged() for posteriors in fitted if posteriors]
+    return aligned(sites, solver=solver)[0].merged()
 
 
 def epochs(

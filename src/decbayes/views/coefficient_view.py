@@ -7,6 +7,7 @@ from decbayes.merging import Alignment, reading
 from decbayes.merging.reading import Heterogeneity
 from decbayes.models.regressions.outcome import FACTOR
 from decbayes.posterior import Posterior
+from decbayes.remarks import Remark
 from decbayes.structure import CoupledSet
 from decbayes.views.values import Difference, Estimate
 from decbayes.views.view import LEVEL, View
@@ -25,18 +26,18 @@ class CoefficientView(View):
     def differences(self, alignment: Alignment) -> Sequence[Difference]:
         return self._differences(heterogeneity_of(alignment)) if len(alignment.posteriors) > 1 else ()
 
-    def advice(self, alignment: Alignment) -> Iterator[tuple[str, str]]:
+    def advice(self, alignment: Alignment) -> Iterator[Remark]:
         """Which coefficients differ by more than chance, and how to let them."""
         notable = sorted((each for each in self.differences(alignment) if each.notable), key=lambda each: -each.times)
         if not notable:
             return
         terms = [term for term in self._terms() if self._differs(term, {each.name for each in notable})]
         names = ", ".join(f"{each.name} ({each.times:.1f} ×)" for each in notable)
-        yield (
-            f"Sites differ by more than chance in {names}: "
+        yield Remark(
+            "sites differ",
+            f"Sites differ by more than chance in {names}: intervals, which assume equal coefficients, are too narrow.",
+            f"Let them differ: --varying {','.join(terms)} in each fit (varying= in Python), then refine.",
             f"p = {heterogeneity_of(alignment).probability[0]:.1g} if the sites were the same.",
-            "A merge assumes equal coefficients at all sites, so its intervals are too narrow. Let them differ: "
-            f"--varying {','.join(terms)} in each fit (varying= in Python), then refine.",
         )
 
     def _differences(self, apart: Heterogeneity) -> list[Difference]:

@@ -13,6 +13,7 @@ from decbayes.models.core.points import as_numbers
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
 from decbayes.registering import Registry
+from decbayes.remarks import Remark
 from decbayes.structure import Structure
 from decbayes.views.text import MOST_NUMBERS, number, value_text
 from decbayes.views.values import Difference, Entries, Estimate, Image, Matrix, Part, Row, Shape, Trace
@@ -126,7 +127,7 @@ class View:
         """Whether sites differ by more than chance, parameter by parameter."""
         return ()
 
-    def advice(self, alignment: "Alignment") -> Iterator[tuple[str, str]]:
+    def advice(self, alignment: "Alignment") -> Iterator[Remark]:
         """What stands out in a merge of such models, and what to do about it."""
         return iter(())
 

@@ -165,7 +165,14 @@ class SlotSearch:
         return [self._halved(members) for members in groups]
 
     def _halved(self, members: Indices) -> tuple[Indices, float]:
-        """Split in two, starting from the member that fits worst and the one farthest from it."""
+        two, whole = self.beginning_of_split(members)
+        return two.labels, two.moves() - whole
+
+    def beginning_of_split(self, members: Indices) -> tuple["SlotSearch", float]:
+        """A search with two slots for the members of one, and their value in one.
+
+        One slot begins with the member that fits worst, the other with the one farthest from it.
+        """
         part = self.components.taken(members)
         everyone = np.arange(len(part))
         one = SlotSearch(part, np.zeros(len(part), dtype=np.intp), self.bases, 1)
@@ -176,8 +183,7 @@ class SlotSearch:
         apart[worst] = -np.inf
         start = np.full(len(part), -1, dtype=np.intp)
         start[worst], start[int(np.argmax(apart))] = 0, 1
-        two = SlotSearch(part, start, self.bases, 2)
-        return two.labels, two.moves() - whole
+        return SlotSearch(part, start, self.bases, 2), whole
 
     def sweep(self, below: float = np.inf) -> bool:
         """Give every unsure component one chance to move; returns whether any did."""

@@ -1,21 +1,24 @@
 """Which sites support each merged component, with how much evidence, and how far their versions differ."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
-from decbayes.merging.base.components import Components, bases
+from decbayes.merging.base.components import LEAST_EVIDENCE, Components, bases
 from decbayes.merging.base.problem import Problem
-from decbayes.merging.grouping.number import crowding, measured_noise, sampling_noise
+from decbayes.merging.grouping.number import crowding, sampling_noise, within_bounds
 from decbayes.merging.grouping.search import SlotSearch
 
 # Two slots are nearly the same if joining them loses less than this many nats per observation of the smaller one.
 ALMOST = 0.05
-# A slot holds different components if its best split gains this many times the gain of splitting noise.
-UNLIKE = 10.0
+# A slot holds different components if its best split gains more than this many times the gain of splitting noise: the
+# first limit where the median component has fewer than SMALL observations, the second otherwise. The last is for
+# topics, whose number is a budget (more always fit better), and for features, of which an observation has several.
+SMALL, UNLIKE_IF_SMALL, UNLIKE, UNLIKE_OTHERWISE = 10.0, 1.0, 1.8, 10.0
 
 
 @dataclass(frozen=True)
@@ -24,10 +27,10 @@ class Shared:
 
     Attributes:
         evidence: sites × slots, the number of observations of each site.
-        apart: sites × slots, the loss of a site's version from the merge in nats per observation; NaN where it has
-            none.
-        duplicates: pairs of slots that are nearly the same.
-        unlike: slots that hold components that differ.
+        split: per slot, the gain of its best split, in units of the gain of splitting noise.
+        limit: above this gain a slot holds components that differ.
+        parameters: the number of parameters that a component's data determine, in the median.
+        versions: each site's version of each slot, in that slot.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -40,9 +43,27 @@ class Shared:
     """
 
     evidence: Array
-    apart: Array
-    duplicates: tuple[tuple[int, int], ...]
-    unlike: tuple[int, ...]
+    split: Array
+    limit: float
+    parameters: float
+    versions: SlotSearch = field(repr=False)
+
+    @cached_property
+    def apart(self) -> Array:
+        """Sites × slots, the loss of a site's version from the merge in nats per observation; NaN where it has none."""
+        lost = np.maximum(self.versions.lost().reshape(self.evidence.shape), 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.evidence > 0.0, lost / self.evidence, np.nan)
+
+    @cached_property
+    def duplicates(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of slots that are nearly the same."""
+        return near_duplicates(self.versions.join_losses(), self.evidence.sum(axis=0))
+
+    @property
+    def unlike(self) -> tuple[int, ...]:
+        """Slots that hold components that differ."""
+        return tuple(np.flatnonzero(self.split > self.limit).tolist())
 
     def sites(self, slot: int) -> list[int]:
         """The sites that support a slot, most evidence first."""
@@ -56,20 +77,6 @@ class Shared:
         alone = np.flatnonzero((supporters.sum(axis=0) == 1) & (len(supporters) > 1))
         return [(int(slot), int(supporters[:, slot].argmax())) for slot in alone]
 
-    def remarks(self) -> tuple[str, ...]:
-        """Warnings, each with a remedy."""
-        remarks, count = [], self.evidence.shape[1]
-        if self.duplicates:
-            pairs = ", ".join(f"{first} and {second}" for first, second in self.duplicates)
-            remarks.append(f"Nearly the same: slots {pairs}. Fewer components would merge them.")
-        if self.unlike:
-            slots = ", ".join(map(str, self.unlike))
-            remarks.append(
-                f"{len(self.unlike)} of {count} slots hold components that differ ({slots}). "
-                f'More components than {count} would give them slots of their own; "auto" looks for how many.'
-            )
-        return tuple(remarks)
-
 
 def shared_components(problem: Problem, slots: Sequence[Indices]) -> Shared:
     """Each site's version of each slot, and its loss from being merged with the others."""
@@ -80,31 +87,35 @@ def shared_components(problem: Problem, slots: Sequence[Indices]) -> Shared:
     )
     base = bases(components.factors, float(components.evidence.sum()), count)
     search = SlotSearch(versions, np.tile(np.arange(count), sites), base, count)
-    lost = search.lost()
-    evidence = versions.evidence.reshape(sites, count)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        apart = np.where(evidence > 0.0, np.maximum(lost.reshape(sites, count), 0.0) / evidence, np.nan)
-    duplicates = near_duplicates(search.join_losses(), evidence.sum(axis=0))
-    unlike = unlike_slots(SlotSearch(components, np.concatenate(slots), base, count))
-    return Shared(evidence, apart, duplicates, unlike)
+    split = split_gains(SlotSearch(components, np.concatenate(slots), base, count))
+    limit, parameters = unlike_above(problem, components.evidence), 2.0 * sampling_noise(components)
+    return Shared(versions.evidence.reshape(sites, count), split, limit, parameters, search)
 
 
-def unlike_slots(search: SlotSearch) -> tuple[int, ...]:
-    """Slots whose best split gains far more than a split of equally many noisy copies of one component.
+def split_gains(search: SlotSearch) -> Array:
+    """Per slot, the gain of its best split, in units of that of splitting equally many noisy copies of one component.
 
     Noise is the loss of components from sharing a slot after all slots are split.
     """
-    members = np.bincount(search.labels, minlength=search.count)
-    divided, gains = 2 * search.labels, np.zeros(search.count)
-    for slot in np.flatnonzero(members > 1):
-        in_slot = np.flatnonzero(search.labels == slot)
-        ((half, gain),) = search.halves([in_slot])
-        divided[in_slot] += half
-        gains[slot] = gain / crowding(len(in_slot), float(search.freedom(np.array([slot]))[0]))
-    apart = SlotSearch(search.components, divided, search.bases, 2 * search.count)
-    counts = np.bincount(divided, minlength=apart.count)
-    noise, _ = measured_noise(apart, counts, sampling_noise(search.components))
-    return tuple(np.flatnonzero(gains > UNLIKE * noise).tolist())
+    gains, lost = np.zeros(search.count), [np.zeros(0)]
+    for slot in np.flatnonzero(np.bincount(search.labels, minlength=search.count) > 1):
+        members = np.flatnonzero(search.labels == slot)
+        two, whole = search.beginning_of_split(members)
+        two.restart(two.gains(np.arange(len(members))).argmax(axis=1))
+        gains[slot] = (two.moves() - whole) / crowding(len(members), float(search.freedom(np.array([slot]))[0]))
+        lost.append(two.lost()[np.bincount(two.labels, minlength=2)[two.labels] > 1])
+    shared = np.concatenate(lost)
+    level = float(np.median(shared)) if len(shared) else 0.0
+    return gains / within_bounds(level, sampling_noise(search.components))
+
+
+def unlike_above(problem: Problem, evidence: Array) -> float:
+    """The limit for the gain of a split; lower where components are small, since noise then hides much of it."""
+    families = [factor.family for factor in problem.factors]
+    if all(family.countable for family in families) or not any(family.exclusive for family in families):
+        return UNLIKE_OTHERWISE
+    known = evidence[evidence >= LEAST_EVIDENCE]
+    return UNLIKE_IF_SMALL if len(known) and np.median(known) < SMALL else UNLIKE
 
 
 def near_duplicates(losses: Array, evidence: Array) -> tuple[tuple[int, int], ...]:

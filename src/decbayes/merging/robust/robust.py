@@ -17,13 +17,14 @@ import numpy as np
 from scipy.special import gammainc
 
 from decbayes.families import Array
-from decbayes.merging.alignment import Alignment
+from decbayes.merging.alignment import Alignment, quick_remarks
 from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.coupled import as_sequence
 from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.robust._ballot import FLAGGED, Ballot, Outcome
 from decbayes.merging.robust.votes import LITTLE, Group
 from decbayes.posterior import Posterior
+from decbayes.remarks import Remark, ordered
 
 # Sites are copies if chance would hardly make them so alike, and the usual two sites are so many times less alike.
 CHANCE, LESS_ALIKE = 1e-6, 100.0
@@ -31,6 +32,7 @@ CHANCE, LESS_ALIKE = 1e-6, 100.0
 SAME = 1e-9
 # A site is flagged, too, if nobody else confirms more of its evidence.
 ALONE = 0.5
+ASK = "Ask how its data were collected: units, coding, period. It may also be right, or have seen something else."
 # Who is right can be told from so many sites on.
 FEWEST = 3
 
@@ -125,6 +127,21 @@ class RobustMerge:
     alignment: Alignment
     merged: tuple[int, ...]
     spare: int = 0
+
+    def remarks(self, names: Sequence[str] | None = None) -> tuple[Remark, ...]:
+        """What to know about the merge: a remark for each site that counts for less, then those of any merge."""
+        sites = tuple(names) if names is not None else tuple(f"site {site}" for site in range(len(self.sites)))
+        found = [
+            Remark("site hardly counts", f"{sites[site]} {reason}.", ASK)
+            if self.sites[site].flagged
+            else Remark("site counts less", f"{sites[site]} {reason}.", ASK, severity="note")
+            for site, reason in self.reasons(sites).items()
+        ]
+        if self.spare:
+            slots = "1 further slot holds" if self.spare == 1 else f"{self.spare} further slots hold"
+            what = f"{slots} what some sites share and no other slot has."
+            found.append(Remark("spare slots", what, "`components` allows no further slots.", severity="note"))
+        return ordered([*found, *quick_remarks(self.alignment, [sites[site] for site in self.merged])])
 
     def reasons(self, names: Sequence[str] | None = None) -> dict[int, str]:
         """Why sites were left out, count for less or should be looked at; the others are not in it."""
@@ -222,4 +239,5 @@ def told(outcome: Outcome, merged: Sequence[int], repeated: dict[int, int], orde
     weights = np.zeros((len(order), by_slot.shape[1]))
     numbers = tuple(order[place] for place in merged)
     weights[[*numbers]] = by_slot
-    return RobustMerge(outcome.alignment.merged(), weights, sites, outcome.alignment, numbers, outcome.spare)
+    found = RobustMerge(outcome.alignment.merged(), weights, sites, outcome.alignment, numbers, outcome.spare)
+    return replace(found, posterior=replace(found.posterior, remarks=found.remarks()))

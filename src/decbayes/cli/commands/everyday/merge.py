@@ -22,11 +22,12 @@ from decbayes.cli.shared.terminal import output as results
 from decbayes.cli.shared.topic_quality import quality_of, remarks_on
 from decbayes.errors import InvalidStructure
 from decbayes.files import save
-from decbayes.merging.alignment import MOST_LOOKED_AT
+from decbayes.merging.alignment import quick_remarks
 from decbayes.merging.base.agreement import same_columns
 from decbayes.merging.base.problem import Solver
 from decbayes.merging.base.solver_registry import SOLVERS
 from decbayes.posterior import Posterior
+from decbayes.remarks import Remark, lines, ordered
 from decbayes.updates.rounds import Sent, together
 from decbayes.views import view_of
 
@@ -246,14 +247,20 @@ def merge(
     names = [path.name.removesuffix(".posterior") for path in posteriors]
     if options.robust:
         robust = robustly_merged(read, options)
+        robust = replace(robust, posterior=replace(robust.posterior, remarks=robust.remarks(names)))
         keep(robust.posterior, **found_by(robust.alignment, [names[site] for site in robust.merged]))
         tell_robust(robust, names, output, options, telling)
         return
     reported, alignment = telling.reported(read), aligned(read, options.components, options.since, options.solving)
-    merged = alignment.merged()
+    merged = replace(alignment.merged(), remarks=all_remarks(alignment, names))
     keep(merged, **found_by(alignment, names))
     telling.tell(alignment, merged, names, reported, options.solving)
-    print_outcome(alignment, output)
+    print_outcome(alignment, merged.remarks, output)
+
+
+def all_remarks(alignment: "Alignment", names: Sequence[str]) -> tuple[Remark, ...]:
+    """The remarks of any merge, and those of the model."""
+    return ordered([*quick_remarks(alignment, names), *view_of(alignment.structure).advice(alignment)])
 
 
 def robustly_merged(posteriors: list[Posterior], options: Aligning) -> "RobustMerge":
@@ -264,15 +271,10 @@ def robustly_merged(posteriors: list[Posterior], options: Aligning) -> "RobustMe
 
 
 def tell_robust(robust: "RobustMerge", names: list[str], output: Path, options: Aligning, telling: Telling) -> None:
-    """Say who was left out or hardly counts; what is explained and drawn are the sites that count."""
+    """What is explained and drawn are the sites that count; remarks name the others."""
     counted = [names[site] for site in robust.merged]
     replace(telling, confidence=False).tell(robust.alignment, robust.posterior, counted, None, options.solving)
-    print_outcome(robust.alignment, output)
-    if robust.spare:
-        further = many(robust.spare, "further component")
-        messages().print(f"{further} for what some sites share and no other component holds")
-    for site, reason in robust.reasons(names).items():
-        messages().print(plain(f"{names[site]} {reason}"))
+    print_outcome(robust.alignment, robust.posterior.remarks, output)
 
 
 def merged_round(sent: Mapping[str, Sent], with_options: bool) -> Posterior | None:
@@ -285,8 +287,8 @@ def merged_round(sent: Mapping[str, Sent], with_options: bool) -> Posterior | No
     return whole
 
 
-def print_outcome(alignment: "Alignment", path: Path) -> None:
-    """One line on the merge; what became of earlier components, and what deserves a look."""
+def print_outcome(alignment: "Alignment", remarks: Sequence[Remark], path: Path) -> None:
+    """One line on the merge; what became of earlier components, and the most important remarks."""
     structure = alignment.structure
     slots = ", ".join(many(structure.components(coupled), "component") for coupled in structure.symmetry)
     messages().print(f"{path}: {many(len(alignment.posteriors), 'posterior')}, {slots or 'nothing to align'}")
@@ -295,9 +297,5 @@ def print_outcome(alignment: "Alignment", path: Path) -> None:
         messages().print(f"{len(alignment.lineage.events) - len(events)} components kept their ids")
         for event in events:
             messages().print(plain(str(event)))
-    if len(alignment.posteriors) > MOST_LOOKED_AT:
-        return
-    for remark in merging.remarks(alignment):
-        messages().print(remark)
-    for finding in view_of(structure).advice(alignment):
-        messages().print(plain(" ".join(finding)))
+    for line in lines(remarks, rest=f"`decbayes show {path} --remarks` prints all"):
+        messages().print(plain(line))

@@ -17,6 +17,7 @@ from decbayes.disclosure import Manifest
 from decbayes.errors import InvalidData
 from decbayes.files import load, load_note
 from decbayes.posterior import Posterior
+from decbayes.remarks import MOST_SHOWN, lines
 from decbayes.views import view_of
 from decbayes.views.findings import RECORDS
 from decbayes.views.values import Shape
@@ -37,6 +38,9 @@ def show(
         Parameter(help="Height and width of images: show features, or the means of a mixture, as images.", negative=""),
     ] = None,
     counts: Counts = None,
+    remarks: Annotated[
+        bool, Parameter(negative="", help=f"Print all remarks, not only the {MOST_SHOWN} most important ones.")
+    ] = False,
     as_json: Annotated[bool, json_option("parameter", *PARAMETER)] = False,
 ) -> None:
     """Print a posterior: topics with their words, a mixture's means, features as images; and of a merge its sites."""
@@ -51,12 +55,12 @@ def show(
     if as_json:
         print_json(*read.summary(top=top))
         return
-    console, remarks = output(), remarks_on(read, top, counts)
+    console, quality = output(), remarks_on(read, top, counts)
     print_header(read)
     if (manifest := manifest_of(posterior)) is not None and manifest.posterior == read.digest:
         print_manifest(manifest, RECORDS.get(view_of(read.structure).unit, "observation"))
-    for line in remarks:
-        console.print(line)
+    for line in [*lines(read.remarks, None if remarks else MOST_SHOWN, rest="--remarks prints all"), *quality]:
+        console.print(plain(line))
     console.print(table_of(read, top=top, shape=shape))
     for table in support_tables(read, load_note(posterior)):
         console.print(table)

@@ -41,7 +41,7 @@ def use(model: Model, size: int) -> None:
     shards: list[Any] = [db.simulate(model, size, rng=rng).data for _ in range(SITES)]
     posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
     for solver in (None, db.solvers.Matching(restarts=0)):
-        merged = db.merge(posteriors, solver=solver)
+        merged = db.align(posteriors, solver=solver).merged()
     model.assign(merged, shards[0])
     model.score(merged, shards[0])
     model.transform(merged).of(shards[0])

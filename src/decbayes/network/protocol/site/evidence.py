@@ -9,7 +9,7 @@ import numpy as np
 from decbayes.devices import everywhere_alike
 from decbayes.disclosure import Rules
 from decbayes.errors import InvalidData, NotDisclosed
-from decbayes.merging import align, merge, product
+from decbayes.merging import align, product
 from decbayes.merging.base.lineage import with_ids
 from decbayes.models.core.evaluation import hold_back
 from decbayes.network.protocol.group.charter import Charter
@@ -211,7 +211,7 @@ def reconcile(learned: Evidence, published: Evidence) -> Evidence:
         return published
     if published.shards and not learned.shards & published.shards:
         return Evidence(
-            merge([learned.posterior, published.posterior], duplicates="allow"),
+            align([learned.posterior, published.posterior]).merged(),
             learned.shards | published.shards,
             learned.observations + published.observations,
             learned.units + published.units,

@@ -1,0 +1,211 @@
+"""What stands out in a merge, as remarks. `benchmarks/remarks.py` measures how often each of them is right."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from decbayes.families import Array
+from decbayes.merging.base.components import LEAST_EVIDENCE, groups_of
+from decbayes.merging.grouping.shared import Shared
+from decbayes.posterior import Posterior
+from decbayes.remarks import Remark, ordered
+from decbayes.structure import CoupledSet, Structure
+
+# A site stands alone if more than this share of its evidence is in slots that no other site supports.
+ALONE = 0.5
+# Totals of two sites are the same if they differ by less, relative to their size.
+SAME = 1e-9
+# Nats against two sites having the same totals by chance, from which on they hold the same data. Counts in columns that
+# add up are counted twice, so this is twice the log of a million.
+NO_CHANCE = 28.0
+# The most decimals that data are taken to be rounded to; sums of other numbers are never the same by chance.
+DECIMALS = 6
+# The number of sites that a remark names.
+MOST_NAMED = 5
+MORE_SLOTS = 'Merge again with more components; "auto" looks for how many.'
+
+
+def remarks_on(
+    posteriors: Sequence[Posterior],
+    structure: Structure,
+    shared: Mapping[CoupledSet, Shared],
+    names: Sequence[str],
+) -> tuple[Remark, ...]:
+    """Everything that stands out, warnings first; `names` are those of the sites."""
+    found = [*same_data(posteriors, names), *without_data(posteriors, names), *of_sites(posteriors, names)]
+    for coupled, of_set in shared.items():
+        found += few_slots(structure, coupled, of_set)
+        found += separate(of_set, names)
+        found += unlike_shares(structure, coupled, of_set)
+        found += near_duplicates(of_set)
+    return ordered(found)
+
+
+def few_slots(structure: Structure, coupled: CoupledSet, shared: Shared) -> Iterator[Remark]:
+    """Slots that hold components that differ. Topics are finer with any further slot: not worth a warning."""
+    if not shared.unlike:
+        return
+    budget = all(structure.families[name].countable for name in coupled.factors)
+    several, slots = len(shared.unlike) > 1, listed(list(map(str, shared.unlike)))
+    yield Remark(
+        "few slots",
+        f"Slot{'s' if several else ''} {slots} hold{'' if several else 's'} components that differ: "
+        f"with more than {len(shared.split)} slots the merge would {'be finer' if budget else 'predict better'}.",
+        MORE_SLOTS,
+        f"The best split gains {shared.split.max():.1f} times what splitting noise would.",
+        "note" if budget else "warning",
+    )
+
+
+def near_duplicates(shared: Shared) -> Iterator[Remark]:
+    if shared.duplicates:
+        pairs = listed([f"{first} and {second}" for first, second in shared.duplicates])
+        yield Remark(
+            "duplicate slots", f"Nearly the same: slots {pairs}.", "Fewer components would join them.", "", "note"
+        )
+
+
+def separate(shared: Shared, names: Sequence[str]) -> Iterator[Remark]:
+    """Sites that share no slot with most of their evidence, or groups of sites that share none at all."""
+    supports = shared.evidence >= LEAST_EVIDENCE
+    filled = np.flatnonzero(supports.any(axis=1))
+    if len(filled) < 2:
+        return
+    count, group = connected_components(csr_array(supports[filled].astype(float) @ supports[filled].T), directed=False)
+    groups = [[names[site] for site in filled[group == one]] for one in range(count)]
+    if count > 1:
+        texts = sorted(map(listed, groups), key=lambda text: (-len(text), text))
+        yield Remark(
+            "nothing shared",
+            f"{count} groups of sites have no component in common: {'; '.join(texts[:MOST_NAMED])}.",
+            "The merge only puts them side by side. Check that all sites use the same units, columns and coding.",
+        )
+        return
+    only = np.where(supports.sum(axis=0) == 1, shared.evidence, 0.0).sum(axis=1) / np.maximum(
+        shared.evidence.sum(axis=1), LEAST_EVIDENCE
+    )
+    alone = [int(site) for site in filled if only[site] > ALONE]
+    if alone and len(filled) > 2:
+        which = [f"{names[site]} ({only[site]:.0%})" for site in alone]
+        yield Remark(
+            "site alone",
+            f"No other site has most of what {listed(which)} found.",
+            "Check its units and coding; if it saw something else, nobody confirms these components.",
+            "In brackets: the share of the site's data in slots of its own.",
+        )
+
+
+def unlike_shares(structure: Structure, coupled: CoupledSet, shared: Shared) -> Iterator[Remark]:
+    """Whether sites predict their own data better alone: what shares of slots explain, less what few data cost.
+
+        mean_i [KL(w_i ‖ w) − k_i (p + 1) / (2 n_i)] > 0
+
+    w_i are the shares of slots at site i with one observation more in each, w those of all, k_i the slots that the site
+    fills, p the parameters of a component, n_i the site's observations.
+    """
+    families = [structure.families[name] for name in coupled.factors]
+    weights = [family for family in families if family.over_components and not family.follows]
+    if not weights or any(family.two_sided for family in families):
+        return
+    evidence = shared.evidence[shared.evidence.sum(axis=1) >= LEAST_EVIDENCE]
+    if len(evidence) < 2:
+        return
+    gain = share_gains(evidence, shared.parameters)
+    if gain.mean() > 0.0:
+        yield Remark(
+            "unlike shares",
+            "Sites have the components in different shares: alone they predict their own data better than the merge.",
+            "To predict at one site, use the merged components with the weights of that site.",
+            f"Estimated gain: {gain.mean():.2g} nats per observation.",
+        )
+
+
+def share_gains(evidence: Array, parameters: float) -> Array:
+    """Per site, nats per observation that its own shares of slots gain over those of all, less what few data cost."""
+    slots, observations = evidence.shape[1], evidence.sum(axis=1)
+    own = (evidence + 1.0) / (observations[:, None] + slots)
+    everywhere = (evidence.sum(axis=0) + 1.0) / (observations.sum() + slots)
+    divergence = (own * np.log(own / everywhere)).sum(axis=1)
+    used = (evidence >= LEAST_EVIDENCE).sum(axis=1)
+    return np.asarray(divergence - used * (parameters + 1.0) / (2.0 * observations))
+
+
+def without_data(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:
+    empty = [name for name, posterior in zip(names, posteriors, strict=True) if is_prior(posterior)]
+    if empty:
+        yield Remark(
+            "no data", f"No data: {listed(empty)}.", "The posterior equals the prior. Was the right file fitted?"
+        )
+
+
+def is_prior(posterior: Posterior) -> bool:
+    return not any(csr_array(part).nnz for part in posterior.contribution.values())
+
+
+def of_sites(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:
+    """The warnings that sites' posteriors carry, each once with the names of its sites."""
+    by_text: dict[Remark, list[str]] = {}
+    for name, posterior in zip(names, posteriors, strict=True):
+        for remark in posterior.remarks:
+            if remark.is_warning:
+                by_text.setdefault(remark, []).append(name)
+    for remark, sites in by_text.items():
+        yield Remark(remark.kind, f"{listed(sites)}: {remark.what}", remark.advice, remark.rests_on)
+
+
+def same_data(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:
+    """Sites that hold the same data, whatever their labels and starts: what a site's components add up to is fixed.
+
+    The sum over components of a site's statistics is that of all its data. Equal sums are chance only if they consist
+    of a few small numbers.
+    """
+    totals = [data_totals(posterior) for posterior in posteriors]
+    sizes = np.array([np.abs(total).sum() for total in totals])
+    order = np.argsort(sizes, kind="stable")
+    groups = [[order[0]]]
+    for before, site in pairwise(order):
+        close = sizes[before] > 0.0 and sizes[site] - sizes[before] <= SAME * sizes[site]
+        if close and same_totals(totals[before], totals[site]):
+            groups[-1].append(site)
+        else:
+            groups.append([site])
+    copies = sorted(listed([names[site] for site in group]) for group in groups if len(group) > 1)
+    if copies:
+        yield Remark(
+            "counted twice",
+            f"The same data seem to count more than once: they are at {'; and at '.join(copies[:MOST_NAMED])}.",
+            "Keep one of them: intervals are too narrow otherwise.",
+            "Their components add up to the same sums of statistics.",
+        )
+
+
+def data_totals(posterior: Posterior) -> Array:
+    """What a posterior's rows add up to, factor by factor; whole rows of factors that have no components."""
+    coupled = {name for of_set in posterior.structure.symmetry for name in of_set.factors}
+    parts = []
+    for name in (name for group in groups_of(posterior.structure) for name in group):
+        part = posterior.contribution[name]
+        summed = np.asarray(part.sum(axis=0)).ravel() if name in coupled else csr_array(part).toarray().ravel()
+        parts.append(summed[:0] if posterior.structure.families[name].two_sided else summed)
+    return np.concatenate(parts)
+
+
+def same_totals(first: Array, second: Array) -> bool:
+    """Whether two sites' sums are the same, and that is no chance."""
+    if len(first) != len(second) or np.abs(first - second).max() > SAME * np.abs(first).max():
+        return False
+    scaled = np.full(len(first), np.inf)
+    for decimals in reversed(range(DECIMALS + 1)):
+        tried = first * 10.0**decimals
+        scaled = np.where(np.abs(tried - np.round(tried)) < 1e-6, np.abs(np.round(tried)), scaled)
+    nats = np.where(np.isinf(scaled), NO_CHANCE, 0.5 * np.log1p(4.0 * np.pi * np.where(np.isinf(scaled), 0.0, scaled)))
+    return bool(nats.sum() >= NO_CHANCE)
+
+
+def listed(items: Sequence[str]) -> str:
+    """The first few items in an order of their own (2 before 10), and how many more there are."""
+    shown = ", ".join(sorted(items, key=lambda item: (len(item), item))[:MOST_NAMED])
+    return f"{shown} and {len(items) - MOST_NAMED} more" if len(items) > MOST_NAMED else shown

@@ -1,0 +1,82 @@
+"""Remarks: what somebody should know about a result before relying on it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal
+
+from decbayes.errors import InvalidFile
+
+Severity = Literal["warning", "note"]
+
+# The number of remarks that are shown unless somebody asks for all.
+MOST_SHOWN = 3
+# Limits for remarks in files, which anybody may have written.
+MOST_REMARKS, LONGEST = 50, 2_000
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A statement about a result: what it means, what it rests on, and one line of advice.
+
+    Attributes:
+        kind: its short name, such as "few slots".
+        what: what it means, in one sentence.
+        advice: what to do about it, in one line.
+        rests_on: the figures behind it, in one sentence; may be empty.
+        severity: a "warning" may change conclusions from the result; a "note" is for information.
+
+    >>> print(db.Remark("no data", "Site 3 has no data.", "Was the right file fitted?", severity="note"))
+    Site 3 has no data. Was the right file fitted?
+    """
+
+    kind: str
+    what: str
+    advice: str
+    rests_on: str = ""
+    severity: Severity = "warning"
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.what, self.rests_on, self.advice)))
+
+    @property
+    def is_warning(self) -> bool:
+        return self.severity == "warning"
+
+
+def ordered(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
+    """Each remark once, warnings first."""
+    return tuple(sorted(dict.fromkeys(remarks), key=lambda remark: not remark.is_warning))
+
+
+def warnings_in(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
+    return tuple(remark for remark in remarks if remark.is_warning)
+
+
+def lines(remarks: Sequence[Remark], most: int | None = MOST_SHOWN, rest: str = "") -> list[str]:
+    """A line for each of the most important remarks; then how many more there are, and where to see them (`rest`)."""
+    shown = [str(remark) for remark in remarks[:most]]
+    left = len(remarks) - len(shown)
+    further = "1 further remark" if left == 1 else f"{left} further remarks"
+    return [*shown, *([f"{further}{f': {rest}' if rest else ''}."] if left else [])]
+
+
+def to_plain(remarks: Iterable[Remark]) -> list[dict[str, str]]:
+    """Remarks as files hold them."""
+    return [asdict(remark) for remark in remarks]
+
+
+def from_plain(values: Any) -> tuple[Remark, ...]:
+    """The remarks in a file; refused if they are not short printable texts."""
+    names = {field.name for field in fields(Remark)}
+    if not isinstance(values, list) or len(values) > MOST_REMARKS:
+        raise InvalidFile("The remarks in the file are not a short list.")
+    for value in values:
+        if not isinstance(value, dict) or value.keys() != names or not all(map(is_short_text, value.values())):
+            raise InvalidFile("A remark in the file is not made of short texts.")
+        if value["severity"] not in ("warning", "note"):
+            raise InvalidFile("A remark in the file is neither a warning nor a note.")
+    return tuple(Remark(**value) for value in values)
+
+
+def is_short_text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= LONGEST and value.isprintable()
