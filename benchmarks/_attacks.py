@@ -232,13 +232,9 @@ def attacked(
     return held
 
 
-def deviation(data: Any, merged: Posterior, honest: Posterior, everything: Posterior) -> float:
-    """How far the worst component is off: from the merge of honest sites, or from that of all sites without any fault.
-
-    The nearer of the two, since a faulty site may be right about other components, which then count.
-    """
-    apart, true = data.distances(honest, merged).min(axis=1), data.distances(everything, merged).min(axis=1)
-    return float(np.minimum(apart, true[data.distances(honest, everything).argmin(axis=1)]).max())
+def deviation(data: Any, merged: Posterior, honest: Posterior) -> float:
+    """How far the worst component of the merge of honest sites is from the nearest one of this merge."""
+    return float(data.distances(honest, merged).min(axis=1).max())
 
 
 def scaled(posterior: Posterior, factor: float) -> Posterior:

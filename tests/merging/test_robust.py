@@ -122,6 +122,8 @@ def test_a_lie_that_three_sites_share_takes_no_slot_from_what_more_sites_know(ho
     ]
     held = [*fitted(KNOWN, lies, rng), *posteriors[3:]]
     spare, strict = robust_merge(held), robust_merge(held, Robust(spare=False))
+    (said,) = [remark for remark in spare.remarks() if remark.kind == "further slot"]
+    assert "only site 0, site 1, site 2 found" in said.what
     for merged, slots in ((spare, 4), (strict, 3)):
         assert len(merged.posterior.mean("components")) == slots
         assert moved(merged.posterior, db.merge(posteriors[3:])) < 1.5

@@ -6,7 +6,7 @@ from scipy.special import xlogy
 from structures import topics
 
 import decbayes as db
-from decbayes.merging.grouping.shared import Shared, near_duplicates
+from decbayes.merging.grouping.shared import near_duplicates
 
 SHARED, LEFT, RIGHT = np.array([[30.0, 20, 0, 0, 0, 0], [0, 0, 40.0, 10, 0, 0], [0, 0, 0, 0, 15.0, 25]])
 
@@ -54,14 +54,11 @@ def test_an_alignment_says_which_slots_hold_unlike_things_and_what_to_do(rng):
     sites = [db.Posterior(topics(1, 6), {"topics": row[None]}) for row in rows]
     one, two = (db.align(sites, components=number) for number in (1, 2))
     (said,) = db.merging.remarks(one)
-    assert said.startswith("1 of 1 slots hold components that differ (0). More components than 1 would")
-    assert str(one) == f"12 posteriors in 1 slots, J = {one.objective[-1]:,.1f}\n{said}"
+    assert said.what == "Slot 0 holds components that differ: with more than 1 slot the merge would be finer."
+    assert str(one) == f"12 posteriors in 1 slot, J = {one.objective[-1]:,.1f}\n{said}"
     assert "components that differ" in one._repr_html_()
-    assert db.merging.remarks(two) == ()
-    assert str(two) == f"12 posteriors in 2 slots, J = {two.objective[-1]:,.1f}"
-    assert Shared(np.ones((1, 3)), np.zeros((1, 3)), ((0, 2),), ()).remarks() == (
-        "Nearly the same: slots 0 and 2. Fewer components would merge them.",
-    )
+    assert [remark.kind for remark in db.merging.remarks(two)] == ["nothing shared"]
+    assert str(two).startswith(f"12 posteriors in 2 slots, J = {two.objective[-1]:,.1f}\n2 groups of sites")
 
 
 @pytest.mark.parametrize(("second", "unlike"), [(SHARED, ()), (RIGHT, (0,))])
@@ -90,7 +87,7 @@ def test_slots_that_are_nearly_the_same_are_named_with_the_smaller_first():
 
 
 def test_a_single_site_has_nothing_to_itself():
-    found = Shared(np.array([[5.0, 3.0]]), np.zeros((1, 2)), (), ())
+    (found,) = db.align([db.Posterior(topics(2, 6), {"topics": np.array([SHARED, LEFT])})]).shared().values()
     assert found.private == []
 
 

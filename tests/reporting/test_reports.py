@@ -175,7 +175,7 @@ def test_what_stands_out_is_said_and_nothing_else(orchards):
     calm = page(db.align(orchards), names=NAMES)
     assert "Nothing stands out." in calm
     twice = page(db.align([*orchards[:2], orchards[0]]), names=NAMES)
-    assert "north, west are the same posterior." in twice
+    assert "The same data seem to count more than once: they are at north, west." in twice
     idle = page(db.align([*orchards, topics(np.zeros((2, 3)))]), names=[*NAMES, "idle"])
     assert "No data: idle." in idle
     few = page(db.align([topics([[90.0, 10.0, 0.0], [0.0, 0.0, 3.0]]), orchards[0]]), names=NAMES[:2])

@@ -84,9 +84,10 @@ class Alignment(Displayed):
 
     def __str__(self) -> str:
         """The size of the alignment, J, and, if they are quick to compute, the remarks."""
-        sizes = ", ".join(str(self.structure.components(coupled)) for coupled in self.structure.symmetry)
+        counts = [self.structure.components(coupled) for coupled in self.structure.symmetry]
+        slots = f"{', '.join(map(str, counts)) or 'no'} {'slot' if counts == [1] else 'slots'}"
         reached = f", J = {self.objective[-1]:,.1f}" if self.objective else ""
-        size = f"{len(self.posteriors)} posteriors in {sizes or 'no'} slots{reached}"
+        size = f"{len(self.posteriors)} posteriors in {slots}{reached}"
         return "\n".join([size, *lines(quick_remarks(self), rest="see `db.merging.remarks`")])
 
     @property
@@ -167,7 +168,7 @@ def remarks(alignment: Alignment, names: Sequence[str] | None = None) -> tuple[R
     >>> db.merging.remarks(db.align(sites))
     ()
     >>> print(*db.merging.remarks(db.align(sites, components=1)))
-    Slot 0 holds components that differ: with more than 1 slots the merge would predict better. ...
+    Slot 0 holds components that differ: with more than 1 slot the merge would predict better. ...
     """
     named = tuple(names) if names is not None else tuple(f"site {site}" for site in range(len(alignment.posteriors)))
     if len(named) != len(alignment.posteriors):

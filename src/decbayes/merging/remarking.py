@@ -1,5 +1,6 @@
 """What stands out in a merge, as remarks. `benchmarks/remarks.py` measures how often each of them is right."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
@@ -25,6 +26,7 @@ NO_CHANCE = 28.0
 DECIMALS = 6
 # The number of sites that a remark names.
 MOST_NAMED = 5
+GOLDEN = 0.5 * (1.0 + np.sqrt(5.0))
 MORE_SLOTS = 'Merge again with more components; "auto" looks for how many.'
 
 
@@ -53,11 +55,15 @@ def few_slots(structure: Structure, coupled: CoupledSet, shared: Shared) -> Iter
     yield Remark(
         "few slots",
         f"Slot{'s' if several else ''} {slots} hold{'' if several else 's'} components that differ: "
-        f"with more than {len(shared.split)} slots the merge would {'be finer' if budget else 'predict better'}.",
+        f"with more than {slot_count(shared)} the merge would {'be finer' if budget else 'predict better'}.",
         MORE_SLOTS,
         f"The best split gains {shared.split.max():.1f} times what splitting noise would.",
         "note" if budget else "warning",
     )
+
+
+def slot_count(shared: Shared) -> str:
+    return "1 slot" if len(shared.split) == 1 else f"{len(shared.split)} slots"
 
 
 def near_duplicates(shared: Shared) -> Iterator[Remark]:
@@ -163,12 +169,14 @@ def same_data(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator
     of a few small numbers.
     """
     totals = [data_totals(posterior) for posterior in posteriors]
-    sizes = np.array([np.abs(total).sum() for total in totals])
+    # Sorted by a projection, equal sums are neighbours: a plain sum of counts is the same at sites of equal size.
+    sizes = np.array([np.abs(total) @ (1.0 + np.arange(len(total)) * GOLDEN % 1.0) for total in totals])
     order = np.argsort(sizes, kind="stable")
     groups = [[order[0]]]
     for before, site in pairwise(order):
         close = sizes[before] > 0.0 and sizes[site] - sizes[before] <= SAME * sizes[site]
-        if close and same_totals(totals[before], totals[site]):
+        alike = close and same_totals(totals[before], totals[site])
+        if alike or (sizes[site] > 0.0 and posteriors[before] == posteriors[site]):
             groups[-1].append(site)
         else:
             groups.append([site])
@@ -205,7 +213,12 @@ def same_totals(first: Array, second: Array) -> bool:
     return bool(nats.sum() >= NO_CHANCE)
 
 
+def by_number(name: str) -> list[str | int]:
+    """Sort key that orders names by the numbers in them: 2 before 10."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
+
+
 def listed(items: Sequence[str]) -> str:
-    """The first few items in an order of their own (2 before 10), and how many more there are."""
-    shown = ", ".join(sorted(items, key=lambda item: (len(item), item))[:MOST_NAMED])
+    """The first few items by name, and how many more there are."""
+    shown = ", ".join(sorted(items, key=by_number)[:MOST_NAMED])
     return f"{shown} and {len(items) - MOST_NAMED} more" if len(items) > MOST_NAMED else shown

@@ -12,10 +12,10 @@ from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.merging import Alignment, Confidence, Tree, reading
 from decbayes.merging.reading import CLOSE, DOUBTFUL
+from decbayes.merging.remarking import by_number
 from decbayes.plot.style import BLUE, COLOURS, GREY, INK, NAIVE, NOTHING, bare, matplotlib, new_axes, shades, styled
 from decbayes.structure import CoupledSet
 from decbayes.views.findings import branches, least_sure
-from decbayes.views.text import by_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

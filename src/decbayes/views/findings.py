@@ -15,10 +15,10 @@ from decbayes.merging.base.components import groups_of
 from decbayes.merging.base.coupled import reordered
 from decbayes.merging.grouping.shared import Shared
 from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity, Influence
+from decbayes.merging.remarking import by_number
 from decbayes.models.topics.quality import CoOccurrence
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet
-from decbayes.views.text import by_number
 from decbayes.views.view import Notes, View, view_of
 
 # Components with fewer observations may describe single ones: statistical offices seldom publish such cells.

@@ -1,6 +1,5 @@
 """Numbers and values as people read them."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -43,8 +42,3 @@ def value_text(value: Any, write: Callable[[float], str] = number, most: int = M
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "(empty)"
     return write(value) if isinstance(value, float) else str(value)
-
-
-def by_number(name: str) -> list[str | int]:
-    """Sort key that orders names by the numbers in them: 2 before 10."""
-    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]

@@ -21,8 +21,9 @@ from decbayes.structure import CoupledSet, Permutation, identity
 
 # Votes that are not heard from which on another alignment is looked for, and votes that it must hear more.
 UNHEARD, BETTER = 1.0, 0.5
-# A component that counts for less disagrees clearly: by more than twice what is tolerated.
-CLEARLY = 0.25
+# A component that counts for less disagrees clearly: it loses more than twice what is tolerated, by so many nats. With
+# one or two parameters chance makes twice the tolerance now and then, above all where clusters overlap.
+CLEARLY, NATS = 0.25, 3.0
 # The share of its evidence that must disagree clearly for a site to be flagged.
 FLAGGED = 0.1
 # A site that shares less of its evidence with others is a stranger.
@@ -251,7 +252,7 @@ def slots_in(alignment: Alignment, group: Group) -> tuple[Indices, int]:
 
 def against(part: Settled) -> Array:
     """The share of each site's evidence that clearly disagrees with the others."""
-    return of_sites(part.group, part.weights < CLEARLY)
+    return of_sites(part.group, (part.weights < CLEARLY) & (part.lost > 2.0 * part.tolerance + NATS))
 
 
 def of_sites(group: Group, amounts: ArrayLike, nothing: float = 0.0) -> Array:

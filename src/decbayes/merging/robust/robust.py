@@ -137,11 +137,26 @@ class RobustMerge:
             else Remark("site counts less", f"{sites[site]} {reason}.", ASK, severity="note")
             for site, reason in self.reasons(sites).items()
         ]
-        if self.spare:
-            slots = "1 further slot holds" if self.spare == 1 else f"{self.spare} further slots hold"
-            what = f"{slots} what some sites share and no other slot has."
-            found.append(Remark("spare slots", what, "`components` allows no further slots.", severity="note"))
+        for slot, having in self.further():
+            found.append(
+                Remark(
+                    "further slot",
+                    f"Slot {slot} was added for what only {', '.join(sites[site] for site in having)} found.",
+                    "Ask whether they can know it; `components` allows no further slots.",
+                    f"{len(having)} of {len(sites)} sites.",
+                    "note",
+                )
+            )
         return ordered([*found, *quick_remarks(self.alignment, [sites[site] for site in self.merged])])
+
+    def further(self) -> list[tuple[int, list[int]]]:
+        """The slots that fewest sites support, as many as were added, and these sites."""
+        if not self.spare:
+            return []
+        (evidence,) = (shared.evidence for shared in self.alignment.shared().values())
+        having = [[self.merged[site] for site in np.flatnonzero(column > 0.5)] for column in evidence.T]
+        slots = sorted((slot for slot in range(len(having)) if having[slot]), key=lambda slot: len(having[slot]))
+        return [(slot, sorted(having[slot])) for slot in sorted(slots[: self.spare])]
 
     def reasons(self, names: Sequence[str] | None = None) -> dict[int, str]:
         """Why sites were left out, count for less or should be looked at; the others are not in it."""

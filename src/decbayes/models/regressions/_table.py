@@ -330,8 +330,8 @@ def model_of_file(
         read = read_frame(path, [*chosen, by] if chosen and by else chosen)
         frame = complete(path, asked_for(read, formula, settings), report).data
         regression = model_of_frame(model, frame, formula, target, kinds_from(kinds), report, settings)
-        remark = regression.outcome.remark(regression.target, regression.columns[regression.target])
-        report(f"{path}: {columns_text(regression.columns)}{remark}")
+        meaning = regression.outcome.meaning(regression.target, regression.columns[regression.target])
+        report(f"{path}: {columns_text(regression.columns)}{meaning}")
         return regression, regression.points(frame)
     agreed = read_columns(agreed_columns)
     terms: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
 from decbayes.models.regressions.outcome import Approximation, Generalized, Outcome
 from decbayes.models.regressions.regression import Regression
+from decbayes.remarks import Remark
 
 # The logistic function as a mixture of normal distribution functions, Σ p Φ(s x), to 1e-8 (Monahan and Stefanski,
 # 1989): all expectations under a Gaussian then have a closed form, however wide it is.
@@ -41,6 +42,12 @@ SLOPES = np.array(
     ]
 )
 
+SINGLE_OUTCOME = Remark(
+    "single outcome",
+    "All rows have the same outcome, so that they say little about coefficients but much about the prior.",
+    "Refine after the merge, or fit all sites with a smaller prior_variance.",
+)
+
 # Below this the mixture's tails are too light, and a sum over nodes takes its place.
 SMALL = 1e-5
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(64)
@@ -65,12 +72,15 @@ class Logistic(Generalized):
             raise InvalidData(f"Column '{name}': {error}") from None
         return Categorical.kind if words else YesNo.kind
 
-    def remark(self, name: str, column: Column) -> str:
+    def meaning(self, name: str, column: Column) -> str:
         return f"; yes is {name} = {column.entries[1]}" if column.factor == "categorical" else ""
 
     def check_targets(self, name: str, targets: Array) -> None:
         if not np.isin(targets, (0.0, 1.0)).all():
             raise InvalidData(f"The target '{name}' must be 0 or 1 in every row.")
+
+    def remarks(self, targets: Array) -> tuple[Remark, ...]:
+        return (SINGLE_OUTCOME,) if (targets == targets[0]).all() else ()
 
     def expectations(self, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
         # log σ(f) and log σ(−f) differ by f: with the sign of the target there is one formula.

@@ -14,6 +14,7 @@ from decbayes.families import Array, Family, FullGaussian, Gamma
 from decbayes.models.core.information import Tally
 from decbayes.models.regressions._site_effects import BETWEEN, Moments, SiteEffects, SiteRows, Variation
 from decbayes.models.regressions.design import Design
+from decbayes.remarks import Remark
 
 FACTOR = "coefficients"
 
@@ -109,9 +110,13 @@ class Outcome(ABC):
         """The kind of the target in a frame that nobody has agreed on."""
         return self.holds.kind
 
-    def remark(self, name: str, column: Column) -> str:
+    def meaning(self, name: str, column: Column) -> str:
         """What else somebody who fits a file should know about its target."""
         return ""
+
+    def remarks(self, targets: Array) -> tuple[Remark, ...]:
+        """What to know about a fit of these targets before relying on it."""
+        return ()
 
     def units(self, column: Column) -> tuple[float, float]:
         """One unit of the linear predictor, and its zero, as the target has them."""

@@ -230,15 +230,19 @@ class Regression(Model):
             place = climb.begin(None)
             if progress is not None:
                 progress(Pass(0, 1, place.bound))
-            return Fit(Posterior.from_natural(self.structure, place.natural), (place.bound,), True)
+            return Fit(self._learned(place.natural, problem), (place.bound,), True)
         return fit_best(
             lambda: climb.begin(None if start is None else start.natural),
             climb.step,
-            lambda place: Posterior.from_natural(self.structure, place.natural),
+            lambda place: self._learned(place.natural, problem),
             ascent=Ascent(self.ascent.passes, self.ascent.tolerance),
             observations=len(problem.targets),
             progress=progress,
         )
+
+    def _learned(self, natural: Mapping[str, Array], problem: Problem) -> Posterior:
+        posterior = Posterior.from_natural(self.structure, natural)
+        return replace(posterior, remarks=self.outcome.remarks(problem.targets))
 
     def _problem(self, before: dict[str, Array], data: Any) -> Problem:
         points, (size, zero) = self.table.points(data), self.target_units

@@ -1,0 +1,73 @@
+"""Merges behind one-to-one matching, behind a site alone, and behind one fit: their distribution over random settings.
+
+    python benchmarks/worst_cases.py --count 400
+    python benchmarks/worst_cases.py --count 400 --first 100000     # settings that nobody has seen
+
+Mixtures, classes, topics and hidden Markov models in turn (`_settings.py`). Differences are of held-out scores in nats
+per observation (word, step), the merge less the other: one-to-one into as many slots (`Matching`, for states
+`Hierarchical`); the mean site alone, on the held-out data of all; and one fit of all data with the true number of
+components.
+"""
+
+import argparse
+import json
+import warnings
+
+import numpy as np
+from _settings import KINDS, Setting, settings
+
+import decbayes as db
+
+LOST = 0.2
+AGAINST = ("one-to-one", "sites alone", "one fit")
+QUANTILES = (0.0, 0.01, 0.05, 0.5, 0.95)
+
+
+def compared(setting: Setting, seed: int) -> dict[str, float]:
+    rng, model = np.random.default_rng([4, seed]), setting.model()
+    posteriors = [model.fit(shard, rng=rng).posterior for shard in setting.shards]
+    merged = db.align(posteriors).merged()
+    slots = merged.structure.components(merged.structure.symmetry[0])
+    solver = "hierarchical" if setting.kind == "states" else "matching"
+    others = {
+        "one-to-one": [db.align(posteriors, components=slots, solver=solver).merged()],
+        "sites alone": posteriors,
+        "one fit": [setting.sized(setting.true).fit(setting.joined(setting.shards), rng=rng).posterior],
+    }
+    score = setting.scores(merged).mean()
+    return {name: score - np.mean([setting.scores(each).mean() for each in those]) for name, those in others.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=400, help="settings")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--kinds", nargs="+", default=[*KINDS], choices=KINDS)
+    parser.add_argument("--worst", type=int, default=3, help="cases to print for each comparison")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", db.errors.MergeWarning)
+    found = [
+        (setting.kind, seed, setting.name, compared(setting, seed))
+        for seed, setting in settings(options.first, options.count, tuple(options.kinds))
+    ]
+    head = "".join(f"{f'{100 * quantile:g} %':>9}" for quantile in QUANTILES)
+    print(f"{'kind':9}{'against':13}{'settings':>9}{head}{f'lost > {LOST:g}':>12}")
+    rows = []
+    for kind in ["all", *options.kinds]:
+        for other in AGAINST:
+            values = np.array([difference[other] for its, _, _, difference in found if kind in (its, "all")])
+            if not len(values):
+                continue
+            shares = np.quantile(values, QUANTILES)
+            lost = float((values < -LOST).mean())
+            texts = "".join(f"{value:9.3f}" for value in shares)
+            print(f"{kind:9}{other:13}{len(values):9}{texts}{lost:12.2%}")
+            rows.append([kind, other, len(values), *(round(float(value), 4) for value in shares), round(lost, 4)])
+    for other in AGAINST:
+        for _, seed, name, difference in sorted(found, key=lambda case: case[3][other])[: options.worst]:
+            print(f"behind {other} by {-difference[other]:.2f}: seed {seed}, {name}")
+    print(json.dumps({"benchmark": "worst_cases", "first": options.first, "rows": rows}))
+
+
+if __name__ == "__main__":
+    main()

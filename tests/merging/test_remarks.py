@@ -1,0 +1,179 @@
+"""What merges say about themselves: each remark where it is true, silence where nothing is wrong."""
+
+import pickle
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import decbayes as db
+from decbayes.errors import InvalidFile, MergeWarning
+from decbayes.files import from_bytes, load_note, to_bytes
+from decbayes.merging.remarking import data_totals, same_totals, share_gains
+from decbayes.remarks import from_plain, lines
+
+MODEL = db.GaussianMixture(2, 1, variance=1.0, prior_variance=400.0)
+
+
+def fitted(centres, rng, count=60, model=MODEL):
+    return model.fit(rng.normal(np.resize(centres, count))[:, None], rng=rng).posterior
+
+
+def kinds(posteriors, **options):
+    """The kinds of remarks of a merge, which are also its warning's."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", MergeWarning)
+        merged = db.merge(posteriors, **options)
+    said = [remark for remark in merged.remarks if remark.is_warning]
+    assert len(caught) == bool(said)
+    assert all(str(remark) in str(caught[0].message) for remark in said[:3])
+    return {remark.kind for remark in merged.remarks}
+
+
+def test_a_sound_merge_says_nothing(rng):
+    assert kinds([fitted([-10.0, 10.0], rng) for _ in range(5)]) == set()
+
+
+def test_too_few_slots_are_a_warning(rng):
+    sites = [fitted([-10.0, 10.0], rng), fitted([10.0, 30.0], rng)] * 1 + [fitted([-10.0, 30.0], rng)]
+    assert "few slots" in kinds(sites, components=2)
+    assert "few slots" not in kinds(sites, components=3)
+
+
+def test_a_site_in_other_units_is_alone_and_groups_that_share_nothing_are_named(rng):
+    sites = [fitted([-10.0, 10.0], rng) for _ in range(3)]
+    far = fitted([-90.0, 90.0], rng)
+    merged = db.merge([*sites, far], components=4)
+    (remark,) = [remark for remark in merged.remarks if remark.kind == "nothing shared"]
+    assert "site 3" in remark.what
+    near = fitted([10.0, 10.0, 90.0, 90.0, 90.0], rng)
+    assert "site alone" in kinds([*sites, near], components=3)
+
+
+def test_unlike_shares_are_those_that_enumeration_finds():
+    """Two sites with all data in one slot each: KL is log 2 less smoothing, and few data take it back."""
+    many, few = np.array([[1e6, 0.0], [0.0, 1e6]]), np.array([[3.0, 0.0], [0.0, 3.0]])
+    np.testing.assert_allclose(share_gains(many, 2.0), np.log(2.0), atol=1e-4)
+    own, everywhere = np.array([0.8, 0.2]), np.array([0.5, 0.5])
+    expected = float((own * np.log(own / everywhere)).sum()) - 3.0 / 6.0
+    np.testing.assert_allclose(share_gains(few, 2.0), expected)
+
+
+def test_one_site_s_data_at_two_sites_are_noticed_whatever_the_start(rng):
+    points = rng.normal(np.resize([-10.0, 10.0], 80))[:, None]
+    copies = [MODEL.fit(part, rng=seed).posterior for seed, part in enumerate((points, points[::-1]))]
+    assert copies[0] != copies[1]
+    assert "counted twice" in kinds([*copies, fitted([-10.0, 10.0], rng)])
+    words = rng.integers(0, 5, size=(30, 40)).astype(float)
+    topics = db.LatentDirichletAllocation(3, tuple(f"w{word}" for word in range(40)))
+    assert "counted twice" in kinds([topics.fit(words, rng=seed).posterior for seed in range(2)])
+    classes = db.BernoulliMixture(2, 12)
+    answers = (rng.random((50, 12)) < 0.4).astype(float)
+    others = [classes.fit((rng.random((50, 12)) < 0.4).astype(float), rng=rng).posterior for _ in range(6)]
+    assert "counted twice" in kinds(
+        [classes.fit(answers, rng=0).posterior, *others, classes.fit(answers, rng=1).posterior]
+    )
+
+
+@pytest.mark.parametrize(
+    ("totals", "no_chance"),
+    [
+        ([20.0, 3.0, 17.0], False),  # twenty answers to one question
+        ([20.0, 12.3], False),  # twenty readings with one decimal
+        ([20.0, 12.3456789123], True),
+        ([50.0, *([20.0, 30.0] * 12)], True),
+        ([0.0], False),
+    ],
+)
+def test_equal_sums_of_a_few_round_numbers_may_be_chance(totals, no_chance):
+    assert same_totals(np.array(totals), np.array(totals)) == no_chance
+    assert not same_totals(np.array(totals), np.array(totals) + 0.1)
+
+
+def test_equal_sums_by_chance_are_rare_among_sites_of_their_own_data(rng):
+    """Sites of three yes/no columns and twenty rows often have equal sums; none is called a copy."""
+    model = db.BernoulliMixture(2, 3)
+    sites = [model.fit((rng.random((20, 3)) < 0.5).astype(float), rng=rng).posterior for _ in range(60)]
+    assert len({tuple(data_totals(site).round(6)) for site in sites}) < len(set(sites))
+    assert "counted twice" not in kinds(set(sites))
+
+
+def test_topics_are_never_warned_about_their_number(rng):
+    shares = rng.dirichlet(np.full(50, 0.05), size=8)
+    model = db.LatentDirichletAllocation(4, tuple(f"w{word}" for word in range(50)))
+    shards = [
+        np.array([rng.multinomial(60, rng.dirichlet(np.full(4, 0.2)) @ shares[first : first + 4]) for _ in range(40)])
+        for first in (0, 4, 2)
+    ]
+    merged = db.merge([model.fit(shard, rng=rng).posterior for shard in shards])
+    assert not [remark for remark in merged.remarks if remark.kind == "few slots" and remark.is_warning]
+
+
+def test_a_merge_of_files_or_of_many_says_that_it_was_not_checked(rng, tmp_path):
+    sites = [fitted([-10.0, 10.0], rng, 10) for _ in range(3)]
+    for number, site in enumerate(sites):
+        db.save(site, tmp_path / f"{number}.posterior")
+    merged = db.merge(db.merging.Library(sorted(tmp_path.glob("*.posterior"))))
+    assert [remark.kind for remark in merged.remarks] == ["not checked"]
+
+
+def test_remarks_of_sites_are_repeated_with_their_names(rng):
+    remark = db.Remark("odd", "Something is odd.", "Look.")
+    sites = [fitted([-10.0, 10.0], rng) for _ in range(4)]
+    sites[1:3] = [replace(site, remarks=[remark]) for site in sites[1:3]]
+    assert [str(said) for said in db.merge(sites).remarks] == ["site 1, site 2: Something is odd. Look."]
+    assert db.merging.remarks(db.align(sites), ["b", "d", "c", "a"])[0].what == "c, d: Something is odd."
+
+
+def test_remarks_travel_with_a_posterior_and_are_not_part_of_its_value(rng, tmp_path):
+    site = fitted([-10.0, 10.0], rng)
+    remark = db.Remark("odd", "Something is odd.", "Look.", "By 3 nats.", "note")
+    marked = replace(site, remarks=[remark])
+    assert marked == site
+    assert marked.digest == site.digest
+    db.save(marked, tmp_path / "marked.posterior", note={"more": 1})
+    assert db.load(tmp_path / "marked.posterior").remarks == (remark,)
+    assert load_note(tmp_path / "marked.posterior")["more"] == 1
+    assert pickle.loads(pickle.dumps(marked)).remarks == (remark,)
+    assert to_bytes(site) != to_bytes(marked)
+    assert from_bytes(to_bytes(site)).remarks == ()
+    assert repr(marked) == f"{site!r}\nSomething is odd. By 3 nats. Look."
+    assert "Something is odd" in marked._repr_html_()
+
+
+def test_three_remarks_are_shown_and_the_rest_is_counted():
+    remarks = [db.Remark("odd", f"{number}.", "Look.") for number in range(5)]
+    assert lines(remarks, rest="ask") == ["0. Look.", "1. Look.", "2. Look.", "2 further remarks: ask."]
+    assert len(lines(remarks, None)) == 5
+    assert lines(remarks[:3]) == ["0. Look.", "1. Look.", "2. Look."]
+    assert lines(remarks[:4])[-1] == "1 further remark."
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        "text",
+        [{}] * 51,
+        ["text"],
+        [{"kind": "a", "what": "b", "advice": "c", "rests_on": "", "severity": "fatal"}],
+        [{"kind": "a", "what": "b\x1b[2J", "advice": "c", "rests_on": "", "severity": "note"}],
+        [{"kind": "a", "what": "b" * 3000, "advice": "c", "rests_on": "", "severity": "note"}],
+        [{"kind": "a", "what": 3, "advice": "c", "rests_on": "", "severity": "note"}],
+    ],
+)
+def test_remarks_that_somebody_else_has_written_are_checked(values):
+    with pytest.raises(InvalidFile, match=r"remark"):
+        from_plain(values)
+
+
+def test_sites_with_a_single_outcome_are_named(rng, tmp_path):
+    frame = {"x": rng.normal(size=60), "ill": rng.random(60) < 0.5}
+    model = db.LogisticRegression.from_frame(frame, "ill ~ x")
+    sites = [model.fit({name: values[part::3] for name, values in frame.items()}).posterior for part in range(3)]
+    assert db.merge(sites).remarks == ()
+    single = model.fit({"x": rng.normal(size=20), "ill": np.ones(20, dtype=bool)}).posterior
+    db.save(single, tmp_path / "single.posterior")
+    (remark,) = db.merge([*sites, db.load(tmp_path / "single.posterior")]).remarks
+    assert remark.kind == "single outcome"
+    assert remark.what.startswith("site 3: All rows have the same outcome")
