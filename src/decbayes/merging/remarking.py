@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from decbayes.families import Array
 from decbayes.merging.base.components import LEAST_EVIDENCE, groups_of
@@ -76,6 +75,8 @@ def near_duplicates(shared: Shared) -> Iterator[Remark]:
 
 def separate(shared: Shared, names: Sequence[str]) -> Iterator[Remark]:
     """Sites that share no slot with most of their evidence, or groups of sites that share none at all."""
+    from scipy.sparse.csgraph import connected_components  # slow to import
+
     supports = shared.evidence >= LEAST_EVIDENCE
     filled = np.flatnonzero(supports.any(axis=1))
     if len(filled) < 2:
