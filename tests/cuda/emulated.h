@@ -2,10 +2,12 @@
 //
 // Every thread is a fiber with a stack of its own. Lanes exchange values through two buffers in turn: a lane may be one
 // exchange ahead of the others, never two. Blocks run one after the other, or together: each in a thread of the
-// processor, with shared memory of its own.
+// processor, with shared memory of its own. One of them can be late whenever they have met, as any block of a GPU may
+// be.
 
 #include <csetjmp>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -21,7 +23,7 @@
 #define __forceinline__ inline
 #define __launch_bounds__(threads)
 #define __shared__ static thread_local
-#define WAIT_UNTIL(condition) while (!(condition)) std::this_thread::yield()
+#define WAIT_UNTIL(condition) emulation::wait_until([&] { return condition; })
 #define DYNAMIC_SHARED(type, name) type* name = reinterpret_cast<type*>(emulation::shared.data())
 
 struct Dimensions { unsigned x = 1; };
@@ -51,6 +53,18 @@ static thread_local long barrier_arrivals, finished;
 static thread_local unsigned current;
 static thread_local jmp_buf scheduler;
 static std::function<void()> body;
+static std::atomic<bool> stuck;  // blocks have waited for each other for too long; then none waits any more
+static int late = -1;
+
+template <typename Condition>
+static void wait_until(Condition reached) {
+    auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!reached() && !stuck) {
+        if (std::chrono::steady_clock::now() > end) stuck = true;
+        std::this_thread::yield();
+    }
+    if ((int)blockIdx.x == late) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+}
 
 static void yield() {
     unsigned self = current;
@@ -88,8 +102,10 @@ static void run_block(unsigned threads) {
     }
 }
 
-static void launch(int blocks, int threads, int shared_bytes, bool together, std::function<void()> kernel) {
+// Whether it came to an end by itself.
+static bool launch(int blocks, int threads, int shared_bytes, bool together, std::function<void()> kernel) {
     body = std::move(kernel);
+    stuck = false;
     auto run = [=](int block) {
         blockDim.x = threads, gridDim.x = blocks, blockIdx.x = block;
         shared.assign((shared_bytes + 7) / 8, NAN);  // what nobody has written must not be read
@@ -98,6 +114,7 @@ static void launch(int blocks, int threads, int shared_bytes, bool together, std
     std::vector<std::thread> running;
     for (int block = 0; block < blocks; ++block) together ? (void)running.emplace_back(run, block) : run(block);
     for (auto& each : running) each.join();
+    return !stuck;
 }
 
 template <typename Value>
@@ -142,3 +159,5 @@ inline unsigned __ballot_sync(unsigned, bool chosen) {
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 inline unsigned atomicAdd(unsigned* at, unsigned more) { return __atomic_fetch_add(at, more, __ATOMIC_SEQ_CST); }
+
+extern "C" void set_late(int block) { emulation::late = block; }

@@ -22,6 +22,7 @@ class EmulatedDevice:
     """A GPU made of NumPy arrays and fibers: slow, and exact about who waits for whom."""
 
     xp, processors = np, 3
+    late = -1  # the block that lingers whenever blocks have met, if any
 
     def launch(self, file, name, blocks, threads, *arguments, shared_bytes=0, together=False, **constants):
         if not blocks:
@@ -31,7 +32,10 @@ class EmulatedDevice:
         if not all(a.flags.c_contiguous for a in arguments if isinstance(a, np.ndarray)):
             raise ValueError("kernels take contiguous arrays only")
         size = int(blocks), int(threads), int(shared_bytes), int(together)
-        getattr(library(file, **constants), f"emulate_{name}")(*size, addresses)
+        kernels = library(file, **constants)
+        kernels.set_late(self.late)
+        if not getattr(kernels, f"emulate_{name}")(*size, addresses):
+            raise RuntimeError(f"blocks of {name} wait for each other forever")
 
     def to_host(self, array):
         return np.array(array)
@@ -68,6 +72,6 @@ def entry(kernel):
     name, parameters = kernel
     types = [re.sub(r"\w+\s*$", "", parameter).strip() for parameter in parameters.split(",")]
     values = ", ".join(f"*({kind}*)arguments[{place}]" for place, kind in enumerate(types))
-    launch = f"emulation::launch(blocks, threads, shared_bytes, together, [=] {{ {name}({values}); }});"
+    launch = f"return emulation::launch(blocks, threads, shared_bytes, together, [=] {{ {name}({values}); }});"
     sizes = "int blocks, int threads, int shared_bytes, int together"
-    return f'extern "C" void emulate_{name}({sizes}, void** arguments) {{ {launch} }}'
+    return f'extern "C" int emulate_{name}({sizes}, void** arguments) {{ {launch} }}'

@@ -56,11 +56,16 @@ def test_trees_join_what_they_join_on_the_processor(gpu, small, structure, rng):
     np.testing.assert_array_equal(grouping_cuda.grown_labels(gpu, parts.rows[0], SLOTS, short=20), expected)
 
 
-@pytest.mark.parametrize("team", [1, 3])
-def test_moves_end_where_they_end_on_the_processor(gpu, small, structure, rng, monkeypatch, team):
+@pytest.mark.parametrize(("team", "late"), [(1, -1), (3, -1), (3, 0), (3, 1), (3, 2)])
+def test_moves_end_where_they_end_on_the_processor_whichever_block_is_late(
+    gpu, small, structure, monkeypatch, team, late
+):
+    """With this seed and the second block late, the others once wrote gains that it was still looking at."""
+    rng = np.random.default_rng(2)
     monkeypatch.setattr(grouping_cuda, "TEAM", team)
-    _, parts, base = components(structure, posteriors(structure, rng))
-    start = rng.integers(-1, SLOTS, len(parts))
+    monkeypatch.setattr(gpu, "late", late, raising=False)
+    _, parts, base = components(structure, posteriors(structure, rng, sites=20))
+    start = rng.integers(0, SLOTS, len(parts))
     ours, theirs = grouping_cuda.GpuSlotSearch(gpu, parts, start, SLOTS), SlotSearch(parts, start, base, SLOTS)
     assert ours.value() == pytest.approx(theirs.value(), rel=1e-12)
     assert ours.moves() == pytest.approx(theirs.moves(), rel=1e-12)
@@ -107,9 +112,8 @@ def test_a_merge_is_the_processors(gpu, small, structure, rng, monkeypatch):
     np.testing.assert_allclose(ours.in_slots(2).natural["topics"], expected.in_slots(2).natural["topics"], rtol=1e-8)
 
 
-def test_robust_merges_sum_what_they_have_weighed(gpu, small, structure, rng, monkeypatch):
-    """What slots receive was summed before anybody was found to disagree. Teams of blocks have tests of their own."""
-    monkeypatch.setattr(type(gpu), "processors", 1)
+def test_robust_merges_sum_what_they_have_weighed(gpu, small, structure, rng):
+    """What slots receive was summed before anybody was found to disagree."""
     loud = np.zeros((SLOTS, structure.prior["topics"].shape[1]))
     loud[:, 0] = 3000.0
     found = [*posteriors(structure, rng), db.Posterior(structure, {"topics": csr_array(loud)})]

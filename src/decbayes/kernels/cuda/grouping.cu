@@ -159,8 +159,12 @@ struct Search {
             evaluate(first, some);
             look(first, some);
             bool stale = false;
-            for (int place = 0; place < some; ++place)
-                if (wishes[place]) stale |= visit(waiting[first + place], stale);
+            for (int place = 0; place < some; ++place) {
+                if (!wishes[place] || !visit(waiting[first + place], stale)) continue;
+                // From here on gains are written that other blocks may still be looking at.
+                if (!stale) team.wait();
+                stale = true;
+            }
             if (stale) team.wait();
             moved |= stale;
         }
