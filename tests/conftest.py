@@ -28,6 +28,18 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Tests of one file run in one worker, which makes their fixtures and compiles their kernels only once."""
+    from xdist.scheduler import LoadGroupScheduling
+
+    class ByFile(LoadGroupScheduling):
+        def _split_scope(self, nodeid):
+            return super()._split_scope(nodeid).split("::")[0]
+
+    return ByFile(config, log) if config.getoption("dist") == "loadgroup" else None
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20140723)

@@ -8,11 +8,17 @@ import decbayes as db
 from decbayes.errors import NotConvertible
 from decbayes.interop import from_numpyro
 
-numpyro = pytest.importorskip("numpyro", reason="needs the numpyro extra")
 pytestmark = pytest.mark.xdist_group("jax")
-dist = numpyro.distributions
 K, D = 3, 2
 COUPLED = [("weights", "means", "rates", "shares")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def jax():
+    """JAX takes seconds to import: only the worker that runs these tests does so."""
+    global numpyro, dist
+    numpyro = pytest.importorskip("numpyro", reason="needs the numpyro extra")
+    dist = numpyro.distributions
 
 
 def model(points):
@@ -52,7 +58,7 @@ PARAMS = {
 
 
 @pytest.fixture(scope="module")
-def posterior():
+def posterior(jax):
     return from_numpyro(observed, guide, PARAMS, np.zeros((5, D)), coupled=COUPLED, name="clusters")
 
 

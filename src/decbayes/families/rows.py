@@ -3,13 +3,15 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
 from decbayes.families.matrices import Array, Contribution, Indices
+
+_Number = TypeVar("_Number", bound=np.generic)
 
 
 class Rows(Protocol):
@@ -101,8 +103,8 @@ class SparseRows:
 
     @property
     def parts(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], Array]:
-        """The arrays as the kernels expect them."""
-        return self.starts, self.stops, self.indices, self.data
+        """The arrays as the kernels expect them: read-only, or kernels would be compiled once more for others."""
+        return self.starts, self.stops, read_only(self.indices), read_only(self.data)
 
     @property
     def count(self) -> int:
@@ -148,6 +150,13 @@ class SparseRows:
         ends = np.concatenate([[0], np.cumsum(lengths)])
         taken = np.repeat(self.starts - ends[:-1], lengths) + np.arange(ends[-1])
         return csr_array((self.data[taken], self.indices[taken], ends), shape=(len(lengths), self.width))
+
+
+def read_only(array: NDArray[_Number]) -> NDArray[_Number]:
+    """The same array, of which this view cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def rows_of(matrix: csr_array) -> Iterator[tuple[Array, NDArray[np.int32]]]:

@@ -96,12 +96,12 @@ class DirichletTotals:
     def move(self, rows: Rows, slots: Indices, before: Indices, after: Indices) -> None:
         from decbayes.kernels.sparse_rows import update_rows
 
-        sparse = checked_sparse(rows)
+        starts, stops, indices, _ = checked_sparse(rows).parts
         self.add(rows, slots, before, -1.0)
         self.add(rows, slots, after)
         slots_now = self.start, self.added, self.alpha, self.table, self.outside
         for components in (before, after):
-            update_rows(*slots_now, sparse.starts, sparse.stops, sparse.indices, slots, components)
+            update_rows(*slots_now, starts, stops, indices, slots, components)
 
     def gains(self, rows: Rows, slots: Indices, held: Indices) -> Array:
         from decbayes.kernels.gain import place_gains

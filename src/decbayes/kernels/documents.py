@@ -193,7 +193,8 @@ def update_documents(
             for i in range(size):
                 bound[d] += n[i] * scales[words[i]]
                 ratios[start + i] = n[i] / norm[i]
-            proportions[d] = shares[:components]
+            for k in range(components):
+                proportions[d, k] = shares[k]
         part = take_next(counter)
     return steps
 
@@ -227,7 +228,9 @@ def infer_documents(
             change = _update_document(n, local, prior, gamma[d], shares, norm, sums)
             if change < enough:
                 break
-        gamma[d] /= gamma[d].sum()
+        total = gamma[d].sum()
+        for k in range(components):
+            gamma[d, k] /= total
 
 
 @compiled

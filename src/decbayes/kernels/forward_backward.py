@@ -44,8 +44,10 @@ def filtered(scores: Array, ends: Places, start: Array, moves: Array, lengths: A
         weights, total = emission_weights(scores[first:end])
         part, sizes = ahead[first:end], scale[first:end]
         lengths[sequence] = total + forward(weights, 0, end - first, start, moves, part, sizes)
+        for n in range(first, end):
+            for k in range(states):
+                scores[n, k] = ahead[n, k]
         first = end
-    scores[:] = ahead
 
 
 @compiled
@@ -124,7 +126,7 @@ def best_path(scores: Array, ends: Places, start: Array, moves: Array, path: Pla
                     if value > highest:
                         highest, source = value, j
                 latest[k], came[n, k] = highest + scores[n, k], source
-            best[:] = latest
+            best, latest = latest, best
         path[end - 1] = np.argmax(best)
         for n in range(end - 1, first, -1):
             path[n - 1] = came[n, path[n]]

@@ -157,7 +157,8 @@ def joined_row(first: Any, first_data: Array, second: Any, second_data: Array, w
     for entry in range(len(second)):
         fresh += counts[second[entry]] == 0.0
     columns = np.empty(len(first) + fresh, first.dtype)
-    columns[: len(first)] = first
+    for entry in range(len(first)):
+        columns[entry] = first[entry]
     place = len(first)
     for entry in range(len(second)):
         if counts[second[entry]] == 0.0:

@@ -79,7 +79,8 @@ def _add_products(factors: Floats, k: int, j: int, local: Floats, scores: Floats
 @inlined
 def _normalise(scores: Floats, components: int, size: int, highest: Floats, weight: Floats) -> float:
     """Scores turned into responsibilities, zero past the last point; returns the sum of log Σ_k exp(score)."""
-    highest[:] = scores[0]
+    for n in range(WIDTH):
+        highest[n] = scores[0, n]
     for k in range(1, components):
         row = scores[k]
         for n in range(WIDTH):

@@ -47,18 +47,21 @@ def rematch_sites(
     """
     gain, moved = np.empty((len(prior), len(prior))), False
     for site in range(len(rows)):
-        if (seen[site] == versions).all():
+        unseen = False
+        for slot in range(len(versions)):
+            unseen |= seen[site, slot] != versions[slot]
+        if not unseen:
             continue
         _gains(rows[site], placed[site], kinds, ends, prior, totals, gain)
-        seen[site] = versions
         forbid_undefined(gain)
         candidate = best_assignment(gain)
         if _improvement(gain, candidate, placed[site]) > tolerance * (1.0 + _height(gain, placed[site])):
             for slot in range(len(prior)):
                 versions[slot] += candidate[slot] != placed[site, slot]
             _move(rows[site], placed[site], candidate, totals)
-            seen[site] = versions  # the site's own moves do not change what it would gain
             moved = True
+        for slot in range(len(prior)):  # the site's own moves do not change what it would gain
+            seen[site, slot] = versions[slot]
     return moved
 
 
@@ -68,7 +71,8 @@ def sum_slots(rows: Floats, placed: Integers, totals: Floats) -> None:
     totals[:] = 0.0
     for site in range(len(rows)):
         for slot in range(len(totals)):
-            totals[slot] += rows[site, placed[site, slot]]
+            for column in range(totals.shape[1]):
+                totals[slot, column] += rows[site, placed[site, slot], column]
 
 
 @compiled_exactly
@@ -166,9 +170,10 @@ def _move(own: Floats, held: Integers, permutation: Integers, totals: Floats) ->
     """Put a site's components into their slots, out of those they were in."""
     for slot in range(len(held)):
         if held[slot] != permutation[slot]:
-            if held[slot] >= 0:
-                totals[slot] -= own[held[slot]]
-            totals[slot] += own[permutation[slot]]
+            for column in range(totals.shape[1]):
+                if held[slot] >= 0:
+                    totals[slot, column] -= own[held[slot], column]
+                totals[slot, column] += own[permutation[slot], column]
             held[slot] = permutation[slot]
 
 

@@ -136,8 +136,8 @@ class Dirichlet(DirichletRows):
         from decbayes.kernels.special import dirichlet_information
 
         distinct, sparse = smallest(prior), checked_sparse(rows)
-        sums = (distinct + 1.0).sum(axis=1) * (prior.shape[1] // distinct.shape[1])
-        return float(dirichlet_information(prior, *sparse.parts, sparse.sums, np.broadcast_to(sums, len(prior))))
+        sums = np.zeros(len(prior)) + (distinct + 1.0).sum(axis=1) * (prior.shape[1] // distinct.shape[1])
+        return float(dirichlet_information(prior, *sparse.parts, sparse.sums, sums))
 
     def gain(self, rest: ArrayLike, own: Contribution) -> Array:
         from decbayes.kernels.gain import dirichlet_gain

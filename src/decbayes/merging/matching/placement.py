@@ -147,7 +147,7 @@ class ShortRows:
         self.problem = problem
         self._kinds = np.array([KINDS[family.term] for family in families if family.term is not None])
         self._ends = np.cumsum([0, *(factor.prior.shape[1] for factor in problem.factors)])
-        self._prior = np.concatenate([factor.prior for factor in problem.factors], axis=1)
+        self._prior = np.ascontiguousarray(np.concatenate([factor.prior for factor in problem.factors], axis=1))
         self._rows = np.empty((problem.sites, *self._prior.shape))
         for site, contents in enumerate(problem.contents):
             np.concatenate([rows.written_out() for rows in contents], axis=1, out=self._rows[site])
