@@ -68,7 +68,8 @@ class Driver:
         self._trace(session)
         results = self.results()
         waiting = [mutant for mutant in self._chosen if mutant.key not in results]
-        reach = Reach.read(self._map, {item.nodeid for item in session.items})
+        killers = {entry["detail"] for entry in entries(self._results)}
+        reach = Reach.read(self._map, {item.nodeid for item in session.items}, killers)
         trials = Trials(session, reach, seconds=self._arguments.seconds)
         _in_parallel([lambda part=part: self._try(trials, part) for part in _parts(waiting, self._arguments.jobs)])
         return True

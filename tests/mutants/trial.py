@@ -60,11 +60,13 @@ class Reach:
     """By file and outermost function: tests."""
     imported: set[tuple[str, str]] = field(default_factory=set)
     """Functions that are called by imports: a change must be there from the start."""
+    killers: Container[str] = ()
+    """Tests that have noticed other mutants, which are tried first."""
 
     @classmethod
-    def read(cls, path: Path, tests: Container[str]) -> Reach:
+    def read(cls, path: Path, tests: Container[str], killers: Container[str] = ()) -> Reach:
         """Of these tests, and of imports."""
-        reach, latest = cls(), {entry["test"]: entry for entry in entries(path)}
+        reach, latest = cls(killers=killers), {entry["test"]: entry for entry in entries(path)}
         for entry in latest.values():
             if not entry["passed"] or (entry["test"] and entry["test"] not in tests):
                 continue
@@ -80,7 +82,10 @@ class Reach:
         return reach
 
     def tests(self, mutant: Mutant, seconds: float) -> list[str]:
-        """Those that can notice a mutant, the quick ones first and no test twice before each has had its turn."""
+        """Those that can notice a mutant: first those that have noticed others, then the quick ones.
+
+        Of a test with several cases no second one comes before all tests have had their turn.
+        """
         by_file, function = self.lines.get(mutant.file, {}), self.functions.get((mutant.file, mutant.function), set())
         if not function:  # its file may have moved since
             function = {t for (_, name), tests in self.functions.items() if name == mutant.function for t in tests}
@@ -112,7 +117,7 @@ class Reach:
 
     def _in_turns(self, tests: Iterable[str]) -> list[str]:
         turns: dict[str, list[str]] = defaultdict(list)
-        for test in sorted(tests, key=lambda test: (self.seconds[test], test)):
+        for test in sorted(tests, key=lambda test: (test not in self.killers, self.seconds[test], test)):
             turns[test.split("[")[0]].append(test)
         return [test for turn in itertools.zip_longest(*turns.values()) for test in turn if test is not None]
 
