@@ -5,6 +5,7 @@ import importlib
 import re
 import warnings
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -284,10 +285,10 @@ def test_every_page_is_in_the_navigation():
 
 
 def test_the_reference_names_everything_public():
-    """Each public name at the front door, or the room."""
+    """Each class and function at the front door."""
     shown = set(re.findall(r"^::: ([\w.]+)$", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), re.MULTILINE))
     for name in db.__all__:
-        assert any(path.endswith(f".{name}") or path.startswith(f"decbayes.{name}.") for path in shown), name
+        assert isinstance(getattr(db, name), ModuleType) or any(path.endswith(f".{name}") for path in shown), name
 
 
 def test_links_between_pages_lead_somewhere():
