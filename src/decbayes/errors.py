@@ -8,8 +8,21 @@ class MergeWarning(UserWarning):
     """
 
 
+def printable(text: str) -> str:
+    """Text that somebody else may have written, with characters that steer a terminal or hide others written out."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
+
+
 class DecbayesError(Exception):
-    """Anything that decbayes refuses to do, with the reason and the likely remedy."""
+    """Anything that decbayes refuses to do, with the reason and the likely remedy.
+
+    Reasons name what files and neighbours say; whatever that is, it is safe to print.
+    """
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class StructureMismatch(DecbayesError):

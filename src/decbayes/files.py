@@ -28,6 +28,13 @@ KEY = "decbayes"
 CALIBRATION = "calibration/"
 REMARKS = "remarks"  # the entry of the note with the posterior's remarks
 MOST_BYTES = 1 << 30
+# A description of more bytes than this is not read: as Python's objects it takes many times as much memory.
+MOST_DESCRIPTION = 1 << 25
+# A prior may repeat its numbers, so that a small file can claim a large matrix: so many bytes, and so many for each
+# byte of the file.
+ROOM, EXPANSION = 1 << 26, 1 << 10
+# No data adds up to more, and sums of squares of such numbers do not overflow. A prior is no closer to zero than this.
+LARGEST, SMALLEST = 1e30, 1e-60
 
 # Other files that are taken for posteriors, by how they begin or how their names end, and what to do with them.
 DATA = "data, not a posterior: run `decbayes fit` first"
@@ -127,7 +134,7 @@ def load_note(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What a file says of its posterior beside the posterior; nobody vouches for it."""
     with Path(path).open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
-        header = file.read(min(length, MOST_BYTES))
+        header = file.read(min(length, MOST_DESCRIPTION))
     try:
         note = parsed_header(str(json.loads(header)["__metadata__"][KEY])).get("note", {})
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -203,10 +210,22 @@ def to_bytes(posterior: Posterior, note: Mapping[str, Any] | None = None) -> byt
 def from_bytes(content: bytes) -> Posterior:
     """The posterior that `to_bytes` wrote; anything else is refused."""
     description, tensors = parse(content)
+    check_numbers(tensors)
     structure = structure_from(description, tensors)
     contribution = {name: contribution_from(tensors, name, structure) for name in structure.families}
     calibration, remarks = calibration_from(description, tensors), remarks_from(description)
     return Posterior(structure, contribution, ids_from(description), calibration, remarks)
+
+
+def check_numbers(tensors: Arrays) -> None:
+    """Refuse numbers that no data can give, before they overflow in a sum; records have such a limit, too."""
+    for name, array in tensors.items():
+        sizes = np.abs(array) if array.dtype.kind == "f" else np.zeros(1)
+        # NaN and infinity are refused with the posterior.
+        if ((sizes > LARGEST) & (sizes < np.inf)).any() or (
+            name.startswith("prior/") and ((sizes > 0.0) & (sizes < SMALLEST)).any()
+        ):
+            raise InvalidFile(f"'{name}' holds numbers that no data can give: beyond ±{LARGEST:g}, or next to zero.")
 
 
 def check_registered(structure: Structure) -> None:
@@ -253,9 +272,14 @@ def calibration_from(description: str, tensors: Arrays) -> Calibration | None:
 
 def parse(content: bytes) -> tuple[str, Arrays]:
     """The metadata, as text, and the arrays of a safetensors file."""
+    length = int.from_bytes(content[:8], "little")
+    if length > MOST_DESCRIPTION:
+        raise InvalidFile(
+            f"It is damaged, or another kind of file: its description has {length:,} bytes, at most "
+            f"{MOST_DESCRIPTION:,} are read."
+        )
     tensors = read_arrays(content)
     try:
-        length = int.from_bytes(content[:8], "little")
         description = str(json.loads(content[8 : 8 + length])["__metadata__"][KEY])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InvalidFile(f"This is not a posterior file ({type(error).__name__}: {error}).") from None
@@ -282,6 +306,7 @@ def described_structure(description: str, tensors: Arrays) -> Structure:
     header = parsed_header(description)
     try:
         described = header["structure"]
+        check_room(described["shapes"], len(description) + sum(array.nbytes for array in tensors.values()))
         structure = Structure(
             families={name: registered(family) for name, family in described["families"].items()},
             prior={name: prior_from(tensors, name, shape) for name, shape in described["shapes"].items()},
@@ -299,6 +324,16 @@ def described_structure(description: str, tensors: Arrays) -> Structure:
     return structure
 
 
+def check_room(shapes: Mapping[str, Any], size: int) -> None:
+    """Refuse a small file that claims large matrices, before there is memory for them."""
+    for name, shape in shapes.items():
+        if len(shape) != 2 or not all(isinstance(side, int) and side > 0 for side in shape):
+            raise ValueError(f"'{name}' is not a matrix")
+    claimed = 8 * sum(rows * columns for rows, columns in shapes.values())
+    if claimed > min(MOST_BYTES, ROOM + EXPANSION * size):
+        raise ValueError(f"a file of {size:,} bytes claims {claimed:,} bytes of numbers, more than are read")
+
+
 def parsed_header(description: str) -> dict[str, Any]:
     try:
         header = json.loads(description)
@@ -311,10 +346,8 @@ def parsed_header(description: str) -> dict[str, Any]:
 
 def prior_from(tensors: Arrays, name: str, shape: list[int]) -> np.ndarray[Any, Any]:
     part = tensors[f"prior/{name}"]
-    if part.dtype != np.dtype("<f8") or len(shape) != 2 or not all(isinstance(size, int) for size in shape):
+    if part.dtype != np.dtype("<f8"):
         raise ValueError(f"the prior of '{name}' is not a matrix of numbers")
-    if 8 * shape[0] * shape[1] > MOST_BYTES:
-        raise ValueError(f"'{name}' claims {shape[0]:,} × {shape[1]:,} numbers, more than are read")
     return np.broadcast_to(part, shape)
 
 

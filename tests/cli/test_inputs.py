@@ -162,7 +162,7 @@ def test_packed_texts_are_refused_with_what_unpacks_them(format, tmp_path):
 
 def test_nothing_is_unpickled(tmp_path):
     np.save(tmp_path / "a.npy", np.array([{"evil": 1}], dtype=object), allow_pickle=True)
-    with pytest.raises(InvalidData, match=r"not a readable .npy file\.$"):  # and not how to unpickle it
+    with pytest.raises(InvalidData, match=r"holds Python objects, which are not read\.$"):
         read_table(tmp_path / "a.npy")
 
 

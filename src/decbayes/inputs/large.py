@@ -13,6 +13,7 @@ from scipy.sparse import csr_array, issparse
 
 from decbayes.errors import InvalidData
 from decbayes.extras import require
+from decbayes.inputs.bounds import array_header, check_archive, check_array, check_parquet
 from decbayes.inputs.chunks import in_batches
 from decbayes.inputs.filed import BLOCK_ENTRIES, FileArray, FileMatrix, Folder, spans_up_to
 from decbayes.inputs.tables import (
@@ -25,6 +26,7 @@ from decbayes.inputs.tables import (
     ending,
     has_names,
     is_compressed,
+    market_size,
     named_columns,
     numbers,
     opened,
@@ -109,6 +111,7 @@ def large_parquet(path: Path, columns: Sequence[str]) -> Observations:
     parquet = require("pyarrow.parquet", extra="parquet", task="Reading Parquet files")
     # Buffered ahead, all of the file would be in memory in the end.
     file = parquet.ParquetFile(path, pre_buffer=False)
+    check_parquet(path, file.metadata)
     kept = places(file.schema_arrow.names, columns) if columns else range(len(file.schema_arrow.names))
     names = tuple(file.schema_arrow.names[place] for place in kept)
 
@@ -124,6 +127,7 @@ def large_parquet(path: Path, columns: Sequence[str]) -> Observations:
 def large_array(path: Path, columns: Sequence[str]) -> Observations:
     """The rows where they are; a copy is not needed."""
     places((), columns)
+    check_array(path)
     mapped = np.load(path, mmap_mode="r", allow_pickle=False)
     rows = FileArray.of_map(mapped)
     return Observations(mapped if rows is None else rows)
@@ -131,6 +135,7 @@ def large_array(path: Path, columns: Sequence[str]) -> Observations:
 
 def large_arrays(path: Path, columns: Sequence[str]) -> Observations:
     places((), columns)
+    check_archive(path)
     with ZipFile(path) as archive:
         members = {name.removesuffix(".npy") for name in archive.namelist()}
         names = tuple(map(str, whole(archive, "vocab"))) if "vocab" in members else ()
@@ -155,7 +160,7 @@ def stored_rows(archive: ZipFile, width: int) -> Iterator[csr_array]:
     """A CSR matrix whose parts lie in the archive."""
     offsets = whole(archive, "indptr").astype(np.int64)
     with archive.open("data.npy") as data, archive.open("indices.npy") as indices:
-        (*_, value), (*_, index) = header(data), header(indices)
+        (*_, value), (*_, index) = array_header(data), array_header(indices)
         for rows in spans_up_to(offsets, BLOCK_ENTRIES):
             bounds = offsets[rows.start : rows.stop + 1]
             size = int(bounds[-1] - bounds[0])
@@ -165,21 +170,13 @@ def stored_rows(archive: ZipFile, width: int) -> Iterator[csr_array]:
 
 def stored_blocks(file: IO[bytes]) -> Iterator[NDArray[Any]]:
     """Rows of a dense array."""
-    shape, by_column, kind = header(file)
+    shape, by_column, kind = array_header(file)
     if by_column:
         raise InNoOrder
     row = int(np.prod(shape[1:], dtype=np.int64))
     for first in range(0, shape[0], ROWS):
         size = min(ROWS, shape[0] - first)
         yield taken(file, kind, size * row).reshape(size, *shape[1:])
-
-
-def header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    version = npy.read_magic(file)
-    shape, by_column, kind = (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(file)
-    if kind.hasobject:
-        raise InvalidData("it holds Python objects, which are not read.")
-    return shape, by_column, kind
 
 
 def taken(file: IO[bytes], kind: np.dtype[Any], size: int) -> NDArray[Any]:
@@ -193,11 +190,10 @@ def large_market(path: Path, columns: Sequence[str]) -> Observations:
     places((), columns)
     with opened(path) as file:
         lines = iter(file)
-        words = next(lines).lower().split()
+        words, sizes = market_size(path, lines)
         if words[:3] != ["%%matrixmarket", "matrix", "coordinate"] or words[-1] != "general":
             raise InNoOrder
-        sizes = next(line for line in lines if line.strip() and not line.startswith("%"))
-        height, width, entries = map(int, sizes.split())
+        height, width, entries = sizes
         return spooled(Pieces(width, (), market_rows(lines, height, width, entries)))
 
 

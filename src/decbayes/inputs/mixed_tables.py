@@ -8,8 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.errors import InvalidData
-from decbayes.extras import require
-from decbayes.inputs.tables import check_names, check_unpacked, csv_rows, ending, is_number, places, reading, same_width
+from decbayes.inputs.tables import (
+    check_names,
+    check_unpacked,
+    csv_rows,
+    ending,
+    is_number,
+    parquet_table,
+    places,
+    reading,
+    same_width,
+)
 
 Frame = dict[str, NDArray[Any]]
 
@@ -65,11 +74,7 @@ def values_of(cells: Sequence[str]) -> NDArray[Any]:
 
 
 def parquet_frame(path: Path) -> Frame:
-    parquet = require("pyarrow.parquet", extra="parquet", task="Reading Parquet files")
-    try:
-        table = parquet.read_table(path)
-    except require("pyarrow", extra="parquet", task="Reading Parquet files").ArrowInvalid as error:
-        raise InvalidData(f"not a Parquet file ({error}).") from None
+    table = parquet_table(path)
     plain = [column.cast(column.type.value_type) if is_dictionary(column) else column for column in table.columns]
     return {name: column.to_numpy() for name, column in zip(table.column_names, plain, strict=True)}
 

@@ -3,14 +3,13 @@
 Messages say where in a file something is wrong, and never quote what stands there: it is somebody's data.
 """
 
-import bz2
 import csv
 import gzip
 import lzma
 import re
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,14 @@ from scipy.sparse import csr_array, issparse
 
 from decbayes.errors import InvalidData
 from decbayes.extras import require
+from decbayes.inputs.bounds import (
+    OPENERS,
+    check_archive,
+    check_array,
+    check_market,
+    check_parquet,
+    check_unpacking,
+)
 
 # What readers raise when a file is damaged, or is something else than its name says.
 DAMAGE = (
@@ -40,8 +47,6 @@ DAMAGE = (
 BINARY = ("parquet", "npy", "npz")
 # A text may be a cell; the reader of tables refuses long ones unless told otherwise.
 LONGEST_CELL = 1 << 30
-# What decompresses a file, by how its name ends.
-OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 # What is not read as it is, and what unpacks it.
 UNPACKING = {".zst": "zstd -d", ".zip": "unzip", ".tar": "tar -xf", ".tgz": "tar -xf", ".7z": "7z x"}
 
@@ -218,16 +223,23 @@ def is_number(cell: str) -> bool:
 
 
 def read_parquet(path: Path, columns: Sequence[str]) -> Observations:
-    parquet = require("pyarrow.parquet", extra="parquet", task="Reading Parquet files")
-    try:
-        table = parquet.read_table(path)
-    except require("pyarrow", extra="parquet", task="Reading Parquet files").ArrowInvalid as error:
-        raise InvalidData(f"not a Parquet file ({error}).") from None
+    table = parquet_table(path)
     kept = places(table.column_names, columns) if columns else range(table.num_columns)
     names = tuple(table.column_names[place] for place in kept)
     parts = [table.column(place).to_numpy() for place in kept]
     check_numeric(names, parts)
     return Observations(np.column_stack([part.astype(np.float64) for part in parts]), names)
+
+
+def parquet_table(path: Path) -> Any:
+    """A whole Parquet file, if it is no larger than it may be."""
+    parquet = require("pyarrow.parquet", extra="parquet", task="Reading Parquet files")
+    arrow = require("pyarrow", extra="parquet", task="Reading Parquet files")
+    try:
+        check_parquet(path, parquet.read_metadata(path))
+        return parquet.read_table(path)
+    except (arrow.ArrowInvalid, arrow.ArrowException) as error:
+        raise InvalidData(f"not a Parquet file ({error}).") from None
 
 
 def check_numeric(names: Sequence[str], parts: Sequence[Any]) -> None:
@@ -238,12 +250,14 @@ def check_numeric(names: Sequence[str], parts: Sequence[Any]) -> None:
 
 def read_array(path: Path, columns: Sequence[str]) -> Observations:
     places((), columns)
+    check_array(path)
     return Observations(np.load(path, allow_pickle=False))
 
 
 def read_arrays(path: Path, columns: Sequence[str]) -> Observations:
     """One dense array, or the parts of a CSR matrix, with the words of a `vocab` if there is one."""
     places((), columns)
+    check_archive(path)
     with np.load(path, allow_pickle=False) as stored:
         names = tuple(map(str, stored["vocab"])) if "vocab" in stored else ()
         if "indptr" in stored:
@@ -272,11 +286,22 @@ def read_market(path: Path, columns: Sequence[str]) -> Observations:
     from scipy.io import mmread
 
     places((), columns)
+    with opened(path) as text:
+        market_size(path, text)
     with warnings.catch_warnings():
         # Which of its two kinds of matrices mmread returns, and that this will change, does not matter here.
         warnings.simplefilter("ignore", DeprecationWarning)
         matrix = mmread(path)
     return Observations(csr_array(matrix) if issparse(matrix) else matrix)
+
+
+def market_size(path: Path, lines: Iterable[str]) -> tuple[list[str], list[int]]:
+    """The words of a MatrixMarket file's first line and the sizes that it claims, if it has room for them."""
+    lines = iter(lines)
+    words = next(lines, "").lower().split()
+    sizes = next((line for line in lines if line.strip() and not line.startswith("%")), "")
+    check_market(path, sizes, words)
+    return words, [int(size) for size in sizes.split()]
 
 
 READERS: dict[str, Callable[[Path, Sequence[str]], Observations]] = {
@@ -301,7 +326,11 @@ def has_names(path: Path) -> bool:
 @contextmanager
 def opened(path: Path, encoding: str = "utf-8", errors: str = "strict") -> Iterator[TextIO]:
     """A text file, decompressed if its name says so, without the byte-order mark that some programs write."""
-    opener: Callable[..., TextIO] = OPENERS.get(path.suffix.lower(), open)
+    opener: Callable[..., TextIO] = open
+    if is_compressed(path):
+        found = path.stat()
+        check_unpacking(path.absolute(), found.st_size, found.st_mtime_ns)
+        opener = OPENERS[path.suffix.lower()]
     with opener(path, "rt", encoding=marked(encoding), errors=errors, newline="") as file:
         yield file
 

@@ -14,6 +14,7 @@ import msgspec
 
 from decbayes.errors import InvalidData
 from decbayes.extras import require
+from decbayes.inputs.bounds import check_parquet
 from decbayes.inputs.tables import csv_rows as table_rows
 from decbayes.inputs.tables import ending, opened, places, reading
 
@@ -111,7 +112,9 @@ class Texts:
                 continue
             for file in sorted(path.rglob("*")):
                 if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts):
-                    if self._kind(file) in FORMATS:
+                    if not file.resolve().is_relative_to(path.resolve()):
+                        left_out.add(str(path), file.name, "links that lead out of the folder; name their targets")
+                    elif self._kind(file) in FORMATS:
                         yield file, self._kind(file) == "txt"
                     else:
                         left_out.add(str(path), file.name, "files that are no texts by their names; see --format")
@@ -179,6 +182,7 @@ def parquet_rows(source: Texts, path: Path) -> Iterator[tuple[str, str, str]]:
     parquet = require("pyarrow.parquet", extra="parquet", task="Reading Parquet files")
     # Buffered ahead, all of the file would be in memory in the end.
     with parquet.ParquetFile(path, pre_buffer=False) as file:
+        check_parquet(path, file.metadata)
         names = file.schema_arrow.names
         chosen = [names[place] for place in text_columns(names, source.columns)]
         number = 0

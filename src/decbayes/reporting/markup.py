@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from decbayes.errors import printable
+
 VOID = frozenset({"br", "col", "hr", "img", "meta"})
 PNG_KINDS = {1: 0, 3: 2, 4: 6}  # by the number of channels
 OPTIMALITY = {
@@ -56,7 +58,7 @@ def attribute(key: str, value: Any) -> str:
 
 def readable(text: str) -> str:
     """Text without invisible characters, which could reverse the order of words."""
-    return text if text.isprintable() else ascii(text)[1:-1]
+    return printable(text)
 
 
 def coordinate(value: float) -> str:

@@ -22,7 +22,7 @@ from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT
 from decbayes.errors import DecbayesError
 from decbayes.extras import require, require_extra
 from decbayes.families import Array
-from decbayes.inputs.tables import ending
+from decbayes.inputs.tables import ending, is_number
 
 DPI = 200
 Dpi = Annotated[PositiveInt, Parameter(help="Dots per inch of pictures: 300 for a paper, 100 for a message.")]
@@ -73,6 +73,8 @@ def save_picture(figure: Any, path: Path, dpi: int) -> None:
 MOST_DIGITS = 6
 CHUNK = 1 << 24
 SPECIAL = re.compile('[,"\r\n]')
+# Spreadsheets run cells that begin with one of these; an empty cell is in it, too, and stays empty.
+FORMULA = "=+-@\t\r"
 
 
 class RowWriter(Protocol):
@@ -94,19 +96,21 @@ def check_rows(path: Path, *further: str) -> None:
 
 
 @contextmanager
-def writing(path: Path, digits: int, *, begun: int = 0, keep: bool = False) -> Iterator[RowWriter]:
+def writing(
+    path: Path, digits: int, *, begun: int = 0, keep: bool = False, formulas: bool = False
+) -> Iterator[RowWriter]:
     """A file of rows: whole if all went well, else not there; or CSV on standard output.
 
-    With `keep`, the rows that were written before an interruption stay beside it (`part_of`); `begun` is how much of
-    that is good, and copied first.
+    Cells of CSV that a spreadsheet would run become text, unless `formulas` is true. With `keep`, the rows that were
+    written before an interruption stay beside it (`part_of`); `begun` is how much of that is good, and copied first.
     """
     if path == STANDARD_OUTPUT:
         sys.stdout.flush()
-        yield CsvRows(sys.stdout.buffer, digits)
+        yield CsvRows(sys.stdout.buffer, digits, formulas=formulas)
         return
     temporary, going = path.with_name(f".{path.name}.{secrets.token_hex(6)}"), False
     try:
-        with opened(temporary, path, digits) as rows:
+        with opened(temporary, path, digits, formulas) as rows:
             if begun:
                 rows.copy(part_of(path), begun)
             going = True
@@ -127,25 +131,27 @@ def part_of(path: Path) -> Path:
 
 
 @contextmanager
-def opened(temporary: Path, path: Path, digits: int) -> Iterator["CsvRows | ParquetRows"]:
+def opened(temporary: Path, path: Path, digits: int, formulas: bool) -> Iterator["CsvRows | ParquetRows"]:
     if ending(path) == "parquet":
         with ParquetRows(temporary) as rows:
             yield rows
     else:
         opener: Any = gzip.open if path.suffix == ".gz" else open
         with opener(temporary, "wb") as file:
-            yield CsvRows(file, digits, opener)
+            yield CsvRows(file, digits, opener, formulas=formulas)
 
 
 class CsvRows:
     """Lines of text; their size is in bytes, before they are compressed."""
 
-    def __init__(self, file: IO[bytes], digits: int, opener: Any = open) -> None:
+    def __init__(self, file: IO[bytes], digits: int, opener: Any = open, *, formulas: bool = False) -> None:
         self._file, self._digits, self._opener, self.size = file, digits, opener, 0
+        self._formulas = formulas
 
     def write(self, first: dict[str, Sequence[Any]], names: Sequence[str], values: Array) -> None:
-        header = "" if self.size else ",".join(map(quoted, [*first, *names])) + "\n"
-        heads = map(",".join, zip(*map(cells_of, first.values()), strict=True))
+        header = "" if self.size else ",".join(cells_of([*first, *names], self._formulas)) + "\n"
+        columns = [cells_of(column, self._formulas) for column in first.values()]
+        heads = map(",".join, zip(*columns, strict=True))
         lines = number_lines(values, self._digits)
         self._append((header + "".join(chain.from_iterable(zip(heads, lines, strict=True)))).encode())
 
@@ -159,10 +165,17 @@ class CsvRows:
         self.size += len(content)
 
 
-def cells_of(column: Sequence[Any]) -> list[str]:
+def cells_of(column: Sequence[Any], formulas: bool) -> list[str]:
     """Texts of a column; most need no quotes, which is seen at once."""
     texts = ["" if cell is None else str(cell) for cell in column]
+    if not formulas:
+        texts = [as_text(text) if text[:1] in FORMULA else text for text in texts]
     return texts if SPECIAL.search("".join(texts)) is None else [*map(quoted, texts)]
+
+
+def as_text(text: str) -> str:
+    """A cell that a spreadsheet would take for a formula, as text; numbers stay numbers."""
+    return text if not text or is_number(text) else f"'{text}"
 
 
 def quoted(text: str) -> str:

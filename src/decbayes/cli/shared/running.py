@@ -11,7 +11,7 @@ from typing import Any, Literal, NoReturn, get_args, get_origin
 
 from cyclopts import App, CoercionError, CycloptsError, MissingArgumentError, UnusedCliTokensError
 
-from decbayes.errors import DecbayesError
+from decbayes.errors import DecbayesError, printable
 from decbayes.extras import load_extensions
 
 
@@ -60,7 +60,7 @@ def finish(command: Callable[[], object], *, name: str, debug: bool = False) -> 
         if sys.stdout is not None:  # as after >&-
             sys.stdout.flush()
     except CycloptsError as error:
-        print(f"{name}: {complaint(error, name)}", file=sys.stderr)
+        print(f"{name}: {printable(complaint(error, name))}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:
         # The reader, such as `head`, has had enough. The rest goes nowhere, without another complaint.
@@ -107,11 +107,11 @@ def print_anything() -> None:
 def reason(error: Exception) -> str:
     """The error in one line, that of the operating system without its number."""
     if isinstance(error, OSError) and error.strerror is not None:
-        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+        return error.strerror if error.filename is None else printable(f"{error.filename}: {error.strerror}")
     text = str(error) or "There is not enough memory."
     for path, alias in ALIASES.items():
         text = text.replace(path, alias)
-    return text
+    return printable(text)
 
 
 def complaint(error: CycloptsError, name: str) -> str:

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -19,10 +20,13 @@ from rich.progress import (
 )
 
 from decbayes.cli.shared.running import STANDARD_OUTPUT
+from decbayes.errors import printable
 from decbayes.kernels import announced
 from decbayes.models.core.ascent import Pass
 
 COMPILING = "compiling, once"
+# Text from a file that somebody else wrote, without the characters that steer a terminal.
+plain = printable
 
 
 class Output(Console):
@@ -32,6 +36,17 @@ class Output(Console):
         raise BrokenPipeError
 
 
+class Messages(Console):
+    """A console for texts that may quote what others have written: names of files, columns and members."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*(lines(text) if isinstance(text, str) else text for text in objects), **options)
+
+
+def lines(text: str) -> str:
+    return "\n".join(map(plain, text.split("\n")))
+
+
 def output() -> Console:
     """Results, on standard output."""
     return Output(markup=False, highlight=False, soft_wrap=True)
@@ -39,17 +54,12 @@ def output() -> Console:
 
 def messages() -> Console:
     """Everything else, on standard error, so that results can be piped."""
-    return Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
+    return Messages(stderr=True, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_written(path: Path, text: str) -> None:
     """One line on a result that went into a file or to standard output."""
     messages().print(f"{'standard output' if str(path) == STANDARD_OUTPUT else path}: {text}")
-
-
-def plain(text: str) -> str:
-    """Text from a file that somebody else wrote, without the characters that steer a terminal."""
-    return text if text.isprintable() else ascii(text)
 
 
 def many(number: int, one: str, several: str = "") -> str:

@@ -45,6 +45,14 @@ def export(
     ] = 0,
     level: Annotated[float, Parameter(help="Probability of the intervals.", validator=Number(gt=0, lt=1))] = 0.9,
     rules: RulesOption = None,
+    formulas: Annotated[
+        bool,
+        Parameter(
+            help="Leave cells of CSV that begin with =, +, - or @ as they are. Otherwise they get an apostrophe, "
+            "because spreadsheets would run them.",
+            negative="",
+        ),
+    ] = False,
     as_json: Annotated[
         bool, json_option("file", "file and rows; or with -o - the posterior", *DESCRIBED, "parameters")
     ] = False,
@@ -61,7 +69,7 @@ def export(
     if output.suffix == ".json":
         write_text(output, json.dumps(described(read, rows, level), ensure_ascii=False, indent=1) + "\n")
     else:
-        write_table(rows, output)
+        write_table(rows, output, formulas)
     print_written(output, f"{len(rows):,} rows")
     if as_json:
         print_json({"file": output, "rows": len(rows)})
@@ -98,8 +106,8 @@ def described(posterior: Posterior, rows: list[dict[str, Any]], level: float) ->
     }
 
 
-def write_table(rows: list[dict[str, Any]], output: Path) -> None:
+def write_table(rows: list[dict[str, Any]], output: Path, formulas: bool) -> None:
     first = [name for name in rows[0] if name not in NUMBERS]
-    with writing(output, digits=EXACT) as target:
+    with writing(output, digits=EXACT, formulas=formulas) as target:
         values = np.array([[row[name] for name in NUMBERS] for row in rows])
         target.write({name: [row[name] for row in rows] for name in first}, NUMBERS, values)

@@ -16,6 +16,8 @@ from decbayes.network.runtime.reports.description import Answer
 from decbayes.posterior import Posterior
 
 TIMEOUT_SECONDS = 10.0
+# Of what an agent says why it does not answer.
+MOST_CHARACTERS = 500
 
 
 class Inquiry:
@@ -69,7 +71,7 @@ class Inquiry:
 
     def _refused(self, asking: Asking, payload: bytes) -> TransportFailed:
         try:
-            return TransportFailed(f"The agent at {self._endpoint} says: {printable(asking.refusal(payload))}")
+            return TransportFailed(f"The agent at {self._endpoint} says: {asking.refusal(payload)[:MOST_CHARACTERS]}")
         except Refused:
             return self._odd()
 
@@ -146,8 +148,3 @@ def tells_belief(description: dict[str, Any]) -> bool:
 
 def is_list(value: object) -> bool:
     return isinstance(value, list)
-
-
-def printable(text: str) -> str:
-    """Text from others, safe for a terminal."""
-    return "".join(filter(str.isprintable, text[:500]))

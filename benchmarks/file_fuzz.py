@@ -1,0 +1,223 @@
+"""Mutated files and messages through the commands that read strangers' files: no traceback, no hang, no growth.
+
+Files of every model are changed in three ways: bytes at random; numbers replaced by extreme ones, which keeps the file
+well formed; and the description, with a fingerprint that fits. Each goes through `decbayes merge`, `show`, `export` or
+`score`, in one process; messages of a network, changed in the same way, go into an agent. Counted are exceptions other
+than an error in one line, runs of more than ten seconds, and growth of memory.
+
+Run as `python benchmarks/file_fuzz.py [--files 4000] [--messages 20000] [--seed 0]`; the last line is one JSON object.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import resource
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load as load_arrays
+from safetensors.numpy import save as save_arrays
+
+import decbayes as db
+from decbayes.cli import main as command
+from decbayes.families.registry import registered
+from decbayes.files import KEY, prior_from, to_bytes
+from decbayes.structure import CoupledSet, Structure
+
+sys.path[:0] = [str(Path(__file__).parents[1] / "tests"), str(Path(__file__).parents[1] / "tests" / "models")]
+from codec_fuzz import fuzz as fuzz_messages
+from damage import damaged
+from zoo import ZOO
+
+EXTREMES = (0.0, -1.0, 1e308, -1e308, 1e200, 1e100, 1e40, 1e18, 1e-308, 5e-324, -1e-9, np.nan, np.inf, 1e16)
+NAMES = ("\x1b[31mred", "a\nb", "", "x" * 5000, "\ud800", "../../etc", "=1+1")
+SECONDS = 10
+
+
+class Hung(BaseException):
+    """A command that has not ended in time."""
+
+
+def small_files(rng: np.random.Generator) -> Iterator[tuple[str, list[bytes]]]:
+    """Three sites' files for each model."""
+    for name, (model, size) in ZOO.items():
+        fitted = model.fit(db.simulate(model, min(size, 40), rng=rng).data, rng=rng).posterior
+        shards = [db.simulate(model, min(size, 40), rng=rng, posterior=fitted).data for _ in range(3)]
+        yield name, [to_bytes(model.fit(shard, rng=rng).posterior) for shard in shards]
+
+
+def header_of(content: bytes) -> dict[str, Any]:
+    length = int.from_bytes(content[:8], "little")
+    return json.loads(json.loads(content[8 : 8 + length])["__metadata__"][KEY])
+
+
+def extreme_numbers(content: bytes, rng: np.random.Generator) -> bytes:
+    """The same file with one to three other numbers; a prior is changed as well now and then."""
+    arrays = {name: array.copy() for name, array in load_arrays(content).items()}
+    for _ in range(int(rng.integers(1, 4))):
+        names = sorted(name for name in arrays if name.startswith("contribution") or rng.random() < 0.2)
+        name = names[int(rng.integers(len(names)))]
+        flat = arrays[name].reshape(-1)
+        if len(flat):
+            place, extreme = int(rng.integers(len(flat))), EXTREMES[int(rng.integers(len(EXTREMES)))]
+            with np.errstate(all="ignore"):
+                value = flat[place] * 10.0 ** rng.integers(300) if rng.random() < 0.4 else extreme
+                flat[place] = value if flat.dtype.kind == "f" else int(rng.integers(-5, 2**31 - 1))
+            if rng.random() < 0.2:
+                flat[:] = flat[place]
+    return refitted(header_of(content), arrays)
+
+
+def other_description(content: bytes, rng: np.random.Generator) -> bytes:
+    """The same file with another description: a value anywhere in it is another one."""
+    header, arrays = header_of(content), load_arrays(content)
+    places = list(leaves(header))
+    where, key = places[int(rng.integers(len(places)))]
+    choices = [0, -1, 2**63, 2**40, 1e308, None, [], {}, True, *NAMES]
+    where[key] = choices[int(rng.integers(len(choices)))]
+    return refitted(header, arrays)
+
+
+def leaves(value: object) -> Iterator[tuple[object, object]]:
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in pairs:
+        yield value, key
+        yield from leaves(part)
+
+
+def refitted(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
+    """The file with the fingerprint that its description asks for, where there is one."""
+    with contextlib.suppress(Exception), warnings.catch_warnings(action="ignore"):
+        described = header["structure"]
+        structure = Structure(
+            families={name: registered(family) for name, family in described["families"].items()},
+            prior={name: prior_from(arrays, name, shape) for name, shape in described["shapes"].items()},
+            symmetry=tuple(CoupledSet(tuple(factors)) for factors in described["symmetry"]),
+            labels={name: tuple(words) for name, words in described["labels"].items()},
+            sparse=frozenset(described["sparse"]),
+            model=described["model"],
+        )
+        header = {**header, "fingerprint": structure.fingerprint}
+    return bytes(save_arrays(arrays, metadata={KEY: json.dumps(header)}))
+
+
+def random_damage(content: bytes, rng: np.random.Generator) -> bytes:
+    return damaged([content], rng)
+
+
+MUTATIONS: tuple[Callable[[bytes, np.random.Generator], bytes], ...] = (
+    random_damage,
+    extreme_numbers,
+    extreme_numbers,
+    other_description,
+)
+
+
+def outcome(words: list[str]) -> str:
+    """How a command ends: "fine", "refused", "hang", or the name of an exception with the line that raised it."""
+
+    def too_long(*_: object) -> None:
+        raise Hung
+
+    # In seconds of processor time: other programs may keep this one waiting.
+    signal.signal(signal.SIGPROF, too_long)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            command(words)
+    except SystemExit as end:
+        said = printed.getvalue() + str(end.code or "")
+        if "\x1b" in said:
+            return "escape sequence printed"
+        return "refused" if isinstance(end.code, str) or end.code else "fine"
+    except Hung:
+        return "hang"
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        return f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}"
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    return "fine"
+
+
+def commands(model: str, folder: Path, rng: np.random.Generator) -> list[str]:
+    changed, sites = str(folder / "changed.posterior"), [str(folder / f"{number}.posterior") for number in (0, 1)]
+    merged = str(folder / "merged.posterior")
+    choices = [
+        ["merge", *sites, changed, "--output", merged],
+        ["merge", *sites, changed, "--output", merged, "--robust"],
+        ["merge", *sites, changed, "--output", merged, "--explain"],
+        ["show", changed],
+        ["export", changed, "--output", str(folder / "out.csv"), "--rules", "none"],
+    ]
+    return choices[int(rng.integers(len(choices)))]
+
+
+def memory() -> float:
+    """The most megabytes used so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--files", type=int, default=4_000)
+    parser.add_argument("--messages", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", type=Path, help="a folder for the files that fail")
+    options = parser.parse_args()
+    rng, started = np.random.default_rng(options.seed), time.perf_counter()
+    zoo = list(small_files(np.random.default_rng(1)))
+    outcomes: Counter[str] = Counter()
+    slowest, before = 0.0, 0.0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for number in range(options.files):
+            model, contents = zoo[number % len(zoo)]
+            for place, content in enumerate(contents):
+                (folder / f"{place}.posterior").write_bytes(content)
+            changed = MUTATIONS[int(rng.integers(len(MUTATIONS)))](contents[2], rng)
+            (folder / "changed.posterior").write_bytes(changed)
+            begun = time.process_time()
+            words = commands(model, folder, rng)
+            result = outcome(words)
+            slowest = max(slowest, time.process_time() - begun)
+            outcomes[result] += 1
+            if result not in ("fine", "refused"):
+                print(f"{model}: {words[0]}: {result}", flush=True)
+                if options.keep is not None:
+                    options.keep.mkdir(exist_ok=True)
+                    (options.keep / f"{number}.posterior").write_bytes(changed)
+                    (options.keep / f"{number}.txt").write_text(f"{model}\n{words}\n{result}\n")
+            if number == min(500, options.files // 4):
+                before = memory()
+    _, forgeries = fuzz_messages(options.messages, rng)
+    for result, count in outcomes.most_common():
+        print(f"{result:60s} {count:9,}")
+    bad = sum(count for result, count in outcomes.items() if result not in ("fine", "refused"))
+    summary = {
+        "benchmark": "file_fuzz",
+        "files": options.files,
+        "messages": options.messages,
+        "failures": bad,
+        "forgeries": forgeries,
+        "slowest_s": round(slowest, 1),
+        "memory_growth_mb": round(memory() - before, 1),
+        "seconds": round(time.perf_counter() - started, 1),
+    }
+    print(json.dumps(summary))
+
+
+if __name__ == "__main__":
+    main()

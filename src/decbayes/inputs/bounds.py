@@ -1,0 +1,123 @@
+"""What a file claims, checked before there is memory for it: a small file cannot make itself a large one.
+
+A file may become 64 MiB of numbers, and 64 bytes for each byte that it has on the disk. Text takes several times its
+size in memory once it is cut into cells, so that a quarter of that is read from a compressed file. Whoever trusts a
+file that grows by more unpacks it: a file that is as large as it says is read whatever its size.
+"""
+
+import bz2
+import gzip
+import lzma
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, Any
+from zipfile import ZipFile
+
+import numpy as np
+from numpy.lib import format as npy
+
+from decbayes.errors import InvalidData
+
+# What decompresses a file, by how its name ends.
+OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+ROOM, EXPANSION, TEXT = 1 << 26, 1 << 6, 4
+PIECE = 1 << 20
+# A matrix has at most so many rows and columns beside one for each byte of its file: empty rows take memory, too.
+MOST_LINES = 1 << 24
+
+
+def most_bytes(path: Path) -> int:
+    """The most bytes of numbers that a file may become."""
+    return ROOM + EXPANSION * path.stat().st_size
+
+
+def check_claim(path: Path, claimed: int, remedy: str) -> None:
+    """Refuse a file that would become much larger than it is."""
+    if claimed > most_bytes(path):
+        raise InvalidData(
+            f"it has {path.stat().st_size:,} bytes and would become {claimed:,}, which is more than an honest file of "
+            f"its size does. If you trust it, {remedy}."
+        )
+
+
+@lru_cache(maxsize=1 << 10)
+def check_unpacking(path: Path, size: int, changed: int) -> None:
+    """Unpack a compressed file once, keeping nothing, and refuse one with too much in it.
+
+    Once for each version of a file, which its size and the time of its last change tell.
+    """
+    most, unpacked = most_bytes(path) // TEXT, 0
+    with OPENERS[path.suffix.lower()](path, "rb") as file:
+        while content := file.read(PIECE):
+            unpacked += len(content)
+            if unpacked > most:
+                raise InvalidData(
+                    f"it has {size:,} bytes and more than {most:,} when unpacked, which is more than an honest file of "
+                    "its size has. If you trust it, unpack it first."
+                )
+
+
+def array_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and kind of a NumPy array, from the beginning of its file."""
+    version = npy.read_magic(file)
+    shape, by_column, kind = (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(file)
+    if kind.hasobject:
+        raise InvalidData("it holds Python objects, which are not read.")
+    return shape, by_column, kind
+
+
+def array_bytes(shape: Iterable[int], kind: np.dtype[Any]) -> int:
+    """How many bytes an array claims to have; as an integer of any size."""
+    total = int(kind.itemsize)
+    for size in shape:
+        total *= int(size)
+    return total
+
+
+def check_array(path: Path) -> None:
+    """Refuse a .npy file that claims more numbers than it holds."""
+    with path.open("rb") as file:
+        shape, _, kind = array_header(file)
+        held = path.stat().st_size - file.tell()
+    if array_bytes(shape, kind) != held or any(size < 0 for size in shape):
+        raise InvalidData(f"its beginning promises {array_bytes(shape, kind):,} bytes of numbers, it holds {held:,}.")
+
+
+def check_archive(path: Path) -> None:
+    """Refuse a .npz file whose arrays claim more than they hold, or hold much more than the file."""
+    with ZipFile(path) as archive:
+        members = [member for member in archive.infolist() if member.filename.endswith(".npy")]
+        total = sum(member.file_size for member in members)
+        check_claim(path, total, "save it with np.savez, which does not compress, or as a sparse matrix")
+        for member in members:
+            with archive.open(member) as file:
+                shape, _, kind = array_header(file)
+                if array_bytes(shape, kind) > member.file_size:
+                    raise InvalidData(f"{member.filename} promises more numbers than it holds.")
+        if "shape.npy" in archive.namelist():
+            with archive.open("shape.npy") as file:
+                check_lines(path, np.asarray(npy.read_array(file, allow_pickle=False)).ravel().tolist())
+
+
+def check_lines(path: Path, sides: Iterable[int]) -> None:
+    """Refuse a sparse matrix with far more rows or columns than its file could fill."""
+    most = MOST_LINES + path.stat().st_size
+    if any(not 0 <= side <= most for side in sides):
+        raise InvalidData(f"it claims a matrix with more than {most:,} rows or columns.")
+
+
+def check_market(path: Path, line: str, words: list[str]) -> None:
+    """Refuse a MatrixMarket file whose first lines promise more entries than it has room for."""
+    sizes = [int(word) for word in line.split()]
+    if len(sizes) != (3 if "coordinate" in words else 2):
+        raise ValueError("not the size of a matrix")
+    check_lines(path, sizes[:2])
+    check_claim(path, 8 * (2 * sizes[2] if "coordinate" in words else sizes[0] * sizes[1]), "store it in another way")
+
+
+def check_parquet(path: Path, metadata: Any) -> None:
+    """Refuse a Parquet file whose columns repeat a few values so often that they do not fit memory."""
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    stored = sum(group.total_byte_size for group in groups)
+    check_claim(path, max(8 * metadata.num_rows * metadata.num_columns, stored), "store it as CSV")
